@@ -8,6 +8,7 @@ import atexit
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -36,13 +37,15 @@ __all__ = ["DatabaseUnavailable", "Server", "ensure_server", "leave_server"]
 
 USER = "openvibe"
 DATABASE = "openvibe"
-SOCKET_NAME = ".s.PGSQL.5432"
+PORT = 5432  # no port is opened; it is part of the socket's name
+SOCKET_NAME = f".s.PGSQL.{PORT}"
 LONGEST_SOCKET_PATH = 100  # bytes; systems allow 103 (macOS) and 107 (Linux)
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 LARGEST_LOG = 10 * 1024 * 1024  # bytes; a larger log is set aside at the next start
 OPTIONS = {
     "listen_addresses": "",  # the Unix socket alone
+    "port": str(PORT),
     "unix_socket_permissions": "0700",
     "max_connections": "200",
     "shared_buffers": "128MB",
@@ -59,10 +62,11 @@ class Server:
     socket: Path
     log: Path
     user: str = USER
+    port: int = PORT
 
     def conninfo(self, database: str = DATABASE) -> str:
         """A libpq connection string for `database`."""
-        return make_conninfo(host=str(self.socket), user=self.user, dbname=database)
+        return make_conninfo(host=str(self.socket), port=self.port, user=self.user, dbname=database)
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,10 @@ def _running_or_started(home: Path) -> tuple[Server, subprocess.Popen[bytes] | N
     postmaster = _postmaster(home)
     if postmaster is None:
         return _start(home, user)
-    for folder in (_socket_folder(home), _recorded_socket_folder(home)):  # they differ when `var` was moved meanwhile
+    for folder in (
+        _socket_folder(home),
+        _recorded_socket_folder(home),
+    ):  # they differ when `var` was moved meanwhile
         server = Server(folder, home / "server.log")
         if (folder / SOCKET_NAME).exists() and _answers(server, postmaster, time.monotonic() + START_SECONDS):
             return server, None
@@ -274,12 +281,12 @@ def _is_alive(process: psutil.Process) -> bool:
 
 
 def _socket_folder(home: Path) -> Path:
-    """Beside the data, or in /tmp when that path is too long for a Unix socket or holds a comma or quote."""
+    """Beside the data, or in /tmp when that path is too long for a Unix socket or needs quoting somewhere."""
     folder = home / "socket"
     path = str(folder / SOCKET_NAME)
-    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH and not set(path) & set(',"'):
+    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH and re.fullmatch(r"[\w./+-]+", path):
         return folder
-    return Path("/tmp") / f"openvibe-{hashlib.sha256(os.fsencode(home)).hexdigest()[:16]}"  # noqa: S108
+    return Path("/tmp") / f"openvibe-{hashlib.sha256(os.fsencode(home)).hexdigest()[:16]}"
 
 
 def _recorded_socket_folder(home: Path) -> Path:
@@ -293,7 +300,9 @@ def _make_socket_folder(folder: Path, user: SystemUser) -> None:
     if folder.lstat().st_uid == os.geteuid() and user.uid is not None and user.gid is not None:
         os.chown(folder, user.uid, user.gid)
     if folder.is_symlink() or folder.lstat().st_uid != owner:
-        raise DatabaseUnavailable(f"{folder} belongs to somebody else. Remove it, or move OpenVibe to a shorter path.")
+        raise DatabaseUnavailable(
+            f"{folder} belongs to somebody else. Remove it, or move OpenVibe to a shorter path."
+        )
 
 
 def _last_words(log: Path) -> str:

@@ -24,8 +24,7 @@ MAX_INLINE_NESTING = 60
 _CACHED_CHARACTERS = 20_000
 
 _TAGS = set(
-    "p br hr h1 h2 h3 h4 h5 h6 em strong s blockquote ul ol li pre code span a "
-    "table thead tbody tr th td".split()
+    ["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "em", "strong", "s", "blockquote", "ul", "ol", "li", "pre", "code", "span", "a", "table", "thead", "tbody", "tr", "th", "td"]
 )
 _ATTRIBUTES: dict[str, set[str]] = {
     "a": {"href", "title"},

@@ -16,7 +16,7 @@ class DatabaseClient(client.DatabaseClient):
     def runshell(self, parameters: list[str]) -> None:
         server = self.connection.server()  # type: ignore[attr-defined]
         self.executable_name = str(program("psql"))
-        self.connection.settings_dict.update(HOST=str(server.socket), USER=server.user)
+        self.connection.settings_dict.update(HOST=str(server.socket), PORT=server.port, USER=server.user)
         super().runshell(parameters)
 
 
@@ -32,7 +32,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_connection_params(self) -> dict[str, Any]:
         server = self.server()
         parameters: dict[str, Any] = super().get_connection_params()
-        return {**parameters, "host": str(server.socket), "user": server.user}
+        return {**parameters, "host": str(server.socket), "port": server.port, "user": server.user}
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         try:

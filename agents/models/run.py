@@ -1,0 +1,159 @@
+"""Runs: one invocation of an agent each, with the exact prompt it saw."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pgtrigger
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from agents.models.agent import Agent, SoulVersion
+from openvibe.chat.models import Message, Thread
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant, Workspace
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def visible_to(self, access: Access) -> RunQuerySet:
+        """Runs in threads the asker sees."""
+        return self.filter(thread__in=Thread.objects.visible_to(access))  # type: ignore[attr-defined]
+
+    def active(self) -> RunQuerySet:
+        """Being carried out, or said to be."""
+        return self.filter(state__in=Run.ACTIVE)
+
+
+class Run(models.Model):
+    """`queued → reading → writing → done | stopped | failed`.
+
+    Written with the message that caused it. At most one per agent and thread is active; the others wait in order.
+    `attempt` fences writers: a worker whose attempt is no longer the row's has lost the run and must not write.
+    """
+
+    class Task(models.TextChoices):
+        MENTION = "mention", "Mention"
+        THREAD = "thread", "Thread"
+        DIVE = "dive", "Dive"
+        PUBLISH = "publish", "Publish"
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "waiting"
+        READING = "reading", "reading"
+        WRITING = "writing", "writing"
+        DONE = "done", "done"
+        STOPPED = "stopped", "stopped"
+        FAILED = "failed", "failed"
+
+    ACTIVE: ClassVar[tuple[str, ...]] = ("reading", "writing")
+    ENDED: ClassVar[tuple[str, ...]] = ("done", "stopped", "failed")
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="runs")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="runs")
+    trigger = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="runs_caused")
+    requested_by = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
+    task = models.CharField(max_length=8, choices=Task.choices)
+    state = models.CharField(max_length=8, choices=State.choices, default=State.QUEUED)
+    reply = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="run")
+    regenerates = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="regenerations"
+    )
+    attempt = models.PositiveSmallIntegerField(default=0)
+    stop_requested_at = models.DateTimeField(null=True)
+    error_code = models.CharField(max_length=40, blank=True)
+    error = models.TextField(blank=True, help_text="What went wrong and what to do, in words for people.")
+    model = models.CharField(max_length=120, blank=True)
+    input_tokens = models.PositiveIntegerField(default=0)
+    output_tokens = models.PositiveIntegerField(default=0)
+    cached_tokens = models.PositiveIntegerField(default=0)
+    queued_at = models.DateTimeField(db_default=Now())
+    sent_at = models.DateTimeField(
+        db_default=Now(), help_text="When a worker was last asked to carry it out."
+    )
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    objects: ClassVar[models.Manager[Run]] = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = [F("id").desc()]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["trigger", "agent"], condition=Q(regenerates=None), name="run_once_per_trigger"
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "thread"],
+                condition=Q(state__in=["reading", "writing"]),
+                name="run_one_at_a_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["queued", "reading", "writing", "done", "stopped", "failed"]),
+                name="run_state_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(task__in=["mention", "thread", "dive", "publish"]), name="run_task_known"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="failed") | ~Q(error=""), name="run_failure_has_reason"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["agent", "thread", "id"],
+                condition=Q(state__in=["queued", "reading", "writing"]),
+                name="run_waiting",
+            ),
+            models.Index(fields=["agent", "-queued_at"], name="run_recent"),
+            models.Index(fields=["workspace", "-queued_at"], name="run_spend"),
+        ]
+        triggers = [
+            pgtrigger.Trigger(
+                name="tell_state",
+                operation=pgtrigger.Insert | pgtrigger.Update,
+                when=pgtrigger.After,
+                func=(
+                    "IF TG_OP = 'INSERT' OR OLD.state IS DISTINCT FROM NEW.state"
+                    " OR OLD.stop_requested_at IS DISTINCT FROM NEW.stop_requested_at THEN"
+                    " INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, created_at)"
+                    " SELECT 'run_changed', workspace_id, channel_id, id, NEW.trigger_id, now()"
+                    " FROM chat_thread WHERE id = NEW.thread_id;"
+                    " END IF; RETURN NULL;"
+                ),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Run {self.pk} ({self.state})"
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in self.ENDED
+
+
+class Snapshot(models.Model):
+    """What one run saw: every item in the prompt and every item left out, with reasons.
+
+    `content` is compressed JSON (`agents.assembler.snapshot`), removed after 30 days; the counts stay.
+    """
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="snapshot")
+    task = models.CharField(max_length=8)
+    model = models.CharField(max_length=120)
+    assembler_version = models.PositiveSmallIntegerField()
+    soul = models.ForeignKey(SoulVersion, null=True, on_delete=models.PROTECT, related_name="+")
+    budget = models.PositiveIntegerField(help_text="Ceiling, tokens.")
+    tokens = models.PositiveIntegerField(help_text="Tokens of the whole prompt, by `counter`.")
+    counter = models.CharField(max_length=40)
+    layers = models.JSONField(default=dict, help_text="Tokens per layer.")
+    prefix_shared = models.PositiveIntegerField(
+        default=0, help_text="Tokens in common with the run before it."
+    )
+    included_count = models.PositiveIntegerField(default=0)
+    dropped_count = models.PositiveIntegerField(default=0)
+    content = models.BinaryField(null=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    def __str__(self) -> str:
+        return f"{self.tokens} / {self.budget} tokens"

@@ -1,0 +1,105 @@
+"""Asking for runs, stopping them, trying again."""
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.models import Agent, Run
+from agents.visibility import why_silent
+from openvibe.base.problems import Conflict, Refused
+from openvibe.chat.models import Mention, Message
+from openvibe.workspaces.access import Access
+
+
+def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
+    """The run that `message` causes, in the caller's transaction; the same message and agent give the same run.
+
+    When the agent may not answer there is no run, and a mention carries the reason for people to see.
+    """
+    reason = why_silent(agent, message.thread, task)
+    if reason is not None:
+        if task == Run.Task.MENTION:
+            Mention.objects.filter(message=message, participant_id=agent.participant_id).update(
+                note=reason[:200]
+            )
+        return None
+    run, _ = Run.objects.get_or_create(
+        agent=agent,
+        trigger=message,
+        regenerates=None,
+        defaults={
+            "workspace_id": agent.workspace_id,
+            "thread_id": message.thread_id,
+            "requested_by_id": message.author_id,
+            "task": task,
+        },
+    )
+    return run
+
+
+@transaction.atomic
+def stop_run(*, run: Run, by: Access) -> Run:
+    """Stop writing; the text so far stays. A run that waits is stopped at once, one that is over stays as it is."""
+    current = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
+    if by.is_agent and by.participant_id != current.agent.participant_id:
+        raise Refused("Only people and the agent itself may stop a run.")
+    if current.is_over:
+        return current
+    if current.state == Run.State.QUEUED:
+        current.state, current.finished_at = Run.State.STOPPED, timezone.now()
+    current.stop_requested_at = current.stop_requested_at or timezone.now()
+    current.save(update_fields=["state", "finished_at", "stop_requested_at"])
+    if current.reply_id and current.state == Run.State.STOPPED:
+        Message.objects.filter(pk=current.reply_id, state=Message.State.WRITING).update(
+            state=Message.State.STOPPED
+        )
+    return current
+
+
+@transaction.atomic
+def retry_run(*, run: Run, by: Access) -> Run:
+    """Put a failed or stopped run back in the queue. Its reply, when there is one, is written again in place."""
+    current = (
+        Run.objects.select_for_update(of=("self",))
+        .select_related("agent__participant", "thread")
+        .get(pk=run.pk)
+    )
+    if by.is_agent:
+        raise Refused("Only people may try a run again.")
+    if current.state not in (Run.State.FAILED, Run.State.STOPPED):
+        raise Conflict("This run is under way or done already.", code="not_failed")
+    reason = why_silent(current.agent, current.thread, current.task)
+    if reason is not None:
+        raise Refused(reason, code="agent_silent")
+    current.state, current.error, current.error_code = Run.State.QUEUED, "", ""
+    current.stop_requested_at, current.finished_at, current.started_at = None, None, None
+    current.attempt, current.sent_at = 0, timezone.now()
+    current.save()
+    return current
+
+
+@transaction.atomic
+def regenerate_run(*, run: Run, by: Access) -> Run:
+    """Answer the same message once more; the earlier answer is kept."""
+    current = (
+        Run.objects.select_for_update(of=("self",))
+        .select_related("agent__participant", "thread")
+        .get(pk=run.pk)
+    )
+    if by.is_agent:
+        raise Refused("Only people may ask for another answer.")
+    if not current.is_over:
+        raise Conflict("This answer is still being written.", code="not_over")
+    if current.trigger.is_deleted:
+        raise Conflict("The message that was asked has been deleted.", code="deleted")
+    reason = why_silent(current.agent, current.thread, current.task)
+    if reason is not None:
+        raise Refused(reason, code="agent_silent")
+    return Run.objects.create(
+        workspace_id=current.workspace_id,
+        agent=current.agent,
+        thread=current.thread,
+        trigger=current.trigger,
+        requested_by_id=by.participant_id,
+        task=current.task,
+        regenerates=current,
+    )

@@ -1,0 +1,16 @@
+"""What the web server runs: `granian --interface asgi openvibe.asgi:application`."""
+
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
+
+from a2wsgi import WSGIMiddleware
+from django.conf import settings
+from django.core.asgi import get_asgi_application
+
+from openvibe.serving import Dispatcher
+from openvibe.wsgi import application as pages
+
+application = Dispatcher(
+    streams=get_asgi_application(), pages=WSGIMiddleware(pages, workers=settings.ENV.web_threads)
+)

@@ -1,0 +1,13 @@
+from django.apps import AppConfig
+from django.db.models.signals import post_migrate
+
+
+class BaseConfig(AppConfig):
+    name = "openvibe.base"
+    label = "base"
+    verbose_name = "Ground floor"
+
+    def ready(self) -> None:
+        from openvibe.base.queue import install_queue
+
+        post_migrate.connect(install_queue, sender=self)

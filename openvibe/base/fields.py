@@ -1,0 +1,81 @@
+"""Text that is encrypted in the database and plain in Python."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from functools import lru_cache
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from django.conf import settings
+from django.core.exceptions import FieldError
+from django.db import models
+
+if TYPE_CHECKING:
+    from django.db.models.lookups import Lookup
+
+    _Text = models.TextField[str, str]
+else:
+    _Text = models.TextField
+
+PREFIX = "enc1:"
+
+
+class CannotDecrypt(Exception):
+    """A stored secret was encrypted with a key this server does not have."""
+
+
+def encrypt(text: str) -> str:
+    """`enc1:` and the encrypted text; an empty text stays empty."""
+    return PREFIX + _fernet().encrypt(text.encode()).decode("ascii") if text else ""
+
+
+def decrypt(stored: str) -> str:
+    """The text that `encrypt` was given. Raises CannotDecrypt."""
+    if not stored:
+        return ""
+    try:
+        if not stored.startswith(PREFIX):
+            raise InvalidToken
+        return _fernet().decrypt(stored.removeprefix(PREFIX)).decode()
+    except InvalidToken as error:
+        raise CannotDecrypt(
+            "A stored key cannot be decrypted: OPENVIBE_SECRET_KEY is not the one it was saved with. "
+            "Start with the old key, or enter the endpoint's key anew."
+        ) from error
+
+
+class EncryptedTextField(_Text):
+    """A TextField stored as `enc1:…`. Encrypted with `settings.SECRET_KEY`, or with the first of
+    `settings.ENCRYPTION_KEYS` where that is set; every later one (and `SECRET_KEY_FALLBACKS`) still decrypts.
+
+    The same text is stored differently each time, so it can be looked up only by `isnull` and by being empty.
+    """
+
+    def get_prep_value(self, value: Any) -> Any:
+        prepared = super().get_prep_value(value)
+        return encrypt(prepared) if isinstance(prepared, str) else prepared
+
+    def from_db_value(self, value: str | None, expression: object, connection: object) -> str | None:
+        return None if value is None else decrypt(value)
+
+    def get_lookup(self, lookup_name: str) -> type[Lookup[Any]] | None:
+        if lookup_name not in ("isnull", "exact"):
+            raise FieldError(f"{self.name} is encrypted: it cannot be looked up by {lookup_name}.")
+        return super().get_lookup(lookup_name)
+
+
+def _fernet() -> MultiFernet:
+    keys = getattr(settings, "ENCRYPTION_KEYS", None) or [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    return _fernet_for(tuple(keys))
+
+
+@lru_cache(maxsize=4)
+def _fernet_for(keys: tuple[str, ...]) -> MultiFernet:
+    return MultiFernet(
+        [
+            Fernet(urlsafe_b64encode(sha256(b"openvibe encrypted field\0" + key.encode()).digest()))
+            for key in keys
+        ]
+    )

@@ -1,0 +1,56 @@
+"""A leash for a server process: `python -m openvibe.base.leash COMMAND …` runs it and never lets it outlive its keeper.
+
+Standard input is a pipe whose other end the keeper holds. When the pipe closes, however the keeper ended, or on SIGTERM,
+the command is asked to stop (SIGTERM) and, after a grace period, killed with everything it started.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+GRACE_SECONDS = 10.0
+LINUX_SIGNAL_ON_PARENT_DEATH = 1  # PR_SET_PDEATHSIG
+
+
+def main(command: list[str]) -> int:
+    """Runs the command, in a process group of its own, to its end and answers its exit code."""
+    signals, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        signal.signal(number, lambda *_: None)
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0, preexec_fn=_end_with_parent)
+    keeper = sys.stdin.fileno()
+    while child.poll() is None:
+        ready, _, _ = select.select([keeper, signals], [], [])
+        if keeper in ready or set(os.read(signals, 64)) - {signal.SIGCHLD}:
+            break
+    return _stopped(child)
+
+
+def _stopped(child: subprocess.Popen[bytes]) -> int:
+    if child.poll() is None:
+        child.terminate()
+    try:
+        code = child.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        code = child.wait()
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)  # what it left behind
+    return code if code >= 0 else 128 - code
+
+
+def _end_with_parent() -> None:
+    """On Linux the kernel stops the command should the leash itself be killed."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(LINUX_SIGNAL_ON_PARENT_DEATH, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,196 @@
+"""`manage.py serve`, which `make run` calls: everything OpenVibe needs, in one terminal, until Ctrl-C."""
+
+import errno
+import fcntl
+import http.client
+import io
+import os
+import signal
+import socket
+import sys
+import threading
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import Error, connections
+
+from openvibe.base.supervisor import Service, ServiceKeepsEnding, Supervisor, end_leftovers
+
+EVERYWHERE = ("0.0.0.0", "::")
+
+
+class Command(BaseCommand):
+    help = "Serves web, worker and scheduler on one port until Ctrl-C, preparing the database first."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--port", type=int, default=settings.ENV.port, help="default: %(default)s, or PORT"
+        )
+        parser.add_argument(
+            "--host", default=settings.ENV.host, help="default: %(default)s, or OPENVIBE_HOST"
+        )
+
+    def handle(self, *_arguments: Any, host: str, port: int, **_options: Any) -> None:
+        self._lines = threading.Lock()
+        with alone_in(settings.VAR), told_to_stop() as stop:
+            if left := end_leftovers(settings.VAR):
+                self.say(f"An earlier run was killed; {left} processes it left behind were stopped.")
+            check_port(host, port)
+            sign_in = self.prepare()
+            supervisor = Supervisor(
+                services(host, port), var=settings.VAR, say=self.say, environment=worker_environment()
+            )
+            try:
+                if not stop.is_set():
+                    supervisor.start()
+                    self.watch(supervisor, stop, host=host, port=port, sign_in=sign_in)
+            except ServiceKeepsEnding as error:
+                raise CommandError(f"OpenVibe stops: {error}") from error
+            finally:
+                supervisor.stop()
+        self.say("OpenVibe has stopped. Everything is kept for the next start.")
+
+    def prepare(self) -> str:
+        """Database, static files and first content; answers what to show about signing in."""
+        self.say("Preparing the database …")
+        try:
+            call_command("migrate", interactive=False, verbosity=0)
+            call_command("collectstatic", interactive=False, verbosity=0)
+            said = io.StringIO()
+            call_command("demo", if_empty=True, stdout=said)
+        except Error as error:
+            raise CommandError(f"The database cannot be used: {error}") from error
+        except OSError as error:
+            raise CommandError(
+                f"{settings.VAR} cannot be written: {error}. Set OPENVIBE_VAR to another folder."
+            ) from error
+        finally:
+            connections.close_all()
+        return said.getvalue().strip()
+
+    def watch(
+        self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, sign_in: str
+    ) -> None:
+        """Until told to stop: keeps the services running, and says once where they answer."""
+        announced = False
+        while not stop.wait(0.2):
+            supervisor.watch()
+            if not announced and answers(host, port):
+                announced = True
+                self.say(f"\nOpenVibe is ready: http://{shown(host)}:{port}/\n{sign_in}\nCtrl-C stops it.\n")
+        self.say("Stopping …")
+
+    def say(self, text: str) -> None:
+        """One whole line at a time, whoever speaks."""
+        with self._lines:
+            try:
+                self.stdout.write(text)
+                self.stdout.flush()
+            except BrokenPipeError:  # nobody reads any more; keep serving
+                self.stdout._out = open(os.devnull, "w")  # noqa: SIM115
+
+
+def services(host: str, port: int) -> list[Service]:
+    """What runs: the web server, the worker that carries out agents' runs, and the scheduler."""
+    python, celery = sys.executable, ["-m", "celery", "--quiet", "--app", "openvibe.celery"]
+    serve = ["-m", "granian", "--interface", "asgi", "--host", host, "--port", str(port), "--workers", "1"]
+    quiet = ["--log-level", "warning", "--respawn-failed-workers", "--workers-kill-timeout", "5"]
+    lonely = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO"]
+    schedule = ["--schedule", str(settings.VAR / "beat.schedule"), "--pidfile", "", "--loglevel", "WARNING"]
+    return [
+        Service("web", [python, *serve, *quiet, "openvibe.asgi:application"]),
+        Service("worker", [python, *celery, "worker", "--pool", "prefork", *lonely]),
+        Service("beat", [python, *celery, "beat", *schedule]),
+    ]
+
+
+def worker_environment() -> dict[str, str]:
+    """Celery warns at length about running as root; in a container that is how it is."""
+    return {"PYTHONWARNINGS": "ignore:You're running the worker"} if os.geteuid() == 0 else {}
+
+
+@contextmanager
+def alone_in(var: Path) -> Iterator[None]:
+    """Holds the lock that lets one `serve` run per `var` folder; the file names the process and nothing else."""
+    try:
+        var.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(var / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise CommandError(
+            f"OpenVibe keeps its data in {var}, which cannot be written ({error.strerror}). "
+            "Make it writable, or set OPENVIBE_VAR to a folder that is."
+        ) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(descriptor, 32).decode().strip() or "unknown"
+            raise CommandError(
+                f"OpenVibe already runs from {var} (process {holder}). Stop that one with Ctrl-C, "
+                "or set OPENVIBE_VAR and PORT to run another beside it."
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def told_to_stop() -> Iterator[threading.Event]:
+    """An event that Ctrl-C, a closed terminal and `kill` set instead of what they do otherwise."""
+    stop = threading.Event()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, lambda *_: stop.set()) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def check_port(host: str, port: int) -> None:
+    """Raises CommandError with a sentence when the port cannot be listened on."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        with socket.socket(found[0], socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(found[4])
+            probe.listen(1)
+    except (OSError, OverflowError) as error:
+        number = getattr(error, "errno", None)
+        if number == errno.EADDRINUSE:
+            reason = f"Port {port} is used by another program."
+        elif number == errno.EACCES:
+            reason = f"Port {port} needs special rights."
+        else:
+            raise CommandError(f"OpenVibe cannot listen on {host}, port {port}: {error}.") from error
+        raise CommandError(
+            f"{reason} Choose another: `make run PORT={8001 if port != 8001 else 8002}`."
+        ) from error
+
+
+def answers(host: str, port: int) -> bool:
+    """Whether the web server answers /healthz."""
+    connection = http.client.HTTPConnection("127.0.0.1" if host in EVERYWHERE else host, port, timeout=2)
+    try:
+        connection.request("GET", "/healthz", headers={"Host": f"localhost:{port}"})
+        return connection.getresponse().status < 500
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def shown(host: str) -> str:
+    """A host as it reads in a URL a person opens."""
+    if host in EVERYWHERE:
+        return "localhost"
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,82 @@
+"""What every floor stands on: timestamps, and the events that tell open pages what changed."""
+
+import pgtrigger
+from django.db import models
+from django.db.models.functions import Now
+
+
+class Timestamped(models.Model):
+    """Created and last changed, UTC."""
+
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        abstract = True
+
+
+class Event(models.Model):
+    """Something changed that a page may be showing: ids only, never text.
+
+    `position` is given when the writing transaction commits, one workspace at a time, so a reader that has seen
+    position n will never meet a smaller one later. Rows whose `participant_id` is set are for that participant alone.
+    Kept for `EVENT_RETENTION_HOURS`.
+    """
+
+    position = models.BigIntegerField(null=True, unique=True, editable=False)
+    workspace_id = models.BigIntegerField()
+    kind = models.CharField(max_length=40)
+    channel_id = models.BigIntegerField(null=True)
+    thread_id = models.BigIntegerField(null=True)
+    message_id = models.BigIntegerField(null=True)
+    participant_id = models.BigIntegerField(null=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["workspace_id", "position"], name="base_event_replay"),
+            models.Index(fields=["created_at"], name="base_event_age"),
+        ]
+        triggers = [
+            pgtrigger.Trigger(
+                name="number_at_commit",
+                operation=pgtrigger.Insert,
+                when=pgtrigger.After,
+                timing=pgtrigger.Deferred,
+                declare=[("place", "bigint")],
+                func=(
+                    # One workspace's commits are numbered one after the other; others never wait.
+                    "PERFORM pg_advisory_xact_lock(7001, NEW.workspace_id::int);"
+                    " place := nextval('base_event_position');"
+                    " UPDATE base_event SET position = place WHERE id = NEW.id;"
+                    " PERFORM pg_notify('openvibe_events', NEW.workspace_id || ':' || place);"
+                    " RETURN NULL;"
+                ),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.position}"
+
+
+EVENT_RETENTION_HOURS = 48
+
+
+def emit(
+    kind: str,
+    *,
+    workspace_id: int,
+    channel_id: int | None = None,
+    thread_id: int | None = None,
+    message_id: int | None = None,
+    participant_id: int | None = None,
+) -> None:
+    """Tell open pages that something changed. Part of the caller's transaction: no commit, no event."""
+    Event.objects.create(
+        kind=kind,
+        workspace_id=workspace_id,
+        channel_id=channel_id,
+        thread_id=thread_id,
+        message_id=message_id,
+        participant_id=participant_id,
+    )

@@ -1,0 +1,7 @@
+"""Static files: hashed names and long caching once collected, straight from the folders before that."""
+
+from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+
+class StaticStorage(CompressedManifestStaticFilesStorage):
+    manifest_strict = False

@@ -1,0 +1,49 @@
+"""The Celery application. Settings are the `CELERY_…` names of openvibe/settings.py; tasks live in each app's `tasks`."""
+
+import os
+import time
+from typing import Any
+
+from celery import Celery
+from celery.beat import PersistentScheduler
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
+
+BEAT_EVERY = 10.0  # seconds between two signs of life of beat
+
+
+class OpenVibeCelery(Celery):
+    """Celery whose broker, unless an outside one is named, is the database Django uses."""
+
+    def connection_for_read(self, url: str | None = None, **options: Any) -> Any:
+        return super().connection_for_read(url, **self._broker(url, options))
+
+    def connection_for_write(self, url: str | None = None, **options: Any) -> Any:
+        return super().connection_for_write(url, **self._broker(url, options))
+
+    def _broker(self, url: str | None, options: dict[str, Any]) -> dict[str, Any]:
+        from openvibe.base.queue import queue_conninfo, queue_is_in_database
+
+        if url or not queue_is_in_database():
+            return options
+        given = options.pop("transport_options", None) or {}
+        return {**options, "transport_options": {"conn_string": queue_conninfo(), **given}}
+
+
+class BeatScheduler(PersistentScheduler):
+    """Celery's scheduler, which leaves a sign of life in `var/beat.alive` for `manage.py doctor`."""
+
+    _last_sign = 0.0
+
+    def tick(self, *arguments: Any, **options: Any) -> Any:
+        from django.conf import settings
+
+        if time.monotonic() - self._last_sign > BEAT_EVERY:
+            self._last_sign = time.monotonic()
+            (settings.VAR / "beat.alive").write_text(f"{time.time():.0f}\n")
+        return min(super().tick(*arguments, **options), BEAT_EVERY)
+
+
+app = OpenVibeCelery("openvibe")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()

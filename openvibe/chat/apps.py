@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class ChatConfig(AppConfig):
+    name = "openvibe.chat"
+    label = "chat"
+    verbose_name = "Conversations"

@@ -1,0 +1,159 @@
+"""Messages: numbered without gaps by the database, edited with history, deleted without a trace of the text."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pgtrigger
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVector, SearchVectorField
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from openvibe.chat.models.thread import Thread
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+
+class MessageQuerySet(models.QuerySet["Message"]):
+    def visible_to(self, access: Access) -> MessageQuerySet:
+        """Messages of threads the asker sees; dive results only for those whose level reads them."""
+        threads = Thread.objects.visible_to(access)  # type: ignore[attr-defined]
+        messages = self.filter(thread__in=threads)
+        return messages if access.reads_dive_results else messages.exclude(kind=Message.Kind.DIVE_RESULT)
+
+
+class Message(models.Model):
+    """One entry of a thread. `seq` counts from 1 without gaps: leave it 0 and the database gives the next.
+
+    Inserting and changing a row also writes the event that open pages wait for, whoever does it. Rows inserted with
+    a `seq` of their own (imports, under the thread's lock) write none.
+    """
+
+    class Kind(models.TextChoices):
+        TEXT = "text", "Text"
+        TOOL_CALL = "tool_call", "Tool call"
+        TOOL_RESULT = "tool_result", "Tool result"
+        DIVE_RESULT = "dive_result", "Dive result"
+        SYSTEM = "system", "System"
+
+    class State(models.TextChoices):
+        COMPLETE = "complete", "Complete"
+        WRITING = "writing", "Being written"
+        STOPPED = "stopped", "Stopped"
+        FAILED = "failed", "Failed"
+
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="messages")
+    seq = models.PositiveBigIntegerField(db_default=0, editable=False)
+    author = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="messages")
+    kind = models.CharField(max_length=12, choices=Kind.choices, default=Kind.TEXT)
+    state = models.CharField(max_length=8, choices=State.choices, default=State.COMPLETE)
+    body = models.TextField(blank=True)
+    call_id = models.CharField(max_length=100, blank=True)
+    client_id = models.CharField(
+        max_length=100, blank=True, help_text="The sender's own key; the same key is the same message."
+    )
+    token_count = models.PositiveIntegerField(
+        default=0, help_text="Tokens of the body (o200k_base), counted at write."
+    )
+    created_at = models.DateTimeField(db_default=Now())
+    edited_at = models.DateTimeField(null=True)
+    deleted_at = models.DateTimeField(null=True)
+    search = models.GeneratedField(
+        expression=SearchVector("body", config="english"), output_field=SearchVectorField(), db_persist=True
+    )
+
+    objects: ClassVar[models.Manager[Message]] = MessageQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["thread", "seq"], name="message_seq_unique"),
+            models.UniqueConstraint(
+                fields=["thread", "author", "client_id"],
+                condition=~Q(client_id=""),
+                name="message_client_id_once",
+            ),
+            models.CheckConstraint(condition=Q(seq__gte=1), name="message_seq_from_one"),
+            models.CheckConstraint(
+                condition=Q(kind__in=["text", "tool_call", "tool_result", "dive_result", "system"]),
+                name="message_kind_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["complete", "writing", "stopped", "failed"]),
+                name="message_state_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(deleted_at=None) | Q(body="", token_count=0), name="message_deleted_is_empty"
+            ),
+        ]
+        indexes = [
+            GinIndex(fields=["search"], name="message_search"),
+            models.Index(fields=["author", "-created_at"], name="message_author_recent"),
+        ]
+        triggers = [
+            pgtrigger.Trigger(
+                name="take_next_seq",
+                operation=pgtrigger.Insert,
+                when=pgtrigger.Before,
+                condition=pgtrigger.Q(new__seq=0),
+                declare=[("place", "record")],
+                func=(
+                    "UPDATE chat_thread SET last_seq = last_seq + 1, last_message_at = NEW.created_at"
+                    " WHERE id = NEW.thread_id RETURNING last_seq, channel_id, workspace_id INTO place;"
+                    " NEW.seq := place.last_seq;"
+                    " INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, created_at)"
+                    " VALUES ('message_posted', place.workspace_id, place.channel_id, NEW.thread_id, NEW.id, now());"
+                    " RETURN NEW;"
+                ),
+            ),
+            pgtrigger.Trigger(
+                name="tell_change",
+                operation=pgtrigger.Update,
+                when=pgtrigger.After,
+                condition=pgtrigger.Condition("OLD.* IS DISTINCT FROM NEW.*"),
+                func=(
+                    "INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, created_at)"
+                    " SELECT 'message_changed', workspace_id, channel_id, id, NEW.id, now()"
+                    " FROM chat_thread WHERE id = NEW.thread_id;"
+                    " RETURN NULL;"
+                ),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.author} #{self.seq}"
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.deleted_at is not None
+
+
+class MessageRevision(models.Model):
+    """What a message said before an edit. Gone when the message is deleted."""
+
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="revisions")
+    body = models.TextField()
+    replaced_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["replaced_at"]
+
+    def __str__(self) -> str:
+        return f"Before {self.replaced_at:%Y-%m-%d %H:%M}"
+
+
+class Mention(models.Model):
+    """Somebody was named in a message. `note` says, in words for people, why an agent named here did not answer."""
+
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="mentions")
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="mentions")
+    note = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        ordering = [F("id").asc()]
+        constraints = [models.UniqueConstraint(fields=["message", "participant"], name="mention_once")]
+        indexes = [models.Index(fields=["participant", "message"], name="mention_of")]
+
+    def __str__(self) -> str:
+        return f"{self.participant} in {self.message_id}"

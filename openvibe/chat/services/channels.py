@@ -1,0 +1,111 @@
+"""Verbs of channels."""
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from openvibe.base.models import emit
+from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.chat.models import Channel, ChannelMembership
+from openvibe.chat.models.channel import valid_channel_name
+from openvibe.chat.text import TextRefused, clean_body
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+
+def _clean_name(name: str) -> str:
+    cleaned = name.strip().lstrip("#").lower().replace(" ", "-")
+    try:
+        valid_channel_name(cleaned)
+    except ValidationError as error:
+        raise Problem(error.messages[0], code="bad_name", field="name") from None
+    return cleaned
+
+
+def _clean_description(description: str) -> str:
+    try:
+        return clean_body(description, max_characters=1000) if description.strip() else ""
+    except TextRefused as error:
+        raise Problem(error.message, code=error.code, field="description") from None
+
+
+def _may_run(channel: Channel, by: Access) -> bool:
+    return by.workspace_id == channel.workspace_id and (
+        by.administers or channel.created_by_id == by.participant_id
+    )
+
+
+@transaction.atomic
+def create_channel(*, by: Access, name: str, description: str = "", is_private: bool = False) -> Channel:
+    """A new channel with its maker in it. Guests and agents cannot make channels."""
+    if by.is_agent or by.is_guest:
+        raise Refused("Guests and agents cannot make channels. Ask a member.")
+    cleaned, described = _clean_name(name), _clean_description(description)
+    try:
+        with transaction.atomic():
+            channel = Channel.objects.create(
+                workspace_id=by.workspace_id,
+                name=cleaned,
+                description=described,
+                is_private=is_private,
+                created_by_id=by.participant_id,
+            )
+    except IntegrityError:
+        raise Conflict(f"There is a channel #{cleaned} already.", field="name") from None
+    ChannelMembership.objects.create(channel=channel, participant_id=by.participant_id)
+    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
+    return channel
+
+
+@transaction.atomic
+def edit_channel(*, channel: Channel, by: Access, name: str, description: str) -> Channel:
+    if not _may_run(channel, by):
+        raise Refused("Only admins and the person who made a channel may change it.")
+    channel.name, channel.description = _clean_name(name), _clean_description(description)
+    try:
+        with transaction.atomic():
+            channel.save(update_fields=["name", "description", "updated_at"])
+    except IntegrityError:
+        raise Conflict(f"There is a channel #{channel.name} already.", field="name") from None
+    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
+    return channel
+
+
+@transaction.atomic
+def archive_channel(*, channel: Channel, by: Access, archived: bool = True) -> Channel:
+    """Archived channels can be read, not written to."""
+    if not _may_run(channel, by):
+        raise Refused("Only admins and the person who made a channel may archive it.")
+    channel.archived_at = timezone.now() if archived else None
+    channel.save(update_fields=["archived_at", "updated_at"])
+    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
+    return channel
+
+
+@transaction.atomic
+def add_to_channel(*, channel: Channel, participant: Participant, by: Access) -> ChannelMembership:
+    """Add a member or an agent. Whoever is in a private channel may add to it; any member to a public one."""
+    if by.is_agent or by.is_guest:
+        raise Refused("Guests and agents cannot add anybody. Ask a member.")
+    if not Channel.objects.visible_to(by).filter(pk=channel.pk).exists():  # type: ignore[attr-defined]
+        raise Refused("You can add people only to channels you are in.")
+    if participant.workspace_id != channel.workspace_id or not participant.is_active:
+        raise Problem(
+            "There is nobody of that handle in this workspace.", code="unknown_participant", field="handle"
+        )
+    if participant.is_agent and not by.administers and channel.created_by_id != by.participant_id:
+        raise Refused("Only admins and the person who made the channel may add an agent.")
+    membership, _ = ChannelMembership.objects.get_or_create(channel=channel, participant=participant)
+    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
+    emit("access_changed", workspace_id=channel.workspace_id, participant_id=participant.pk)
+    return membership
+
+
+@transaction.atomic
+def remove_from_channel(*, channel: Channel, participant: Participant, by: Access) -> None:
+    """Take somebody out; anybody may take themselves out."""
+    if by.participant_id != participant.pk and not _may_run(channel, by):
+        raise Refused("Only admins and the person who made the channel may remove others.")
+    ChannelMembership.objects.filter(channel=channel, participant=participant).delete()
+    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
+    emit("access_changed", workspace_id=channel.workspace_id, participant_id=participant.pk)

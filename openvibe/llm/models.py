@@ -1,0 +1,101 @@
+"""Model endpoints: where a workspace's agents get their answers from."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import ClassVar
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+
+from openvibe.base.fields import EncryptedTextField
+from openvibe.llm.outbound import AddressRefused, check_url_resolved
+
+
+class Endpoint(models.Model):
+    """A model that admins of a workspace set up. The key is stored encrypted and never shown again."""
+
+    class Kind(models.TextChoices):
+        OFFLINE = "offline", "Offline (quotes, no network)"
+        OPENAI = "openai", "OpenAI-compatible"
+
+    workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="endpoints")
+    name = models.CharField(max_length=80)
+    kind = models.CharField(max_length=20, choices=Kind.choices, default=Kind.OPENAI)
+    base_url = models.CharField(
+        "base URL", max_length=500, blank=True, help_text="For example https://models.example/v1"
+    )
+    api_key = EncryptedTextField("key", blank=True, default="")
+    model = models.CharField(max_length=200, blank=True, help_text="The model's name, as the endpoint knows it.")
+    context_window = models.PositiveIntegerField(
+        default=32_000, validators=[MinValueValidator(2_000)], help_text="Tokens, prompt and answer together."
+    )
+    output_reserve = models.PositiveIntegerField(
+        default=2_000, validators=[MinValueValidator(64)], help_text="Tokens of the window kept for the answer."
+    )
+    price_in = models.DecimalField(
+        "price in", max_digits=10, decimal_places=4, null=True, blank=True, validators=[MinValueValidator(Decimal(0))],
+        help_text="Per million prompt tokens.",
+    )
+    price_out = models.DecimalField(
+        "price out", max_digits=10, decimal_places=4, null=True, blank=True, validators=[MinValueValidator(Decimal(0))],
+        help_text="Per million answer tokens.",
+    )
+    timeout_seconds = models.PositiveIntegerField(
+        default=120,
+        validators=[MinValueValidator(1), MaxValueValidator(3_600)],
+        help_text="How long one answer may take in all.",
+    )
+    is_default = models.BooleanField(default=False, help_text="Used by agents that name no endpoint of their own.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering: ClassVar = ["workspace_id", "name", "id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["workspace", "name"], name="llm_endpoint_name_once_per_workspace"),
+            models.UniqueConstraint(
+                fields=["workspace"], condition=Q(is_default=True), name="llm_endpoint_one_default_per_workspace"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind="offline") | (~Q(base_url="") & ~Q(model="")),
+                name="llm_endpoint_has_address_and_model",
+            ),
+            models.CheckConstraint(
+                condition=Q(output_reserve__lt=models.F("context_window")),
+                name="llm_endpoint_reserve_fits_window",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def key_hint(self) -> str:
+        """`…` and the key's last four characters; empty without a key, `…` alone for a very short one."""
+        if not self.api_key:
+            return ""
+        return f"…{self.api_key[-4:]}" if len(self.api_key) >= 12 else "…"
+
+    def clean(self) -> None:
+        problems: dict[str, str] = {}
+        if self.kind == self.Kind.OPENAI:
+            if not self.base_url:
+                problems["base_url"] = "Enter the endpoint's address, for example https://models.example/v1."
+            if not self.model:
+                problems["model"] = "Enter the name of the model, as the endpoint knows it."
+        if self.base_url:
+            try:
+                check_url_resolved(self.base_url, allow_private=settings.ALLOW_PRIVATE_ENDPOINTS)
+            except AddressRefused as refused:
+                problems["base_url"] = str(refused)
+        if (self.api_key and not self.api_key.isprintable()) or not self.api_key.isascii():
+            problems["api_key"] = "A key is plain letters, digits and signs in one line."
+        reserve, window = self.output_reserve, self.context_window
+        if reserve is not None and window is not None and reserve >= window:
+            problems["output_reserve"] = "The reserve has to be smaller than the context window."
+        if problems:
+            raise ValidationError(problems)

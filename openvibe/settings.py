@@ -1,0 +1,214 @@
+"""Django settings. What an operator may change is a field of `openvibe.environment.Environment`.
+
+Upper floors (memory, agents) are named here as strings only.
+"""
+
+import sys
+from typing import Any
+
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+
+from openvibe.base.secret_key import kept_secret_key
+from openvibe.database import database_settings
+from openvibe.environment import ROOT, Environment
+
+ENV = Environment()
+BASE_DIR = ROOT
+VAR = ENV.var.resolve()
+
+# --- safety -------------------------------------------------------------------------------------------------
+DEBUG = ENV.debug
+if ENV.secret_key:
+    SECRET_KEY = ENV.secret_key
+elif ENV.production:
+    raise ImproperlyConfigured(
+        "OPENVIBE_SECRET_KEY is not set. Set it to 50 or more random characters and start again."
+    )
+else:
+    SECRET_KEY = kept_secret_key(VAR / "secret_key")
+ALLOWED_HOSTS = [h.strip() for h in ENV.allowed_hosts.split(",") if h.strip()]
+CSRF_TRUSTED_ORIGINS = [o.strip() for o in ENV.csrf_trusted_origins.split(",") if o.strip()]
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "openvibe.workspaces.web.errors.csrf_failure"
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+if ENV.production:
+    SECURE_SSL_REDIRECT = True
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
+    SECURE_HSTS_SECONDS = 31_536_000
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+    SECURE_HSTS_PRELOAD = True
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+DATA_UPLOAD_MAX_MEMORY_SIZE = 6 * 1024 * 1024
+ALLOW_PRIVATE_ENDPOINTS = ENV.allow_private_endpoints
+CONTENT_SECURITY_POLICY: dict[str, Any] = {
+    "EXCLUDE_URL_PREFIXES": [],
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "manifest-src": [SELF],
+    },
+}
+
+# --- applications -------------------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "csp",
+    "django_filters",
+    "django_htmx",
+    "drf_spectacular",
+    "pgtrigger",
+    "rest_framework",
+    "openvibe.base",
+    "openvibe.llm",
+    "openvibe.api",
+    "openvibe.workspaces",
+    "openvibe.chat",
+    "memory",
+    "agents",
+]
+MIDDLEWARE = [
+    "openvibe.base.requests.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "openvibe.base.requests.PathContentSecurityPolicyMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "openvibe.urls"
+WSGI_APPLICATION = "openvibe.wsgi.application"
+ASGI_APPLICATION = "openvibe.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# --- database, queue ----------------------------------------------------------------------------------------
+DATABASES = {"default": database_settings(ENV.database_url, VAR)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+ATOMIC_REQUESTS = False
+CELERY_BROKER_URL = (
+    ENV.celery_broker_url or "pgmq://localhost"
+)  # the database itself; openvibe/celery.py adds where it is
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
+    {}
+    if ENV.celery_broker_url
+    else {
+        "init_extension": False,
+        "use_notify": True,
+        "notify_throttle_interval_ms": 0,
+        "wait_time_seconds": 0,  # PostgreSQL wakes the worker; it does not hold a query open
+        "polling_interval": 2,
+        "visibility_timeout": 3600,  # seconds until a dead worker's job is given to another
+        "pool_size": 4,
+    }
+)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_TIME_LIMIT = 3000  # seconds, less than the visibility timeout
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_ENABLE_UTC = True
+CELERY_TIMEZONE = "UTC"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_CONCURRENCY = ENV.worker_concurrency
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = bool(ENV.celery_broker_url)  # its queue names are too long for pgmq
+CELERY_BEAT_SCHEDULER = "openvibe.celery.BeatScheduler"
+CELERY_BEAT_SCHEDULE: dict[str, Any] = {}
+
+# --- people -------------------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "workspaces.User"
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+ACCOUNT_ADAPTER = "openvibe.workspaces.accounts.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.accounts.NameForm"
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_PREVENT_ENUMERATION = True
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/"
+ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
+OPEN_SIGNUP = ENV.open_signup
+# How a participant that is an agent gets its access (upper floor, named as a string).
+AGENT_ACCESS = "agents.visibility.access_of_agent"
+
+# --- language, files ----------------------------------------------------------------------------------------
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = VAR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "openvibe.base.static.StaticStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+DEFAULT_FROM_EMAIL = ENV.from_email
+EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+
+# --- API ----------------------------------------------------------------------------------------------------
+REST_FRAMEWORK: dict[str, Any] = {}
+SPECTACULAR_SETTINGS: dict[str, Any] = {}
+
+# --- logs ---------------------------------------------------------------------------------------------------
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "openvibe.base.logs.formatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": ENV.log_level},
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        "kombu": {"level": "WARNING"},
+        "pgmq": {"level": "WARNING"},
+    },
+}

@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class WorkspacesConfig(AppConfig):
+    name = "openvibe.workspaces"
+    label = "workspaces"
+    verbose_name = "People and workspaces"

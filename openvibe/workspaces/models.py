@@ -1,0 +1,201 @@
+"""Users, workspaces, and who speaks in them."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any, ClassVar
+
+from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
+from django.core.validators import RegexValidator
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Lower, Now
+from django.utils import timezone
+
+from openvibe.base.models import Timestamped
+
+HANDLE = r"[a-z0-9][a-z0-9_-]{0,31}"
+valid_handle = RegexValidator(
+    rf"^{HANDLE}\Z", "Use 1 to 32 of a-z, 0-9, - and _, starting with a letter or digit."
+)
+
+
+class UserManager(BaseUserManager["User"]):
+    """Accounts are found by e-mail address, whatever its case."""
+
+    def get_by_natural_key(self, username: str | None) -> User:
+        return self.get(email__iexact=username)
+
+    def create_user(self, email: str, password: str | None = None, **extra: Any) -> User:
+        user = self.model(email=self.normalize_email(email).lower(), **extra)
+        user.set_password(password)
+        user.save()
+        return user
+
+    def create_superuser(self, email: str, password: str | None = None, **extra: Any) -> User:
+        return self.create_user(email, password, is_staff=True, is_superuser=True, **extra)
+
+
+class User(AbstractBaseUser, PermissionsMixin):
+    """A person's account. One account may belong to several workspaces."""
+
+    email = models.EmailField(unique=True)
+    name = models.CharField(max_length=80)
+    theme = models.CharField(
+        max_length=6,
+        choices=[("system", "As the system"), ("light", "Light"), ("dark", "Dark")],
+        default="system",
+    )
+    is_staff = models.BooleanField(default=False)
+    is_active = models.BooleanField(default=True)
+    date_joined = models.DateTimeField(default=timezone.now, editable=False)
+
+    objects: ClassVar[UserManager] = UserManager()
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = ["name"]
+
+    class Meta:
+        constraints = [models.UniqueConstraint(Lower("email"), name="user_email_any_case")]
+
+    def __str__(self) -> str:
+        return self.name or self.email
+
+    def get_full_name(self) -> str:
+        return self.name
+
+    def get_short_name(self) -> str:
+        return self.name
+
+
+class Workspace(Timestamped):
+    """A tenant: people, channels, agents and knowledge that never meet another workspace's."""
+
+    name = models.CharField(max_length=80)
+    slug = models.SlugField(max_length=40, unique=True)
+    description = models.TextField(
+        blank=True, max_length=1000, help_text="Who you are; agents read it (≤ 200 tokens are used)."
+    )
+    instructions = models.TextField(
+        blank=True,
+        help_text="Organisation instructions: trusted, in every agent's prompt, at most 2,000 tokens.",
+    )
+    budgets = models.JSONField(
+        default=dict, blank=True, help_text="Token budgets that differ from the defaults."
+    )
+    daily_token_budget = models.PositiveIntegerField(
+        default=2_000_000, help_text="Tokens all agents together may use in one UTC day."
+    )
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Participant(models.Model):
+    """One speaker of a workspace: a member, an agent, or somebody known only from imported conversations."""
+
+    class Kind(models.TextChoices):
+        MEMBER = "member", "Member"
+        AGENT = "agent", "Agent"
+        IMPORTED = "imported", "Imported speaker"
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="participants")
+    kind = models.CharField(max_length=8, choices=Kind.choices)
+    handle = models.CharField(max_length=32, validators=[valid_handle])
+    name = models.CharField(max_length=80)
+    is_active = models.BooleanField(default=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["handle"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "handle"],
+                name="participant_handle_unique",
+                violation_error_message="This handle is taken in this workspace.",
+            ),
+            models.CheckConstraint(condition=Q(handle__regex=rf"^{HANDLE}$"), name="participant_handle_form"),
+            models.CheckConstraint(
+                condition=Q(kind__in=["member", "agent", "imported"]), name="participant_kind_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"@{self.handle}"
+
+    @property
+    def is_agent(self) -> bool:
+        return self.kind == self.Kind.AGENT
+
+
+class Member(models.Model):
+    """A user's place in a workspace. `removed_at` ends every access at once and keeps what they said."""
+
+    class Role(models.TextChoices):
+        OWNER = "owner", "Owner"
+        ADMIN = "admin", "Admin"
+        MEMBER = "member", "Member"
+        GUEST = "guest", "Guest"
+
+    participant = models.OneToOneField(Participant, on_delete=models.CASCADE, related_name="member")
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="members")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=6, choices=Role.choices, default=Role.MEMBER)
+    joined_at = models.DateTimeField(db_default=Now(), editable=False)
+    removed_at = models.DateTimeField(null=True, blank=True)
+    enter_sends = models.BooleanField(
+        default=True, help_text="Enter sends a message, Shift+Enter breaks the line."
+    )
+    shortcuts = models.BooleanField(default=True, help_text="Single-key shortcuts.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "user"], name="member_once_per_workspace"),
+            models.CheckConstraint(
+                condition=Q(role__in=["owner", "admin", "member", "guest"]), name="member_role_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.participant} ({self.role})"
+
+    @property
+    def is_active(self) -> bool:
+        return self.removed_at is None
+
+
+def digest(token: str) -> str:
+    """What is stored of a secret link or token: its SHA-256, hex."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class Invitation(models.Model):
+    """A link that lets somebody join with a role until it expires, is used up or taken back. Stored hashed."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="invitations")
+    token_hash = models.CharField(max_length=64, unique=True, editable=False)
+    role = models.CharField(max_length=6, choices=Member.Role.choices, default=Member.Role.MEMBER)
+    channels = models.ManyToManyField("chat.Channel", blank=True, related_name="+")
+    created_by = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    expires_at = models.DateTimeField()
+    uses_left = models.PositiveSmallIntegerField(default=1)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=~Q(role="owner"), name="invitation_never_makes_owners"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Invitation as {self.role}"
+
+    @staticmethod
+    def new_token() -> str:
+        return secrets.token_urlsafe(32)
+
+    @property
+    def is_open(self) -> bool:
+        return self.revoked_at is None and self.uses_left > 0 and self.expires_at > timezone.now()
