@@ -46,4 +46,5 @@ class BeatScheduler(PersistentScheduler):
 
 app = OpenVibeCelery("openvibe")
 app.config_from_object("django.conf:settings", namespace="CELERY")
+app.set_default()  # in every thread
 app.autodiscover_tasks()
