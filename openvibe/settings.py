@@ -177,6 +177,8 @@ LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
 OPEN_SIGNUP = ENV.open_signup
+# What upper floors add to each message shown: (messages, access) -> {message id: {…}}.
+MESSAGE_EXTRAS = ("memory.web.extras.feedback_of", "agents.web.extras.runs_of")
 # How a participant that is an agent gets its access (upper floor, named as a string).
 AGENT_ACCESS = "agents.visibility.access_of_agent"
 

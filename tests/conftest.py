@@ -1,0 +1,48 @@
+"""The cast, for every test that asks for it."""
+
+import pytest
+
+from agents.models import Agent
+from openvibe.chat.models import Channel, Thread
+from openvibe.workspaces.models import Member
+from tests import factories
+
+
+@pytest.fixture
+def ana(db: None) -> Member:
+    """Owns the workspace."""
+    return factories.make_member("Ana")
+
+
+@pytest.fixture
+def ben(ana: Member) -> Member:
+    """A guest: reads only what he was added to."""
+    return factories.make_member("Ben", ana.workspace, role="guest")
+
+
+@pytest.fixture
+def dora(ana: Member) -> Member:
+    """An ordinary member."""
+    return factories.make_member("Dora", ana.workspace)
+
+
+@pytest.fixture
+def cleo(db: None) -> Member:
+    """A stranger: owns another workspace."""
+    return factories.make_member("Cleo")
+
+
+@pytest.fixture
+def channel(ana: Member) -> Channel:
+    return factories.make_channel(ana)
+
+
+@pytest.fixture
+def thread(ana: Member, channel: Channel) -> Thread:
+    return factories.make_thread(channel, ana)
+
+
+@pytest.fixture
+def vibe(ana: Member, channel: Channel) -> Agent:
+    """An L2 agent that was added to the channel."""
+    return factories.make_agent(ana, "vibe", channel=channel)

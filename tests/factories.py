@@ -1,0 +1,62 @@
+"""The cast and its props. Ana belongs, Ben may only read what he was added to, Cleo is a stranger."""
+
+from agents.models import Agent
+from agents.services import create_agent
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.services import add_to_channel, create_channel, create_thread, post_message
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member, User, Workspace
+from openvibe.workspaces.services import access_of_member, add_member, create_workspace
+
+PASSWORD = "correct horse battery"
+SOUL = """\
+identity:
+  name: {name}
+  role: Helps the team find what was said
+  description: Answers from the conversation at hand.
+philosophy:
+  principles: [Quote before you conclude]
+constraints:
+  never_do: [Invent facts]
+"""
+
+
+def make_user(name: str = "Ana") -> User:
+    return User.objects.create_user(f"{name.lower()}@example.org", PASSWORD, name=name)
+
+
+def make_member(name: str = "Ana", workspace: Workspace | None = None, role: str = "member") -> Member:
+    """A member of `workspace`, or the owner of a new one of their own."""
+    user = make_user(name)
+    if workspace is None:
+        return create_workspace(name=f"{name}'s garden", owner=user)
+    return add_member(workspace=workspace, user=user, role=role)
+
+
+def access(member: Member) -> Access:
+    return access_of_member(member)
+
+
+def make_channel(by: Member, name: str = "general", *, private: bool = False) -> Channel:
+    return create_channel(by=access(by), name=name, is_private=private)
+
+
+def make_thread(channel: Channel, by: Member, title: str = "Pruning") -> Thread:
+    return create_thread(channel=channel, by=access(by), title=title)
+
+
+def say(thread: Thread, by: Member, body: str, **extra: str) -> Message:
+    return post_message(thread=thread, by=access(by), body=body, **extra)
+
+
+def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Channel | None = None) -> Agent:
+    """An active agent with a SOUL, in `channel` when given. `by` must administer the workspace."""
+    agent = create_agent(
+        by=access(by), workspace=by.workspace, handle=handle, name=handle.title(), soul=SOUL.format(name=handle.title())
+    )
+    if level != agent.level:
+        Agent.objects.filter(pk=agent.pk).update(level=level)
+        agent.refresh_from_db()
+    if channel is not None:
+        add_to_channel(channel=channel, participant=agent.participant, by=access(by))
+    return agent

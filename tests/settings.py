@@ -1,0 +1,15 @@
+"""Settings of the tests: a var folder of their own, fast password hashing, tasks sent nowhere by themselves."""
+
+import os
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("OPENVIBE_VAR", str(Path(tempfile.gettempdir()) / f"openvibe-tests-{os.getuid()}"))
+
+from openvibe.settings import *  # noqa: F403
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
