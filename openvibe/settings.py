@@ -114,6 +114,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "openvibe.chat.web.shell.shell",
             ],
         },
     }
@@ -135,7 +136,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
         "notify_throttle_interval_ms": 0,
         "wait_time_seconds": 0,  # PostgreSQL wakes the worker; it does not hold a query open
         "polling_interval": 2,
-        "visibility_timeout": 3600,  # seconds until a dead worker's job is given to another
+        "visibility_timeout": 1800,  # seconds until a dead worker's job is given to another
         "pool_size": 4,
     }
 )
@@ -143,7 +144,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_TIME_LIMIT = 3000  # seconds, less than the visibility timeout
+CELERY_TASK_TIME_LIMIT = 1700  # seconds, less than the visibility timeout
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_ENABLE_UTC = True

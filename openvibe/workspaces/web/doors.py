@@ -1,0 +1,82 @@
+"""The door of every workspace page: who asks, in which workspace, and what is answered when something is wrong."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.shortcuts import render
+from django_htmx.middleware import HtmxDetails
+
+from openvibe.base.problems import Missing, Problem
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member, User, Workspace
+from openvibe.workspaces.services import access_of_member, member_of
+
+P = ParamSpec("P")
+
+
+class WorkspaceRequest(HttpRequest):
+    """A request that came through `in_workspace`."""
+
+    user: User  # type: ignore[assignment]
+    member: Member
+    access: Access
+    workspace: Workspace
+    htmx: HtmxDetails
+
+
+Page = Callable[Concatenate[WorkspaceRequest, P], HttpResponse]
+
+
+def in_workspace(view: Page[P]) -> Callable[..., HttpResponseBase]:
+    """Let members in; the view gets a `WorkspaceRequest` and the address' other parts, not the slug.
+
+    Signed out: to the sign-in page and back. Strangers and unknown workspaces: the same 404. A `Problem` the view
+    raises becomes the answer of `refuse`.
+    """
+
+    @wraps(view)
+    def entered(request: HttpRequest, slug: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            if wants_json(request) or request.headers.get("HX-Request"):
+                return refuse(request, Problem("You are signed out. Sign in again, then send it once more.",
+                                               code="signed_out"), status=401)  # fmt: skip
+            return redirect_to_login(request.get_full_path())
+        try:
+            enter(request, slug)
+            return view(request, *args, **kwargs)  # type: ignore[arg-type]
+        except Problem as problem:
+            return refuse(request, problem)
+
+    return entered
+
+
+def enter(request: HttpRequest, slug: str) -> Access:
+    """Attach member, access and workspace to the request. Raises Missing for strangers."""
+    member = member_of(request.user, slug)  # type: ignore[arg-type]
+    request.member, request.workspace = member, member.workspace  # type: ignore[attr-defined]
+    request.access = access_of_member(member)  # type: ignore[attr-defined]
+    return request.access  # type: ignore[attr-defined, no-any-return]
+
+
+def wants_json(request: HttpRequest) -> bool:
+    return "application/json" in request.headers.get("Accept", "")
+
+
+def refuse(request: HttpRequest, problem: Problem, *, status: int | None = None) -> HttpResponse:
+    """The answer to a problem in the form the asker reads: `{message, code, field}`, a note, or a page."""
+    status = status or problem.status
+    if wants_json(request):
+        body = {"message": problem.message, "code": problem.code, "field": problem.field}
+        return JsonResponse(body, status=status)
+    if request.headers.get("HX-Request"):
+        response = render(request, "errors/_problem.html", {"problem": problem}, status=status)
+        response.headers["HX-Retarget"] = "#toasts"
+        response.headers["HX-Reswap"] = "beforeend"
+        return response
+    if isinstance(problem, Missing):
+        return render(request, "404.html", {"message": problem.message}, status=404)
+    kept = [text for name, text in request.POST.items() if name != "csrfmiddlewaretoken" and len(text) > 20]
+    return render(request, "errors/problem.html", {"problem": problem, "kept": kept}, status=status)
