@@ -1,0 +1,73 @@
+"""What a SOUL says, as plain values: five parts, every part a frozen dataclass."""
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+ResponseStyle = Literal["structured", "conversational", "minimal"]
+EscalationAction = Literal["escalate_to_human", "request_approval", "block"]
+
+RESPONSE_STYLES: tuple[str, ...] = get_args(ResponseStyle)
+ESCALATION_ACTIONS: tuple[str, ...] = get_args(EscalationAction)
+
+SOUL_TOKEN_LIMIT = 2000
+"""A SOUL over this many tokens is refused when it is saved, so that P0 always fits."""
+
+SOUL_TOKEN_ADVICE = (500, 2000)
+"""The range, in tokens, that the editor recommends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the agent is. `name` and `role` are one line each and never empty."""
+
+    name: str
+    role: str
+    description: str = ""
+    avatar: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Philosophy:
+    principles: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    domains: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    limitations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Behavior:
+    """How the agent answers. `max_output_tokens` is None when the model endpoint's own limit counts."""
+
+    response_style: ResponseStyle = "conversational"
+    progressive_disclosure: bool = False
+    proactive_triggers: tuple[str, ...] = ()
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EscalationRule:
+    condition: str
+    action: EscalationAction
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    restricted_topics: tuple[str, ...] = ()
+    never_do: tuple[str, ...] = ()
+    escalation_rules: tuple[EscalationRule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Soul:
+    """An agent's identity, principles and constraints. The trust level is not part of it."""
+
+    identity: Identity
+    philosophy: Philosophy = field(default_factory=Philosophy)
+    capabilities: Capabilities = field(default_factory=Capabilities)
+    behavior: Behavior = field(default_factory=Behavior)
+    constraints: Constraints = field(default_factory=Constraints)

@@ -1,0 +1,56 @@
+"""What changed between two versions of a SOUL."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+
+from agents.soul import Change, Soul, diff_lines, diff_souls, parse_soul
+from tests.agents.soul.souls import FERN, souls
+
+
+def test_no_change_is_no_difference() -> None:
+    fern = parse_soul(FERN)
+    assert diff_souls(fern, fern) == []
+    assert diff_lines(fern, fern) == ""
+
+
+def test_changes_are_named_by_field() -> None:
+    fern = parse_soul(FERN)
+    after = parse_soul(
+        FERN.replace("Gardener of the roof", "Gardener")
+        .replace("    - Water in the morning\n", "    - Water in the evening\n")
+        .replace("  max_output_tokens: 800\n", "")
+        .replace("progressive_disclosure: true", "progressive_disclosure: false")
+        .replace("[plants, soil]", "[soil, plants]")
+    )
+    assert diff_souls(fern, after) == [
+        Change("identity.role", "changed", "Gardener of the roof", "Gardener"),
+        Change("philosophy.principles", "removed", "Water in the morning", ""),
+        Change("philosophy.principles", "added", "", "Water in the evening"),
+        Change("capabilities.domains", "changed", "plants\nsoil", "soil\nplants"),
+        Change("behavior.progressive_disclosure", "changed", "yes", "no"),
+        Change("behavior.max_output_tokens", "removed", "800", ""),
+    ]
+
+
+def test_a_rule_is_shown_as_condition_and_action() -> None:
+    fern = parse_soul(FERN)
+    without = replace(fern, constraints=replace(fern.constraints, escalation_rules=()))
+    assert diff_souls(without, fern) == [
+        Change("constraints.escalation_rules", "added", "", "somebody ate a plant → escalate_to_human")
+    ]
+
+
+def test_the_line_diff_is_unified() -> None:
+    fern = parse_soul(FERN)
+    after = parse_soul(FERN.replace("Recommend poison", "Recommend bleach"))
+    lines = diff_lines(fern, after, names=("version 1", "version 2")).splitlines()
+    assert lines[:2] == ["--- version 1", "+++ version 2"]
+    assert "-  - Recommend poison" in lines
+    assert "+  - Recommend bleach" in lines
+
+
+@given(souls, souls)
+@settings(max_examples=50, deadline=None)
+def test_two_souls_differ_exactly_when_a_change_is_named(one: Soul, other: Soul) -> None:
+    assert bool(diff_souls(one, other)) == (one != other) == bool(diff_lines(one, other))
