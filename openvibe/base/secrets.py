@@ -44,7 +44,7 @@ _HEADER = re.compile(
 _IN_ADDRESS = re.compile(r"(?P<before>://[^\s/:@\[\]]{1,100}:)(?!\[secret removed\])[^\s/@\[\]]{1,200}(?=@)")
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_LINES = re.compile(r"(?:[\s\\nr]{0,8}[A-Za-z0-9+/=]{16,})*")
+_KEY_LINES = re.compile(r"(?:[\s\\nr]{0,8}[A-Za-z0-9+/=]{16,})*(?:\n[A-Za-z0-9+/=]+(?=\n|\Z))?")
 
 
 def mask_secrets(text: str) -> str:

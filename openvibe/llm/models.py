@@ -12,10 +12,11 @@ from django.db import models
 from django.db.models import Q
 
 from openvibe.base.fields import EncryptedTextField
+from openvibe.base.models import Timestamped
 from openvibe.llm.outbound import AddressRefused, check_url_resolved
 
 
-class Endpoint(models.Model):
+class Endpoint(Timestamped):
     """A model that admins of a workspace set up. The key is stored encrypted and never shown again."""
 
     class Kind(models.TextChoices):
@@ -50,8 +51,6 @@ class Endpoint(models.Model):
         help_text="How long one answer may take in all.",
     )
     is_default = models.BooleanField(default=False, help_text="Used by agents that name no endpoint of their own.")
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         ordering: ClassVar = ["workspace_id", "name", "id"]

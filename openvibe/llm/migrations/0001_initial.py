@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import django.core.validators
+import django.db.models.functions.datetime
 from django.db import migrations, models
 
 import openvibe.base.fields
@@ -31,7 +32,7 @@ class Migration(migrations.Migration):
                 ('price_out', models.DecimalField(blank=True, decimal_places=4, help_text='Per million answer tokens.', max_digits=10, null=True, validators=[django.core.validators.MinValueValidator(Decimal('0'))], verbose_name='price out')),
                 ('timeout_seconds', models.PositiveIntegerField(default=120, help_text='How long one answer may take in all.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(3600)])),
                 ('is_default', models.BooleanField(default=False, help_text='Used by agents that name no endpoint of their own.')),
-                ('created_at', models.DateTimeField(auto_now_add=True)),
+                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
             ],
             options={

@@ -1,0 +1,125 @@
+"""The chat-completions protocol: our values into its JSON, its answers into our values.
+
+Endpoints differ in what they leave out, so answers are read leniently: what is missing is taken as absent, and
+only what cannot be an answer at all is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from openvibe.llm.errors import BadAnswer, ModelUnavailable
+from openvibe.llm.fences import clean
+from openvibe.llm.values import ChatMessage, Completion, ToolCall, ToolSpec, Usage
+
+
+def message(value: ChatMessage) -> dict[str, Any]:
+    """One message as the protocol writes it, without control characters or lone surrogates."""
+    written: dict[str, Any] = {"role": value.role, "content": clean(value.content)}
+    if value.tool_calls:
+        written["tool_calls"] = [
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": clean(c.arguments)}}
+            for c in value.tool_calls
+        ]
+    if value.tool_call_id is not None:
+        written["tool_call_id"] = value.tool_call_id
+    return written
+
+
+def tool(value: ToolSpec) -> dict[str, Any]:
+    """One tool as the protocol writes it."""
+    function = {"name": value.name, "description": value.description, "parameters": value.parameters}
+    return {"type": "function", "function": function}
+
+
+def completion(answered: Any) -> Completion:
+    """An unstreamed answer. Raises BadAnswer if it is not one."""
+    choices = getattr(answered, "choices", None)
+    if not isinstance(choices, list) or not choices:
+        raise BadAnswer("The endpoint did not answer in the chat-completions format.")
+    said = choices[0].message
+    calls = tuple(
+        ToolCall(call.id or f"call_{at}", call.function.name, _arguments(call.function.arguments))
+        for at, call in enumerate(said.tool_calls or ())
+    )
+    return Completion(
+        text=_text(said.content),
+        tool_calls=calls,
+        usage=_usage(answered.usage) or Usage(0, 0),
+        stop_reason=choices[0].finish_reason or "stop",
+    )
+
+
+@dataclass
+class Gathered:
+    """A streamed answer as it grows."""
+
+    _pieces: list[str] = field(default_factory=list)
+    _calls: dict[int, dict[str, str]] = field(default_factory=dict)
+    _usage: Usage | None = None
+    _stop_reason: str | None = None
+
+    def add(self, chunk: Any) -> str:
+        """Take in one chunk; the text it brings, which may be empty."""
+        self._usage = _usage(getattr(chunk, "usage", None)) or self._usage
+        choices = getattr(chunk, "choices", None)
+        if choices is not None and not isinstance(choices, list):
+            raise BadAnswer("The endpoint did not answer in the chat-completions format.")
+        if not choices:
+            return ""
+        self._stop_reason = choices[0].finish_reason or self._stop_reason
+        delta = choices[0].delta
+        for fragment in (delta.tool_calls if delta else None) or ():
+            self._add_call(fragment)
+        text = _text(delta.content if delta else None)
+        self._pieces.append(text)
+        return text
+
+    def completion(self) -> Completion:
+        """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none."""
+        text = "".join(self._pieces)
+        if self._stop_reason is None:
+            if text or self._calls:
+                raise ModelUnavailable("The model broke off in the middle of its answer.")
+            raise BadAnswer("The model answered nothing.")
+        calls = tuple(
+            ToolCall(call["id"] or f"call_{at}", call["name"], _arguments(call["arguments"]))
+            for at, call in sorted(self._calls.items())
+        )
+        return Completion(text, calls, self._usage or Usage(0, 0), self._stop_reason)
+
+    def _add_call(self, fragment: Any) -> None:
+        """A call comes in fragments: id and name once, arguments piece by piece. Some endpoints leave out the index."""
+        index = fragment.index
+        if index is None:
+            last = max(self._calls, default=-1)
+            index = last + 1 if fragment.id or last < 0 else last
+        call = self._calls.setdefault(int(index), {"id": "", "name": "", "arguments": ""})
+        call["id"] = call["id"] or fragment.id or ""
+        if fragment.function is not None:
+            call["name"] = call["name"] or fragment.function.name or ""
+            call["arguments"] += fragment.function.arguments or ""
+
+
+def _text(content: Any) -> str:
+    if content is None:
+        return ""
+    if not isinstance(content, str):
+        raise BadAnswer("The endpoint answered with something that is not text.")
+    return clean(content)
+
+
+def _arguments(written: Any) -> str:
+    return clean(written) if isinstance(written, str) and written.strip() else "{}"
+
+
+def _usage(told: Any) -> Usage | None:
+    if told is None:
+        return None
+    details = getattr(told, "prompt_tokens_details", None)
+    return Usage(
+        input_tokens=int(getattr(told, "prompt_tokens", 0) or 0),
+        output_tokens=int(getattr(told, "completion_tokens", 0) or 0),
+        cached_tokens=int(getattr(details, "cached_tokens", 0) or 0),
+    )

@@ -1,0 +1,77 @@
+"""What can go wrong with a model. One small tree; every error is a sentence and says the next step.
+
+`str(error)` says what happened, `error.advice` what to do about it, `error.code` is for programs.
+None of them ever holds a key.
+"""
+
+from __future__ import annotations
+
+
+class ModelError(Exception):
+    """Any failure of a model client. `may_pass` says whether the same call may succeed a moment later."""
+
+    code = "model_error"
+    advice = "Try again. If it happens again, ask an admin to look at the model endpoint."
+    may_pass = False
+
+    def __init__(self, message: str, *, advice: str | None = None, may_pass: bool | None = None) -> None:
+        super().__init__(message)
+        if advice is not None:
+            self.advice = advice
+        if may_pass is not None:
+            self.may_pass = may_pass
+
+
+class AuthRefused(ModelError):
+    """The endpoint does not accept the key, or the key may not use this model."""
+
+    code = "model_auth_refused"
+    advice = "Ask an admin to check the key of this model endpoint."
+
+
+class RateLimited(ModelError):
+    """Too many requests or a used-up quota. `retry_after` is in seconds, None where unknown."""
+
+    code = "model_rate_limited"
+    advice = "Wait a little and try again."
+    may_pass = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        advice: str | None = None,
+        may_pass: bool | None = None,
+    ) -> None:
+        super().__init__(message, advice=advice, may_pass=may_pass)
+        self.retry_after = retry_after
+
+
+class ModelTimedOut(ModelError):
+    """No first word, or no end, within the time the endpoint is given."""
+
+    code = "model_timed_out"
+    advice = "Try again, or ask an admin to give this endpoint more time."
+
+
+class ContextTooLong(ModelError):
+    """The prompt does not fit the model's window."""
+
+    code = "model_context_too_long"
+    advice = "Ask an admin to set the endpoint's context window to what the model really takes."
+
+
+class ModelUnavailable(ModelError):
+    """The endpoint cannot be reached, is overloaded, or broke off in the middle of an answer."""
+
+    code = "model_unavailable"
+    may_pass = True
+    advice = "Try again in a minute. If it stays away, ask an admin to test the model endpoint."
+
+
+class BadAnswer(ModelError):
+    """The endpoint answered, but with nothing or with something that is not an answer."""
+
+    code = "model_bad_answer"
+    advice = "Try again. If it happens again, ask an admin to check the endpoint's address and model name."

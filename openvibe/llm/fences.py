@@ -1,0 +1,61 @@
+"""Fenced blocks of a prompt: content that names its source and cannot pretend to be anything else.
+
+Text is escaped, so no content can open or close a fence, and reading a prompt's fences back gives
+exactly what was put in (less control characters).
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass, field
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_FENCE = re.compile(r'<([a-z][a-z0-9_]*)((?: [a-z][a-z0-9_]*="[^"<>\n]*")*)>\n([^<>]*)\n</\1>')
+_ATTRIBUTE = re.compile(r' ([a-z][a-z0-9_]*)="([^"<>\n]*)"')
+
+
+@dataclass(frozen=True)
+class Fence:
+    """One fenced block, unescaped."""
+
+    tag: str
+    text: str
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+def clean(text: str) -> str:
+    """The text without control characters (new lines and tabs stay) and without lone surrogates."""
+    return _UNWANTED.sub("", text)
+
+
+def fence(tag: str, text: str, **attributes: object) -> str:
+    """`<tag name="value">`, the escaped text and `</tag>`, each on lines of their own.
+
+    Attributes that are None are left out. Raises ValueError on a tag or a name that is not plain lower case:
+    those are written by programs, never taken from content.
+    """
+    for name in (tag, *attributes):
+        if not _NAME.match(name):
+            raise ValueError(f"{name!r} cannot name a fence: use lower-case letters, digits and _.")
+    written = "".join(
+        f' {name}="{_attribute(str(value))}"' for name, value in attributes.items() if value is not None
+    )
+    return f"<{tag}{written}>\n{html.escape(clean(text), quote=False)}\n</{tag}>"
+
+
+def read_fences(text: str) -> list[Fence]:
+    """Every fenced block of a prompt, in order, unescaped. Takes time linear in the text's length."""
+    return [
+        Fence(
+            tag=found[1],
+            text=html.unescape(found[3]) if "&" in found[3] else found[3],
+            attributes={name: html.unescape(value) for name, value in _ATTRIBUTE.findall(found[2])},
+        )
+        for found in _FENCE.finditer(text)
+    ]
+
+
+def _attribute(value: str) -> str:
+    return html.escape(" ".join(clean(value).split()), quote=True)

@@ -1,0 +1,120 @@
+"""The model that needs no key and no network: it quotes what in its prompt bears on the question.
+
+It reads the prompt's fences, ranks the passages of the `data` ones by the words they share with the last
+`request`, and says plainly that it is the offline model. The same prompt always gives the same answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from openvibe.llm import tokens
+from openvibe.llm.fences import Fence, read_fences
+from openvibe.llm.passages import Passage, best_passages, words
+from openvibe.llm.protocol import ModelStream
+from openvibe.llm.values import ChatMessage, Completion, Finished, TextDelta, ToolSpec, Usage
+
+OPENING = "I am the offline model: I do not think, I quote what I was shown."
+_NOTHING = "Nothing I was shown bears on this request."
+_FEEDBACK = "[RECENT FEEDBACK]"
+_MOST_QUOTES = 5
+_QUOTE_CHARACTERS = 420
+_WORDS_PER_DELTA = 6
+_MENTION = re.compile(r"(?<![\w.])@[\w.-]+")
+_MARKUP = re.compile(r"(?m)^[ \t]*(?:[>#]+|[-*+]|\d{1,3}[.)])[ \t]+|[`*_~|]{1,3}")
+
+
+class OfflineModel:
+    """A ModelClient without a model. Tools are accepted and never called."""
+
+    model = "offline"
+
+    def complete(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+    ) -> Completion:
+        counter = tokens.counter_for(self.model)
+        whole = answer(messages, max_output_tokens)
+        text = whole if max_output_tokens is None else tokens.cut_to_tokens(whole, max_output_tokens, counter)
+        usage = Usage(tokens.prompt_tokens(messages, tools, counter), counter.count(text))
+        return Completion(text, (), usage, "stop" if text == whole else "length")
+
+    def stream(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+    ) -> ModelStream:
+        completion = self.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
+        pieces = re.findall(r"\s*\S+\s*", completion.text)
+        for start in range(0, len(pieces), _WORDS_PER_DELTA):
+            yield TextDelta("".join(pieces[start : start + _WORDS_PER_DELTA]))
+        yield Finished(completion)
+
+
+def answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None) -> str:
+    """The answer in Markdown. With a limit, the best quotes that fit are kept whole."""
+    fences = [found for m in messages if m.role != "system" for found in read_fences(m.content)]
+    question = _question(messages, fences)
+    feedback = _feedback_line(fences)
+    passages = best_passages(
+        _passages(fences, question), words(question), most=_MOST_QUOTES, characters=_QUOTE_CHARACTERS
+    )
+    if not passages:
+        return "\n\n".join(filter(None, (f"{OPENING} {_NOTHING}", feedback)))
+    room = None if max_output_tokens is None else max_output_tokens
+    best_first = sorted(passages, key=lambda p: (-p.score, p.position))
+    for kept in range(len(best_first), 0, -1):
+        chosen = sorted(best_first[:kept], key=lambda p: p.position)
+        text = "\n\n".join(filter(None, (f"{OPENING} This bears on it:", *map(_quote, chosen), feedback)))
+        if room is None or tokens.count(text) <= room:
+            return text
+    return text
+
+
+def _question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> str:
+    requests = [found.text for found in fences if found.tag == "request"]
+    if requests:
+        return _MENTION.sub(" ", requests[-1])
+    said = [m.content for m in messages if m.role == "user"]
+    return _MENTION.sub(" ", said[-1]) if said else ""
+
+
+def _passages(fences: Sequence[Fence], question: str) -> list[Passage]:
+    """What may be quoted: not feedback, not the request itself, not an earlier offline answer."""
+    asked = " ".join(question.split())
+    return [
+        Passage(text=text, author=found.attributes.get("author", ""), reference=_reference(found), position=at)
+        for at, found in enumerate(fences)
+        if found.tag in ("data", "reference") and found.attributes.get("source") != "feedback"
+        if (text := _plain(found.text)) and OPENING not in found.text
+        if " ".join(_MENTION.sub(" ", found.text).split()) != asked
+    ]
+
+
+def _plain(text: str) -> str:
+    return " ".join(_MARKUP.sub("", text).split())
+
+
+def _reference(found: Fence) -> str:
+    ref = found.attributes.get("ref", "")
+    source = found.attributes.get("source", "")
+    return f"{source} {ref}".strip() if ref[:1].isdigit() else ref or source
+
+
+def _quote(passage: Passage) -> str:
+    told = ", ".join(filter(None, (passage.author, passage.reference)))
+    return f"> {passage.text}" + (f"\n> — {told}" if told else "")
+
+
+def _feedback_line(fences: Sequence[Fence]) -> str:
+    shown = [found.text for found in fences if found.attributes.get("source") == "feedback"]
+    pieces = sum(max(1, text.count(_FEEDBACK)) for text in shown)
+    if not pieces:
+        return ""
+    return f"I carry {pieces} {'piece' if pieces == 1 else 'pieces'} of recent feedback on my answers."

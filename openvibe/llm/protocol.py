@@ -1,0 +1,39 @@
+"""The one door to language models: what every client promises.
+
+`tests/llm/conformance.py` holds each client to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Protocol
+
+from openvibe.llm.values import ChatMessage, Completion, Finished, TextDelta, ToolSpec
+
+ModelStream = Generator[TextDelta | Finished, None, None]
+
+
+class ModelClient(Protocol):
+    """A model that answers. Stateless between calls; both verbs raise only `ModelError`s."""
+
+    @property
+    def model(self) -> str:
+        """The model's name, as tokens are counted for it and as a run records it."""
+
+    def complete(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+    ) -> Completion:
+        """The whole answer at once. Never empty: an answer has text, tool calls, or both."""
+
+    def stream(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        max_output_tokens: int | None = None,
+    ) -> ModelStream:
+        """Pieces of text as they come, then one `Finished`. Closing the generator cancels the call."""

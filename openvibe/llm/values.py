@@ -1,0 +1,69 @@
+"""What travels to a language model and back: plain frozen values, no Django, no vendor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call a model asks for. `arguments` is JSON text as the model wrote it: it may be invalid JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class ChatMessage:
+    """One message of a prompt. `tool_call_id` names the call that a message of role `tool` answers."""
+
+    role: Role
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool offered to a model. `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one call. `cached_tokens` is the part of `input_tokens` the provider read from its cache."""
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A finished answer. `stop_reason` is `stop`, `length`, `tool_calls` or the provider's own word."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    usage: Usage
+    stop_reason: str
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """The next piece of the text, never empty. All pieces joined are the completion's text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The last thing a stream yields, exactly once."""
+
+    completion: Completion

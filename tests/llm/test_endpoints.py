@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from pytest_django.fixtures import SettingsWrapper
+
+from openvibe.llm.errors import ModelUnavailable
+from openvibe.llm.models import Endpoint
+from openvibe.llm.offline import OPENING
+from openvibe.llm.registry import CLIENTS, client_for
+from openvibe.llm.services import try_endpoint
+from openvibe.workspaces.models import Member
+from tests.llm.conformance import PROMPT
+from tests.llm.server import Answer, serving
+
+KEY = "sk-canary-0123456789"
+
+
+def endpoint(ana: Member, **values: Any) -> Endpoint:
+    told = {"name": "Garden", "base_url": "https://93.184.216.34/v1", "model": "gpt-4o-mini", "api_key": KEY}
+    return Endpoint(workspace=ana.workspace, **(told | values))
+
+
+def problems(row: Endpoint) -> dict[str, list[str]]:
+    with pytest.raises(ValidationError) as raised:
+        row.full_clean()
+    return raised.value.message_dict
+
+
+def test_a_good_endpoint_can_be_saved_and_shows_only_the_end_of_its_key(ana: Member) -> None:
+    row = endpoint(ana)
+    row.full_clean()
+    row.save()
+    assert row.key_hint == "…6789"
+    assert endpoint(ana, api_key="").key_hint == ""
+    assert endpoint(ana, api_key="short").key_hint == "…"
+    assert "canary" not in repr(row)
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"base_url": ""}, "base_url"),
+        ({"model": ""}, "model"),
+        ({"base_url": "http://127.0.0.1:11434/v1"}, "base_url"),
+        ({"base_url": "http://2130706433/"}, "base_url"),
+        ({"base_url": "ftp://93.184.216.34/"}, "base_url"),
+        ({"base_url": "https://ana:secret@93.184.216.34/"}, "base_url"),
+        ({"api_key": "two\nlines"}, "api_key"),
+        ({"api_key": "schlüssel"}, "api_key"),
+        ({"context_window": 1_000}, "context_window"),
+        ({"context_window": 4_000, "output_reserve": 4_000}, "output_reserve"),
+        ({"timeout_seconds": 0}, "timeout_seconds"),
+        ({"price_in": "-1"}, "price_in"),
+        ({"kind": "oracle"}, "kind"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_its_field(ana: Member, values: dict[str, Any], field: str) -> None:
+    assert list(problems(endpoint(ana, **values))) == [field]
+
+
+def test_the_operator_can_allow_private_addresses(ana: Member, settings: SettingsWrapper) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    endpoint(ana, base_url="http://127.0.0.1:11434/v1").full_clean()
+
+
+def test_an_offline_endpoint_needs_neither_address_nor_model(ana: Member) -> None:
+    endpoint(ana, kind="offline", base_url="", model="", api_key="").full_clean()
+
+
+def test_a_workspace_has_one_default_and_each_name_once(ana: Member, cleo: Member) -> None:
+    endpoint(ana, is_default=True).save()
+    endpoint(cleo, is_default=True).save()
+    for values in ({"name": "Other", "is_default": True}, {"is_default": False}):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            endpoint(ana, **values).save()
+
+
+def test_the_database_refuses_an_endpoint_without_address(ana: Member) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        endpoint(ana, base_url="").save()
+
+
+def test_every_kind_has_a_client_and_no_endpoint_means_offline(ana: Member) -> None:
+    assert set(CLIENTS) == set(Endpoint.Kind.values)
+    assert client_for(None).model == "offline"
+    assert client_for(endpoint(ana, kind="offline")).complete(PROMPT).text.startswith(OPENING)
+    assert client_for(endpoint(ana)).model == "gpt-4o-mini"
+
+
+def test_trying_an_endpoint_tells_what_it_said(ana: Member, settings: SettingsWrapper) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(Answer("Hello there!"), Answer(status=401)) as server:
+        row = endpoint(ana, base_url=server.base_url)
+        row.save()
+        good, bad = try_endpoint(endpoint=row), try_endpoint(endpoint=row)
+    assert (good.ok, good.said) == (True, "Hello there!")
+    assert good.seconds > 0
+    assert not bad.ok
+    assert "check the key" in bad.said
+    assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_an_endpoint_that_slipped_in_is_still_not_called(ana: Member) -> None:
+    with serving(Answer("Hello there!")) as server:
+        row = endpoint(ana, base_url=server.base_url)
+        row.save()
+        tried = try_endpoint(endpoint=row)
+    assert not tried.ok
+    assert "own network" in tried.said
+    assert server.asked == []
+
+
+def test_a_failing_endpoint_rests_until_it_is_changed(ana: Member, settings: SettingsWrapper) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(Answer(status=401)) as server:
+        row = endpoint(ana, base_url=server.base_url)
+        row.save()
+        for _ in range(7):
+            tried = _say(row)
+        assert len(server.asked) == 5
+        assert "tried again in" in tried
+        row.api_key = "sk-another-0123456789"
+        row.save()
+        _say(row)
+        assert len(server.asked) == 6
+
+
+def _say(row: Endpoint) -> str:
+    try:
+        return client_for(row).complete(PROMPT).text
+    except ModelUnavailable as error:
+        return str(error)
+    except Exception as error:
+        return repr(error)
