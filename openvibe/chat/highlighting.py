@@ -1,6 +1,7 @@
 """Code in colours, as CSS classes. Pure; `static/css/code.css` gives the colours."""
 
 import html
+import re
 from functools import lru_cache
 
 from pygments import highlight as pygments_highlight
@@ -9,8 +10,15 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
-MAX_HIGHLIGHTED_CHARACTERS = 10_000
-"""Longer code is shown plain: colouring time grows with it, for some texts faster than evenly."""
+MAX_HIGHLIGHTED_CHARACTERS = 8_000
+"""Of one block. Colouring time grows with length, for some texts faster than evenly; longer code is plain."""
+
+MAX_HIGHLIGHTED_IN_ALL = 24_000
+"""Of all blocks of one text together."""
+
+_LONGEST_LINE = 500
+_SLOW_LANGUAGES = {"csharp": 1_500, "java": 2_000}  # their lexers try every line as the start of a method
+_LONG_BLANK = re.compile(r"\s{120}")
 
 # A list, because a lexer is code run on a stranger's text: these were measured on hostile input.
 LANGUAGES = {
@@ -41,9 +49,17 @@ def language_class(language: str) -> str:
 def highlight(code: str, language: str) -> str:
     """Return code as escaped HTML, its words in `<span class>` when the language is known and size allows."""
     known = LANGUAGES.get(language.lower())
-    if known is None or len(code) > MAX_HIGHLIGHTED_CHARACTERS:
+    if known is None or not _is_quick_to_read(code, known):
         return html.escape(code)
     return pygments_highlight(code, _lexer(known), _FORMATTER)
+
+
+def _is_quick_to_read(code: str, language: str) -> bool:
+    return (
+        len(code) <= _SLOW_LANGUAGES.get(language, MAX_HIGHLIGHTED_CHARACTERS)
+        and _LONG_BLANK.search(code) is None
+        and all(len(line) <= _LONGEST_LINE for line in code.splitlines())
+    )
 
 
 @lru_cache(maxsize=len(LANGUAGES))

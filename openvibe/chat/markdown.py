@@ -5,17 +5,19 @@ text is still tokens, and nh3 keeps only listed tags and attributes of what come
 """
 
 import html
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import lru_cache
 
 import nh3
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from openvibe.chat.highlighting import CODE_CLASSES, highlight, language_class
-from openvibe.chat.inline import find_mentions, is_safe_link, link_bare_urls, show_no_images
+from openvibe.chat.highlighting import CODE_CLASSES, MAX_HIGHLIGHTED_IN_ALL, highlight, language_class
+from openvibe.chat.inline import Mention, find_mentions, is_safe_link, link_bare_urls, show_no_images
 from openvibe.chat.step_limit import TooMuchWork, count_steps
 
 MAX_MARKDOWN_CHARACTERS = 100_000
@@ -23,9 +25,10 @@ MAX_BLOCK_NESTING = 30
 MAX_INLINE_NESTING = 60
 _CACHED_CHARACTERS = 20_000
 
-_TAGS = set(
-    ["p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "em", "strong", "s", "blockquote", "ul", "ol", "li", "pre", "code", "span", "a", "table", "thead", "tbody", "tr", "th", "td"]
-)
+_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "em", "strong", "s", "blockquote"),
+    *("ul", "ol", "li", "pre", "code", "span", "a", "table", "thead", "tbody", "tr", "th", "td"),
+}
 _ATTRIBUTES: dict[str, set[str]] = {
     "a": {"href", "title"},
     "ol": {"start"},
@@ -35,6 +38,7 @@ _ATTRIBUTES: dict[str, set[str]] = {
     "code": {"class"},
     "span": {"class"},
 }
+_COLOURED = "characters coloured"
 _BREAKS = {"softbreak", "hardbreak"}
 
 
@@ -130,13 +134,16 @@ def _is_too_deep(tokens: Sequence[Token]) -> bool:
 
 def _with_mentions(children: list[Token], handles: frozenset[str]) -> list[Token]:
     marked: list[Token] = []
-    mentions = [mention for mention in find_mentions(children) if mention.handle in handles]
+    mentions: defaultdict[int, list[Mention]] = defaultdict(list)
+    for mention in find_mentions(children):
+        if mention.handle in handles:
+            mentions[mention.token].append(mention)
     for place, token in enumerate(children):
         at = 0
-        for mention in mentions:
-            if mention.token == place:
-                marked += [_text(token.content[at : mention.start]), _mention(token.content, mention.start, mention.end)]
-                at = mention.end
+        for mention in mentions[place]:
+            marked.append(_text(token.content[at : mention.start]))
+            marked.append(_mention(token.content[mention.start : mention.end]))
+            at = mention.end
         marked.append(_text(token.content[at:]) if at else token)
     return marked
 
@@ -145,8 +152,8 @@ def _text(content: str) -> Token:
     return Token("text", "", 0, content=content)
 
 
-def _mention(content: str, start: int, end: int) -> Token:
-    return Token("mention", "span", 0, content=content[start:end])
+def _mention(content: str) -> Token:
+    return Token("mention", "span", 0, content=content)
 
 
 def _sanitise(markup: str) -> str:
@@ -178,47 +185,41 @@ def _render_mention(
     return f'<span class="mention">{html.escape(tokens[place].content)}</span>'
 
 
-def _render_code(_: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
+def _render_code(
+    _: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType
+) -> str:
     token = tokens[place]
     language = token.info.split()[0] if token.info.split() else ""
     opening = f'<code class="{language_class(language)}">' if language_class(language) else "<code>"
+    coloured = env.get(_COLOURED, 0) + (len(token.content) if language_class(language) else 0)
+    if coloured > MAX_HIGHLIGHTED_IN_ALL:
+        return f'<pre class="code">{opening}{html.escape(token.content)}</code></pre>\n'
+    env[_COLOURED] = coloured
     return f'<pre class="code">{opening}{highlight(token.content, language)}</code></pre>\n'
 
 
-def _align_without_style(tokens: Sequence[Token]) -> None:
-    for token in tokens:
+def _finish_tokens(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.children:
+            token.children = link_bare_urls(show_no_images(token.children))
         style = str(token.attrs.pop("style", ""))
         if style.startswith("text-align:"):
             token.attrs["align"] = style.removeprefix("text-align:")
 
 
 def _built() -> MarkdownIt:
-    """Read the order here: blocks and inlines under the step limit, then images, addresses, alignment."""
     markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": MAX_BLOCK_NESTING + 4})
     markdown.enable(["table", "strikethrough"])
     markdown.disable(["html_inline", "html_block"])
     markdown.validateLink = is_safe_link  # type: ignore[method-assign]
     count_steps(markdown)
-    # Before text_join: until then an escaped "\@" is a token of its own and no mention.
-    rules: list[tuple[str, Callable[[list[Token]], list[Token]]]] = [
-        ("show_no_images", show_no_images),
-        ("link_bare_urls", link_bare_urls),
-    ]
-    for name, rule in rules:
-        markdown.core.ruler.before("text_join", name, lambda state, rule=rule: _over_inlines(state.tokens, rule))
-    markdown.core.ruler.push("align_without_style", lambda state: _align_without_style(state.tokens))
-    markdown.core.ruler.disable("text_join")
+    # text_join stays off: an escaped "\@" is a token of its own, and so no mention.
+    markdown.core.ruler.at("text_join", _finish_tokens)
     markdown.add_render_rule("mention", _render_mention)
     markdown.add_render_rule("fence", _render_code)
     markdown.add_render_rule("code_block", _render_code)
     markdown.add_render_rule("text_special", RendererHTML.text)
     return markdown
-
-
-def _over_inlines(tokens: Sequence[Token], rule: Callable[[list[Token]], list[Token]]) -> None:
-    for token in tokens:
-        if token.type == "inline" and token.children:
-            token.children = rule(token.children)
 
 
 _MARKDOWN = _built()

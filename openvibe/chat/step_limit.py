@@ -1,4 +1,4 @@
-"""A ceiling on how long one Markdown text may be worked on. Counted in steps, so the answer is always the same."""
+"""A ceiling on the work one Markdown text may cause, counted in steps: the answer is always the same."""
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock

@@ -28,7 +28,9 @@ class TextRefused(ValueError):
         self.message = message
 
 
-def clean_body(text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: int = MAX_BODY_CHARACTERS) -> str:
+def clean_body(
+    text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: int = MAX_BODY_CHARACTERS
+) -> str:
     """Return the body as it is stored: NFC, newlines as \\n, no control characters, no blanks at the end.
 
     `max_bytes` counts UTF-8 bytes, `max_characters` code points, both after cleaning.
@@ -74,7 +76,9 @@ def clean_handle(name: str) -> str:
     Accents are folded ("Zoë" → "zoe") and a long name is cut between words. The result may already be
     taken in a workspace: whoever stores it numbers it.
     """
-    folded = unicodedata.normalize("NFKD", name[:500].translate(_SPELLED_OUT)).encode("ascii", "ignore").decode()
+    folded = (
+        unicodedata.normalize("NFKD", name[:500].translate(_SPELLED_OUT)).encode("ascii", "ignore").decode()
+    )
     handle = re.sub(r"['’]", "", folded.lower())
     handle = re.sub(r"[^a-z0-9_]+", "-", handle).strip("-_")
     if len(handle) > MAX_HANDLE_CHARACTERS:
@@ -90,7 +94,8 @@ def _refuse_broken_characters(text: str) -> None:
         )
     if _SURROGATES.search(text):
         raise TextRefused(
-            "has_surrogate", "This text holds half of a character (a lone surrogate). Paste it again as plain text."
+            "has_surrogate",
+            "This text holds half of a character (a lone surrogate). Paste it again as plain text.",
         )
 
 

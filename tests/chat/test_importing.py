@@ -1,0 +1,248 @@
+import json
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from openvibe.chat.importing import ImportedLine, ImportFailed, read_jsonl, read_qmsum, read_slack
+
+
+def _written(folder: Path, *lines: object, name: str = "talk.jsonl") -> Path:
+    path = folder / name
+    path.write_text("\n".join(each if isinstance(each, str) else json.dumps(each) for each in lines), "utf-8")
+    return path
+
+
+def _export(folder: Path, days: dict[str, object], **more: object) -> Path:
+    path = folder / "export.zip"
+    files: dict[str, object] = {
+        "channels.json": [{"id": "C1", "name": "garden"}],
+        "users.json": [
+            {"id": "U1", "name": "ana", "profile": {"display_name": "Ana Lind", "real_name": "Ana"}},
+            {"id": "U2", "name": "ben", "profile": {"display_name": "", "real_name": "Ben"}},
+        ],
+        **{f"garden/{day}.json": value for day, value in days.items()},
+        **more,
+    }
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, value in files.items():
+            archive.writestr(name, value if isinstance(value, str | bytes) else json.dumps(value))
+    return path
+
+
+def _said(ts: str, text: str, **more: object) -> dict[str, object]:
+    return {"type": "message", "ts": ts, "user": "U1", "text": text, **more}
+
+
+class TestQmsum:
+    meeting = {
+        "topic_list": [{"topic": "Market survey"}, {"topic": "Budget"}, {"topic": "Colour"}],
+        "meeting_transcripts": [
+            {"speaker": "Marketing", "content": "People want fewer buttons ."},
+            {"speaker": "Designer", "content": "  "},
+            {"speaker": "Designer", "content": "Then a wheel ."},
+        ],
+    }
+
+    def test_a_meeting_becomes_a_thread_named_after_its_topics(self, tmp_path: Path) -> None:
+        (thread,) = read_qmsum(_written(tmp_path, self.meeting))
+
+        assert thread.title == "Meeting 1: Market survey; Budget"
+        assert list(thread.lines) == [
+            ImportedLine("Marketing", "People want fewer buttons ."),
+            ImportedLine("Designer", "Then a wheel ."),
+        ]
+
+    def test_a_meeting_keeps_its_id_wherever_it_stands(self, tmp_path: Path) -> None:
+        other = {"meeting_transcripts": [{"speaker": "A", "content": "b"}]}
+        (alone,) = read_qmsum(_written(tmp_path, self.meeting))
+        _, second = read_qmsum(_written(tmp_path, other, "", self.meeting))
+
+        assert alone.external_id == second.external_id
+
+    @pytest.mark.parametrize(
+        ("line", "says"),
+        [
+            ("{", "Line 2 is not JSON"),
+            ("[1]", "Line 2 is JSON but not an object"),
+            ("{}", 'Line 2 has no "meeting_transcripts"'),
+            ('{"meeting_transcripts": [{"content": "x"}]}', 'Line 2, utterance 1, has no "speaker"'),
+            ('{"meeting_transcripts": [{"speaker": " ", "content": "x"}]}', 'empty "speaker"'),
+            ('{"meeting_transcripts": [3]}', "utterance 1, is not an object"),
+        ],
+    )
+    def test_a_bad_line_is_named(self, tmp_path: Path, line: str, says: str) -> None:
+        with pytest.raises(ImportFailed, match=says) as failed:
+            list(read_qmsum(_written(tmp_path, self.meeting, line)))
+
+        assert failed.value.line == 2
+
+
+class TestJsonl:
+    def test_one_thread_per_name_and_times_in_every_form(self, tmp_path: Path) -> None:
+        path = _written(
+            tmp_path,
+            {
+                "author": "Ana",
+                "text": "When do I prune?",
+                "time": "2026-03-01T10:30:00+01:00",
+                "thread": "Roses",
+            },
+            {"author": "Ben", "text": "Soup", "time": 1772357400},
+            {"author": "Ben", "text": "In March.", "time": 1772357400000, "thread": "Roses"},
+            {"author": "Ben", "text": "  "},
+            {"author": "Ana", "text": "Bread", "time": "2026-03-01T09:30:00"},
+        )
+
+        roses, rest = [(thread.title, list(thread.lines)) for thread in list(read_jsonl(path))]
+
+        moment = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+        assert roses == (
+            "Roses",
+            [ImportedLine("Ana", "When do I prune?", moment), ImportedLine("Ben", "In March.", moment)],
+        )
+        assert rest == ("talk", [ImportedLine("Ben", "Soup", moment), ImportedLine("Ana", "Bread", moment)])
+
+    def test_a_file_that_grew_is_the_same_conversation(self, tmp_path: Path) -> None:
+        first = {"author": "Ana", "text": "Hello"}
+        (before,) = read_jsonl(_written(tmp_path, first))
+        (after,) = read_jsonl(_written(tmp_path, first, {"author": "Ben", "text": "Hi"}))
+        (other,) = read_jsonl(_written(tmp_path, {"author": "Ana", "text": "Another talk"}))
+
+        assert before.external_id == after.external_id != other.external_id
+
+    def test_what_a_database_cannot_keep_is_mended(self, tmp_path: Path) -> None:
+        (thread,) = read_jsonl(_written(tmp_path, r'{"author": "Ana", "text": "a\u0000b\ud800"}'))
+
+        assert [line.text for line in thread.lines] == ["ab\ufffd"]
+
+    @pytest.mark.parametrize(
+        ("line", "says"),
+        [
+            ("not json", "Line 2 is not JSON"),
+            ("[" * 100_000, "Line 2 is not JSON"),
+            ('{"text": "x"}', 'Line 2 has no "author"'),
+            ('{"author": "", "text": "x"}', 'empty "author"'),
+            ('{"author": "Ana"}', 'Line 2 has no "text"'),
+            ('{"author": "Ana", "text": 3}', "not a text"),
+            ('{"author": "Ana", "text": "x", "time": "soon"}', "cannot be read"),
+            ('{"author": "Ana", "text": "x", "time": 1e999}', "cannot be read"),
+            ('{"author": "Ana", "text": "x", "time": ' + "9" * 400 + "}", "cannot be read"),
+            ('{"author": "Ana", "text": "x", "time": "0001-01-01T00:00:00+14:00"}', "cannot be read"),
+            ('{"author": "Ana", "text": "x", "thread": []}', "neither a text nor a number"),
+        ],
+    )
+    def test_a_bad_line_is_named_before_anything_is_given(self, tmp_path: Path, line: str, says: str) -> None:
+        with pytest.raises(ImportFailed, match=says) as failed:
+            next(read_jsonl(_written(tmp_path, {"author": "Ana", "text": "x"}, line)))
+
+        assert failed.value.line == 2
+
+    def test_a_missing_file_a_folder_and_other_encodings(self, tmp_path: Path) -> None:
+        latin = tmp_path / "latin.jsonl"
+        latin.write_bytes('{"author": "Zoë", "text": "x"}'.encode("latin-1"))
+
+        for path, says in ((tmp_path / "no", "no file"), (tmp_path, "folder"), (latin, "not UTF-8")):
+            with pytest.raises(ImportFailed, match=says):
+                list(read_jsonl(path))
+
+
+class TestSlack:
+    def test_reply_threads_first_then_the_channel(self, tmp_path: Path) -> None:
+        path = _export(
+            tmp_path,
+            {
+                "2026-03-02": [
+                    _said("1772440000.000100", "In March.", user="U2", thread_ts="1772350000.000100")
+                ],
+                "2026-03-01": [
+                    _said("1772350000.000100", "When do I prune?", thread_ts="1772350000.000100"),
+                    _said("1772350001.000100", "Soup at noon"),
+                ],
+            },
+        )
+
+        threads = list(read_slack(path))
+
+        assert [(each.external_id, each.title) for each in threads] == [
+            ("slack:C1:1772350000.000100", "#garden: When do I prune?"),
+            ("slack:C1", "#garden"),
+        ]
+        assert [(line.author, line.text) for line in threads[0].lines] == [
+            ("Ana Lind", "When do I prune?"),
+            ("Ben", "In March."),
+        ]
+        assert next(iter(threads[1].lines)).at == datetime(2026, 3, 1, 7, 26, 41, 100, tzinfo=UTC)
+
+    @pytest.mark.parametrize(
+        ("marked", "text"),
+        [
+            ("<@U1> and <@U9>", "@ana-lind and @u9"),
+            (
+                "see <https://a.example|the page> or <https://b.example>",
+                "see the page (https://a.example) or https://b.example",
+            ),
+            ("in <#C1|old-name>, <!here>", "in #garden, @here"),
+            ("<mailto:ana@a.example|ana@a.example>", "ana@a.example"),
+            ("<!date^1392734382^{date}|18 February>", "18 February"),
+            ("1 &lt; 2 &amp;amp; &lt;script&gt;", "1 < 2 &amp; <script>"),
+        ],
+    )
+    def test_slack_markup_becomes_text(self, tmp_path: Path, marked: str, text: str) -> None:
+        (thread,) = read_slack(_export(tmp_path, {"2026-03-01": [_said("1.0", marked)]}))
+
+        assert [line.text for line in thread.lines] == [text]
+
+    def test_system_and_deleted_messages_are_left_out_and_bots_speak(self, tmp_path: Path) -> None:
+        day = [
+            _said("1.0", "joined", subtype="channel_join"),
+            _said("2.0", "gone", subtype="tombstone"),
+            _said("3.0", "secret", hidden=True),
+            _said("4.0", "deploy done", subtype="bot_message", user=None, username="Deployer"),
+            _said("5.0", "", files=[{"name": "plan.txt"}]),
+            _said("6.0", ""),
+        ]
+
+        (thread,) = read_slack(_export(tmp_path, {"2026-03-01": day}))
+
+        assert [(line.author, line.text) for line in thread.lines] == [
+            ("Deployer", "deploy done"),
+            ("Ana Lind", "[file: plan.txt]"),
+        ]
+
+    def test_private_channels_are_not_read(self, tmp_path: Path) -> None:
+        path = _export(
+            tmp_path,
+            {},
+            **{"groups.json": [{"id": "G", "name": "hr"}], "hr/2026-03-01.json": [_said("1.0", "pay")]},
+        )
+
+        assert list(read_slack(path)) == []
+
+    @pytest.mark.parametrize(
+        ("name", "content", "says"),
+        [
+            ("../evil.json", "[]", "leads out"),
+            ("/etc/evil.json", "[]", "leads out"),
+            ("garden\\..\\evil.json", "[]", "leads out"),
+            ("garden/2026-03-01.json", b" " * 20_000_000, "far too much"),
+            ("garden/2026-03-01.json", "{", "not JSON"),
+            ("garden/2026-03-01.json", "{}", "does not hold a list"),
+            ("garden/2026-03-01.json", [{"type": "message", "text": "x", "ts": "never"}], 'readable "ts"'),
+        ],
+    )
+    def test_unsafe_and_broken_zips_are_refused(
+        self, tmp_path: Path, name: str, content: object, says: str
+    ) -> None:
+        with pytest.raises(ImportFailed, match=says):
+            list(read_slack(_export(tmp_path, {}, **{name: content})))
+
+    def test_what_is_no_export_is_refused(self, tmp_path: Path) -> None:
+        text = _written(tmp_path, "hello", name="export.zip")
+        with pytest.raises(ImportFailed, match="not a readable zip"):
+            list(read_slack(text))
+        with zipfile.ZipFile(text, "w") as archive:
+            archive.writestr("readme.txt", "hello")
+        with pytest.raises(ImportFailed, match=r"no channels\.json"):
+            list(read_slack(text))

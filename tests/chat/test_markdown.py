@@ -1,0 +1,244 @@
+import time
+from html.parser import HTMLParser
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openvibe.chat.markdown import mentioned_handles, plain_text, render
+
+_ALLOWED = set(
+    "p br hr h1 h2 h3 h4 h5 h6 em strong s blockquote ul ol li pre code span a table thead tbody tr th td".split()
+)
+_ATTRIBUTES = {"href", "title", "rel", "target", "class", "align", "start"}
+
+_ALERTS = ("alert(1)", "alert`1`", "fetch('//evil.example')")
+_TEMPLATES = (
+    "<script>{}</script>",
+    "<ScRiPt src=//evil.example>{}</ScRiPt>",
+    "<img src=x onerror={}>",
+    "<svg onload={}>",
+    "<svg><script>{}</script></svg>",
+    "<iframe src='javascript:{}'></iframe>",
+    "<iframe srcdoc='<script>{}</script>'>",
+    "<a href='javascript:{}'>x</a>",
+    "<body onload={}>",
+    "<style>*{{background:url(javascript:{})}}</style>",
+    "<math><mtext><style><img src onerror={}></style>",
+    "<details open ontoggle={}>",
+    "<object data='data:text/html,{}'></object>",
+    "<form action='javascript:{}'><button>x</button></form>",
+    "<input autofocus onfocus={}>",
+    "<video><source onerror={}></video>",
+    "<!--><img src=x onerror={}>-->",
+    "<![CDATA[<script>{}</script>]]>",
+    "<noscript><p title='</noscript><img src=x onerror={}>'>",
+    "[x](javascript:{})",
+    "[x](JaVaScRiPt:{})",
+    "[x](java\tscript:{})",
+    "[x](&#106;avascript:{})",
+    "[x](\x01javascript:{})",
+    "[x](data:text/html,<script>{}</script>)",
+    "[x](vbscript:{})",
+    "[x](<javascript:{}>)",
+    "![x](javascript:{})",
+    '![x](https://evil.example/x.png"onerror="{})',
+    "![x](https://evil.example/x.png 'x\" onerror=\"{}')",
+    "<javascript:{}>",
+    "[x]: javascript:{}\n\n[x]",
+    '[x](https://a.example "\\"><img src=x onerror={}>")',
+    '```"><script>{}</script>\nx\n```',
+    "```html onload={}\n<script>{}</script>",
+    "`<script>{}</script>`",
+    "    <script>{}</script>",
+    "| <img src=x onerror={}> |\n|---|\n| <script>{}</script> |",
+    "@<script>{}</script>",
+    'https://a.example/"onmouseover="{}',
+    "https://a.example/<script>{}</script>",
+    "&lt;script&gt;{}&lt;/script&gt;",
+    "\\<script>{}\\</script>",
+    "[<img src=x onerror={}>](https://a.example)",
+    "<base href='javascript:{}//'>",
+    "<meta http-equiv=refresh content='0;url=javascript:{}'>",
+)
+_PAYLOADS = [template.replace("{}", alert) for template in _TEMPLATES for alert in _ALERTS]
+
+
+class _Reader(HTMLParser):
+    """Finds everything that has no place in a message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unsafe: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _ALLOWED:
+            self.unsafe.append(tag)
+        for name, value in attrs:
+            if name not in _ATTRIBUTES:
+                self.unsafe.append(f"{tag} {name}={value}")
+            if name == "href" and urlsplit(value or "").scheme not in {"http", "https", "mailto"}:
+                self.unsafe.append(f"href {value}")
+
+    def handle_comment(self, data: str) -> None:
+        self.unsafe.append("comment")
+
+
+def _unsafe_in(markup: str) -> list[str]:
+    reader = _Reader()
+    reader.feed(markup)
+    reader.close()
+    return reader.unsafe
+
+
+class TestHostileText:
+    def test_there_are_enough_payloads(self) -> None:
+        assert len(set(_PAYLOADS)) >= 100
+
+    @pytest.mark.parametrize("payload", _PAYLOADS)
+    def test_hostile_text_stays_text(self, payload: str) -> None:
+        assert _unsafe_in(render(payload, handles=frozenset({"script"}))) == []
+
+    @pytest.mark.parametrize("payload", _PAYLOADS[::3])
+    def test_hostile_text_stays_text_while_it_is_written(self, payload: str) -> None:
+        for end in range(len(payload)):
+            assert _unsafe_in(render(payload[:end])) == []
+
+    @given(
+        st.text(
+            st.one_of(st.characters(), st.sampled_from("<>[]()`*_~|@&\"'\n #-:!\\\ud800\x00")), max_size=300
+        )
+    )
+    @settings(max_examples=300, deadline=None)
+    def test_any_text_renders_safely(self, body: str) -> None:
+        assert _unsafe_in(render(body, handles=frozenset({"a", "b"}))) == []
+        mentioned_handles(body)
+        plain_text(body)
+
+    @pytest.mark.parametrize(
+        "body",
+        ["[" * 99_999, "![" * 45_000, ">" * 99_999, "*" * 99_999, "> - " * 24_000, "*a_" * 33_000, "[a](" * 24_000,
+         "`a``" * 24_000, "- " * 49_000, "<a" * 49_000, "\n" * 99_999, "a|b\n-|-\n" * 12_000, "[a]: <b\n" * 12_000,
+         "[" * 1_000_000, "@a " * 33_000, "```java\n" + "\n" * 90_000, "```c\n" + "\n \n" * 2_000],
+        ids=lambda body: repr(body[:10]),
+    )  # fmt: skip
+    def test_hostile_shapes_take_bounded_time(self, body: str) -> None:
+        begun = time.process_time()
+
+        markup = render(body, handles=frozenset({"a"}))
+
+        assert time.process_time() - begun < 8  # about a second on an ordinary machine
+        assert _unsafe_in(markup) == []
+
+    def test_what_is_nested_too_deeply_is_shown_whole(self) -> None:
+        body = "> " * 200 + "the end"
+
+        assert render(body).startswith('<pre class="plain">')
+        assert "the end" in render(body)
+        assert plain_text(body).endswith("the end")
+
+
+class TestRendering:
+    def test_tables_strikethrough_and_breaks(self) -> None:
+        markup = render("~~old~~\nnew\n\n| a | b |\n|:--|--:|\n| 1 | 2 |")
+
+        assert "<s>old</s><br>" in markup
+        assert '<td align="right">2</td>' in markup
+
+    def test_links_open_apart_and_tell_nothing(self) -> None:
+        for body in ("[x](https://a.example)", "<https://a.example>", "https://a.example"):
+            assert (
+                '<a href="https://a.example" target="_blank" rel="noopener noreferrer nofollow">'
+                in render(body)
+            )
+
+    def test_a_bare_address_ends_before_the_punctuation(self) -> None:
+        markup = render("(see https://a.example/c_(d)).")
+
+        assert '<a href="https://a.example/c_(d)"' in markup
+        assert markup.endswith("</a>).</p>\n")
+
+    def test_an_image_becomes_a_link_with_its_description(self) -> None:
+        assert '<a href="https://a.example/x.png"' in render("![a *rose*](https://a.example/x.png)")
+        assert ">a rose</a>" in render("![a *rose*](https://a.example/x.png)")
+        assert render("[![rose](https://a.example/x.png)](https://b.example)").count("<a ") == 1
+
+    def test_known_code_is_coloured_by_class(self) -> None:
+        markup = render("```python\ndef prune(): pass\n```")
+
+        assert '<pre class="code"><code class="language-python">' in markup
+        assert '<span class="k">def</span>' in markup
+        assert "style=" not in markup
+
+    def test_unknown_and_very_long_code_is_plain(self) -> None:
+        assert "<span" not in render("```klingon\ndef x\n```")
+        assert "<span" not in render("```python\n" + "x = 1\n" * 3_000 + "```")
+
+    @pytest.mark.parametrize(
+        "body", ["```python\ndef x():", "~~~\na", "**bold", "[x](http", "| a |\n|--", "`a", "- "]
+    )
+    def test_unfinished_markdown_renders(self, body: str) -> None:
+        assert _unsafe_in(render(body)) == []
+        assert render(body) or not body.strip("- ")
+
+    def test_an_unclosed_fence_is_code_already(self) -> None:
+        assert '<pre class="code">' in render("Look:\n```python\ndef x():")
+
+    def test_lone_surrogates_and_nul_do_no_harm(self) -> None:
+        assert render("a\ud800b\x00c") == "<p>a\ufffdb\ufffdc</p>\n"
+
+
+class TestMentions:
+    @pytest.mark.parametrize(
+        ("body", "handles"),
+        [
+            ("@fern when do I prune?", ("fern",)),
+            ("@Fern, (@ben)! \"@ana's\" @deep-researcher. @cleo: @dan-", ("fern", "ben", "ana", "deep-researcher", "cleo", "dan")),
+            ("@fern and @FERN", ("fern",)),
+            ("**@fern** _@ben_ ~~@ana~~\n> @cleo\n\n- @dan\n\n# @eve", ("fern", "ben", "ana", "cleo", "dan", "eve")),
+            ("| a |\n|---|\n| @fern |", ("fern",)),
+            ("@ana/@ben", ("ana", "ben")),
+            ("请问@fern，你好", ("fern",)),
+            ("`@fern` ``@ben``", ()),
+            ("```\n@fern\n```\n\n    @ben\n\n~~~\n@ana", ()),
+            ("[@fern](https://a.example) [x](https://a.example/@ben) <https://a.example/@ana>", ()),
+            ("![@fern](https://a.example/x.png) https://a.example/@ben", ()),
+            ("[@fern][x]\n\n[x]: https://a.example '@ben'", ()),
+            ("ana@example.com foo@bar <ana@example.com> mailto:ana@fern ana+x@fern", ()),
+            ("@@fern \\@fern &#64;fern @ fern @-fern @_fern", ()),
+            ("@fern@example.com @types/node @example.com", ()),
+            ("@" + "x" * 33, ()),
+            ("@" + "x" * 32, ("x" * 32,)),
+            ("@fernñ ñ@fern", ()),
+        ],
+    )  # fmt: skip
+    def test_mentions_are_read_from_the_text_alone(self, body: str, handles: tuple[str, ...]) -> None:
+        assert mentioned_handles(body) == handles
+
+    def test_only_known_handles_are_marked_and_only_in_text(self) -> None:
+        markup = render("@Fern @nobody `@fern` [@fern](https://a.example)", handles=frozenset({"fern"}))
+
+        assert markup.count('<span class="mention">') == 1
+        assert '<span class="mention">@Fern</span>' in markup
+
+    @given(st.text(st.sampled_from("@ab c\n-*_[]()<>.~#"), max_size=60))
+    @settings(deadline=None)
+    def test_nothing_in_code_is_a_mention(self, text: str) -> None:
+        assert mentioned_handles(f"````\n{text}\n````") == ()
+        assert mentioned_handles("``` x\n" + text.replace("`", "")) == ()
+        inner = " ".join(text.replace("#", "").split())
+        assert mentioned_handles(f"a ``` {inner} ```") == ()
+
+    @given(st.text(st.sampled_from("@ab c`\n-*_[]()<>.~#"), max_size=80))
+    @settings(deadline=None)
+    def test_what_is_marked_is_what_is_mentioned(self, body: str) -> None:
+        mentioned = frozenset(mentioned_handles(body))
+
+        assert ('class="mention"' in render(body, handles=mentioned)) == bool(mentioned)
+
+
+def test_plain_text_is_one_line_without_signs() -> None:
+    body = "# Roses\n\n**Prune** in [March](https://a.example) &amp;\n`cut`\n\n```\na < b\n```"
+
+    assert plain_text(body) == "Roses Prune in March & cut a < b"

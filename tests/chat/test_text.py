@@ -1,0 +1,84 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openvibe.chat.text import HANDLE_PATTERN, TextRefused, clean_body, clean_handle, clean_title
+
+
+@pytest.mark.parametrize(
+    ("written", "code"),
+    [
+        ("", "empty"),
+        (" \n\t ", "empty"),
+        ("\u200b\u200d", "empty"),
+        ("a\x00b", "has_nul"),
+        ("a\ud800b", "has_surrogate"),
+        ("x" * 100_001, "too_long"),
+        ("x" * 1_048_576, "too_long"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_with_a_sentence(written: str, code: str) -> None:
+    with pytest.raises(TextRefused) as refused:
+        clean_body(written)
+
+    assert refused.value.code == code
+    assert refused.value.message.endswith(".")
+
+
+def test_a_text_too_long_says_the_limit_and_that_nothing_is_lost() -> None:
+    with pytest.raises(TextRefused, match="100,000.*Nothing was lost"):
+        clean_body("x" * 100_001)
+
+
+def test_the_byte_limit_holds_apart_from_the_character_limit() -> None:
+    with pytest.raises(TextRefused, match="100 bytes"):
+        clean_body("漢" * 40, max_bytes=100)
+
+
+def test_newlines_controls_and_accents_are_made_one() -> None:
+    assert clean_body("cafe\u0301\r\nb\x07\x1b\rc\td   \n\n") == "café\nb\nc\td"
+
+
+def test_a_markdown_line_break_and_direction_marks_stay() -> None:
+    assert clean_body("a    \nb \n\u200fשלום") == "a  \nb\n\u200fשלום"
+
+
+@given(st.text())
+def test_cleaning_twice_changes_nothing(text: str) -> None:
+    try:
+        once = clean_body(text)
+    except TextRefused:
+        return
+
+    assert clean_body(once) == once
+
+
+def test_a_title_is_one_short_line() -> None:
+    assert clean_title("  When \n to   prune ") == "When to prune"
+    assert len(clean_title("word " * 200)) <= 200
+    with pytest.raises(TextRefused):
+        clean_title(" \n ")
+
+
+@pytest.mark.parametrize(
+    ("name", "handle"),
+    [
+        ("Hon. Andrew Scheer (Leader of the Opposition)", "hon-andrew-scheer-leader-of-the"),
+        ("Zoë Łukasz", "zoe-lukasz"),
+        ("Sinéad O'Brien", "sinead-obrien"),
+        ("PhD A", "phd-a"),
+        ("田中", "person"),
+        ("", "person"),
+        ("--__--", "person"),
+        ("x" * 80, "x" * 32),
+    ],
+)
+def test_a_handle_is_made_from_a_name(name: str, handle: str) -> None:
+    assert clean_handle(name) == handle
+
+
+@given(st.text())
+def test_every_name_gives_a_valid_handle(name: str) -> None:
+    assert re.fullmatch(HANDLE_PATTERN, clean_handle(name))
