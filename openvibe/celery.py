@@ -6,6 +6,7 @@ from typing import Any
 
 from celery import Celery
 from celery.beat import PersistentScheduler
+from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
@@ -44,6 +45,7 @@ class BeatScheduler(PersistentScheduler):
         return min(super().tick(*arguments, **options), BEAT_EVERY)
 
 
+TRANSPORT_ALIASES["pgmq"] = "openvibe.base.transport:Transport"
 app = OpenVibeCelery("openvibe")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.set_default()  # in every thread

@@ -1,0 +1,19 @@
+# One image for web, worker and beat; compose.yaml says which is which.
+FROM python:3.12-slim AS build
+WORKDIR /srv/openvibe
+COPY requirements.txt ./
+RUN python -m venv /opt/venv \
+ && /opt/venv/bin/pip install --no-cache-dir --only-binary :all: --require-hashes -r requirements.txt
+
+FROM python:3.12-slim
+RUN useradd --system --create-home --uid 10001 openvibe
+ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 \
+    DJANGO_SETTINGS_MODULE=openvibe.settings OPENVIBE_VAR=/var/lib/openvibe
+WORKDIR /srv/openvibe
+COPY --from=build /opt/venv /opt/venv
+COPY . .
+RUN install -d -o openvibe -g openvibe /var/lib/openvibe
+USER openvibe
+RUN python manage.py collectstatic --noinput --verbosity 0 && rm -f /var/lib/openvibe/secret_key
+EXPOSE 8000
+CMD ["granian", "--interface", "asgi", "--host", "0.0.0.0", "--port", "8000", "--respawn-failed-workers", "openvibe.asgi:application"]

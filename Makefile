@@ -1,0 +1,54 @@
+# Needs Python 3.11 or later and make; nothing else. `make PYTHON=python3.12 run` picks another Python,
+# `make PORT=8080 run` another port, OPENVIBE_VAR another folder for the data.
+
+PYTHON ?= $(shell for candidate in python3 python3.13 python3.12 python3.11 python3.14; do \
+	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$candidate; break; fi; done)
+IN := .venv/bin/python
+PORT ?= 8000
+export PORT
+
+.PHONY: help python setup setup-test run test lint lock clean
+
+help:
+	@echo "make run    start OpenVibe on http://127.0.0.1:$(PORT)/ (the first time sets everything up)"
+	@echo "make test   run every check and test"
+	@echo "make setup  only install what make run needs, into .venv"
+	@echo "make lint   run the checks that read code"
+	@echo "make lock   choose the versions of all dependencies anew"
+
+python:
+	@test -n "$(PYTHON)" || { echo "OpenVibe needs Python 3.11 or later. Install it (Debian: sudo apt-get install python3), or name it: make PYTHON=/path/to/python3 …" >&2; exit 1; }
+
+setup: python
+	@$(PYTHON) -I openvibe/setup.py run
+
+setup-test: python
+	@$(PYTHON) -I openvibe/setup.py test
+
+run: setup
+	@exec $(IN) manage.py serve --port $(PORT)
+
+lint: export OPENVIBE_VAR := $(CURDIR)/var/test
+lint: setup-test
+	$(IN) -m ruff check .
+	$(IN) -m ruff format --check .
+	$(IN) -m mypy
+	$(IN) -c "from importlinter.cli import lint_imports_command as check; check()"
+	$(IN) manage.py makemigrations --check --dry-run
+	$(IN) -m djlint --lint --quiet templates
+	OPENVIBE_PRODUCTION=1 OPENVIBE_SECRET_KEY="$$($(IN) -c 'import secrets; print(secrets.token_urlsafe(60))')" \
+		OPENVIBE_ALLOWED_HOSTS=openvibe.example $(IN) manage.py check --deploy --fail-level WARNING
+
+test: export OPENVIBE_VAR := $(CURDIR)/var/test
+test: lint
+	@$(PYTHON) -I openvibe/setup.py browser
+	$(IN) -m pytest -n 2 --dist loadgroup
+
+lock: setup-test
+	$(IN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		requirements.in -o requirements.txt $(UPGRADE)
+	$(IN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		requirements-dev.in -o requirements-dev.txt $(UPGRADE)
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
