@@ -99,9 +99,7 @@ def show_no_images(children: list[Token]) -> list[Token]:
 
 def _said(children: Sequence[Token]) -> str:
     return "".join(
-        _said(child.children or [])
-        if child.type == "image"
-        else child.content or (" " if child.tag == "br" else "")
+        _said(child.children or []) if child.type == "image" else child.content or (" " if child.tag == "br" else "")
         for child in children
     )
 

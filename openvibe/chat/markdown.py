@@ -179,15 +179,11 @@ def _kept_attribute(tag: str, name: str, value: str) -> str | None:
     return " ".join(kept) or None
 
 
-def _render_mention(
-    _: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType
-) -> str:
+def _render_mention(_: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
     return f'<span class="mention">{html.escape(tokens[place].content)}</span>'
 
 
-def _render_code(
-    _: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType
-) -> str:
+def _render_code(_: RendererHTML, tokens: Sequence[Token], place: int, options: OptionsDict, env: EnvType) -> str:
     token = tokens[place]
     language = token.info.split()[0] if token.info.split() else ""
     opening = f'<code class="{language_class(language)}">' if language_class(language) else "<code>"

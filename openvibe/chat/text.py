@@ -28,9 +28,7 @@ class TextRefused(ValueError):
         self.message = message
 
 
-def clean_body(
-    text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: int = MAX_BODY_CHARACTERS
-) -> str:
+def clean_body(text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: int = MAX_BODY_CHARACTERS) -> str:
     """Return the body as it is stored: NFC, newlines as \\n, no control characters, no blanks at the end.
 
     `max_bytes` counts UTF-8 bytes, `max_characters` code points, both after cleaning.
@@ -76,9 +74,7 @@ def clean_handle(name: str) -> str:
     Accents are folded ("Zoë" → "zoe") and a long name is cut between words. The result may already be
     taken in a workspace: whoever stores it numbers it.
     """
-    folded = (
-        unicodedata.normalize("NFKD", name[:500].translate(_SPELLED_OUT)).encode("ascii", "ignore").decode()
-    )
+    folded = unicodedata.normalize("NFKD", name[:500].translate(_SPELLED_OUT)).encode("ascii", "ignore").decode()
     handle = re.sub(r"['’]", "", folded.lower())
     handle = re.sub(r"[^a-z0-9_]+", "-", handle).strip("-_")
     if len(handle) > MAX_HANDLE_CHARACTERS:

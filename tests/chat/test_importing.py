@@ -153,9 +153,7 @@ class TestSlack:
         path = _export(
             tmp_path,
             {
-                "2026-03-02": [
-                    _said("1772440000.000100", "In March.", user="U2", thread_ts="1772350000.000100")
-                ],
+                "2026-03-02": [_said("1772440000.000100", "In March.", user="U2", thread_ts="1772350000.000100")],
                 "2026-03-01": [
                     _said("1772350000.000100", "When do I prune?", thread_ts="1772350000.000100"),
                     _said("1772350001.000100", "Soup at noon"),
@@ -232,9 +230,7 @@ class TestSlack:
             ("garden/2026-03-01.json", [{"type": "message", "text": "x", "ts": "never"}], 'readable "ts"'),
         ],
     )
-    def test_unsafe_and_broken_zips_are_refused(
-        self, tmp_path: Path, name: str, content: object, says: str
-    ) -> None:
+    def test_unsafe_and_broken_zips_are_refused(self, tmp_path: Path, name: str, content: object, says: str) -> None:
         with pytest.raises(ImportFailed, match=says):
             list(read_slack(_export(tmp_path, {}, **{name: content})))
 

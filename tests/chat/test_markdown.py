@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from openvibe.chat.markdown import mentioned_handles, plain_text, render
 
-_ALLOWED = set(
-    "p br hr h1 h2 h3 h4 h5 h6 em strong s blockquote ul ol li pre code span a table thead tbody tr th td".split()
-)
+_ALLOWED = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "em", "strong", "s", "blockquote"),
+    *("ul", "ol", "li", "pre", "code", "span", "a", "table", "thead", "tbody", "tr", "th", "td"),
+}
 _ATTRIBUTES = {"href", "title", "rel", "target", "class", "align", "start"}
 
 _ALERTS = ("alert(1)", "alert`1`", "fetch('//evil.example')")
@@ -105,11 +106,7 @@ class TestHostileText:
         for end in range(len(payload)):
             assert _unsafe_in(render(payload[:end])) == []
 
-    @given(
-        st.text(
-            st.one_of(st.characters(), st.sampled_from("<>[]()`*_~|@&\"'\n #-:!\\\ud800\x00")), max_size=300
-        )
-    )
+    @given(st.text(st.one_of(st.characters(), st.sampled_from("<>[]()`*_~|@&\"'\n #-:!\\\ud800\x00")), max_size=300))
     @settings(max_examples=300, deadline=None)
     def test_any_text_renders_safely(self, body: str) -> None:
         assert _unsafe_in(render(body, handles=frozenset({"a", "b"}))) == []
@@ -148,10 +145,7 @@ class TestRendering:
 
     def test_links_open_apart_and_tell_nothing(self) -> None:
         for body in ("[x](https://a.example)", "<https://a.example>", "https://a.example"):
-            assert (
-                '<a href="https://a.example" target="_blank" rel="noopener noreferrer nofollow">'
-                in render(body)
-            )
+            assert '<a href="https://a.example" target="_blank" rel="noopener noreferrer nofollow">' in render(body)
 
     def test_a_bare_address_ends_before_the_punctuation(self) -> None:
         markup = render("(see https://a.example/c_(d)).")
@@ -175,9 +169,7 @@ class TestRendering:
         assert "<span" not in render("```klingon\ndef x\n```")
         assert "<span" not in render("```python\n" + "x = 1\n" * 3_000 + "```")
 
-    @pytest.mark.parametrize(
-        "body", ["```python\ndef x():", "~~~\na", "**bold", "[x](http", "| a |\n|--", "`a", "- "]
-    )
+    @pytest.mark.parametrize("body", ["```python\ndef x():", "~~~\na", "**bold", "[x](http", "| a |\n|--", "`a", "- "])
     def test_unfinished_markdown_renders(self, body: str) -> None:
         assert _unsafe_in(render(body)) == []
         assert render(body) or not body.strip("- ")
@@ -194,7 +186,8 @@ class TestMentions:
         ("body", "handles"),
         [
             ("@fern when do I prune?", ("fern",)),
-            ("@Fern, (@ben)! \"@ana's\" @deep-researcher. @cleo: @dan-", ("fern", "ben", "ana", "deep-researcher", "cleo", "dan")),
+            ("@Fern, (@ben)! \"@ana's\" @cleo: @dan-", ("fern", "ben", "ana", "cleo", "dan")),
+            ("Ask @deep-researcher.", ("deep-researcher",)),
             ("@fern and @FERN", ("fern",)),
             ("**@fern** _@ben_ ~~@ana~~\n> @cleo\n\n- @dan\n\n# @eve", ("fern", "ben", "ana", "cleo", "dan", "eve")),
             ("| a |\n|---|\n| @fern |", ("fern",)),

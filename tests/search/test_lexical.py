@@ -30,7 +30,8 @@ def test_question_terms_need_no_quoting(text: str) -> None:
     assert len(terms) <= MAX_QUESTION_TERMS
     assert len(set(terms)) == len(terms)
     for term in terms:
-        assert term and not set(term) & set(" '\"\\&|!():*<>@_-\x00\n\t")
+        assert term
+        assert not set(term) & set(" '\"\\&|!():*<>@_-\x00\n\t")
 
 
 @pytest.mark.parametrize(

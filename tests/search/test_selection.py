@@ -36,9 +36,7 @@ def test_choosing_passes_over_what_does_not_fit() -> None:
     assert [each.seq for each in choose(scored, 100)] == [1, 7]
 
 
-@given(
-    st.lists(st.builds(Scored, st.integers(1, 99), st.floats(0, 10), st.integers(1, 50))), st.integers(0, 300)
-)
+@given(st.lists(st.builds(Scored, st.integers(1, 99), st.floats(0, 10), st.integers(1, 50))), st.integers(0, 300))
 def test_the_budget_holds_whatever_the_order(scored: list[Scored], budget: int) -> None:
     chosen = choose(scored, budget)
 

@@ -58,9 +58,7 @@ def read_slack(path: Path | str) -> Iterator[ImportedThread]:
 
 def _threads(archive: SlackArchive) -> Iterator[ImportedThread]:
     people = {
-        str(user["id"]): _display_name(user)
-        for user in archive.objects("users.json", required=False)
-        if "id" in user
+        str(user["id"]): _display_name(user) for user in archive.objects("users.json", required=False) if "id" in user
     }
     channels = archive.objects("channels.json", required=True)
     rooms = {str(channel.get("id", "")): str(channel.get("name", "")) for channel in channels}
@@ -96,9 +94,7 @@ def _lines(messages: list[_Message]) -> tuple[ImportedLine, ...]:
     return tuple(ImportedLine(message.author, message.text, message.at) for message in messages)
 
 
-def _message(
-    value: dict[str, object], people: dict[str, str], rooms: dict[str, str], day: str
-) -> _Message | None:
+def _message(value: dict[str, object], people: dict[str, str], rooms: dict[str, str], day: str) -> _Message | None:
     if str(value.get("type", "message")) != "message" or value.get("hidden") or value.get("deleted_ts"):
         return None
     if str(value.get("subtype") or "") not in _SAID:
@@ -107,9 +103,7 @@ def _message(
     try:
         at = moment(ts)
     except ValueError:
-        raise ImportFailed(
-            None, f'In {day} a message has no readable "ts". Export it from Slack again.'
-        ) from None
+        raise ImportFailed(None, f'In {day} a message has no readable "ts". Export it from Slack again.') from None
     text = as_markdown(mended(_as_text(value.get("text"))), people, rooms)
     text = "\n".join([text, *_file_names(value)]).strip()
     if value.get("subtype") == "me_message" and text:

@@ -54,17 +54,13 @@ class SlackArchive:
 
 def _refuse_bombs(members: list[zipfile.ZipInfo]) -> None:
     if len(members) > MAX_FILES:
-        raise ImportFailed(
-            None, f"This zip holds more than {MAX_FILES:,} files. Export fewer channels at once."
-        )
+        raise ImportFailed(None, f"This zip holds more than {MAX_FILES:,} files. Export fewer channels at once.")
     if sum(member.file_size for member in members) > MAX_TOTAL_BYTES:
         raise ImportFailed(None, "This zip unpacks to more than 2 GB. Export a shorter time at once.")
     for member in members:
         packed_hard = member.file_size > MAX_RATIO * max(member.compress_size, 1)
         if member.file_size > MAX_FILE_BYTES or (packed_hard and member.file_size > _RATIO_MATTERS_FROM):
-            raise ImportFailed(
-                None, f"{member.filename!r} in this zip unpacks to far too much; it was not opened."
-            )
+            raise ImportFailed(None, f"{member.filename!r} in this zip unpacks to far too much; it was not opened.")
 
 
 def _refuse_paths_out(name: str) -> None:
