@@ -39,7 +39,7 @@ def decrypt(stored: str) -> str:
         if not stored.startswith(PREFIX):
             raise InvalidToken
         return _fernet().decrypt(stored.removeprefix(PREFIX)).decode()
-    except InvalidToken as error:
+    except (InvalidToken, ValueError) as error:
         raise CannotDecrypt(
             "A stored key cannot be decrypted: OPENVIBE_SECRET_KEY is not the one it was saved with. "
             "Start with the old key, or enter the endpoint's key anew."
@@ -74,8 +74,5 @@ def _fernet() -> MultiFernet:
 @lru_cache(maxsize=4)
 def _fernet_for(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet(
-        [
-            Fernet(urlsafe_b64encode(sha256(b"openvibe encrypted field\0" + key.encode()).digest()))
-            for key in keys
-        ]
+        [Fernet(urlsafe_b64encode(sha256(b"openvibe encrypted field\0" + key.encode()).digest())) for key in keys]
     )

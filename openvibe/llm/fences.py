@@ -39,9 +39,7 @@ def fence(tag: str, text: str, **attributes: object) -> str:
     for name in (tag, *attributes):
         if not _NAME.match(name):
             raise ValueError(f"{name!r} cannot name a fence: use lower-case letters, digits and _.")
-    written = "".join(
-        f' {name}="{_attribute(str(value))}"' for name, value in attributes.items() if value is not None
-    )
+    written = "".join(f' {name}="{_attribute(str(value))}"' for name, value in attributes.items() if value is not None)
     return f"<{tag}{written}>\n{html.escape(clean(text), quote=False)}\n</{tag}>"
 
 

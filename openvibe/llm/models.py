@@ -35,14 +35,26 @@ class Endpoint(Timestamped):
         default=32_000, validators=[MinValueValidator(2_000)], help_text="Tokens, prompt and answer together."
     )
     output_reserve = models.PositiveIntegerField(
-        default=2_000, validators=[MinValueValidator(64)], help_text="Tokens of the window kept for the answer."
+        default=2_000,
+        validators=[MinValueValidator(64)],
+        help_text="Tokens of the window kept for the answer.",
     )
     price_in = models.DecimalField(
-        "price in", max_digits=10, decimal_places=4, null=True, blank=True, validators=[MinValueValidator(Decimal(0))],
+        "price in",
+        max_digits=10,
+        decimal_places=4,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(Decimal(0))],
         help_text="Per million prompt tokens.",
     )
     price_out = models.DecimalField(
-        "price out", max_digits=10, decimal_places=4, null=True, blank=True, validators=[MinValueValidator(Decimal(0))],
+        "price out",
+        max_digits=10,
+        decimal_places=4,
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(Decimal(0))],
         help_text="Per million answer tokens.",
     )
     timeout_seconds = models.PositiveIntegerField(
@@ -57,7 +69,9 @@ class Endpoint(Timestamped):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["workspace", "name"], name="llm_endpoint_name_once_per_workspace"),
             models.UniqueConstraint(
-                fields=["workspace"], condition=Q(is_default=True), name="llm_endpoint_one_default_per_workspace"
+                fields=["workspace"],
+                condition=Q(is_default=True),
+                name="llm_endpoint_one_default_per_workspace",
             ),
             models.CheckConstraint(
                 condition=Q(kind="offline") | (~Q(base_url="") & ~Q(model="")),

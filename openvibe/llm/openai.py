@@ -132,7 +132,14 @@ class OpenAIModel:
                 )
                 sdk.organization = sdk.project = None  # the package takes them from the environment
                 yield sdk
-            except (openai.OpenAIError, httpx2.HTTPError, ValueError, TypeError, AttributeError, LookupError) as e:
+            except (
+                openai.OpenAIError,
+                httpx2.HTTPError,
+                ValueError,
+                TypeError,
+                AttributeError,
+                LookupError,
+            ) as e:
                 patience.change_limit_name = wants_other_limit_name(e, self._limit_name)
                 raise translated(e, key=self._api_key) from e
 

@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？…])\s+|(?<=[。！？])")
-_ENDINGS = ("ations", "ation", "ingly", "ments", "ment", "ings", "ness", "edly", "ing", "ied", "ies", "ed", "es", "ly", "s")
-_STOP_WORDS = frozenset(
-    """a about after all also am an and any are as at be because been before being but by can could did do does done
+_ENDING_TEXT = "ations ation ingly ments ment ings ness edly ing ied ies ed es ly s"  # longest first
+_ENDINGS = tuple(_ENDING_TEXT.split())
+_STOP_WORD_TEXT = """
+    a about after all also am an and any are as at be because been before being but by can could did do does done
     for from get give had has have he her him his how i if in into is it its just let like may me might more most my
     no not of on one or our out over please say she should so some tell than that the their them then there these they
     this those to too up us very was we were what when where which who whom why will with would yes you your hi hello
-    hey thanks thank think said says know""".split()  # noqa: SIM905
-)
+    hey thanks thank think said says know"""
+_STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())
 _SATURATION, _LENGTH_WEIGHT = 1.2, 0.6
 _NEIGHBOUR_SHARE = 0.15
 _WEAKEST = 0.3  # of the best score; weaker passages are not quoted
@@ -44,9 +45,7 @@ def words(text: str) -> list[str]:
     return [_stem(word) for word in found if word not in _STOP_WORDS and (len(word) > 1 or not word.isascii())]
 
 
-def best_passages(
-    passages: Sequence[Passage], question: Sequence[str], *, most: int, characters: int
-) -> list[Passage]:
+def best_passages(passages: Sequence[Passage], question: Sequence[str], *, most: int, characters: int) -> list[Passage]:
     """At most `most` passages that bear on the question, in prompt order, each cut to about `characters`."""
     asked = sorted(set(question))
     windows = [window for passage in passages for window in _windows(passage, characters)]

@@ -77,7 +77,27 @@ def test_no_surroundings_save_a_secret(before: str, secret: str, after: str) -> 
     assert secret not in masked
 
 
-@given(st.lists(st.sampled_from([*SECRETS, "password=", "Bearer ", "Authorization: ", "x", " ", "\n", "://a:", "@", "'", ":", "9", "-"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *SECRETS,
+                "password=",
+                "Bearer ",
+                "Authorization: ",
+                "x",
+                " ",
+                "\n",
+                "://a:",
+                "@",
+                "'",
+                ":",
+                "9",
+                "-",
+            ]
+        )
+    )
+)
 def test_masking_twice_changes_nothing(pieces: list[str]) -> None:
     once = mask_secrets("".join(pieces))
     assert mask_secrets(once) == once
@@ -85,10 +105,30 @@ def test_masking_twice_changes_nothing(pieces: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["sk-", "eyJ", "eyJaaaaaaaa.", "eyJ-", "password=", "password:", "Authorization: Bearer ", "://", "://a:", "a:b@", "xoxb-",
-     "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----nnnnnnnn", "-----END PRIVATE KEY-----", "a", " ", "gh", "-",
-     "-----BEGIN A", "bearer ", "n" * 20 + "\\"],
-)  # fmt: skip
+    [
+        "sk-",
+        "eyJ",
+        "eyJaaaaaaaa.",
+        "eyJ-",
+        "password=",
+        "password:",
+        "Authorization: Bearer ",
+        "://",
+        "://a:",
+        "a:b@",
+        "xoxb-",
+        "-----BEGIN PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----nnnnnnnn",
+        "-----END PRIVATE KEY-----",
+        "a",
+        " ",
+        "gh",
+        "-",
+        "-----BEGIN A",
+        "bearer ",
+        "n" * 20 + "\\",
+    ],
+)
 def test_masking_takes_linear_time(piece: str) -> None:
     text = piece * (500_000 // len(piece))
     begun = time.process_time()

@@ -142,19 +142,22 @@ def _whole(asked: Asked, answer: Answer) -> dict[str, Any]:
             {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
             for id_, name, arguments in answer.tool_calls
         ]
-    told: dict[str, Any] = {"id": "chat-1", "object": "chat.completion", "created": 1, "model": asked.body["model"]}
+    told: dict[str, Any] = {
+        "id": "chat-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": asked.body["model"],
+    }
     told["choices"] = [{"index": 0, "message": said, "finish_reason": _reason(answer)}]
     return told | ({"usage": _usage(asked, answer)} if answer.tells_usage else {})
 
 
 def _stream(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
-    sent = 0
-    for delta in _deltas(answer):
+    for sent, delta in enumerate(_deltas(answer)):
         if sent == answer.drop_after:
             return
         _event(to, asked, [{"index": 0, "delta": delta, "finish_reason": None}])
-        sent += 1
-        if sent == 2 and answer.hold_after_first is not None:
+        if sent == 1 and answer.hold_after_first is not None:
             answer.hold_after_first.wait(LONGEST_WAIT)
     if answer.drop_after is not None:
         return

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from pytest_django.fixtures import SettingsWrapper
+from pytest_django.fixtures import Settings
 
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.models import Endpoint
@@ -51,7 +51,7 @@ def test_a_good_endpoint_can_be_saved_and_shows_only_the_end_of_its_key(ana: Mem
         ({"base_url": "https://ana:secret@93.184.216.34/"}, "base_url"),
         ({"api_key": "two\nlines"}, "api_key"),
         ({"api_key": "schlüssel"}, "api_key"),
-        ({"context_window": 1_000}, "context_window"),
+        ({"context_window": 1_000, "output_reserve": 100}, "context_window"),
         ({"context_window": 4_000, "output_reserve": 4_000}, "output_reserve"),
         ({"timeout_seconds": 0}, "timeout_seconds"),
         ({"price_in": "-1"}, "price_in"),
@@ -62,7 +62,7 @@ def test_what_cannot_work_is_refused_at_its_field(ana: Member, values: dict[str,
     assert list(problems(endpoint(ana, **values))) == [field]
 
 
-def test_the_operator_can_allow_private_addresses(ana: Member, settings: SettingsWrapper) -> None:
+def test_the_operator_can_allow_private_addresses(ana: Member, settings: Settings) -> None:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     endpoint(ana, base_url="http://127.0.0.1:11434/v1").full_clean()
 
@@ -91,7 +91,7 @@ def test_every_kind_has_a_client_and_no_endpoint_means_offline(ana: Member) -> N
     assert client_for(endpoint(ana)).model == "gpt-4o-mini"
 
 
-def test_trying_an_endpoint_tells_what_it_said(ana: Member, settings: SettingsWrapper) -> None:
+def test_trying_an_endpoint_tells_what_it_said(ana: Member, settings: Settings) -> None:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     with serving(Answer("Hello there!"), Answer(status=401)) as server:
         row = endpoint(ana, base_url=server.base_url)
@@ -114,7 +114,7 @@ def test_an_endpoint_that_slipped_in_is_still_not_called(ana: Member) -> None:
     assert server.asked == []
 
 
-def test_a_failing_endpoint_rests_until_it_is_changed(ana: Member, settings: SettingsWrapper) -> None:
+def test_a_failing_endpoint_rests_until_it_is_changed(ana: Member, settings: Settings) -> None:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     with serving(Answer(status=401)) as server:
         row = endpoint(ana, base_url=server.base_url)

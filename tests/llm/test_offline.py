@@ -18,7 +18,11 @@ class TestOfflineModel(ModelClientSuite):
 
 def ask(question: str, *said: tuple[str, str], **more: str) -> str:
     data = [fence("data", text, source="message", ref=str(n), author=who) for n, (who, text) in enumerate(said, 1)]
-    blocks = [*data, *(fence("data", text, source=source) for source, text in more.items()), fence("request", question)]
+    blocks = [
+        *data,
+        *(fence("data", text, source=source) for source, text in more.items()),
+        fence("request", question),
+    ]
     return OfflineModel().complete([ChatMessage("user", "\n".join(blocks))]).text
 
 
@@ -38,7 +42,11 @@ def test_it_finds_the_part_of_a_long_message_that_bears_on_the_question() -> Non
 
 
 def test_quotes_stand_in_the_order_they_were_said() -> None:
-    text = ask("When is the launch?", ("Ana", "The launch is in May."), ("Ben", "No, the launch moved to June, the launch!"))
+    text = ask(
+        "When is the launch?",
+        ("Ana", "The launch is in May."),
+        ("Ben", "No, the launch moved to June, the launch!"),
+    )
     assert text.index("in May") < text.index("to June")
 
 
@@ -54,7 +62,8 @@ def test_without_any_words_to_look_for_it_still_answers() -> None:
 
 
 def test_it_mentions_the_feedback_it_carries_and_does_not_quote_it() -> None:
-    feedback = "[RECENT FEEDBACK] User Ana (2 days ago): say the launch month\n[RECENT FEEDBACK] User Ben (now): launch!"
+    feedback = "[RECENT FEEDBACK] User Ana (2 days ago): say the launch month"
+    feedback += "\n[RECENT FEEDBACK] User Ben (now): launch!"
     text = ask("When is the launch?", ("Ana", "The launch is in May."), feedback=feedback)
     assert "I carry 2 pieces of recent feedback" in text
     assert "say the launch month" not in text
@@ -62,7 +71,12 @@ def test_it_mentions_the_feedback_it_carries_and_does_not_quote_it() -> None:
 
 def test_it_quotes_neither_the_request_nor_itself() -> None:
     earlier = ask("When is the launch?", ("Ana", "The launch is in May."))
-    text = ask("@vibe when is the launch?", ("Ana", "The launch is in May."), ("vibe", earlier), ("Ben", "@vibe when is the launch?"))
+    text = ask(
+        "@vibe when is the launch?",
+        ("Ana", "The launch is in May."),
+        ("vibe", earlier),
+        ("Ben", "@vibe when is the launch?"),
+    )
     assert text.count("\n> —") == 1
 
 

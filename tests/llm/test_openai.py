@@ -117,7 +117,10 @@ def test_retry_after_is_honoured() -> None:
 
 def test_a_long_retry_after_is_told_and_not_waited_for() -> None:
     pauses = Pauses()
-    with serving(Answer(status=429, headers={"Retry-After": "3600"})) as server, pytest.raises(RateLimited) as raised:
+    with (
+        serving(Answer(status=429, headers={"Retry-After": "3600"})) as server,
+        pytest.raises(RateLimited) as raised,
+    ):
         client(server, pauses=pauses).complete(PROMPT)
     assert raised.value.retry_after == 3600
     assert pauses == []
@@ -140,7 +143,10 @@ def test_what_cannot_pass_is_not_tried_again(status: int) -> None:
 
 
 def test_nothing_is_tried_again_after_the_first_word() -> None:
-    with serving(Answer("One two three", drop_after=2), Answer(TEXT)) as server, pytest.raises(ModelUnavailable):
+    with (
+        serving(Answer("One two three", drop_after=2), Answer(TEXT)) as server,
+        pytest.raises(ModelUnavailable),
+    ):
         list(client(server).stream(PROMPT))
     assert len(server.asked) == 1
 
@@ -229,9 +235,7 @@ def test_an_answer_that_drips_on_and_on_ends_in_time() -> None:
     now = [0.0]
 
     with serving(Answer("One two three four five")) as server:
-        model = OpenAIModel(
-            base_url=server.base_url, api_key=KEY, model="m", allow_private=True, clock=lambda: now[0]
-        )
+        model = OpenAIModel(base_url=server.base_url, api_key=KEY, model="m", allow_private=True, clock=lambda: now[0])
         hold = Event()
         server_answer = Answer("One two three four five", hold_after_first=hold)
         server._script = lambda asked: server_answer

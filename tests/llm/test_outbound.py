@@ -8,7 +8,7 @@ import pytest
 from openvibe.llm.outbound import AddressRefused, GuardedTransport, check_url, check_url_resolved
 
 PUBLIC = "93.184.216.34"
-INWARD = """
+_INWARD = """
 http://127.0.0.1/ http://127.0.0.1:8000/v1 http://127.1/ http://127.0.1/ http://2130706433/ http://0x7f000001/
 http://0x7f.0.0.1/ http://0177.0.0.1/ http://017700000001/ http://00000177.0.0.1/ http://127.0.0.1./ http://0/
 http://0.0.0.0/ http://10.0.0.1/ http://172.16.5.4/ http://192.168.1.1/ http://169.254.169.254/latest/meta-data
@@ -22,7 +22,8 @@ http://models.example@127.0.0.1/ https://user@models.example/ ftp://models.examp
 gopher://127.0.0.1:6379/_x unix:///run/x.sock //127.0.0.1/ http:///v1 http:// models.example/v1 javascript:alert(1)
 http://①②⑦.⓪.⓪.①/ http://127。0。0。1/ http://models.example\\@127.0.0.1/ http://%31%32%37.0.0.1/
 http://models.example:99999/ http://models.example:port/ http://[::1 http://0x/ http://1.2.3.4.5/ http://256.1.1.1/
-""".split()  # noqa: SIM905
+"""
+INWARD = _INWARD.split()
 NAMES = {
     "http://inward.example/": ["127.0.0.1"],
     "http://mapped.example/": ["::ffff:10.0.0.1"],
@@ -127,14 +128,23 @@ def test_outside_addresses_pass(url: str) -> None:
     check_url(url)
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1:11434/v1", "http://localhost:8000", "http://[::1]/", "http://10.1.2.3/"])
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:11434/v1", "http://localhost:8000", "http://[::1]/", "http://10.1.2.3/"]
+)
 def test_the_operator_can_allow_private_addresses(url: str) -> None:
     check_url(url, allow_private=True)
     assert get(url, Resolver(["127.0.0.1"]), Connects(), allow_private=True).text == "hello"
 
 
 @pytest.mark.parametrize(
-    "url", ["http://169.254.169.254/", "http://[fd00:ec2::254]/", "http://[::ffff:a9fe:a9fe]/", "http://0.0.0.0/", "file:///x"]
+    "url",
+    [
+        "http://169.254.169.254/",
+        "http://[fd00:ec2::254]/",
+        "http://[::ffff:a9fe:a9fe]/",
+        "http://0.0.0.0/",
+        "file:///x",
+    ],
 )
 def test_some_are_refused_whatever_the_operator_allows(url: str) -> None:
     with pytest.raises(AddressRefused):

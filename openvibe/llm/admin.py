@@ -1,0 +1,95 @@
+"""Model endpoints in the admin. A key goes in and never comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminPasswordInput
+
+from openvibe.base.admin import SameWorkspaceForm, WorkspaceRowsAdmin
+from openvibe.llm.models import Endpoint
+from openvibe.llm.services import try_endpoint
+
+
+class EndpointForm(SameWorkspaceForm):
+    api_key = forms.CharField(
+        label="Key",
+        required=False,
+        strip=True,
+        widget=UnfoldAdminPasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
+    )
+    forget_key = forms.BooleanField(label="Forget the stored key", required=False)
+
+    class Meta:
+        model = Endpoint
+        fields = (
+            "workspace", "name", "kind", "base_url", "model", "context_window", "output_reserve",
+            "price_in", "price_out", "timeout_seconds", "is_default",
+        )  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        hint = self.instance.key_hint if self.instance.pk else ""
+        self.fields["api_key"].help_text = (
+            f"A key ending in {hint} is stored. Leave this empty to keep it." if hint else "No key is stored."
+        )
+
+    def clean(self) -> dict[str, Any] | None:
+        """The new key, the stored one, or none: put where the model's own checks see it."""
+        cleaned = super().clean()
+        entered = self.cleaned_data.get("api_key") or ""
+        if entered:
+            self.instance.api_key = entered
+        elif self.cleaned_data.get("forget_key") or self._goes_elsewhere():
+            self.instance.api_key = ""
+        return cleaned
+
+    def _goes_elsewhere(self) -> bool:
+        """A stored key is only for the address it was entered for; a new address needs it again."""
+        return bool(self.instance.pk and self.instance.api_key and "base_url" in self.changed_data)
+
+
+@admin.register(Endpoint)
+class EndpointAdmin(WorkspaceRowsAdmin):
+    may_add = may_change = may_delete = True
+    form = EndpointForm
+    list_display = ("name", "workspace", "kind", "model", "key", "is_default")
+    list_filter = ("kind", "is_default")
+    list_select_related = ("workspace",)
+    search_fields = ("name", "model")
+    ordering = ("workspace", "name")
+    actions_detail = ("test_endpoint",)
+    fieldsets = (
+        (None, {"fields": ("workspace", "name", "kind", "is_default")}),
+        ("Where and with which key", {"fields": ("base_url", "model", "api_key", "forget_key")}),
+        ("Limits and prices", {"fields": ("context_window", "output_reserve", "timeout_seconds", "price_in", "price_out")}),
+    )
+
+    @admin.display(description="Key")
+    def key(self, endpoint: Endpoint) -> str:
+        return endpoint.key_hint or "–"
+
+    @action(description="Test", url_path="test")
+    def test_endpoint(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Asks before it calls: a test may cost money."""
+        endpoint = self.get_object(request, object_id)
+        if endpoint is None or not self.has_change_permission(request, endpoint):
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+        if request.method == "POST":
+            result = try_endpoint(endpoint=endpoint)
+            said = f"{endpoint.name} answered in {result.seconds:.1f} s: {result.said}" if result.ok else result.said
+            self.message_user(request, said, messages.SUCCESS if result.ok else messages.ERROR)
+            return redirect("admin:llm_endpoint_change", object_id)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Test {endpoint.name}",
+            "opts": self.opts,
+            "original": endpoint,
+        }
+        return TemplateResponse(request, "admin/llm/test.html", context)
