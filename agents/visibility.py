@@ -4,6 +4,7 @@
 "View as this agent" cannot differ. The table behind it is `agents.trust`.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from django.db.models import F, Sum
@@ -34,6 +35,13 @@ def access_of_agent(participant: Participant) -> Access | None:
     return visible_to(agent) if agent else None
 
 
+def accesses_of_agents(participants: Iterable[Participant]) -> dict[int, Access]:
+    """The access of each of these participants that is an active agent, by participant id. One query."""
+    ids = [participant.pk for participant in participants]
+    agents = Agent.objects.filter(participant_id__in=ids, deactivated_at=None)
+    return {agent.participant_id: visible_to(agent) for agent in agents}
+
+
 def tokens_used_today(*, agent: Agent | None = None, workspace_id: int | None = None) -> int:
     """Tokens (input and output) of the runs begun since midnight UTC, of one agent or of a whole workspace."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -52,19 +60,13 @@ def why_silent(agent: Agent, thread: Thread, task: str) -> str | None:
     if thread.access == Thread.Access.HUMAN_ONLY:
         return f"{name} was not told: this thread is for people only."
     if not Thread.objects.visible_to(visible_to(agent)).filter(pk=thread.pk).exists():  # type: ignore[attr-defined]
-        if thread.access == Thread.Access.AGENT_RESTRICTED and not thread.allowed_agents.contains(
-            agent.participant
-        ):
+        if thread.access == Thread.Access.AGENT_RESTRICTED and not thread.allowed_agents.contains(agent.participant):
             return f"{name} was not told: this thread is open only to the agents it lists."
         return f"{name} was not told: it is not in this channel. Somebody who runs the channel can add it."
     if not may_respond(agent.level, task):
         return f"{name} did not answer: at L{agent.level} it answers mentions only."
     if tokens_used_today(agent=agent) >= agent.daily_token_budget:
-        return (
-            f"{name} did not answer: its token budget for today is used up. It starts afresh at midnight UTC."
-        )
+        return f"{name} did not answer: its token budget for today is used up. It starts afresh at midnight UTC."
     if tokens_used_today(workspace_id=agent.workspace_id) >= agent.workspace.daily_token_budget:
-        return (
-            f"{name} did not answer: the workspace's token budget for today is used up, until midnight UTC."
-        )
+        return f"{name} did not answer: the workspace's token budget for today is used up, until midnight UTC."
     return None

@@ -44,6 +44,8 @@ if ENV.production:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 DATA_UPLOAD_MAX_MEMORY_SIZE = 6 * 1024 * 1024
 ALLOW_PRIVATE_ENDPOINTS = ENV.allow_private_endpoints
+MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
+MODEL_TOTAL_SECONDS = ENV.model_total_seconds
 CONTENT_SECURITY_POLICY: dict[str, Any] = {
     "EXCLUDE_URL_PREFIXES": [],
     "DIRECTIVES": {
@@ -182,6 +184,7 @@ OPEN_SIGNUP = ENV.open_signup
 MESSAGE_EXTRAS = ("memory.web.extras.feedback_of", "agents.web.extras.runs_of")
 # How a participant that is an agent gets its access (upper floor, named as a string).
 AGENT_ACCESS = "agents.visibility.access_of_agent"
+AGENT_ACCESSES = "agents.visibility.accesses_of_agents"  # many at once, by participant id
 
 # --- language, files ----------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"

@@ -13,6 +13,7 @@ from django.utils.text import slugify
 
 from openvibe.base.models import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.llm.tokens import count
 from openvibe.workspaces.access import Access, Role, access_of_role
 from openvibe.workspaces.models import (
     HANDLE,
@@ -25,6 +26,7 @@ from openvibe.workspaces.models import (
     valid_handle,
 )
 
+INSTRUCTION_TOKENS = 2_000
 RESERVED_HANDLES = frozenset({"all", "channel", "everyone", "here", "system", "openvibe"})
 HANDLE_LENGTH = 32
 
@@ -175,6 +177,47 @@ def change_role(*, member: Member, role: str, by: Access) -> Member:
     return member
 
 
+@transaction.atomic
+def edit_workspace(
+    *, workspace: Workspace, by: Access, name: str, description: str, instructions: str
+) -> Workspace:
+    """Change what the workspace is called and what its agents are told about it."""
+    if not by.administers or by.workspace_id != workspace.pk:
+        raise Refused("Only owners and admins may change the workspace.")
+    name = name.strip()
+    if not name or len(name) > 80 or "\x00" in name + description + instructions:
+        raise Problem("Give the workspace a name of 1 to 80 plain characters.", code="bad_name", field="name")
+    if len(description) > 1000:
+        raise Problem("A description has at most 1,000 characters.", code="too_long", field="description")
+    if (tokens := count(instructions)) > INSTRUCTION_TOKENS:
+        raise Problem(
+            f"These instructions are {tokens:,} tokens; at most {INSTRUCTION_TOKENS:,} fit. Shorten them.",
+            code="too_long",
+            field="instructions",
+        )
+    workspace.name, workspace.description, workspace.instructions = name, description.strip(), instructions.strip()
+    workspace.save(update_fields=["name", "description", "instructions", "updated_at"])
+    emit("workspace_changed", workspace_id=workspace.pk)
+    return workspace
+
+
+@transaction.atomic
+def edit_profile(*, member: Member, name: str, theme: str, enter_sends: bool, shortcuts: bool) -> Member:
+    """Change one's own name (everywhere), theme and habits in this workspace."""
+    name = " ".join(name.split())
+    if not name or len(name) > 80 or "\x00" in name:
+        raise Problem("Give a name of 1 to 80 characters.", code="bad_name", field="name")
+    if theme not in ("system", "light", "dark"):
+        raise Problem("Choose system, light or dark.", code="bad_theme", field="theme")
+    member.user.name, member.user.theme = name, theme
+    member.user.save(update_fields=["name", "theme"])
+    Participant.objects.filter(member__user=member.user).update(name=name)
+    member.enter_sends, member.shortcuts = enter_sends, shortcuts
+    member.save(update_fields=["enter_sends", "shortcuts"])
+    emit("members_changed", workspace_id=member.workspace_id)
+    return member
+
+
 # --- invitations --------------------------------------------------------------------------------------------
 @transaction.atomic
 def invite(
@@ -251,6 +294,8 @@ __all__ = [
     "change_role",
     "check_handle",
     "create_workspace",
+    "edit_profile",
+    "edit_workspace",
     "free_handle",
     "invite",
     "member_of",

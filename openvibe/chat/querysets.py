@@ -1,0 +1,203 @@
+"""Reads of conversations. Every one starts from what the asker may see."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib.postgres.search import SearchHeadline, SearchQuery
+from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
+from django.utils.module_loading import import_string
+
+from openvibe.chat.models import Channel, ChannelMembership, Mention, Message, ReadMarker, Thread
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member, Participant
+
+FOUND, END = "\ue000", "\ue001"
+"""Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
+
+
+def with_reading(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
+    """Annotate `read_seq` (0 when never opened) and `unread`. What was said before somebody joined is not unread."""
+    mine = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)
+    joined = Member.objects.filter(participant_id=access.participant_id).values("joined_at")
+    return threads.annotate(
+        marker=Subquery(mine.values("last_read_seq")[:1]), read_seq=Coalesce("marker", 0)
+    ).annotate(
+        unread=Q(last_seq__gt=F("read_seq"))
+        & (Q(marker__isnull=False) | Q(last_message_at__gte=Subquery(joined[:1])))
+    )
+
+
+def unread_threads(access: Access) -> QuerySet[Thread]:
+    """Threads with something new, newest first."""
+    threads = Thread.objects.visible_to(access).filter(archived_at=None, channel__archived_at=None)  # type: ignore[attr-defined]
+    return (
+        with_reading(threads, access)
+        .filter(unread=True)
+        .select_related("channel", "created_by")
+        .order_by("-last_message_at")
+    )
+
+
+def threads_in(channel: Channel, access: Access, *, archived: bool = False) -> QuerySet[Thread]:
+    """A channel's threads for its page, the one last written in first."""
+    threads = Thread.objects.visible_to(access).filter(channel=channel, archived_at__isnull=not archived)  # type: ignore[attr-defined]
+    return (
+        with_reading(threads, access)
+        .select_related("created_by")
+        .order_by(Coalesce("last_message_at", "created_at").desc())
+    )
+
+
+def unseen_mentions(access: Access) -> QuerySet[Mention]:
+    """Where the asker was named in something not read yet."""
+    read = ReadMarker.objects.filter(
+        thread=OuterRef("message__thread"), participant_id=access.participant_id
+    ).values("last_read_seq")
+    return Mention.objects.filter(
+        participant_id=access.participant_id,
+        message__deleted_at=None,
+        message__thread__in=Thread.objects.visible_to(access),  # type: ignore[attr-defined]
+    ).exclude(message__seq__lte=Coalesce(Subquery(read[:1]), 0))
+
+
+def mentions_of(access: Access) -> QuerySet[Message]:
+    """Messages that name the asker, newest first, with `unseen`."""
+    messages: QuerySet[Message] = Message.objects.visible_to(access)  # type: ignore[attr-defined]
+    unseen = unseen_mentions(access).filter(message=OuterRef("pk"))
+    return (
+        messages.filter(mentions__participant_id=access.participant_id, deleted_at=None)
+        .annotate(unseen=Exists(unseen))
+        .select_related("thread__channel", "author__agent")
+        .order_by("-id")
+    )
+
+
+def rooms_of(access: Access) -> list[Channel]:
+    """Open channels for the sidebar, each with `unread` and `mention_count`. Two queries."""
+    unread = unread_threads(access).order_by().filter(channel=OuterRef("pk"))
+    channels = Channel.objects.visible_to(access).open().annotate(unread=Exists(unread))  # type: ignore[attr-defined]
+    counted = unseen_mentions(access).order_by().values("message__thread__channel").annotate(n=Count("id"))
+    mentions = {row["message__thread__channel"]: row["n"] for row in counted}
+    rooms = list(channels)
+    for room in rooms:
+        room.mention_count = mentions.get(room.pk, 0)
+    return rooms
+
+
+def participants_known_to(access: Access) -> QuerySet[Participant]:
+    """Active members and agents; a guest knows only those of the channels she is in."""
+    everybody = Participant.objects.filter(workspace_id=access.workspace_id, is_active=True).exclude(
+        kind=Participant.Kind.IMPORTED
+    )
+    if access.is_guest:
+        mine = ChannelMembership.objects.filter(participant_id=access.participant_id).values("channel_id")
+        shared = ChannelMembership.objects.filter(channel_id__in=mine).values("participant_id")
+        everybody = everybody.filter(Q(pk__in=shared) | Q(pk=access.participant_id))
+    return everybody.select_related("agent", "member").order_by("name", "id")
+
+
+def messages_for_pages(messages: QuerySet[Message]) -> QuerySet[Message]:
+    """With author, level and mentions: three queries whatever the number of rows."""
+    named = Mention.objects.select_related("participant")
+    return messages.select_related("author__agent").prefetch_related(Prefetch("mentions", queryset=named))
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A stretch of a thread: `rows` in order, `before` the message just ahead of them (None at the start)."""
+
+    rows: list[Message]
+    before: Message | None
+    has_newer: bool
+
+
+def messages_between(
+    thread: Thread, access: Access, *, before_seq: int | None = None, after_seq: int | None = None,
+    around_seq: int | None = None, size: int = 50,
+) -> Slice:  # fmt: skip
+    """The newest `size` messages, or those before, after or around a place. One query for the messages."""
+    messages: QuerySet[Message] = Message.objects.visible_to(access).filter(thread=thread)  # type: ignore[attr-defined]
+    messages = messages_for_pages(messages)
+    if around_seq is not None:
+        first = max(1, around_seq - size // 2)
+        found = list(messages.filter(seq__gte=first - 1, seq__lt=first + size).order_by("seq"))
+    elif after_seq is not None:
+        found = list(messages.filter(seq__gte=after_seq).order_by("seq")[: size + 1])
+        first = after_seq + 1
+    else:
+        earlier = messages.filter(seq__lt=before_seq) if before_seq is not None else messages
+        found = list(earlier.order_by("-seq")[: size + 1])[::-1]
+        first = found[1].seq if len(found) > size else 1
+    before = next((m for m in found if m.seq < first), None)
+    rows = [m for m in found if m.seq >= first]
+    return Slice(rows, before, bool(rows) and rows[-1].seq < thread.last_seq)
+
+
+def agents_reading(access_of: QuerySet[Thread] | QuerySet[Channel]) -> list[Participant]:
+    """Active agents that may see the one row of this queryset now, by the same rule their prompts follow.
+
+    Three queries whatever the number of agents.
+    """
+    row = access_of.first()
+    if row is None:
+        return []
+    agents = list(
+        Participant.objects.filter(
+            workspace_id=row.workspace_id, kind=Participant.Kind.AGENT, is_active=True
+        ).select_related("agent")
+    )
+    accesses: dict[int, Access] = import_string(settings.AGENT_ACCESSES)(agents)
+    rows = access_of.model._default_manager
+    seen = {
+        f"agent_{pk}": Exists(rows.visible_to(a).filter(pk=OuterRef("pk")))  # type: ignore[attr-defined]
+        for pk, a in accesses.items()
+    }
+    sees = rows.filter(pk=row.pk).values(**seen).first() if seen else None
+    return [agent for agent in agents if sees and sees.get(f"agent_{agent.pk}")]
+
+
+def people_reading(channel: Channel) -> QuerySet[Participant]:
+    """Members who may read the channel."""
+    added = Q(channel_memberships__channel=channel)
+    everybody = Q(member__role__in=("owner", "admin", "member"))
+    people = Participant.objects.filter(
+        workspace_id=channel.workspace_id, kind=Participant.Kind.MEMBER, is_active=True
+    )
+    reach = added if channel.is_private else added | everybody
+    return people.filter(reach).select_related("member").distinct().order_by("name", "id")
+
+
+def search_messages(
+    access: Access, words: str, *, channel_id: int | None = None, author: str = "", kind: str = "",
+    since: object = None, until: object = None,
+) -> QuerySet[Message]:  # fmt: skip
+    """Messages that hold the words (web search syntax), newest first, with `snippet`: FOUND and END around hits."""
+    messages: QuerySet[Message] = Message.objects.visible_to(access).filter(deleted_at=None)  # type: ignore[attr-defined]
+    asked = {
+        "thread__channel_id": channel_id,
+        "author__handle": author.lstrip("@").lower() or None,
+        "kind": kind or None,
+        "created_at__date__gte": since,
+        "created_at__date__lte": until,
+    }
+    messages = messages.filter(**{name: value for name, value in asked.items() if value is not None})
+    if words:
+        query = SearchQuery(words, config="english", search_type="websearch")
+        messages = messages.filter(search=query).annotate(
+            snippet=SearchHeadline(
+                "body", query, config="english", start_sel=FOUND, stop_sel=END, max_words=40, min_words=15
+            )
+        )
+    else:
+        messages = messages.annotate(snippet=Value(""))
+    return messages.select_related("thread__channel", "author__agent").order_by("-created_at", "-id")
+
+
+def visible_ids(access: Access, model: type[Thread] | type[Channel] | type[Message], ids: Sequence[int]) -> set[int]:
+    """Which of these rows the asker may see now."""
+    if not ids:
+        return set()
+    rows = model._default_manager.visible_to(access)  # type: ignore[attr-defined]
+    return set(rows.filter(pk__in=ids).values_list("pk", flat=True))
