@@ -1,0 +1,1 @@
+"""Every prompt comes from here: a priority stack under a hard token budget, with trust labels and a snapshot."""
