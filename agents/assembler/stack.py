@@ -1,0 +1,183 @@
+"""The priority stack and its budgets, to be read as a table of contents.
+
+Priority decides what gets in; where it then stands is the slot's business (`render`).
+The numbers are the product specification's, "Budget by task type"; admins may change them per workspace.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import get_args
+
+from agents.assembler.values import LayerName, SectionName, Slot
+from agents.soul import SOUL_TOKEN_LIMIT, TaskType
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section of a layer, and the slot of the prompt where it stands."""
+
+    section: SectionName
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    name: LayerName
+    title: str
+    parts: tuple[Part, ...]
+
+
+STACK: tuple[Layer, ...] = (
+    Layer(
+        "P0",
+        "SOUL, policy, organisation instructions, tools",
+        (
+            Part("policy", "system"),
+            Part("soul", "system"),
+            Part("instructions", "system"),
+            Part("tools", "tools"),
+        ),
+    ),
+    Layer(
+        "P1",
+        "current task",
+        (
+            Part("request", "request"),
+            Part("history", "history"),
+            Part("work", "dynamic"),
+            Part("time", "dynamic"),
+        ),
+    ),
+    Layer(
+        "P2",
+        "active feedback, the agent's blocks and profile notes",
+        (
+            Part("feedback", "dynamic"),
+            Part("blocks", "reference"),
+            Part("profile", "reference"),
+            Part("skills", "reference"),
+        ),
+    ),
+    Layer("P3", "knowledge", (Part("knowledge", "dynamic"),)),
+    Layer("P4", "channel and workspace", (Part("workspace", "reference"), Part("channel", "reference"))),
+    Layer("P5", "dive headlines of this thread", (Part("dives", "dynamic"),)),
+    Layer("P6", "older episodes, recalled messages", (Part("episodes", "dynamic"), Part("recall", "dynamic"))),
+)
+
+LAYER_NAMES: tuple[LayerName, ...] = tuple(layer.name for layer in STACK)
+
+RENDERED: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
+    {
+        "tools": ("tools",),
+        "system": ("policy", "soul", "instructions"),
+        "reference": ("workspace", "channel", "blocks", "profile", "skills"),
+        "history": ("history",),
+        "dynamic": ("work", "feedback", "knowledge", "dives", "episodes", "recall", "time"),
+        "request": ("request",),
+    }
+)
+"""The order of sections inside each slot; slots stand in this order too. What changes least stands first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBudget:
+    """Tokens for one task type. A cap of None means the remainder of the ceiling.
+
+    P2's cap is for feedback and skills; blocks and profile notes come on top, limited where they are written.
+    """
+
+    task: TaskType
+    ceiling: int
+    caps: Mapping[LayerName, int | None]
+
+
+def _budget(task: TaskType, ceiling: int, p1: int, p3: int, p5: int) -> TaskBudget:
+    caps: dict[LayerName, int | None] = {
+        "P0": 2_000,
+        "P1": p1,
+        "P2": 500,
+        "P3": p3,
+        "P4": 200,
+        "P5": p5,
+        "P6": None,
+    }
+    return TaskBudget(task, ceiling, MappingProxyType(caps))
+
+
+BUDGETS: Mapping[TaskType, TaskBudget] = MappingProxyType(
+    {
+        "mention": _budget("mention", 8_000, p1=3_500, p3=1_000, p5=500),
+        "thread": _budget("thread", 15_000, p1=8_000, p3=2_000, p5=1_000),
+        "dive": _budget("dive", 30_000, p1=22_000, p3=2_000, p5=1_000),
+        "publish": _budget("publish", 20_000, p1=16_000, p3=500, p5=0),
+    }
+)
+
+REQUEST_ROOM = 500
+"""The least a request keeps, as head and tail, however full the prompt is."""
+
+REQUIRED_PARTS: Mapping[str, int] = MappingProxyType(
+    {
+        "the SOUL": SOUL_TOKEN_LIMIT,
+        "organisation instructions": 2_000,
+        "the built-in policy": 500,
+        "tool definitions": 1_000,
+        "the request": REQUEST_ROOM,
+    }
+)
+"""The most that each part which is always in a prompt may need."""
+
+REQUIRED_ROOM = sum(REQUIRED_PARTS.values())
+"""No ceiling may be set below this, or a legal SOUL could make an agent speechless."""
+
+
+def with_overrides(budget: TaskBudget, overrides: Mapping[str, object]) -> TaskBudget:
+    """The budget with a workspace's own numbers: keys `ceiling` and `P0`…`P6`; P6 may be None (remainder).
+
+    Raises ValueError with a sentence for people when a number is no budget or required parts do not fit.
+    """
+    ceiling, caps = budget.ceiling, dict(budget.caps)
+    for key, value in overrides.items():
+        if key == "ceiling":
+            ceiling = _tokens(key, value, least=1)
+        elif key in get_args(LayerName):
+            layer = LAYER_NAMES[get_args(LayerName).index(key)]
+            remainder = layer == "P6" and value is None
+            caps[layer] = None if remainder else _tokens(key, value, least=_least(layer))
+        else:
+            known = ", ".join(("ceiling", *LAYER_NAMES))
+            raise ValueError(f"A budget has no part called {key!r}. Known parts: {known}.")
+    if ceiling < REQUIRED_ROOM:
+        parts = ", ".join(f"{name} {tokens:,}" for name, tokens in REQUIRED_PARTS.items())
+        raise ValueError(
+            f"The ceiling for {budget.task} must be at least {REQUIRED_ROOM:,} tokens, not {ceiling:,}: "
+            f"what every prompt needs has to fit ({parts})."
+        )
+    return replace(budget, ceiling=ceiling, caps=MappingProxyType(caps))
+
+
+def bounded_by_window(budget: TaskBudget, window: int, reserve: int) -> TaskBudget:
+    """The budget with its ceiling lowered to what the model can read: its window less the output reserve.
+
+    Raises ValueError when the reserve leaves nothing to read.
+    """
+    readable = window - reserve
+    if readable <= 0:
+        raise ValueError(
+            f"The model's window of {window:,} tokens is used up by its output reserve of {reserve:,}. "
+            "Lower the reserve or choose a model with a larger window."
+        )
+    return replace(budget, ceiling=min(budget.ceiling, readable))
+
+
+def _least(layer: LayerName) -> int:
+    return {"P0": 1, "P1": REQUEST_ROOM}.get(layer, 0)
+
+
+def _tokens(key: str, value: object, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{key} must be a whole number of tokens, not {value!r}.")
+    if value < least:
+        raise ValueError(f"{key} must be at least {least:,} tokens, not {value:,}.")
+    return value
