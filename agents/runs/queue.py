@@ -18,9 +18,7 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
     reason = why_silent(agent, message.thread, task)
     if reason is not None:
         if task == Run.Task.MENTION:
-            Mention.objects.filter(message=message, participant_id=agent.participant_id).update(
-                note=reason[:200]
-            )
+            Mention.objects.filter(message=message, participant_id=agent.participant_id).update(note=reason[:200])
         return None
     run, _ = Run.objects.get_or_create(
         agent=agent,
@@ -49,20 +47,14 @@ def stop_run(*, run: Run, by: Access) -> Run:
     current.stop_requested_at = current.stop_requested_at or timezone.now()
     current.save(update_fields=["state", "finished_at", "stop_requested_at"])
     if current.reply_id and current.state == Run.State.STOPPED:
-        Message.objects.filter(pk=current.reply_id, state=Message.State.WRITING).update(
-            state=Message.State.STOPPED
-        )
+        Message.objects.filter(pk=current.reply_id, state=Message.State.WRITING).update(state=Message.State.STOPPED)
     return current
 
 
 @transaction.atomic
 def retry_run(*, run: Run, by: Access) -> Run:
     """Put a failed or stopped run back in the queue. Its reply, when there is one, is written again in place."""
-    current = (
-        Run.objects.select_for_update(of=("self",))
-        .select_related("agent__participant", "thread")
-        .get(pk=run.pk)
-    )
+    current = Run.objects.select_for_update(of=("self",)).select_related("agent__participant", "thread").get(pk=run.pk)
     if by.is_agent:
         raise Refused("Only people may try a run again.")
     if current.state not in (Run.State.FAILED, Run.State.STOPPED):
@@ -80,11 +72,7 @@ def retry_run(*, run: Run, by: Access) -> Run:
 @transaction.atomic
 def regenerate_run(*, run: Run, by: Access) -> Run:
     """Answer the same message once more; the earlier answer is kept."""
-    current = (
-        Run.objects.select_for_update(of=("self",))
-        .select_related("agent__participant", "thread")
-        .get(pk=run.pk)
-    )
+    current = Run.objects.select_for_update(of=("self",)).select_related("agent__participant", "thread").get(pk=run.pk)
     if by.is_agent:
         raise Refused("Only people may ask for another answer.")
     if not current.is_over:

@@ -10,6 +10,7 @@ from openvibe.chat.services.channels import (
 from openvibe.chat.services.messages import (
     delete_message,
     edit_message,
+    finish_reply,
     post_message,
     write_reply,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "edit_channel",
     "edit_message",
     "edit_thread",
+    "finish_reply",
     "mark_read",
     "mark_unread_from",
     "post_message",

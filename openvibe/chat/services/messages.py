@@ -132,6 +132,15 @@ def write_reply(
     return reply
 
 
+def finish_reply(*, reply: Message, body: str, state: str) -> Message:
+    """The last words of an agent's reply: counted, its mentions recorded (they are shown and trigger nothing)."""
+    written = Message.objects.select_for_update(of=("self",)).select_related("thread").get(pk=reply.pk)
+    written.body, written.token_count, written.state = body, count(body), state
+    written.save(update_fields=["body", "token_count", "state"])
+    record_mentions(written)
+    return written
+
+
 @transaction.atomic
 def edit_message(*, message: Message, by: Access, body: str, based_on: str | None = None) -> Message:
     """Replace the text of one's own message, keeping the old one in its history. Starts no run.

@@ -1,0 +1,227 @@
+"""Runs, carried out in this process with a scripted model."""
+
+from threading import Event, Thread as OSThread
+
+import pytest
+from django.db import connection, connections
+
+from agents.models import Agent, Run
+from agents.runs.carrying import carry_out
+from agents.runs.ownership import RUNS
+from agents.runs.queue import regenerate_run, retry_run, stop_run
+from agents.runs.sweeping import sweep
+from agents.visibility import tokens_used_today
+from memory.models import Episode
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import delete_message, set_thread_access
+from openvibe.llm.errors import BadAnswer, ModelUnavailable
+from openvibe.llm.scripted import Say, ScriptedModel
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_agent, say
+
+
+def ask(thread: Thread, ana: Member, body: str = "@vibe when do I prune?") -> Run:
+    return Run.objects.get(trigger=say(thread, ana, body))
+
+
+def test_the_answer_is_written_once(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    carry_out(run.pk, client=ScriptedModel(["In March."]))
+    carry_out(run.pk, client=ScriptedModel(["Again!"]))
+    run.refresh_from_db()
+    assert (run.state, run.reply.body, run.reply.state) == ("done", "In March.", "complete")
+    assert Message.objects.filter(author=vibe.participant).count() == 1
+
+
+def test_usage_and_snapshot_are_kept(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    carry_out(run.pk, client=ScriptedModel(["In March."]))
+    run.refresh_from_db()
+    assert run.input_tokens > 0
+    assert run.output_tokens == 3
+    assert run.snapshot.tokens <= run.snapshot.budget == 8000
+    assert tokens_used_today(agent=vibe) == run.input_tokens + run.output_tokens
+
+
+def test_a_failure_says_why_and_can_be_tried_again(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    carry_out(run.pk, client=ScriptedModel([ModelUnavailable("The endpoint does not answer.")]))
+    run.refresh_from_db()
+    assert (run.state, run.error_code) == ("failed", "model_unavailable")
+    assert "does not answer" in run.error
+    retry_run(run=run, by=access(ana))
+    carry_out(run.pk, client=ScriptedModel(["In March."]))
+    run.refresh_from_db()
+    assert (run.state, run.reply.body, run.error) == ("done", "In March.", "")
+    assert Message.objects.filter(author=vibe.participant).count() == 1
+
+
+def test_text_said_before_a_failure_is_kept(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    carry_out(run.pk, client=ScriptedModel([Say("In March, because", then=ModelUnavailable("It broke off."))]))
+    run.refresh_from_db()
+    assert (run.state, run.reply.body, run.reply.state) == ("failed", "In March, because", "failed")
+
+
+@pytest.mark.parametrize("nothing", ["", "  \n ", "\x00\x00"])
+def test_an_empty_answer_is_a_failure_with_a_reason(ana: Member, vibe: Agent, thread: Thread, nothing: str) -> None:
+    run = ask(thread, ana)
+    carry_out(run.pk, client=ScriptedModel([Say(nothing)]))
+    run.refresh_from_db()
+    assert run.state == "failed"
+    assert "nothing" in run.error
+    assert Episode.objects.get(agent=vibe.participant).kind == "task_failed"
+
+
+def test_control_characters_in_an_answer_are_dropped(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    carry_out(run.pk, client=ScriptedModel(["In \x00March\ud800."]))
+    run.refresh_from_db()
+    assert run.reply.body == "In March."
+
+
+def test_a_huge_answer_is_cut_and_says_so(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    carry_out(run.pk, client=ScriptedModel(["rose " * 30_000]))
+    run.refresh_from_db()
+    assert run.state == "done"
+    assert len(run.reply.body) <= 100_000
+    assert run.reply.body.endswith("was cut here.]")
+
+
+def test_agents_never_wake_agents(ana: Member, vibe: Agent, thread: Thread) -> None:
+    fern = make_agent(ana, "fern", channel=thread.channel)
+    run = ask(thread, ana)
+    carry_out(run.pk, client=ScriptedModel(["Ask @fern."]))
+    run.refresh_from_db()
+    assert run.reply.mentions.get().participant == fern.participant
+    assert not Run.objects.filter(agent=fern).exists()
+
+
+def test_a_thread_closed_before_the_run_is_not_read(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    set_thread_access(thread=thread, by=access(ana), access="human_only")
+    model = ScriptedModel(["In March."])
+    carry_out(run.pk, client=model)
+    run.refresh_from_db()
+    assert run.state == "failed"
+    assert "people only" in run.error
+    assert model.calls == []
+
+
+def test_a_deleted_question_is_not_answered(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    delete_message(message=run.trigger, by=access(ana))
+    carry_out(run.pk, client=ScriptedModel(["In March."]))
+    run.refresh_from_db()
+    assert (run.state, run.error_code) == ("failed", "deleted")
+
+
+def test_runs_of_one_agent_in_one_thread_go_in_order(ana: Member, vibe: Agent, thread: Thread) -> None:
+    first, second = ask(thread, ana, "@vibe one"), ask(thread, ana, "@vibe two")
+    assert carry_out(second.pk, client=ScriptedModel(["two"])) is None
+    assert carry_out(first.pk, client=ScriptedModel(["one"])) == second.pk
+    carry_out(second.pk, client=ScriptedModel(["two"]))
+    assert list(Message.objects.filter(author=vibe.participant).order_by("seq").values_list("body", flat=True)) == [
+        "one",
+        "two",
+    ]
+
+
+def test_regenerate_keeps_the_old_answer(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    carry_out(run.pk, client=ScriptedModel(["In March."]))
+    again = regenerate_run(run=Run.objects.get(pk=run.pk), by=access(ana))
+    carry_out(again.pk, client=ScriptedModel(["In April."]))
+    bodies = Message.objects.filter(author=vibe.participant).order_by("seq").values_list("body", flat=True)
+    assert list(bodies) == ["In March.", "In April."]
+
+
+def test_a_waiting_run_is_stopped_at_once(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    stop_run(run=run, by=access(ana))
+    model = ScriptedModel(["In March."])
+    carry_out(run.pk, client=model)
+    run.refresh_from_db()
+    assert run.state == "stopped"
+    assert model.calls == []
+
+
+def test_a_message_lost_by_the_broker_is_sent_again(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    assert sweep() == []
+    Run.objects.update(sent_at="2020-01-01T00:00Z")
+    assert sweep() == [run.pk]
+    assert sweep() == []
+
+
+def test_a_run_whose_worker_died_is_put_back_and_after_three_times_failed(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    run = ask(thread, ana)
+    for attempt in (1, 2):
+        Run.objects.update(state="reading", attempt=attempt)
+        assert sweep() == [run.pk]
+    Run.objects.update(state="reading", attempt=3)
+    assert sweep() == []
+    run.refresh_from_db()
+    assert (run.state, run.error_code) == ("failed", "worker_lost")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_stop_keeps_the_text_so_far(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    reached, go_on = Event(), Event()
+    model = ScriptedModel([Say("In March or April", reached=reached, go_on=go_on, hold_before=2)])
+    worker = in_background(run, model)
+    assert reached.wait(10)
+    stop_run(run=run, by=access(ana))
+    worker.join(10)
+    go_on.set()
+    run.refresh_from_db()
+    assert (run.state, run.reply.body, run.reply.state) == ("stopped", "In March", "stopped")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_in_good_hands_is_left_alone_and_one_without_owner_is_not(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    run = ask(thread, ana)
+    reached, go_on = Event(), Event()
+    worker = in_background(run, ScriptedModel([Say("In March", reached=reached, go_on=go_on, hold_before=1)]))
+    assert reached.wait(10)
+    assert sweep() == []
+    with connection.cursor() as cursor:  # the worker's session dies
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = %s AND objid = %s",
+            [RUNS >> 32, run.pk],
+        )
+    wait_for(lambda: sweep() == [run.pk])
+    go_on.set()
+    worker.join(10)
+    carry_out(run.pk, client=ScriptedModel(["In March."]))
+    run.refresh_from_db()
+    assert (run.state, run.reply.body, run.attempt) == ("done", "In March.", 2)
+    assert Message.objects.filter(author=vibe.participant).count() == 1
+
+
+def in_background(run: Run, model: ScriptedModel) -> OSThread:
+    def work() -> None:
+        try:
+            carry_out(run.pk, client=model)
+        except Exception as error:  # a dead session is what some of these tests are about
+            assert "connection" in str(error).lower() or "terminat" in str(error).lower()
+        finally:
+            connections.close_all()
+
+    worker = OSThread(target=work)
+    worker.start()
+    return worker
+
+
+def wait_for(condition: object, seconds: float = 10) -> None:
+    import time
+
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "It did not happen in time."
