@@ -40,11 +40,7 @@ def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
 
     Feedback and episodes in the prompt count once more as used.
     """
-    content = {
-        "messages": [{"role": m.role, "content": m.content} for m in prompt.messages],
-        "items": [asdict(entry) for entry in prompt.included],
-        "dropped": [asdict(entry) for entry in prompt.dropped],
-    }
+    content = _content(prompt)
     first_time = not Snapshot.objects.filter(run=run).exists()
     snapshot, _ = Snapshot.objects.update_or_create(
         run=run,
@@ -140,8 +136,11 @@ def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
         return None
     if snapshot.content is None:
         return SnapshotView(snapshot, kept=False, layers=snapshot.layers)
-    content = _unpacked(snapshot)
-    withheld = _withheld([*content["items"], *content["dropped"]], run, access)
+    return _view(snapshot, _unpacked(snapshot), access)
+
+
+def _view(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> SnapshotView:
+    withheld = _withheld([*content["items"], *content["dropped"]], access)
     items = [_seen(entry, withheld) for entry in content["items"]]
     return SnapshotView(
         snapshot=snapshot,
@@ -154,6 +153,22 @@ def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
     )
 
 
+def view_of_prompt(prompt: Prompt, access: Access) -> SnapshotView:
+    """A prompt that was not sent (a preview), as `access` may see it. Nothing is stored."""
+    snapshot = Snapshot(
+        task=prompt.task,
+        model=prompt.model,
+        assembler_version=ASSEMBLER_VERSION,
+        budget=prompt.ceiling,
+        tokens=prompt.tokens,
+        counter=prompt.counter.name,
+        layers=dict(prompt.layers),
+        included_count=len(prompt.included),
+        dropped_count=len(prompt.dropped),
+    )
+    return _view(snapshot, _content(prompt), access)
+
+
 def compared_with_previous(run: Run) -> Snapshot | None:
     """The snapshot before this run's, of the same agent and thread."""
     return (
@@ -161,6 +176,14 @@ def compared_with_previous(run: Run) -> Snapshot | None:
         .order_by("-run_id")
         .first()
     )
+
+
+def _content(prompt: Prompt) -> dict[str, Any]:
+    return {
+        "messages": [{"role": m.role, "content": m.content} for m in prompt.messages],
+        "items": [asdict(entry) for entry in prompt.included],
+        "dropped": [asdict(entry) for entry in prompt.dropped],
+    }
 
 
 def _unpacked(snapshot: Snapshot) -> dict[str, Any]:
@@ -177,7 +200,7 @@ def _ids(entries: Iterable[Mapping[str, Any]], kind: str) -> set[int]:
     return {int(number) for name, _, number in found if name == kind and number.isdigit()}
 
 
-def _withheld(entries: list[Mapping[str, Any]], run: Run, access: Access) -> dict[str, str]:
+def _withheld(entries: list[Mapping[str, Any]], access: Access) -> dict[str, str]:
     """Keys whose text this viewer may not see, each with the reason."""
     reasons: dict[str, str] = {}
     message_ids = _ids(entries, "message")
@@ -264,4 +287,5 @@ __all__ = [
     "shared_prefix",
     "store_snapshot",
     "thin_snapshots",
+    "view_of_prompt",
 ]
