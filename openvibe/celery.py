@@ -1,4 +1,4 @@
-"""The Celery application. Settings are the `CELERY_…` names of openvibe/settings.py; tasks live in each app's `tasks`."""
+"""The Celery application. Its settings are `CELERY_…` in openvibe/settings.py; tasks live in each app's `tasks`."""
 
 import os
 import time

@@ -1,6 +1,7 @@
 """Makes `.venv` with the locked dependencies: `python3 openvibe/setup.py run|test|browser`. Standard library alone.
 
-Runs on the system's Python, before anything is installed. Every way this can fail ends in a sentence that says what to do.
+Runs on the system's Python, before anything is installed. Each way this can fail ends in a sentence that says what
+to do.
 """
 
 import fcntl
@@ -36,7 +37,10 @@ MEANINGS = (
     ("name resolution", "The package index cannot be reached. Check the network and run it again."),
     ("ConnectionError", "The package index cannot be reached. Check the network and run it again."),
     ("timed out", "The package index did not answer in time. Check the network and run it again."),
-    ("CERTIFICATE_VERIFY", "The package index's certificate is not trusted here. Install your system's CA certificates."),
+    (
+        "CERTIFICATE_VERIFY",
+        "The package index's certificate is not trusted here. Install your system's CA certificates.",
+    ),
     ("Permission denied", f"{VENV} cannot be written. Make it yours (`chown`), or remove it, and run it again."),
 )
 
@@ -101,7 +105,9 @@ def install_venv_module() -> None:
 
 def missing_venv_module() -> str:
     package = f"python3.{sys.version_info.minor}-venv"
-    return f"Python's venv module is missing. On Debian and Ubuntu: `sudo apt-get install {package}`, then run it again."
+    return (
+        f"Python's venv module is missing. On Debian and Ubuntu: `sudo apt-get install {package}`, then run it again."
+    )
 
 
 def ensure_browser() -> None:
@@ -119,8 +125,8 @@ def ensure_browser() -> None:
         if apt_installs("chromium") or apt_installs("chromium-browser"):
             return
     fail(
-        "The browser tests need Chromium, and it could not be installed here. Install it (Debian: `sudo apt-get install "
-        "chromium`, macOS: `brew install --cask chromium`), or set OPENVIBE_CHROMIUM to the program of one."
+        "The browser tests need Chromium, and it could not be installed here. Install it (Debian: `sudo "
+        "apt-get install chromium`, macOS: `brew install --cask chromium`), or set OPENVIBE_CHROMIUM to one."
     )
 
 

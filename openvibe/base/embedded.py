@@ -6,11 +6,7 @@ ends. Who leaves and then gets the lock for itself alone was the last. `start.lo
 
 import atexit
 import fcntl
-import hashlib
 import os
-import re
-import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -23,25 +19,23 @@ import psutil
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from openvibe.base.postgres.programs import (
-    MAJOR,
-    DatabaseUnavailable,
-    SystemUser,
-    let_in,
-    run_program,
-    server_user,
-    start_program,
+from openvibe.base.postgres.folders import (
+    PORT,
+    SOCKET_NAME,
+    USER,
+    last_words,
+    make_data,
+    make_socket_folder,
+    recorded_socket_folder,
+    socket_folder,
 )
+from openvibe.base.postgres.postmaster import find_postmaster, is_alive, stop_postmaster
+from openvibe.base.postgres.programs import DatabaseUnavailable, SystemUser, let_in, server_user, start_program
 
 __all__ = ["DatabaseUnavailable", "Server", "ensure_server", "leave_server"]
 
-USER = "openvibe"
 DATABASE = "openvibe"
-PORT = 5432  # no port is opened; it is part of the socket's name
-SOCKET_NAME = f".s.PGSQL.{PORT}"
-LONGEST_SOCKET_PATH = 100  # bytes; systems allow 103 (macOS) and 107 (Linux)
 START_SECONDS = 60.0
-STOP_SECONDS = 30.0
 LARGEST_LOG = 10 * 1024 * 1024  # bytes; a larger log is set aside at the next start
 OPTIONS = {
     "listen_addresses": "",  # the Unix socket alone
@@ -135,7 +129,7 @@ def stop_if_unused(home: Path) -> None:
     except BlockingIOError:
         return
     else:
-        _stop(home)
+        stop_postmaster(home)
     finally:
         os.close(lock)
 
@@ -157,18 +151,18 @@ def _locked(path: Path) -> Iterator[None]:
 def _running_or_started(home: Path) -> tuple[Server, subprocess.Popen[bytes] | None]:
     user = server_user(home)
     let_in(user, home)
-    _make_data(home, user)
-    postmaster = _postmaster(home)
+    make_data(home, user)
+    postmaster = find_postmaster(home)
     if postmaster is None:
         return _start(home, user)
     for folder in (
-        _socket_folder(home),
-        _recorded_socket_folder(home),
+        socket_folder(home),
+        recorded_socket_folder(home),
     ):  # they differ when `var` was moved meanwhile
         server = Server(folder, home / "server.log")
         if (folder / SOCKET_NAME).exists() and _answers(server, postmaster, time.monotonic() + START_SECONDS):
             return server, None
-    if _postmaster(home) is None:
+    if find_postmaster(home) is None:
         return _start(home, user)
     raise DatabaseUnavailable(
         f"PostgreSQL runs (process {postmaster.pid}) but does not answer. Its log is {home / 'server.log'}. "
@@ -176,28 +170,9 @@ def _running_or_started(home: Path) -> tuple[Server, subprocess.Popen[bytes] | N
     )
 
 
-def _make_data(home: Path, user: SystemUser) -> None:
-    """A new data folder, unless there is one. Made aside and moved into place, so that half of one never stays."""
-    data, fresh, log = home / "data", home / "data.new", home / "server.log"
-    if (data / "PG_VERSION").exists():
-        made_by = (data / "PG_VERSION").read_text().strip()
-        if made_by != str(MAJOR):
-            raise DatabaseUnavailable(
-                f"{data} was made by PostgreSQL {made_by}; this is PostgreSQL {MAJOR}. Export with the older OpenVibe, "
-                "move the folder away, and import."
-            )
-        return
-    shutil.rmtree(fresh, ignore_errors=True)
-    locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
-    code = run_program(user, log, "initdb", "-D", str(fresh), "-U", USER, "--auth=trust", *locale)
-    if code != 0:
-        raise DatabaseUnavailable(f"PostgreSQL could not make its data folder. {_last_words(log)}")
-    fresh.rename(data)
-
-
 def _start(home: Path, user: SystemUser) -> tuple[Server, subprocess.Popen[bytes]]:
-    server = Server(_socket_folder(home), home / "server.log")
-    _make_socket_folder(server.socket, user)
+    server = Server(socket_folder(home), home / "server.log")
+    make_socket_folder(server.socket, user)
     if server.log.exists() and server.log.stat().st_size > LARGEST_LOG:
         server.log.replace(server.log.with_suffix(".old.log"))
     options = [f"--{name}={value}" for name, value in OPTIONS.items()]
@@ -213,7 +188,7 @@ def _start(home: Path, user: SystemUser) -> tuple[Server, subprocess.Popen[bytes
         said = server.log.read_text(errors="replace")[said_before:]
         # Backends of a killed server hold its memory for a moment longer.
         if "still in use" not in said or time.monotonic() > deadline:
-            raise DatabaseUnavailable(f"PostgreSQL did not start. {_last_words(server.log)}")
+            raise DatabaseUnavailable(f"PostgreSQL did not start. {last_words(server.log)}")
         time.sleep(0.2)
 
 
@@ -224,7 +199,7 @@ def _answers(server: Server, postmaster: psutil.Process, deadline: float) -> boo
             psycopg.connect(server.conninfo("postgres"), connect_timeout=5).close()
             return True
         except psycopg.OperationalError:
-            if not _is_alive(postmaster):
+            if not is_alive(postmaster):
                 return False
             time.sleep(0.05)
     return False
@@ -234,77 +209,3 @@ def _create_database(server: Server) -> None:
     with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
             connection.execute(f'CREATE DATABASE "{DATABASE}"')
-
-
-def _stop(home: Path) -> None:
-    postmaster = _postmaster(home)
-    if postmaster is None:
-        return
-    for how in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):  # fast, immediate, and if nothing helps
-        with suppress(psutil.NoSuchProcess):
-            postmaster.send_signal(how)
-        deadline = time.monotonic() + STOP_SECONDS
-        while time.monotonic() < deadline:
-            if not _is_alive(postmaster):
-                return
-            time.sleep(0.02)
-
-
-def _postmaster(home: Path) -> psutil.Process | None:
-    """The running server's process. A pid file left by a killed server, its number perhaps reused, is removed."""
-    pid_file = home / "data" / "postmaster.pid"
-    try:
-        process = psutil.Process(int(pid_file.read_text().split("\n", 1)[0]))
-        if _is_alive(process) and _serves(process, home / "data"):
-            return process
-    except FileNotFoundError:
-        return None
-    except (psutil.NoSuchProcess, ValueError):
-        pass
-    pid_file.unlink(missing_ok=True)
-    return None
-
-
-def _serves(process: psutil.Process, data: Path) -> bool:
-    """Whether the process is the PostgreSQL whose working folder, as always, is its data folder."""
-    try:
-        return process.name().startswith("postgres") and os.path.samefile(process.cwd(), data)
-    except (psutil.AccessDenied, OSError):
-        return process.name().startswith("postgres")
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _socket_folder(home: Path) -> Path:
-    """Beside the data, or in /tmp when that path is too long for a Unix socket or needs quoting somewhere."""
-    folder = home / "socket"
-    path = str(folder / SOCKET_NAME)
-    if len(os.fsencode(path)) <= LONGEST_SOCKET_PATH and re.fullmatch(r"[\w./+-]+", path):
-        return folder
-    return Path("/tmp") / f"openvibe-{hashlib.sha256(os.fsencode(home)).hexdigest()[:16]}"
-
-
-def _recorded_socket_folder(home: Path) -> Path:
-    lines = (home / "data" / "postmaster.pid").read_text().splitlines()
-    return Path(lines[4]) if len(lines) > 4 and lines[4] else _socket_folder(home)
-
-
-def _make_socket_folder(folder: Path, user: SystemUser) -> None:
-    owner = os.geteuid() if user.uid is None else user.uid
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.lstat().st_uid == os.geteuid() and user.uid is not None and user.gid is not None:
-        os.chown(folder, user.uid, user.gid)
-    if folder.is_symlink() or folder.lstat().st_uid != owner:
-        raise DatabaseUnavailable(
-            f"{folder} belongs to somebody else. Remove it, or move OpenVibe to a shorter path."
-        )
-
-
-def _last_words(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return f"Its log is {log} and ends: {' / '.join(lines[-3:]) or 'nothing'}"

@@ -1,7 +1,7 @@
-"""A leash for a server process: `python -m openvibe.base.leash COMMAND …` runs it and never lets it outlive its keeper.
+"""A leash for a server process: `python -m openvibe.base.leash COMMAND …` runs it, never longer than its keeper lives.
 
-Standard input is a pipe whose other end the keeper holds. When the pipe closes, however the keeper ended, or on SIGTERM,
-the command is asked to stop (SIGTERM) and, after a grace period, killed with everything it started.
+Standard input is a pipe whose other end the keeper holds. When the pipe closes, however the keeper ended, or on
+SIGTERM, the command is asked to stop (SIGTERM) and, after a grace period, killed with everything it started.
 """
 
 import ctypes

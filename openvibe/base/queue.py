@@ -1,4 +1,4 @@
-"""The job queue inside PostgreSQL: where it is, and its one-time install. Unused when CELERY_BROKER_URL names another."""
+"""The job queue inside PostgreSQL: where it is, and its one-time install. Unused when CELERY_BROKER_URL is set."""
 
 import os
 import re
@@ -48,9 +48,7 @@ def install_queue(*, using: str = "default", **_signal: Any) -> None:
     if not queue_is_in_database() or queue_is_installed(using=using):
         return
     connection = connections[using]
-    with psycopg.connect(
-        **connection.get_connection_params()
-    ) as apart:  # the install needs a transaction of its own
+    with psycopg.connect(**connection.get_connection_params()) as apart:  # the install needs a transaction of its own
         apart.execute("SELECT pg_advisory_xact_lock(%s)", [INSTALL_LOCK])
         if not queue_is_installed(using=using):
             install_pgmq_from_sql(conn=apart)

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import psutil
 
-MARK = (
-    "OPENVIBE_SERVED_FROM"  # environment variable of every process we start: the `var` folder it belongs to
-)
+MARK = "OPENVIBE_SERVED_FROM"  # environment variable of every process we start: the `var` folder it belongs to
 FIRST_PAUSE = 0.5  # seconds before a process that ended is started again; doubles each time
 LONGEST_PAUSE = 30.0
 STEADY_SECONDS = 60.0  # a process that ran this long starts with a short pause again
@@ -79,9 +77,7 @@ class Supervisor:
             if kept.start_at is None:
                 ends = 1 if now - kept.since > STEADY_SECONDS else kept.ends + 1
                 if ends >= GIVE_UP_AFTER:
-                    raise ServiceKeepsEnding(
-                        f"{kept.service.name} ended {ends} times in a row; its log is above."
-                    )
+                    raise ServiceKeepsEnding(f"{kept.service.name} ended {ends} times in a row; its log is above.")
                 pause = min(FIRST_PAUSE * 2 ** (ends - 1), LONGEST_PAUSE)
                 kept.ends, kept.start_at = ends, now + pause
                 self._say(f"{kept.service.name} ended (exit code {code}); it starts again in {pause:g} s.")
@@ -133,9 +129,7 @@ def end_leftovers(var: Path, *, patience: float = STOP_SECONDS) -> int:
     Only call it while holding the lock that allows one run at a time.
     """
     spared = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    left = [
-        process for process in psutil.process_iter() if process.pid not in spared and _carries(process, var)
-    ]
+    left = [process for process in psutil.process_iter() if process.pid not in spared and _carries(process, var)]
     for process in left:
         with suppress(psutil.NoSuchProcess):
             process.terminate()

@@ -7,9 +7,10 @@ from kombu.transport import pgmq
 LOOK_UP_SECONDS = 0.5  # a new job wakes the worker at once; this is how long Ctrl-C may go unnoticed
 
 
-class Transport(pgmq.Transport):  # type: ignore[misc]
+class Transport(pgmq.Transport):
     """Registered under `pgmq` by openvibe/celery.py."""
 
-    def drain_events(self, connection: Any, timeout: float | None = None) -> None:
+    def drain_events(self, connection: Any, timeout: float | None = None, **_options: Any) -> None:
         """Delivers what has come; raises `socket.timeout` when nothing came, which Celery takes as a pause."""
-        super().drain_events(connection, timeout=min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS))
+        within = min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS)
+        super().drain_events(connection, timeout=within)  # type: ignore[no-untyped-call]

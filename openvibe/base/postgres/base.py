@@ -1,5 +1,6 @@
 """Django's PostgreSQL backend, pointed at the embedded server by the first connection of a process."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from openvibe.base.postgres.programs import program
 class DatabaseClient(client.DatabaseClient):
     """`manage.py dbshell`, with the psql that comes with the server."""
 
-    def runshell(self, parameters: list[str]) -> None:
+    def runshell(self, parameters: Iterable[str]) -> None:
         server = self.connection.server()  # type: ignore[attr-defined]
         self.executable_name = str(program("psql"))
         self.connection.settings_dict.update(HOST=str(server.socket), PORT=server.port, USER=server.user)

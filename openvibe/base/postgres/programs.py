@@ -58,9 +58,7 @@ def server_user(home: Path) -> SystemUser:
         except KeyError:
             continue
         return SystemUser(entry.pw_uid, entry.pw_gid)
-    raise DatabaseUnavailable(
-        "PostgreSQL does not run as root, and there is no user `nobody`. Use an ordinary user."
-    )
+    raise DatabaseUnavailable("PostgreSQL does not run as root, and there is no user `nobody`. Use an ordinary user.")
 
 
 def let_in(user: SystemUser, home: Path) -> None:

@@ -36,9 +36,7 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--wait", type=float, default=5.0, help="seconds a worker has to answer (%(default)s)"
-        )
+        parser.add_argument("--wait", type=float, default=5.0, help="seconds a worker has to answer (%(default)s)")
 
     def handle(self, *_arguments: Any, wait: float, **_options: Any) -> None:
         broken = 0
@@ -70,9 +68,7 @@ def database() -> Finding:
     version = connection.pg_version  # type: ignore[attr-defined]
     where = "embedded" if settings.DATABASES["default"]["ENGINE"] == "openvibe.base.postgres" else "outside"
     found = f"PostgreSQL {version // 10_000}.{version % 10_000}, {where}."
-    return Finding(
-        "database", found, "Upgrade to PostgreSQL 15 or later." if version < OLDEST_POSTGRESQL else ""
-    )
+    return Finding("database", found, "Upgrade to PostgreSQL 15 or later." if version < OLDEST_POSTGRESQL else "")
 
 
 def extensions() -> Finding:
@@ -108,15 +104,13 @@ def queue() -> Finding:
 def worker(wait: float) -> Finding:
     """A worker takes a job within `wait` seconds and answers it."""
     token = secrets.token_hex(8)
-    with psycopg.connect(**{**connection.get_connection_params(), "autocommit": True}) as listener:  # type: ignore[attr-defined]
+    with psycopg.connect(**{**connection.get_connection_params(), "autocommit": True}) as listener:
         listener.execute(f"LISTEN {DOCTOR_CHANNEL}")
         began = time.monotonic()
         try:
-            answer_doctor.apply_async([token], expires=60, retry=False)
+            answer_doctor.apply_async((token,), expires=60, retry=False)
         except (BrokerUnavailable, psycopg.Error, OSError) as error:
-            return Finding(
-                "worker", f"the queue refuses jobs ({error}).", "Check CELERY_BROKER_URL and the queue."
-            )
+            return Finding("worker", f"the queue refuses jobs ({error}).", "Check CELERY_BROKER_URL and the queue.")
         for notice in listener.notifies(timeout=wait):
             if notice.payload == token:
                 return Finding("worker", f"answered a job after {time.monotonic() - began:.2f} s.")
@@ -150,6 +144,4 @@ def secret_key() -> Finding:
     """The key that signs sessions is long enough, and is the operator's own in production."""
     if len(settings.SECRET_KEY) < 50:
         return Finding("secret key", "too short.", "Set OPENVIBE_SECRET_KEY to 50 or more random characters.")
-    return Finding(
-        "secret key", "set by you." if settings.ENV.secret_key else "made on first use and kept in var/."
-    )
+    return Finding("secret key", "set by you." if settings.ENV.secret_key else "made on first use and kept in var/.")

@@ -11,7 +11,7 @@ import sys
 import threading
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,8 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--port", type=int, default=settings.ENV.port, help="default: %(default)s, or PORT"
-        )
-        parser.add_argument(
-            "--host", default=settings.ENV.host, help="default: %(default)s, or OPENVIBE_HOST"
-        )
+        parser.add_argument("--port", type=int, default=settings.ENV.port, help="default: %(default)s, or PORT")
+        parser.add_argument("--host", default=settings.ENV.host, help="default: %(default)s, or OPENVIBE_HOST")
 
     def handle(self, *_arguments: Any, host: str, port: int, **_options: Any) -> None:
         self._lines = threading.Lock()
@@ -75,9 +71,7 @@ class Command(BaseCommand):
             connections.close_all()
         return said.getvalue().strip()
 
-    def watch(
-        self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, sign_in: str
-    ) -> None:
+    def watch(self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, sign_in: str) -> None:
         """Until told to stop: keeps the services running, and says once where they answer."""
         announced = False
         while not stop.wait(0.2):
@@ -89,12 +83,9 @@ class Command(BaseCommand):
 
     def say(self, text: str) -> None:
         """One whole line at a time, whoever speaks."""
-        with self._lines:
-            try:
-                self.stdout.write(text)
-                self.stdout.flush()
-            except BrokenPipeError:  # nobody reads any more; keep serving
-                self.stdout._out = open(os.devnull, "w")  # noqa: SIM115
+        with self._lines, suppress(BrokenPipeError):  # when nobody reads any more, keep serving
+            self.stdout.write(text)
+            self.stdout.flush()
 
 
 def services(host: str, port: int) -> list[Service]:
@@ -172,9 +163,7 @@ def check_port(host: str, port: int) -> None:
             reason = f"Port {port} needs special rights."
         else:
             raise CommandError(f"OpenVibe cannot listen on {host}, port {port}: {error}.") from error
-        raise CommandError(
-            f"{reason} Choose another: `make run PORT={8001 if port != 8001 else 8002}`."
-        ) from error
+        raise CommandError(f"{reason} Choose another: `make run PORT={8001 if port != 8001 else 8002}`.") from error
 
 
 def answers(host: str, port: int) -> bool:

@@ -1,0 +1,89 @@
+"""Starting real processes in a test and waiting for what they do."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PATIENCE = 60.0  # seconds; a deadline for slow machines, never a pause
+
+
+def wait_until(is_so: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
+    """Returns as soon as `is_so()` holds; fails, naming `what`, when it never does."""
+    deadline = time.monotonic() + patience
+    while not is_so():
+        assert time.monotonic() < deadline, f"still waiting: {what}"
+        time.sleep(0.02)
+
+
+def environment(var: Path, **extra: str) -> dict[str, str]:
+    """What a process of an installation of its own, in `var`, sees."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OPENVIBE_", "DATABASE_URL", "CELERY_", "PYTEST_"))
+    }
+    return {**kept, "DJANGO_SETTINGS_MODULE": "openvibe.settings", "OPENVIBE_VAR": str(var), **extra}
+
+
+def python(*arguments: str, var: Path, **extra: str) -> subprocess.Popen[str]:
+    """Starts Python in the project's folder; its output can be read from `stdout`."""
+    return subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment(var, **extra),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def manage(*arguments: str, var: Path, **extra: str) -> subprocess.CompletedProcess[str]:
+    """Runs a `manage.py` command to its end."""
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env=environment(var, **extra),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def free_port() -> int:
+    """A port nobody listens on right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def processes_of(var: Path) -> list[psutil.Process]:
+    """Every living process that belongs to the installation in `var`: its own, and its PostgreSQL's."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() == psutil.STATUS_ZOMBIE or process.pid == os.getpid():
+                continue
+            if process.environ().get("OPENVIBE_VAR") == str(var) or str(var) in " ".join(process.cmdline()):
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+@contextmanager
+def nothing_left_of(var: Path) -> Iterator[None]:
+    """Afterwards ends whatever a failed test left running, so that it disturbs no other."""
+    try:
+        yield
+    finally:
+        for process in processes_of(var):
+            process.kill()

@@ -1,0 +1,185 @@
+"""The embedded PostgreSQL: who starts it, who stops it, and what happens when something was killed."""
+
+import os
+import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from openvibe.base.embedded import DatabaseUnavailable, Server, ensure_server, leave_server
+from openvibe.base.postgres.postmaster import find_postmaster, is_alive
+from tests.operations.running import manage, python, wait_until
+
+USE_UNTIL_TOLD = """
+import sys
+from pathlib import Path
+from openvibe.base.embedded import ensure_server
+print("using", ensure_server(Path(sys.argv[1])).socket, flush=True)
+sys.stdin.read()
+"""
+USE_AND_FORK = """
+import os, sys
+from pathlib import Path
+from openvibe.base.embedded import ensure_server
+ensure_server(Path(sys.argv[1]))
+if os.fork() == 0:
+    sys.exit(0)
+os.wait()
+print("child gone", flush=True)
+sys.stdin.read()
+"""
+
+
+def user_of(var: Path, code: str = USE_UNTIL_TOLD) -> subprocess.Popen[str]:
+    """A process that uses the server until its standard input closes; it does by the time this returns."""
+    process = python("-c", code, str(var), var=var)
+    assert process.stdout is not None
+    assert process.stdout.readline(), "it ended at once"
+    return process
+
+
+def lets_go(process: subprocess.Popen[str]) -> None:
+    process.communicate()
+    assert process.returncode == 0
+
+
+def runs(var: Path) -> bool:
+    return find_postmaster(var / "postgres") is not None
+
+
+def says(server: Server, query: str) -> object:
+    with psycopg.connect(server.conninfo()) as connection:
+        row = connection.execute(query).fetchone()  # type: ignore[call-overload]
+    assert row
+    return row[0]
+
+
+def test_the_first_user_starts_it_and_the_last_one_stops_it(var: Path) -> None:
+    first, second = user_of(var), user_of(var)
+    lets_go(first)
+    assert runs(var)
+    lets_go(second)
+    assert not runs(var)
+
+
+def test_what_was_written_is_there_at_the_next_start(var: Path) -> None:
+    server = ensure_server(var)
+    with psycopg.connect(server.conninfo()) as connection:
+        connection.execute("CREATE TABLE notes AS SELECT 'kept' AS text")
+    leave_server(var)
+    assert not runs(var)
+    assert says(ensure_server(var), "SELECT text FROM notes") == "kept"
+    leave_server(var)
+
+
+def test_it_is_safe_by_default(var: Path) -> None:
+    server = ensure_server(var)
+    assert says(server, "SHOW fsync") == "on"
+    assert says(server, "SHOW listen_addresses") == ""
+    assert server.socket.stat().st_mode & 0o077 == 0
+    assert says(server, "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") == 1
+    leave_server(var)
+
+
+def test_eight_starters_at_once_share_one_server(var: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        users = list(pool.map(lambda _: user_of(var), range(8)))
+    postmaster = find_postmaster(var / "postgres")
+    for process in users:
+        lets_go(process)
+    assert postmaster is not None
+    assert not is_alive(postmaster)
+
+
+def test_a_killed_user_does_not_count(var: Path) -> None:
+    killed, other = user_of(var), user_of(var)
+    killed.kill()
+    killed.communicate()
+    assert runs(var)
+    lets_go(other)
+    assert not runs(var)
+
+
+def test_a_forked_child_that_exits_leaves_the_server_alone(var: Path) -> None:
+    parent = user_of(var, USE_AND_FORK)
+    assert runs(var)
+    lets_go(parent)
+    assert not runs(var)
+
+
+def test_it_comes_back_after_everything_was_killed(var: Path) -> None:
+    user = user_of(var)
+    postmaster = find_postmaster(var / "postgres")
+    assert postmaster is not None
+    user.kill()
+    postmaster.kill()
+    user.communicate()
+    assert (var / "postgres/data/postmaster.pid").exists()
+    assert says(ensure_server(var), "SELECT 1") == 1
+    leave_server(var)
+
+
+def test_a_pid_file_whose_number_went_to_another_program_is_no_obstacle(var: Path) -> None:
+    ensure_server(var)
+    leave_server(var)
+    (var / "postgres/data/postmaster.pid").write_text(f"{os.getpid()}\n{var}\n1\n5432\n\n\n\nready\n")
+    assert says(ensure_server(var), "SELECT 1") == 1
+    leave_server(var)
+
+
+def test_a_server_killed_under_a_living_user_is_started_again(var: Path) -> None:
+    server = ensure_server(var)
+    postmaster = find_postmaster(var / "postgres")
+    assert postmaster is not None
+    postmaster.send_signal(signal.SIGQUIT)
+    wait_until(lambda: not runs(var), "the server's end")
+    assert says(ensure_server(var, look_again=True), "SELECT 1") == 1
+    assert server.socket.exists()
+    leave_server(var)
+
+
+@pytest.mark.parametrize("name", ["with space", "ünïcode", "deep/" + "folder/" * 20, 'it\'s, "quoted" $HOME'])
+def test_the_folder_may_have_any_name(var: Path, name: str) -> None:
+    odd = var / name
+    assert says(ensure_server(odd), "SELECT 1") == 1
+    leave_server(odd)
+    assert not runs(odd)
+
+
+def test_a_moved_folder_starts_where_it_is(var: Path) -> None:
+    ensure_server(var / "here")
+    leave_server(var / "here")
+    (var / "here").rename(var / "there")
+    assert says(ensure_server(var / "there"), "SELECT 1") == 1
+    leave_server(var / "there")
+
+
+def test_a_folder_that_cannot_be_made_gives_a_sentence(var: Path) -> None:
+    (var / "file").write_text("not a folder")
+    with pytest.raises(DatabaseUnavailable, match="OPENVIBE_VAR"):
+        ensure_server(var / "file")
+
+
+def test_a_server_that_does_not_start_names_its_log(var: Path) -> None:
+    ensure_server(var)
+    leave_server(var)
+    (var / "postgres/data/postgresql.auto.conf").write_text("no_such_setting = 1\n")
+    with pytest.raises(DatabaseUnavailable, match=r"server\.log .*no_such_setting"):
+        ensure_server(var)
+
+
+def test_another_major_version_is_left_alone(var: Path) -> None:
+    ensure_server(var)
+    leave_server(var)
+    (var / "postgres/data/PG_VERSION").write_text("14\n")
+    with pytest.raises(DatabaseUnavailable, match="made by PostgreSQL 14"):
+        ensure_server(var)
+
+
+def test_any_command_of_manage_starts_it_and_stops_it(var: Path) -> None:
+    done = manage("showmigrations", "--plan", var=var)
+    assert done.returncode == 0, done.stderr
+    assert not runs(var)

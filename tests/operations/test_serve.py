@@ -1,0 +1,228 @@
+"""`manage.py serve`, as a person meets it: started, used, interrupted, killed and started again."""
+
+import http.client
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+
+from openvibe.base.embedded import ensure_server, leave_server
+from openvibe.base.supervisor import MARK, end_leftovers
+from tests.operations.running import free_port, manage, processes_of, python, wait_until
+
+pytestmark = pytest.mark.xdist_group("serve")  # each of these starts seven processes; one at a time is plenty
+
+
+class Serving:
+    """One `manage.py serve` and everything it said."""
+
+    def __init__(self, var: Path, port: int) -> None:
+        self.port = port
+        self.process = python("manage.py", "serve", "--port", str(port), var=var, OPENVIBE_WORKER_CONCURRENCY="1")
+        self.said: list[str] = []
+        self._reader = threading.Thread(target=self._listen, daemon=True)
+        self._reader.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        self.said.extend(iter(self.process.stdout.readline, ""))
+
+    @property
+    def text(self) -> str:
+        return "".join(self.said)
+
+    def wait_for(self, words: str) -> None:
+        """Waits until it has said something."""
+
+        def it_did() -> bool:
+            assert self.process.poll() is None or words in self.text, f"it ended, saying:\n{self.text}"
+            return words in self.text
+
+        wait_until(it_did, f"{words!r}")
+
+    def status(self, path: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def interrupt(self) -> int:
+        """What Ctrl-C does; answers the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(60)
+        self._reader.join(10)
+        return code
+
+
+@contextmanager
+def serving(var: Path) -> Iterator[Serving]:
+    """A `serve` that answers."""
+    serve = Serving(var, free_port())
+    serve.wait_for("OpenVibe is ready")
+    yield serve
+
+
+def remember(var: Path, what: str) -> None:
+    with psycopg.connect(ensure_server(var).conninfo()) as connection:
+        connection.execute("CREATE TABLE remembered (what text)")
+        connection.execute("INSERT INTO remembered VALUES (%s)", [what])
+    leave_server(var)
+
+
+def remembered(var: Path) -> list[tuple[str]]:
+    try:
+        with psycopg.connect(ensure_server(var).conninfo()) as connection:
+            return connection.execute("SELECT what FROM remembered").fetchall()
+    finally:
+        leave_server(var)
+
+
+def test_it_serves_until_ctrl_c_and_keeps_everything(var: Path) -> None:
+    with serving(var) as first:
+        assert first.status("/healthz") == 200
+        assert "Sign in" in first.text
+        remember(var, "a first day")
+        assert first.interrupt() == 0
+    assert processes_of(var) == []
+    assert "Everything is kept" in first.text
+
+    with serving(var) as second:
+        assert remembered(var) == [("a first day",)]
+        assert second.interrupt() == 0
+    assert processes_of(var) == []
+
+
+def test_a_job_is_carried_out_and_a_killed_worker_is_replaced(var: Path) -> None:
+    with serving(var) as serve:
+        serve.wait_for("ready.")
+        before = manage("doctor", "--wait", "30", var=var)
+        assert before.returncode == 0, before.stdout + before.stderr
+
+        worker = next(process for process in processes_of(var) if is_worker_itself(process))
+        worker.kill()
+        serve.wait_for("worker ended")
+        after = manage("doctor", "--wait", "30", var=var)
+        assert after.returncode == 0, after.stdout + after.stderr
+        assert serve.interrupt() == 0
+
+
+def is_worker_itself(process: psutil.Process) -> bool:
+    """The Celery worker's main process: not the leash before it, not the pool behind it."""
+    command, parent = process.cmdline(), process.parent()
+    return "worker" in command and "openvibe.base.leash" not in command and bool(parent) and is_leash(parent)
+
+
+def is_leash(process: psutil.Process | None) -> bool:
+    return process is not None and "openvibe.base.leash" in process.cmdline()
+
+
+def test_a_killed_run_takes_its_processes_along_and_starts_again(var: Path) -> None:
+    with serving(var) as killed:
+        remember(var, "before the kill")
+        killed.process.kill()
+        killed.process.wait()
+    with serving(var) as again:
+        assert remembered(var) == [("before the kill",)]
+        assert again.interrupt() == 0
+    assert processes_of(var) == []
+
+
+def test_a_second_run_from_the_same_folder_says_so(var: Path) -> None:
+    with serving(var) as first:
+        second = manage("serve", "--port", str(free_port()), var=var)
+        assert second.returncode == 1
+        assert f"already runs from {var} (process {first.process.pid})" in second.stderr
+        assert first.status("/healthz") == 200
+        assert first.interrupt() == 0
+
+
+def test_a_used_port_says_which_and_what_to_type(var: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = manage("serve", "--port", str(port), var=var)
+    assert done.returncode == 1
+    assert f"Port {port} is used" in done.stderr
+    assert "make run PORT=" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_is_none_says_so(var: Path, port: str) -> None:
+    done = manage("serve", f"--port={port}", var=var)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert "port" in done.stderr
+
+
+def test_leftovers_of_a_killed_run_are_ended_and_nobody_else(var: Path) -> None:
+    code = "import sys; print('up', flush=True); sys.stdin.read()"
+    leftover = python("-c", code, var=var, **{MARK: str(var)})
+    neighbour = python("-c", code, var=var, **{MARK: str(var / "elsewhere")})
+    for process in (leftover, neighbour):
+        assert process.stdout is not None
+        process.stdout.readline()
+
+    assert end_leftovers(var) == 1
+    assert leftover.wait(10) == -signal.SIGTERM
+    assert neighbour.poll() is None
+    neighbour.communicate()
+
+
+def test_a_leash_lets_nothing_outlive_its_keeper(var: Path) -> None:
+    grandchild = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
+    leash = python("-m", "openvibe.base.leash", sys.executable, "-c", child, var=var)
+    assert leash.stdout is not None
+    deepest = int(leash.stdout.readline())
+    assert leash.stdin is not None
+    leash.stdin.close()  # what the system does for a keeper that was killed
+    leash.wait(30)
+    wait_until(lambda: not lives(deepest), "the end of the grandchild")
+
+
+def lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_leash_passes_the_exit_code_on(var: Path) -> None:
+    leash = python("-m", "openvibe.base.leash", sys.executable, "-c", "raise SystemExit(7)", var=var)
+    assert leash.wait(30) == 7
+    leash.communicate()
+
+
+def test_a_folder_that_cannot_be_written_says_so(var: Path) -> None:
+    (var / "file").write_text("not a folder")
+    done = manage("serve", "--port", str(free_port()), var=var / "file")
+    assert done.returncode == 1
+    assert "OPENVIBE_VAR" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_says_what_is_missing(var: Path) -> None:
+    done = manage("doctor", "--wait", "0.1", var=var)
+    assert done.returncode == 1
+    assert "PROBLEM tables" in done.stdout
+    assert "manage.py migrate" in done.stdout
+    assert "ok      database: PostgreSQL 18" in done.stdout
+
+
+def test_an_outside_database_that_is_not_there_says_so(var: Path) -> None:
+    url = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+    done = manage("serve", "--port", str(free_port()), var=var, DATABASE_URL=url)
+    assert done.returncode == 1
+    assert "The database cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr
