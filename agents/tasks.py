@@ -5,7 +5,6 @@ from functools import partial
 import structlog
 from celery import shared_task
 from django.db import transaction
-from kombu.exceptions import KombuError
 
 log = structlog.get_logger(__name__)
 RUN_EXPIRES = 3600  # seconds; the sweeper asks again for runs whose message expired
@@ -15,7 +14,7 @@ def send(run_id: int) -> None:
     """Ask a worker to carry the run out. A broker that is down is only logged: the sweeper asks again."""
     try:
         carry_out_run.apply_async((run_id,), expires=RUN_EXPIRES, retry=False)
-    except (KombuError, OSError, Exception) as error:  # every transport has errors of its own
+    except Exception as error:  # every transport has errors of its own
         log.warning("run_not_sent", run_id=run_id, error=type(error).__name__)
 
 
@@ -38,3 +37,10 @@ def sweep_runs() -> None:
 
     for run_id in sweep():
         send(run_id)
+
+
+@shared_task(name="agents.thin_snapshots", ignore_result=True)
+def thin_old_snapshots() -> None:
+    from agents.assembler.snapshot import thin_snapshots
+
+    thin_snapshots()

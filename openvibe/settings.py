@@ -157,7 +157,13 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = bool(ENV.celery_broker_url)  # its queue names are too long for pgmq
 CELERY_BEAT_SCHEDULER = "openvibe.celery.BeatScheduler"
-CELERY_BEAT_SCHEDULE: dict[str, Any] = {}
+CELERY_BEAT_SCHEDULE: dict[str, Any] = {  # tasks of upper floors, named as strings
+    "sweep runs": {"task": "agents.sweep_runs", "schedule": 10.0},
+    "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
+    "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
+    "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
+    "forget idempotency keys": {"task": "api.forget_idempotency_keys", "schedule": 3_600.0},
+}
 
 # --- people -------------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "workspaces.User"
@@ -202,8 +208,39 @@ DEFAULT_FROM_EMAIL = ENV.from_email
 EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
 
 # --- API ----------------------------------------------------------------------------------------------------
-REST_FRAMEWORK: dict[str, Any] = {}
-SPECTACULAR_SETTINGS: dict[str, Any] = {}
+# How a token's participant gets its access (upper floor, named as a string).
+PARTICIPANT_ACCESS = "openvibe.workspaces.services.access_of_participant"
+API_CALLS_PER_MINUTE = 600  # of one token, or of one member's browser pages together
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "openvibe.api.auth.BearerAuthentication",
+        "openvibe.workspaces.api.auth.MemberSession",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["openvibe.api.permissions.HasScope"],
+    "DEFAULT_THROTTLE_CLASSES": ["openvibe.api.throttles.CallerThrottle"],
+    "DEFAULT_PARSER_CLASSES": ["openvibe.api.parsers.BoundedJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "openvibe.api.negotiation.JsonAlways",
+    "DEFAULT_PAGINATION_CLASS": "openvibe.api.pagination.CursorPages",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_METADATA_CLASS": None,
+    "EXCEPTION_HANDLER": "openvibe.api.problems.problem_answer",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "OpenVibe",
+    "DESCRIPTION": "The agents' API: everything a page can do, for scripts and for agents that run elsewhere.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SCHEMA_PATH_PREFIX": "/api/v1/",
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "COMPONENT_SPLIT_REQUEST": True,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "openvibe.api.schema.add_problems",
+    ],
+}
 
 # --- logs ---------------------------------------------------------------------------------------------------
 LOGGING: dict[str, Any] = {

@@ -1,7 +1,12 @@
 """Jobs of the ground floor."""
 
+from datetime import timedelta
+
 from celery import shared_task
 from django.db import connection
+from django.utils import timezone
+
+from openvibe.base.models import EVENT_RETENTION_HOURS, Event
 
 DOCTOR_CHANNEL = "openvibe_doctor"
 
@@ -11,3 +16,9 @@ def answer_doctor(token: str) -> None:
     """Says over PostgreSQL's NOTIFY that a worker took the job. `manage.py doctor` listens."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", [DOCTOR_CHANNEL, token])
+
+
+@shared_task(name="base.forget_events")
+def forget_events() -> None:
+    """Events past their retention; a page that slept longer is told to reload."""
+    Event.objects.filter(created_at__lt=timezone.now() - timedelta(hours=EVENT_RETENTION_HOURS)).delete()
