@@ -40,14 +40,14 @@ def completion(answered: Any) -> Completion:
         raise BadAnswer("The endpoint did not answer in the chat-completions format.")
     said = choices[0].message
     calls = tuple(
-        ToolCall(call.id or f"call_{at}", call.function.name, _arguments(call.function.arguments))
+        ToolCall(str(call.id or f"call_{at}"), _name(call.function.name), _arguments(call.function.arguments))
         for at, call in enumerate(said.tool_calls or ())
     )
     return Completion(
         text=_text(said.content),
         tool_calls=calls,
         usage=_usage(answered.usage) or Usage(0, 0),
-        stop_reason=choices[0].finish_reason or "stop",
+        stop_reason=clean(str(choices[0].finish_reason or "stop"))[:40],
     )
 
 
@@ -84,10 +84,10 @@ class Gathered:
                 raise ModelUnavailable("The model broke off in the middle of its answer.")
             raise BadAnswer("The model answered nothing.")
         calls = tuple(
-            ToolCall(call["id"] or f"call_{at}", call["name"], _arguments(call["arguments"]))
+            ToolCall(call["id"] or f"call_{at}", _name(call["name"]), _arguments(call["arguments"]))
             for at, call in sorted(self._calls.items())
         )
-        return Completion(text, calls, self._usage or Usage(0, 0), self._stop_reason)
+        return Completion(text, calls, self._usage or Usage(0, 0), clean(str(self._stop_reason))[:40])
 
     def _add_call(self, fragment: Any) -> None:
         """A call comes in fragments: id and name once, arguments piece by piece. Some endpoints leave out the index."""
@@ -96,7 +96,7 @@ class Gathered:
             last = max(self._calls, default=-1)
             index = last + 1 if fragment.id or last < 0 else last
         call = self._calls.setdefault(int(index), {"id": "", "name": "", "arguments": ""})
-        call["id"] = call["id"] or fragment.id or ""
+        call["id"] = call["id"] or str(fragment.id or "")
         if fragment.function is not None:
             call["name"] = call["name"] or fragment.function.name or ""
             call["arguments"] += fragment.function.arguments or ""
@@ -118,8 +118,20 @@ def _usage(told: Any) -> Usage | None:
     if told is None:
         return None
     details = getattr(told, "prompt_tokens_details", None)
+    input_tokens = _number(getattr(told, "prompt_tokens", 0))
     return Usage(
-        input_tokens=int(getattr(told, "prompt_tokens", 0) or 0),
-        output_tokens=int(getattr(told, "completion_tokens", 0) or 0),
-        cached_tokens=int(getattr(details, "cached_tokens", 0) or 0),
+        input_tokens=input_tokens,
+        output_tokens=_number(getattr(told, "completion_tokens", 0)),
+        cached_tokens=min(input_tokens, _number(getattr(details, "cached_tokens", 0))),
     )
+
+
+def _number(told: Any) -> int:
+    """A count of tokens; what is none, or absurd, counts as not told."""
+    return told if isinstance(told, int) and 0 <= told < 1_000_000_000 else 0
+
+
+def _name(told: Any) -> str:
+    if not isinstance(told, str) or not told:
+        raise BadAnswer("The model called a tool without naming it.")
+    return clean(told)[:200]

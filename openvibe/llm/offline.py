@@ -17,6 +17,7 @@ from openvibe.llm.values import ChatMessage, Completion, Finished, TextDelta, To
 
 OPENING = "I am the offline model: I do not think, I quote what I was shown."
 _NOTHING = "Nothing I was shown bears on this request."
+_NO_WORDS = "This request names nothing that I could look for. Ask about something by its name."
 _FEEDBACK = "[RECENT FEEDBACK]"
 _MOST_QUOTES = 5
 _QUOTE_CHARACTERS = 420
@@ -66,13 +67,13 @@ def answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None
         _passages(fences, question), words(question), most=_MOST_QUOTES, characters=_QUOTE_CHARACTERS
     )
     if not passages:
-        return "\n\n".join(filter(None, (f"{OPENING} {_NOTHING}", feedback)))
-    room = None if max_output_tokens is None else max_output_tokens
+        why = _NOTHING if words(question) else _NO_WORDS
+        return "\n\n".join(filter(None, (f"{OPENING} {why}", feedback)))
     best_first = sorted(passages, key=lambda p: (-p.score, p.position))
     for kept in range(len(best_first), 0, -1):
         chosen = sorted(best_first[:kept], key=lambda p: p.position)
         text = "\n\n".join(filter(None, (f"{OPENING} This bears on it:", *map(_quote, chosen), feedback)))
-        if room is None or tokens.count(text) <= room:
+        if max_output_tokens is None or tokens.count(text) <= max_output_tokens:
             return text
     return text
 

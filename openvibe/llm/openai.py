@@ -20,11 +20,22 @@ import openai
 from openvibe.llm import chat_completions as wire
 from openvibe.llm import tokens
 from openvibe.llm.errors import BadAnswer, ModelError, ModelTimedOut, RateLimited
-from openvibe.llm.openai_errors import translated, wants_other_limit_name
+from openvibe.llm.openai_errors import other_limit_name, translated
 from openvibe.llm.outbound import GuardedTransport, Resolve, resolve_name
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.values import ChatMessage, Completion, Finished, TextDelta, ToolSpec, Usage
 
+_HEADERS = {"Accept-Encoding": "identity"}  # what comes is as big as it looks
+_UNREADABLE = (  # what the package raises, and what it trips over in answers that are not chat completions
+    openai.OpenAIError,
+    httpx2.HTTPError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+)
 _LONGEST_PAUSE = 30.0  # seconds; an endpoint that asks for more is not waited for
 
 
@@ -121,7 +132,7 @@ class OpenAIModel:
             clock=self._clock,
         )
         timeout = httpx2.Timeout(waits, connect=min(10.0, waits))
-        with httpx2.Client(transport=transport, trust_env=False, timeout=timeout) as http:
+        with httpx2.Client(transport=transport, trust_env=False, timeout=timeout, headers=_HEADERS) as http:
             try:
                 sdk = openai.OpenAI(
                     base_url=self._base_url,
@@ -132,16 +143,9 @@ class OpenAIModel:
                 )
                 sdk.organization = sdk.project = None  # the package takes them from the environment
                 yield sdk
-            except (
-                openai.OpenAIError,
-                httpx2.HTTPError,
-                ValueError,
-                TypeError,
-                AttributeError,
-                LookupError,
-            ) as e:
-                patience.change_limit_name = wants_other_limit_name(e, self._limit_name)
-                raise translated(e, key=self._api_key) from e
+            except _UNREADABLE as error:
+                patience.limit_name = other_limit_name(error)
+                raise translated(error, key=self._api_key) from error
 
     def _request(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
@@ -173,7 +177,7 @@ class _Patience:
         self._client = client
         self._ends_at = client._clock() + client._limits.total_seconds
         self._tried = 0
-        self.change_limit_name = False
+        self.limit_name: str | None = None  # what the endpoint wants the output limit to be called
 
     def left(self) -> float:
         """Seconds this call may still take. Raises ModelTimedOut when there are none."""
@@ -185,10 +189,8 @@ class _Patience:
     def pause_or_raise(self, error: ModelError) -> None:
         """Wait before the next try, or raise the error where another try is pointless."""
         self._tried += 1
-        if self.change_limit_name and self._tried == 1:
-            names = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-            self._client._limit_name = names[self._client._limit_name]
-            self.change_limit_name = False
+        if self.limit_name and self._tried == 1:
+            self._client._limit_name = self.limit_name
             return
         limits = self._client._limits
         if not error.may_pass or self._tried >= limits.attempts:

@@ -42,12 +42,12 @@ def translated(error: Exception, *, key: str) -> ModelError:
     return BadAnswer("The endpoint answered with something that is not a chat completion.")
 
 
-def wants_other_limit_name(error: Exception, limit_name: str) -> bool:
-    """Whether the endpoint complains that the output limit has to be called by its other name."""
-    if not isinstance(error, openai.BadRequestError):
-        return False
-    other = next(name for name in _LIMIT_NAMES if name != limit_name)
-    return error.param == limit_name and other in str(error)
+def other_limit_name(error: Exception) -> str | None:
+    """The name the endpoint wants the output limit to be called by, where it complains of that."""
+    if not isinstance(error, openai.BadRequestError) or error.param not in _LIMIT_NAMES:
+        return None
+    other = _LIMIT_NAMES[1 - _LIMIT_NAMES.index(error.param)]
+    return other if other in error.message else None
 
 
 def _of_status(error: openai.APIStatusError, key: str) -> ModelError:

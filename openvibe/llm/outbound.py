@@ -24,6 +24,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _ALLOWED_URL = re.compile(r"[!-~]+\Z")  # printable ASCII, no spaces
 _ENDS_IN_NUMBER = re.compile(r"(?:^|\.)(?:[0-9]+|0[xX][0-9a-fA-F]*)\.?$")
 _INSIDE_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa", "intranet", "lan", "corp")
+_LARGEST_ANSWER = 64 * 1024 * 1024  # bytes
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _METADATA = frozenset(
     ipaddress.ip_address(a) for a in ("169.254.169.254", "169.254.170.2", "100.100.100.200", "fd00:ec2::254")
@@ -115,13 +116,17 @@ class GuardedTransport(httpx2.BaseTransport):
 
 
 class _Timed(httpx2.SyncByteStream):
-    """A response body that must be over in time, however steadily it drips."""
+    """A response body that must be over in time, however steadily it drips, and must not be without end."""
 
     def __init__(self, stream: httpx2.SyncByteStream, ends_at: float, clock: Callable[[], float]) -> None:
         self._stream, self._ends_at, self._clock = stream, ends_at, clock
 
     def __iter__(self) -> Iterator[bytes]:
+        size = 0
         for chunk in self._stream:
+            size += len(chunk)
+            if size > _LARGEST_ANSWER:
+                raise httpx2.ReadError("The answer is larger than any answer is.")
             if self._clock() > self._ends_at:
                 raise httpx2.ReadTimeout("The answer took too long.")
             yield chunk

@@ -21,7 +21,8 @@ _STOP_WORD_TEXT = """
     for from get give had has have he her him his how i if in into is it its just let like may me might more most my
     no not of on one or our out over please say she should so some tell than that the their them then there these they
     this those to too up us very was we were what when where which who whom why will with would yes you your hi hello
-    hey thanks thank think said says know"""
+    hey thanks thank think said says know summarize summarise summary discuss discussed
+    describe explain mention mentioned talk talked opinion"""
 _STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())
 _SATURATION, _LENGTH_WEIGHT = 1.2, 0.6
 _NEIGHBOUR_SHARE = 0.15
