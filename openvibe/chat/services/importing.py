@@ -178,9 +178,7 @@ def _written_before(thread: Thread) -> tuple[int, datetime]:
     """How many of the conversation's messages are there already, and the time of the last one."""
     prefix = _client_id(thread, "")
     last = (
-        Message.objects.filter(
-            thread=thread, author__kind=Participant.Kind.IMPORTED, client_id__startswith=prefix
-        )
+        Message.objects.filter(thread=thread, author__kind=Participant.Kind.IMPORTED, client_id__startswith=prefix)
         .order_by("-seq")
         .values_list("client_id", "created_at")
         .first()

@@ -1,0 +1,142 @@
+"""`manage.py conversation import FILE --channel C`: conversations from elsewhere become threads."""
+
+import json
+import sys
+import time
+import zipfile
+from argparse import ArgumentParser, BooleanOptionalAction
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from tqdm import tqdm
+
+from openvibe.base.problems import Problem
+from openvibe.chat.importing import ImportedThread, ImportFailed, read_jsonl, read_qmsum, read_slack
+from openvibe.chat.importing.base import open_for_reading
+from openvibe.chat.models import Channel
+from openvibe.chat.services import create_channel
+from openvibe.chat.services.importing import ImportReport, import_thread
+from openvibe.workspaces.models import Member, Workspace
+from openvibe.workspaces.services import access_of_member
+
+READERS: dict[str, Callable[[Path], Iterator[ImportedThread]]] = {
+    "qmsum": read_qmsum,
+    "jsonl": read_jsonl,
+    "slack": read_slack,
+}
+LOOKED_AT = 4096  # bytes of the file that decide what it is
+
+
+class Command(BaseCommand):
+    help = "Imports conversations: QMSum, JSONL (author, text, time, thread) or a Slack export zip. Safe to repeat."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        reading = verbs.add_parser("import", help="make threads of a file; a second time adds only what is new")
+        reading.add_argument("file", type=Path, metavar="FILE")
+        reading.add_argument("--channel", required=True, help="where the threads go")
+        reading.add_argument("--workspace", metavar="SLUG", default="", help="needed when there is more than one")
+        reading.add_argument("--format", choices=sorted(READERS), help="guessed from the file when left out")
+        reading.add_argument("--create-channel", action=BooleanOptionalAction, default=True, help="when it is missing")
+        reading.add_argument("--progress", action=BooleanOptionalAction, default=None, help="default: on a terminal")
+
+    def handle(self, *_arguments: Any, file: Path, **options: Any) -> None:
+        reports: list[ImportReport] = []
+        self._written = 0
+        began = time.perf_counter()
+        try:
+            open_for_reading(file).close()
+            workspace = workspace_called(options["workspace"])
+            reader = READERS[options["format"] or guessed_format(file)]
+            threads = reader(file)
+            first = next(threads, None)  # a file that cannot be read leaves no empty channel behind
+            if first is None:
+                raise CommandError(f"{file} holds no conversation. Nothing was imported.")
+            channel = channel_called(workspace, options["channel"], create=options["create_channel"])
+            with closing(self._bar(options["progress"])) as bar:
+                reports.append(self._import(channel, first, bar))
+                reports.extend(self._import(channel, thread, bar) for thread in threads)
+        except (ImportFailed, Problem) as error:
+            raise CommandError(error.message + what_stays(reports, began_writing=self._written > 0)) from None
+        seconds = time.perf_counter() - began
+        added = sum(report.added for report in reports)
+        rate = f"{seconds:.1f} s, {added / seconds:,.0f} messages/s"
+        self.stdout.write(f"#{channel.name}: {summary(reports)}, {rate}.")
+
+    def _bar(self, wanted: bool | None) -> Any:
+        shown = sys.stderr.isatty() if wanted is None else wanted
+        return tqdm(unit=" messages", disable=not shown, desc="Importing")
+
+    def _import(self, channel: Channel, thread: ImportedThread, bar: Any) -> ImportReport:
+        def tell(messages: int) -> None:
+            self._written += messages
+            bar.update(messages)
+
+        return import_thread(channel=channel, imported=thread, progress=tell)
+
+
+def what_stays(reports: list[ImportReport], *, began_writing: bool) -> str:
+    """What a person has to know after an import that stopped in the middle."""
+    if not began_writing:
+        return " Nothing was imported."
+    whole = f" ({summary(reports)} in whole threads)" if reports else ""
+    return f" What stood before it is imported{whole} and stays; mend the file and run the same command again."
+
+
+def summary(reports: list[ImportReport]) -> str:
+    """`35 threads, 12,345 messages, 96 speakers`, and how many messages were there already."""
+    speakers = len(frozenset().union(*(report.speakers for report in reports)))
+    present = sum(report.present for report in reports)
+    known = f" ({present:,} there already)" if present else ""
+    added = sum(report.added for report in reports)
+    return f"{len(reports):,} threads, {added:,} messages{known}, {speakers:,} speakers"
+
+
+def guessed_format(file: Path) -> str:
+    """What the file looks like: a zip is Slack's, a line with a transcript QMSum's, all else JSONL."""
+    if zipfile.is_zipfile(file):
+        return "slack"
+    with open_for_reading(file) as source:
+        beginning = source.read(LOOKED_AT).lstrip()
+        line = beginning + source.readline() if b'"author"' not in beginning else b""
+    try:
+        value = json.loads(line.decode("utf-8-sig").splitlines()[0])
+    except (ValueError, IndexError, RecursionError):
+        return "jsonl"
+    return "qmsum" if isinstance(value, dict) and "meeting_transcripts" in value else "jsonl"
+
+
+def workspace_called(slug: str) -> Workspace:
+    """The workspace of that slug, or the only one there is."""
+    if slug:
+        found = Workspace.objects.filter(slug=slug).first()
+        if found is None:
+            raise CommandError(f"There is no workspace {slug!r}. There is: {known_workspaces()}.")
+        return found
+    workspaces = list(Workspace.objects.order_by("pk")[:2])
+    if len(workspaces) == 1:
+        return workspaces[0]
+    if not workspaces:
+        raise CommandError("There is no workspace yet. `manage.py demo` makes a first one.")
+    raise CommandError(f"Say which workspace with --workspace. There is: {known_workspaces()}.")
+
+
+def known_workspaces() -> str:
+    return ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True)[:20]) or "none"
+
+
+def channel_called(workspace: Workspace, name: str, *, create: bool) -> Channel:
+    """The channel of that name, made by the workspace's first owner when it is missing and may be made."""
+    cleaned = name.strip().lstrip("#").lower()
+    channel = Channel.objects.select_related("workspace").filter(workspace=workspace, name=cleaned).first()
+    if channel is not None:
+        return channel
+    owners = Member.objects.filter(workspace=workspace, role=Member.Role.OWNER, removed_at=None)
+    owner = owners.order_by("pk").first()
+    if not create or owner is None:
+        raise CommandError(f"There is no channel #{cleaned} in {workspace.name}. Make it first.")
+    return create_channel(by=access_of_member(owner), name=name)

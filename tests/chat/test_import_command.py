@@ -1,0 +1,191 @@
+"""Conversations from elsewhere: once each, resumed after a kill, and a sentence for every file that is none."""
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from openvibe.base.models import Event
+from openvibe.chat.importing import ImportedLine, ImportedThread, ImportFailed
+from openvibe.chat.models import Channel, Mention, Message, Thread
+from openvibe.chat.services import archive_channel, post_message
+from openvibe.chat.services.importing import BATCH, import_thread
+from openvibe.llm.tokens import count
+from openvibe.workspaces.models import Member, Participant
+from tests.factories import access
+
+
+def run(file: Path, *more: str, channel: str = "general") -> str:
+    said = io.StringIO()
+    call_command("conversation", "import", str(file), "--channel", channel, *more, stdout=said)
+    return said.getvalue()
+
+
+def jsonl(folder: Path, *lines: dict[str, Any], name: str = "talk.jsonl") -> Path:
+    file = folder / name
+    file.write_text("\n".join(map(json.dumps, lines)))
+    return file
+
+
+def talk(lines: int, external_id: str = "talk:1") -> ImportedThread:
+    said = (ImportedLine(f"Speaker {n % 3}", f"Row {n} of roses") for n in range(1, lines + 1))
+    return ImportedThread(external_id, "A talk", said)
+
+
+def stopping_after(good: int, thread: ImportedThread) -> ImportedThread:
+    """The same conversation, from a reader that fails after `good` lines."""
+
+    def lines() -> Iterator[ImportedLine]:
+        for n, line in enumerate(thread.lines):
+            if n == good:
+                raise ImportFailed(n + 1, f"Line {n + 1} is not JSON.")
+            yield line
+
+    return ImportedThread(thread.external_id, thread.title, lines())
+
+
+def test_a_conversation_becomes_a_thread_in_order(channel: Channel) -> None:
+    report = import_thread(channel=channel, imported=talk(2 * BATCH + 7))
+    thread = Thread.objects.get()
+    seqs = list(thread.messages.order_by("seq").values_list("seq", flat=True))
+    assert seqs == list(range(1, 2 * BATCH + 8))
+    assert (report.added, report.present, thread.last_seq) == (2 * BATCH + 7, 0, 2 * BATCH + 7)
+    first, last = thread.messages.order_by("seq").first(), thread.messages.order_by("seq").last()
+    assert first and last
+    assert first.created_at < last.created_at == thread.last_message_at
+    assert first.token_count == count("Row 1 of roses")
+
+
+def test_a_second_time_adds_nothing(channel: Channel) -> None:
+    import_thread(channel=channel, imported=talk(9))
+    report = import_thread(channel=channel, imported=talk(9))
+    assert (report.added, report.present) == (0, 9)
+    assert Message.objects.count() == 9
+    assert Participant.objects.filter(kind="imported").count() == 3
+
+
+def test_it_goes_on_where_it_stopped(channel: Channel) -> None:
+    with pytest.raises(ImportFailed):
+        import_thread(channel=channel, imported=stopping_after(BATCH + 5, talk(BATCH + 20)))
+    assert Thread.objects.get().last_seq == BATCH == Message.objects.count()
+    report = import_thread(channel=channel, imported=talk(BATCH + 20))
+    assert (report.added, report.present) == (20, BATCH)
+    bodies = list(Message.objects.order_by("seq").values_list("body", flat=True))
+    assert bodies == [f"Row {n} of roses" for n in range(1, BATCH + 21)]
+
+
+def test_what_people_wrote_meanwhile_stays_in_place(ana: Member, channel: Channel) -> None:
+    import_thread(channel=channel, imported=talk(3))
+    post_message(thread=Thread.objects.get(), by=access(ana), body="Interesting!")
+    import_thread(channel=channel, imported=talk(5))
+    bodies = list(Message.objects.order_by("seq").values_list("body", flat=True))
+    assert bodies[3:] == ["Interesting!", "Row 4 of roses", "Row 5 of roses"]
+
+
+def test_speakers_are_never_members_or_agents(ana: Member, vibe: object, channel: Channel) -> None:
+    lines = [ImportedLine("Ana", "I am another Ana"), ImportedLine("Vibe", "So am I"), ImportedLine("李雷", "你好")]
+    import_thread(channel=channel, imported=ImportedThread("t", "T", lines))
+    authors = {m.author.name: m.author for m in Message.objects.select_related("author")}
+    assert {a.kind for a in authors.values()} == {"imported"}
+    assert authors["Ana"].handle == "ana-2"
+    assert authors["Vibe"].handle == "vibe-2"
+    assert authors["李雷"].handle == "person"
+
+
+def test_an_import_rings_nobody_and_tells_pages_once(vibe: object, channel: Channel) -> None:
+    Event.objects.all().delete()
+    lines = [ImportedLine("Mara", "@vibe what now?")] * 3
+    import_thread(channel=channel, imported=ImportedThread("t", "T", lines))
+    assert not Mention.objects.exists()
+    assert list(Event.objects.exclude(kind="members_changed").values_list("kind", flat=True)) == ["thread_changed"]
+
+
+def test_a_text_too_long_for_one_message_becomes_several(channel: Channel) -> None:
+    text = "long words " * 25_000
+    lines = [ImportedLine("Mara", text), ImportedLine("Mara", "\x07 \u200b"), ImportedLine("Mara", "end")]
+    import_thread(channel=channel, imported=ImportedThread("t", "T", lines))
+    bodies = list(Message.objects.order_by("seq").values_list("body", flat=True))
+    assert [len(body) <= 100_000 for body in bodies] == [True] * 4
+    assert " ".join(bodies[:3]).split() == text.split()
+    assert bodies[3] == "end"
+
+
+def test_given_times_are_kept(channel: Channel, tmp_path: Path) -> None:
+    file = jsonl(tmp_path, {"author": "Mara", "text": "Hello", "time": "2021-03-01T09:30:00Z", "thread": "Spring"})
+    assert "1 threads, 1 messages, 1 speakers" in run(file)
+    message = Message.objects.get()
+    assert message.created_at == datetime(2021, 3, 1, 9, 30, tzinfo=UTC)
+    assert message.thread.title == "Spring"
+    assert message.thread.last_message_at == message.created_at
+
+
+def test_the_command_reads_a_slack_export_and_makes_the_channel(ana: Member, tmp_path: Path) -> None:
+    file = tmp_path / "export.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("channels.json", json.dumps([{"id": "C1", "name": "garden"}]))
+        archive.writestr("users.json", json.dumps([{"id": "U1", "real_name": "Mara Lind"}]))
+        said = [{"type": "message", "user": "U1", "ts": "1600000000.000100", "text": "Buds &amp; <@U1>"}]
+        archive.writestr("garden/2020-09-13.json", json.dumps(said))
+    assert "#slack: 1 threads, 1 messages, 1 speakers" in run(file, channel="slack")
+    message = Message.objects.select_related("author").get()
+    assert (message.author.handle, message.body) == ("mara-lind", "Buds & @mara-lind")
+
+
+def test_the_command_reads_meetings_twice_and_guesses_the_format(ana: Member, tmp_path: Path) -> None:
+    meeting = {
+        "topic_list": [{"topic": "Pruning", "relevant_text_span": [["0", "1"]]}],
+        "meeting_transcripts": [{"speaker": "Mara", "content": f"Point {n}"} for n in range(4)],
+    }
+    file = jsonl(tmp_path, meeting, name="val.jsonl")
+    assert "1 threads, 4 messages, 1 speakers" in run(file, "--no-progress", channel="meetings")
+    assert "0 messages (4 there already)" in run(file, "--no-progress", channel="meetings")
+    assert Thread.objects.get().title == "Meeting 1: Pruning"
+
+
+def test_a_bad_line_is_named_and_what_came_before_stays(channel: Channel, tmp_path: Path) -> None:
+    file = jsonl(tmp_path, {"meeting_transcripts": [{"speaker": "Mara", "content": "Good"}]}, {"oops": 1})
+    with pytest.raises(CommandError, match=r"Line 2 has no \"meeting_transcripts\".*1 messages.*stays"):
+        run(file, "--format", "qmsum")
+    assert Message.objects.get().body == "Good"
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "sentence"),
+    [
+        (None, [], "There is no file"),
+        (b"", [], "holds no conversation"),
+        (b"not json", [], "Line 1 is not JSON"),
+        (b'{"author": "a", "text": "b"}', ["--format", "slack"], "not a readable zip"),
+        (b'{"author": "a", "text": "b"}', ["--format", "qmsum"], 'no "meeting_transcripts"'),
+        (b'{"author": "a", "text": "b"}', ["--workspace", "nowhere"], "There is no workspace 'nowhere'"),
+        (b'{"author": "a", "text": "b"}', ["--channel", "new", "--no-create-channel"], "There is no channel #new"),
+        (b'{"author": "a", "text": "b"}', ["--channel", "?!"], "Use 1 to 40 of a-z"),
+    ],
+)
+def test_what_cannot_be_imported_gets_a_sentence(
+    ana: Member, tmp_path: Path, content: bytes | None, more: list[str], sentence: str
+) -> None:
+    file = tmp_path / "file.jsonl"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(CommandError, match=sentence.replace("?", r"\?")) as refused:
+        run(file, *more)
+    assert refused.value.returncode == 1
+    assert not Message.objects.exists()
+
+
+def test_an_archived_channel_takes_nothing_in(ana: Member, channel: Channel, tmp_path: Path) -> None:
+    archive_channel(channel=channel, by=access(ana), archived=True)
+    with pytest.raises(CommandError, match="#general is archived"):
+        run(jsonl(tmp_path, {"author": "Mara", "text": "Hello"}))
+
+
+def test_two_workspaces_ask_which_one(ana: Member, cleo: Member, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="Say which workspace"):
+        run(jsonl(tmp_path, {"author": "Mara", "text": "Hello"}))
