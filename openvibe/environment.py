@@ -22,7 +22,9 @@ class Environment(BaseSettings):
         False,
         description="Behind HTTPS for others: secure cookies, HSTS, and a secret key of your own is required.",
     )
-    allowed_hosts: str = Field("*", description="Comma-separated host names this server answers to.")
+    allowed_hosts: str = Field(
+        "localhost,127.0.0.1,[::1]", description="Comma-separated host names this server answers to."
+    )
     csrf_trusted_origins: str = Field("", description="Comma-separated origins allowed to post, with scheme.")
     database_url: str = Field(
         "", alias="DATABASE_URL", description="An outside PostgreSQL ≥ 15 with pgvector."

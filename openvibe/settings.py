@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from openvibe.base.secret_key import kept_secret_key
 from openvibe.database import database_settings
 from openvibe.environment import ROOT, Environment
+from openvibe.mail import mail_settings
 
 ENV = Environment()
 BASE_DIR = ROOT
@@ -162,7 +163,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {  # tasks of upper floors, named as stri
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
     "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
-    "forget idempotency keys": {"task": "api.forget_idempotency_keys", "schedule": 3_600.0},
+    "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
 }
 
 # --- people -------------------------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ STORAGES = {
 }
 WHITENOISE_USE_FINDERS = True
 DEFAULT_FROM_EMAIL = ENV.from_email
-EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+globals().update(mail_settings(ENV.email_url))
 
 # --- API ----------------------------------------------------------------------------------------------------
 # How a token's participant gets its access (upper floor, named as a string).
@@ -236,6 +237,13 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SCHEMA_PATH_PREFIX": "/api/v1/",
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "MessageKind": "openvibe.chat.models.Message.Kind",
+        "EpisodeKind": "memory.models.Episode.Kind",
+        "ParticipantKind": "openvibe.workspaces.models.Participant.Kind",
+        "MessageState": "openvibe.chat.models.Message.State",
+        "RunState": "agents.models.Run.State",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "openvibe.api.schema.add_problems",

@@ -1,0 +1,20 @@
+"""OPENVIBE_EMAIL_URL, read into Django's own settings."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from openvibe.mail import CONSOLE, mail_settings
+
+
+def test_without_a_server_mail_goes_to_the_log() -> None:
+    assert mail_settings("") == {"EMAIL_BACKEND": CONSOLE}
+
+
+def test_a_server_with_a_password_is_spoken_to_encrypted() -> None:
+    read = mail_settings("smtp://ana:s%40fe@mail.example.org")
+    assert (read["EMAIL_HOST_PASSWORD"], read["EMAIL_PORT"], read["EMAIL_USE_TLS"]) == ("s@fe", 587, True)
+
+
+def test_what_is_no_address_is_said() -> None:
+    with pytest.raises(ImproperlyConfigured, match="smtp://"):
+        mail_settings("mail.example.org")
