@@ -8,12 +8,26 @@ import sys
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
     try:
+        from django.core.exceptions import ImproperlyConfigured
         from django.core.management import execute_from_command_line
+        from pydantic import ValidationError
+
+        from openvibe.base.postgres.programs import DatabaseUnavailable
     except ImportError as error:
         raise SystemExit(
             "Django is not installed here. Run `make setup`, then `.venv/bin/python manage.py …`."
         ) from error
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except (ImproperlyConfigured, DatabaseUnavailable) as error:
+        if "--traceback" in sys.argv:
+            raise
+        raise SystemExit(str(error)) from None
+    except ValidationError as error:
+        if error.title != "Environment":
+            raise
+        wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise SystemExit(f"A setting from the environment is wrong. {wrong}. docs/settings.md lists them.") from None
 
 
 if __name__ == "__main__":

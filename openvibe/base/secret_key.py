@@ -12,7 +12,7 @@ def kept_secret_key(path: Path) -> str:
     """The key in `path`, made on first use. Two processes starting together end up with the same key."""
     try:
         return path.read_text(encoding="ascii").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:
         raise ImproperlyConfigured(f"The key file {path} cannot be read ({error.strerror}).") from error

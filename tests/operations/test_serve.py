@@ -125,24 +125,19 @@ def is_leash(process: psutil.Process | None) -> bool:
     return process is not None and "openvibe.base.leash" in process.cmdline()
 
 
-def test_a_killed_run_takes_its_processes_along_and_starts_again(var: Path) -> None:
+def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: Path) -> None:
     with serving(var) as killed:
         remember(var, "before the kill")
         killed.process.kill()
         killed.process.wait()
     with serving(var) as again:
         assert remembered(var) == [("before the kill",)]
+        beside = manage("serve", "--port", str(free_port()), var=var)
+        assert beside.returncode == 1
+        assert f"already runs from {var} (process {again.process.pid})" in beside.stderr
+        assert again.status("/healthz") == 200
         assert again.interrupt() == 0
     assert processes_of(var) == []
-
-
-def test_a_second_run_from_the_same_folder_says_so(var: Path) -> None:
-    with serving(var) as first:
-        second = manage("serve", "--port", str(free_port()), var=var)
-        assert second.returncode == 1
-        assert f"already runs from {var} (process {first.process.pid})" in second.stderr
-        assert first.status("/healthz") == 200
-        assert first.interrupt() == 0
 
 
 def test_a_used_port_says_which_and_what_to_type(var: Path) -> None:
@@ -157,7 +152,7 @@ def test_a_used_port_says_which_and_what_to_type(var: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+@pytest.mark.parametrize("port", ["-1", "0", "65536", "http"])
 def test_a_port_that_is_none_says_so(var: Path, port: str) -> None:
     done = manage("serve", f"--port={port}", var=var)
     assert done.returncode != 0
@@ -174,7 +169,7 @@ def test_leftovers_of_a_killed_run_are_ended_and_nobody_else(var: Path) -> None:
         process.stdout.readline()
 
     assert end_leftovers(var) == 1
-    assert leftover.wait(10) == -signal.SIGTERM
+    assert not lives(leftover.pid)
     assert neighbour.poll() is None
     neighbour.communicate()
 
@@ -225,4 +220,11 @@ def test_an_outside_database_that_is_not_there_says_so(var: Path) -> None:
     done = manage("serve", "--port", str(free_port()), var=var, DATABASE_URL=url)
     assert done.returncode == 1
     assert "The database cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_setting_that_is_wrong_says_so(var: Path) -> None:
+    done = manage("check", var=var, OPENVIBE_WORKER_CONCURRENCY="many")
+    assert done.returncode == 1
+    assert "worker_concurrency" in done.stderr
     assert "Traceback" not in done.stderr

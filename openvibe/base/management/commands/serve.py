@@ -149,17 +149,18 @@ def told_to_stop() -> Iterator[threading.Event]:
 
 def check_port(host: str, port: int) -> None:
     """Raises CommandError with a sentence when the port cannot be listened on."""
+    if not 0 < port < 65_536:
+        raise CommandError(f"{port} is no port; ports go from 1 to 65535.")
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         with socket.socket(found[0], socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(found[4])
             probe.listen(1)
-    except (OSError, OverflowError) as error:
-        number = getattr(error, "errno", None)
-        if number == errno.EADDRINUSE:
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
             reason = f"Port {port} is used by another program."
-        elif number == errno.EACCES:
+        elif error.errno == errno.EACCES:
             reason = f"Port {port} needs special rights."
         else:
             raise CommandError(f"OpenVibe cannot listen on {host}, port {port}: {error}.") from error
