@@ -65,3 +65,14 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+class CallCount(models.Model):
+    """How often somebody called in the minute that is running; one row each (see `throttles`)."""
+
+    subject = models.CharField(max_length=40, primary_key=True)
+    minute = models.BigIntegerField(help_text="Whole minutes since 1970.")
+    calls = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.calls}"

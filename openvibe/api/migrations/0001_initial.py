@@ -16,9 +16,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("key", models.CharField(max_length=200)),
                 (
@@ -27,16 +25,12 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "status",
-                    models.PositiveSmallIntegerField(
-                        help_text="Empty while the first call is under way.", null=True
-                    ),
+                    models.PositiveSmallIntegerField(help_text="Empty while the first call is under way.", null=True),
                 ),
                 ("body", models.JSONField(null=True)),
                 (
                     "created_at",
-                    models.DateTimeField(
-                        db_default=django.db.models.functions.datetime.Now(), editable=False
-                    ),
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
                 ),
             ],
         ),
@@ -45,9 +39,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("name", models.CharField(max_length=80)),
                 ("token_hash", models.CharField(editable=False, max_length=64, unique=True)),
@@ -74,9 +66,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "created_at",
-                    models.DateTimeField(
-                        db_default=django.db.models.functions.datetime.Now(), editable=False
-                    ),
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
                 ),
                 ("expires_at", models.DateTimeField(blank=True, null=True)),
                 ("revoked_at", models.DateTimeField(blank=True, null=True)),

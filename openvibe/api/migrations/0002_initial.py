@@ -40,9 +40,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="token",
             constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("scopes__contained_by", ["read", "write", "memory", "knowledge", "admin"])
-                ),
+                condition=models.Q(("scopes__contained_by", ["read", "write", "memory", "knowledge", "admin"])),
                 name="token_scopes_known",
             ),
         ),

@@ -1,0 +1,173 @@
+"""Agents, runs and prompts: what the API takes and gives."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from agents.models import Agent, Run, SoulVersion
+from openvibe.api.fields import IdField, TextField
+from openvibe.workspaces.api.serializers import ParticipantOut
+
+
+class AgentOut(serializers.ModelSerializer[Agent]):
+    handle = serializers.CharField(source="participant.handle", read_only=True)
+    name = serializers.CharField(source="participant.name", read_only=True)
+    active = serializers.BooleanField(source="is_active", read_only=True)
+    soul = serializers.IntegerField(
+        source="soul.number", read_only=True, allow_null=True, default=None, help_text="The SOUL's newest version."
+    )
+
+    class Meta:
+        model = Agent
+        fields = ("id", "handle", "name", "level", "active", "soul")
+        read_only_fields = fields
+
+
+class SoulVersionOut(serializers.ModelSerializer[SoulVersion]):
+    author = ParticipantOut(read_only=True, allow_null=True)
+
+    class Meta:
+        model = SoulVersion
+        fields = ("number", "note", "author", "token_count", "created_at")
+        read_only_fields = fields
+
+
+class SoulOut(serializers.Serializer[Any]):
+    """`ETag` carries the number as well: send it back as `If-Match` when saving."""
+
+    number = serializers.IntegerField(help_text="0 before the first version.")
+    source = serializers.CharField(help_text="YAML, as it was written.")
+    content = serializers.DictField(help_text="The same, as an object.")
+    versions = SoulVersionOut(many=True)
+
+
+class SoulIn(serializers.Serializer[Any]):
+    source = TextField(max_length=200_000, help_text="YAML or JSON.")
+    note = TextField(help_text="What changed and why, 1 to 300 characters.")
+
+
+class RunOut(serializers.ModelSerializer[Run]):
+    agent = serializers.CharField(source="agent.participant.handle", read_only=True)
+    thread = serializers.IntegerField(source="thread_id", read_only=True)
+    trigger = serializers.IntegerField(source="trigger_id", read_only=True, help_text="The message that caused it.")
+    reply = serializers.IntegerField(source="reply_id", read_only=True, allow_null=True)
+    requested_by = ParticipantOut(read_only=True)
+
+    class Meta:
+        model = Run
+        fields = (
+            "id", "agent", "thread", "trigger", "reply", "requested_by", "task", "state", "stop_requested_at",
+            "error_code", "error", "model", "input_tokens", "output_tokens", "cached_tokens", "queued_at",
+            "started_at", "finished_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class RunsAsked(serializers.Serializer[Any]):
+    thread = IdField(required=False)
+    agent = serializers.CharField(required=False, max_length=40, help_text="A handle.")
+    state = serializers.ChoiceField(choices=Run.State.choices, required=False)
+
+
+class AssembleIn(serializers.Serializer[Any]):
+    thread = IdField()
+    task = serializers.CharField(max_length=20, help_text="mention, thread, dive or publish.")
+    request = TextField(
+        required=False, allow_null=True, default=None, max_length=100_000,
+        help_text="Text as if it were said now; the thread's newest human message when left out.",
+    )  # fmt: skip
+    agent = serializers.CharField(
+        required=False, max_length=40, help_text="A handle; for admins. An agent assembles for itself."
+    )
+    budget = serializers.IntegerField(
+        required=False, allow_null=True, default=None, min_value=1, max_value=10_000_000,
+        help_text="Tokens of the whole prompt; can only lower the task's own ceiling.",
+    )  # fmt: skip
+    model = serializers.CharField(
+        required=False, allow_null=True, default=None, max_length=120, help_text="Whose tokens are counted."
+    )
+
+
+class ToolCallOut(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    name = serializers.CharField()
+    arguments = serializers.CharField(help_text="JSON, as text.")
+
+
+class PromptMessageOut(serializers.Serializer[Any]):
+    role = serializers.CharField(help_text="system, user, assistant or tool.")
+    content = serializers.CharField()
+    tool_calls = ToolCallOut(many=True)
+    tool_call_id = serializers.CharField(allow_null=True)
+
+
+class ToolOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    description = serializers.CharField()
+    parameters = serializers.DictField(help_text="JSON Schema.")
+
+
+class ItemOut(serializers.Serializer[Any]):
+    layer = serializers.CharField()
+    section = serializers.CharField()
+    key = serializers.CharField()
+    source = serializers.CharField()
+    author = serializers.CharField()
+    ref = serializers.CharField()
+    trust = serializers.CharField()
+    tokens = serializers.IntegerField()
+    text = serializers.CharField()
+
+
+class SeenItemOut(ItemOut):
+    hidden = serializers.CharField(help_text="Why text and author are withheld; empty when they are not.")
+
+
+class LayerOut(serializers.Serializer[Any]):
+    layer = serializers.CharField(help_text="P0 to P6, and frame for overhead.")
+    tokens = serializers.IntegerField()
+    items = ItemOut(many=True)
+
+
+class SeenLayerOut(LayerOut):
+    items = SeenItemOut(many=True)  # type: ignore[assignment]
+
+
+class DroppedOut(serializers.Serializer[Any]):
+    layer = serializers.CharField()
+    section = serializers.CharField()
+    source = serializers.CharField()
+    author = serializers.CharField()
+    tokens = serializers.IntegerField()
+    reason = serializers.CharField()
+
+
+class AssembledOut(serializers.Serializer[Any]):
+    messages = PromptMessageOut(many=True)
+    tools = ToolOut(many=True)
+    tokens = serializers.IntegerField(help_text="Of the whole prompt.")
+    budget = serializers.IntegerField(help_text="The ceiling, tokens.")
+    counter = serializers.CharField(help_text="How tokens were counted.")
+    model = serializers.CharField()
+    layers = LayerOut(many=True)
+    dropped = DroppedOut(many=True)
+    prefix_shared = serializers.IntegerField(help_text="Tokens in common with the start of the run before.")
+
+
+class RunContextOut(serializers.Serializer[Any]):
+    """`kept` is false once the texts are gone (30 days); the counts stay."""
+
+    run = serializers.IntegerField()
+    task = serializers.CharField()
+    model = serializers.CharField()
+    soul = serializers.IntegerField(allow_null=True)
+    kept = serializers.BooleanField()
+    messages = PromptMessageOut(many=True)
+    tokens = serializers.IntegerField()
+    budget = serializers.IntegerField()
+    counter = serializers.CharField()
+    layers = SeenLayerOut(many=True)
+    dropped = DroppedOut(many=True)
+    hidden_count = serializers.IntegerField(help_text="Items withheld from the caller.")
+    prefix_shared = serializers.IntegerField()
+    created_at = serializers.DateTimeField()

@@ -1,0 +1,15 @@
+from django.urls import path
+
+from agents.api import agents, views
+
+urlpatterns = [
+    path("runs/", views.Runs.as_view(), name="api-runs"),
+    path("runs/<int:pk>/", views.OneRun.as_view(), name="api-run"),
+    path("runs/<int:pk>/context/", views.RunContext.as_view(), name="api-run-context"),
+    path("runs/<int:pk>/stop/", views.StopRun.as_view(), name="api-run-stop"),
+    path("runs/<int:pk>/retry/", views.RetryRun.as_view(), name="api-run-retry"),
+    path("context/assemble/", views.Assemble.as_view(), name="api-assemble"),
+    path("agents/", agents.Agents.as_view(), name="api-agents"),
+    path("agents/<slug:handle>/", agents.OneAgent.as_view(), name="api-agent"),
+    path("agents/<slug:handle>/soul/", agents.OneSoul.as_view(), name="api-soul"),
+]

@@ -1,0 +1,30 @@
+"""Input fields that several doors take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+LARGEST = 2**63 - 1
+
+
+class IdField(serializers.IntegerField):
+    """The id of a row."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(min_value=1, max_value=LARGEST, **options)
+
+
+class PlaceField(serializers.IntegerField):
+    """A `seq` of a thread; 0 is before the first message."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(min_value=0, max_value=LARGEST, **options)
+
+
+class TextField(serializers.CharField):
+    """Text that its service checks: length, characters, emptiness. Kept as it came."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(trim_whitespace=False, allow_blank=True, **options)

@@ -1,0 +1,137 @@
+"""`Idempotency-Key`: the same POST sent again gives the first answer again, and creates nothing.
+
+The key is claimed in the very transaction that creates: a call that dies half-way leaves neither the thing nor the
+key, and the same call sent twice at once waits for the first one's commit, then gets its answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from functools import wraps
+from typing import Any
+
+from django.db import OperationalError, connection, transaction
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from openvibe.api.callers import caller_of
+from openvibe.api.models import IdempotencyKey
+from openvibe.api.problems import MEDIA_TYPE, body_of, problem_answer
+from openvibe.base.fields import CannotDecrypt, decrypt, encrypt
+from openvibe.base.problems import Conflict, Problem
+
+KEPT = timedelta(hours=24)
+LONGEST = 200
+WAIT = "10s"  # for the same call under way elsewhere
+
+CLAIM = """
+INSERT INTO api_idempotencykey AS kept (participant_id, key, fingerprint, created_at) VALUES (%s, %s, %s, now())
+ON CONFLICT (participant_id, key) DO UPDATE
+    SET fingerprint = EXCLUDED.fingerprint, status = NULL, body = NULL, created_at = now()
+    WHERE kept.created_at < now() - %s
+RETURNING id
+"""
+
+PARAMETER = OpenApiParameter(
+    "Idempotency-Key",
+    str,
+    OpenApiParameter.HEADER,
+    description="Any text of 1 to 200 printable characters. The same key with the same body, within 24 hours, gets "
+    "the first answer again (`Idempotency-Replayed: true`); with another body 409 `idempotency_mismatch`.",
+)
+
+Handler = Callable[..., Response]
+
+
+def creates(handler: Handler) -> Handler:
+    """Marks the `post` of a view that creates something: it honours `Idempotency-Key`."""
+
+    @wraps(handler)
+    def answer(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+        key = request.headers.get("Idempotency-Key")
+        if key is None:
+            return handler(view, request, *args, **kwargs)
+        _check(key)
+        return _answer_once(view, request, key, lambda: handler(view, request, *args, **kwargs))
+
+    marked: Handler = extend_schema(parameters=[PARAMETER])(answer)
+    return marked
+
+
+def _check(key: str) -> None:
+    if not (0 < len(key) <= LONGEST and key.isascii() and key.isprintable()):
+        raise Problem(
+            f"An Idempotency-Key is 1 to {LONGEST} printable ASCII characters.",
+            code="bad_idempotency_key",
+            field="Idempotency-Key",
+        )
+
+
+def fingerprint(request: Request) -> str:
+    """SHA-256 of method, path, query and what the body says (not how it is spaced)."""
+    said = json.dumps(request.data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{request.method} {request.get_full_path()}\n{said}".encode()).hexdigest()
+
+
+def _answer_once(view: Any, request: Request, key: str, handle: Callable[[], Response]) -> Response:
+    participant_id = caller_of(request).access.participant_id
+    wanted = fingerprint(request)
+    with transaction.atomic():
+        claimed = _claim(participant_id, key, wanted)
+        if claimed is None:
+            return _replay(participant_id, key, wanted)
+        try:
+            with transaction.atomic():
+                response = handle()
+        except Exception as error:
+            if body_of(error) is None:  # our fault: nothing is kept, so the same call may be tried again
+                raise
+            response = problem_answer(error, view.get_exception_handler_context())
+        text = JSONRenderer().render(response.data).decode() if response.data is not None else ""
+        IdempotencyKey.objects.filter(pk=claimed).update(status=response.status_code, body=encrypt(text))
+    return response
+
+
+def _claim(participant_id: int, key: str, wanted: str) -> int | None:
+    """The new row's id; None when the key was used before. Waits while the same key is being used elsewhere."""
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [WAIT])
+            cursor.execute(CLAIM, [participant_id, key, wanted, KEPT])
+            row = cursor.fetchone()
+            cursor.execute("SELECT set_config('lock_timeout', '0', true)")
+    except OperationalError:
+        raise Conflict("The same call is still under way. Ask again in a moment.", code="in_progress") from None
+    return row[0] if row else None
+
+
+def _replay(participant_id: int, key: str, wanted: str) -> Response:
+    kept = IdempotencyKey.objects.get(participant_id=participant_id, key=key)
+    if kept.fingerprint != wanted:
+        raise Conflict(
+            "This Idempotency-Key was used for another request. Use a new key for each new request.",
+            code="idempotency_mismatch",
+            field="Idempotency-Key",
+        )
+    try:
+        text = decrypt(kept.body or "")
+    except CannotDecrypt:
+        raise Conflict("This was done already; its answer cannot be read any more.", code="answer_lost") from None
+    status = kept.status or 200
+    return Response(
+        json.loads(text) if text else None,
+        status=status,
+        headers={"Idempotency-Replayed": "true"},
+        content_type=MEDIA_TYPE if status >= 400 else None,
+    )
+
+
+def forget_old_keys() -> int:
+    """Delete keys past their 24 hours; how many."""
+    return IdempotencyKey.objects.filter(created_at__lt=timezone.now() - KEPT).delete()[0]

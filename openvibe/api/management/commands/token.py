@@ -1,0 +1,61 @@
+"""`manage.py token issue|list|revoke`: tokens of members and agents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.apps import apps
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from openvibe.api.models import SCOPES, Token
+from openvibe.api.services import issue_token, revoke_token
+from openvibe.base.problems import Problem
+
+
+class Command(BaseCommand):
+    help = "Issue, list and revoke API tokens. The secret is printed once and not kept."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        issue = verbs.add_parser("issue", help="make a token and print its secret")
+        issue.add_argument("--workspace", required=True, metavar="SLUG")
+        issue.add_argument("--handle", required=True, help="of a member or an agent")
+        issue.add_argument("--name", required=True, help="what the token is for")
+        issue.add_argument("--scopes", default="read,write", help=f"comma-separated: {', '.join(SCOPES)}")
+        issue.add_argument("--days", type=int, help="until it expires; never when left out")
+        shown = verbs.add_parser("list", help="show a workspace's tokens")
+        shown.add_argument("--workspace", required=True, metavar="SLUG")
+        revoke = verbs.add_parser("revoke", help="make a token invalid at once")
+        revoke.add_argument("id", type=int)
+
+    def handle(self, *args: Any, verb: str, **options: Any) -> None:
+        try:
+            {"issue": self.issue, "list": self.list, "revoke": self.revoke}[verb](options)
+        except Problem as error:
+            raise CommandError(error.message) from None
+
+    def issue(self, options: dict[str, Any]) -> None:
+        participants = apps.get_model("workspaces", "Participant")._default_manager
+        participant = participants.filter(
+            workspace__slug=options["workspace"], handle=options["handle"].lstrip("@")
+        ).first()
+        if participant is None:
+            raise CommandError(f"There is nobody called {options['handle']} in workspace {options['workspace']}.")
+        scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]
+        _, secret = issue_token(participant=participant, name=options["name"], scopes=scopes, days=options["days"])
+        self.stdout.write(secret)
+
+    def list(self, options: dict[str, Any]) -> None:
+        tokens = Token.objects.filter(participant__workspace__slug=options["workspace"])
+        for token in tokens.select_related("participant").order_by("id"):
+            state = "valid" if token.is_valid else "revoked" if token.revoked_at else "expired"
+            self.stdout.write(
+                f"{token.pk}\t@{token.participant.handle}\t{token.name}\t…{token.hint}\t{','.join(token.scopes)}\t{state}"
+            )
+
+    def revoke(self, options: dict[str, Any]) -> None:
+        token = Token.objects.filter(pk=options["id"]).first()
+        if token is None:
+            raise CommandError(f"There is no token {options['id']}. `token list` shows them.")
+        revoke_token(token=token)
+        self.stdout.write(f"Token {token.pk} is revoked.")

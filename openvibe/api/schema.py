@@ -1,0 +1,104 @@
+"""How the API describes itself: OpenAPI 3.1 through drf-spectacular."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.generators import SchemaGenerator
+
+PROBLEM: dict[str, Any] = {
+    "type": "object",
+    "description": "RFC 9457. `code` is stable; `detail` says in words what happened and what to do.",
+    "required": ["type", "title", "status", "detail", "code"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": "string"},
+        "field": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["field", "code", "message"],
+                "properties": {
+                    "field": {"type": "string"},
+                    "code": {"type": "string"},
+                    "message": {"type": "string"},
+                },
+            },
+        },
+    },
+}
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[misc]
+    target_class = "openvibe.api.auth.BearerAuthentication"
+    name = "token"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "ovk_…"}
+
+
+class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[misc]
+    target_class = "openvibe.workspaces.api.auth.MemberSession"
+    name = "session"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
+        return {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": "sessionid",
+            "description": "The browser's own session, with `X-CSRFToken` on writes; `X-Workspace: slug` (or "
+            "`?workspace=`) chooses among several workspaces.",
+        }
+
+
+def add_problems(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Every operation may answer with a problem."""
+    result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
+    answer = {
+        "description": "A problem, with a stable code.",
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    for path in result["paths"].values():
+        for method, operation in path.items():
+            if method in METHODS:
+                operation["responses"]["default"] = answer
+    return result
+
+
+def operations() -> list[tuple[str, list[dict[str, Any]]]]:
+    """Every operation by its first word in the address, for the page that lists them."""
+    schema = SchemaGenerator().get_schema(request=None, public=True)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for path, methods in schema["paths"].items():
+        name = path.removeprefix("/api/v1/").split("/")[0]
+        for method, operation in methods.items():
+            if method in METHODS:
+                groups.setdefault(name, []).append(_described(schema, path, method, operation))
+    return sorted(groups.items())
+
+
+def _described(schema: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": operation["operationId"],
+        "method": method.upper(),
+        "path": path,
+        "says": operation.get("description", ""),
+        "parameters": operation.get("parameters", []),
+        "fields": _fields(schema, operation),
+    }
+
+
+def _fields(schema: dict[str, Any], operation: dict[str, Any]) -> list[dict[str, Any]]:
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
+    body = schema["components"]["schemas"].get(name, {})
+    return [
+        {"name": field, "required": field in body.get("required", ()), "says": shape.get("description", "")}
+        for field, shape in body.get("properties", {}).items()
+    ]

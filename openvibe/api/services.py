@@ -1,0 +1,53 @@
+"""Verbs of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from django.utils import timezone
+
+from openvibe.api.auth import standing_of
+from openvibe.api.callers import Speaker
+from openvibe.api.models import SCOPES, Token
+from openvibe.base.problems import Problem, Refused
+
+LONGEST_DAYS = 366
+
+
+def issue_token(
+    *, participant: Speaker, name: str, scopes: Collection[str], days: int | None = None
+) -> tuple[Token, str]:
+    """A new token of a member or agent, and its secret, which is not kept: show it once.
+
+    `days` is 1 to 366, None for a token that does not expire. Raises Problem, and Refused when the participant
+    has no access any more.
+    """
+    name = name.strip()
+    if not name or len(name) > 80 or not name.isprintable():
+        raise Problem("Give the token a name of 1 to 80 characters.", code="bad_name", field="name")
+    wanted = [scope for scope in SCOPES if scope in scopes]
+    if not wanted or len(wanted) != len(set(scopes)):
+        raise Problem(f"Scopes are one or more of {', '.join(SCOPES)}.", code="bad_scope", field="scopes")
+    if days is not None and not 1 <= days <= LONGEST_DAYS:
+        raise Problem(f"A token lasts 1 to {LONGEST_DAYS} days.", code="bad_days", field="days")
+    if standing_of(participant) is None:
+        raise Refused(f"@{participant.handle} has no access any more: no token was made.", code="no_access")
+    secret = Token.new_secret()
+    token = Token.objects.create(
+        participant_id=participant.pk,
+        name=name,
+        token_hash=Token.digest(secret),
+        hint=secret[-4:],
+        scopes=wanted,
+        expires_at=timezone.now() + timedelta(days=days) if days else None,
+    )
+    return token, secret
+
+
+def revoke_token(*, token: Token) -> Token:
+    """The token lets nobody in from the next call on. Revoking twice changes nothing."""
+    now = timezone.now()
+    if Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
+        token.revoked_at = now
+    return token

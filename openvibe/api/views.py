@@ -1,0 +1,88 @@
+"""What every endpoint's view starts from, and the addresses that belong to no other app."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, ClassVar
+
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
+from drf_spectacular.utils import extend_schema
+from drf_spectacular.views import SpectacularAPIView
+from rest_framework.generics import GenericAPIView
+from rest_framework.negotiation import DefaultContentNegotiation
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer, Serializer
+
+from openvibe.api.schema import operations
+from openvibe.base.problems import Missing
+
+
+class ApiView(GenericAPIView[Any]):
+    """Reads input through serializers, answers pages and rows. `scopes` names what a token needs per method."""
+
+    scopes: ClassVar[dict[str, str]] = {}
+    page_order = "-id"
+    serializer_class: type[BaseSerializer[Any]] | None = Serializer
+
+    def said(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
+        """The request's body, checked."""
+        return self._checked(serializer, self.request.data)
+
+    def asked(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
+        """The query's parameters, checked."""
+        return self._checked(serializer, self.request.query_params)
+
+    def _checked(self, serializer: type[Serializer[Any]], data: Any) -> dict[str, Any]:
+        checked = serializer(data=data)
+        checked.is_valid(raise_exception=True)
+        values: dict[str, Any] = checked.validated_data
+        return values
+
+    def page(self, rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
+        """One cursor page of `rows`, in the view's `page_order`."""
+        return self.get_paginated_response(serializer(self.paginate_queryset(rows), many=True).data)
+
+    def finalize_response(
+        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
+    ) -> HttpResponseBase:
+        answer: HttpResponseBase = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
+        allowance = request.META.get("openvibe.allowance")
+        for name, value in (allowance.headers if allowance else {}).items():
+            answer.headers[name] = value
+        answer.headers.setdefault("Cache-Control", "no-store")
+        return answer
+
+
+class NotHere(ApiView):
+    """Every address below /api/v1/ that nothing else answers."""
+
+    permission_classes = (AllowAny,)
+    schema = None
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        raise Missing
+
+
+@extend_schema(exclude=True)
+class Schema(SpectacularAPIView):
+    """OpenAPI 3.1: YAML, or JSON for who asks for it (`Accept`, `?format=json`). For everybody."""
+
+    permission_classes = (AllowAny,)
+    authentication_classes = ()
+    throttle_classes = ()
+    content_negotiation_class = DefaultContentNegotiation
+
+
+@cache
+def described() -> list[tuple[str, list[dict[str, Any]]]]:
+    return operations()
+
+
+def docs(request: HttpRequest) -> HttpResponse:
+    """The operations as a page to read: no script, nothing from elsewhere."""
+    return render(request, "api/docs.html", {"groups": described()})

@@ -1,0 +1,125 @@
+"""Channels, threads and messages: what the API takes and gives."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from openvibe.api.fields import IdField, PlaceField, TextField
+from openvibe.chat.models import Channel, Mention, Message, Thread
+from openvibe.workspaces.api.serializers import ParticipantOut
+
+
+class ChannelOut(serializers.ModelSerializer[Channel]):
+    class Meta:
+        model = Channel
+        fields = ("id", "name", "description", "is_private", "archived_at", "created_at")
+        read_only_fields = fields
+
+
+class ChannelIn(serializers.Serializer[Any]):
+    name = TextField(help_text="1 to 40 of a-z, 0-9, - and _.")
+    description = TextField(required=False, default="", help_text="At most 1,000 characters.")
+    is_private = serializers.BooleanField(required=False, default=False)
+
+
+class ThreadOut(serializers.ModelSerializer[Thread]):
+    channel = serializers.IntegerField(source="channel_id", read_only=True)
+    created_by = ParticipantOut(read_only=True, allow_null=True)
+    allowed_agents = serializers.SlugRelatedField(slug_field="handle", many=True, read_only=True)  # type: ignore[var-annotated]
+    following_agents = serializers.SlugRelatedField(slug_field="handle", many=True, read_only=True)  # type: ignore[var-annotated]
+
+    class Meta:
+        model = Thread
+        fields = (
+            "id", "channel", "title", "access", "allowed_agents", "following_agents", "created_by", "created_at",
+            "archived_at", "last_seq", "last_message_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+HANDLES = "Handles of agents; for access agent_restricted."
+
+
+class ThreadIn(serializers.Serializer[Any]):
+    channel = IdField()
+    title = TextField(help_text="Cut at 200 characters.")
+    access = serializers.ChoiceField(choices=Thread.Access.choices, default=Thread.Access.OPEN)
+    allowed_agents = serializers.ListField(
+        child=serializers.CharField(max_length=40), max_length=100, required=False, default=list, help_text=HANDLES
+    )
+
+
+class ThreadChange(serializers.Serializer[Any]):
+    title = TextField(required=False)
+    archived = serializers.BooleanField(required=False)
+    access = serializers.ChoiceField(choices=Thread.Access.choices, required=False)
+    allowed_agents = serializers.ListField(
+        child=serializers.CharField(max_length=40), max_length=100, required=False, help_text=HANDLES
+    )
+
+
+class ThreadsAsked(serializers.Serializer[Any]):
+    channel = IdField(required=False, help_text="Only threads of this channel.")
+
+
+class MentionOut(serializers.ModelSerializer[Mention]):
+    handle = serializers.CharField(source="participant.handle", read_only=True)
+
+    class Meta:
+        model = Mention
+        fields = ("handle", "note")
+        read_only_fields = fields
+
+
+class MessageOut(serializers.ModelSerializer[Message]):
+    """A deleted message keeps its place: `deleted_at` is set and `body` is empty."""
+
+    thread = serializers.IntegerField(source="thread_id", read_only=True)
+    seq = serializers.IntegerField(read_only=True)
+    author = ParticipantOut(read_only=True)
+    mentions = MentionOut(many=True, read_only=True)
+
+    class Meta:
+        model = Message
+        fields = (
+            "id", "thread", "seq", "author", "kind", "state", "body", "call_id", "client_id", "token_count",
+            "mentions", "created_at", "edited_at", "deleted_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class MessageIn(serializers.Serializer[Any]):
+    body = TextField(help_text="Markdown, 1 to 100,000 characters.")
+    client_id = TextField(
+        required=False, default="", help_text="Your own key: the same key is the same message, returned again."
+    )
+    kind = serializers.ChoiceField(
+        choices=["text", "tool_call", "tool_result"], default="text", help_text="Agents only: tool_call, tool_result."
+    )
+    call_id = TextField(required=False, default="", help_text="Pairs a tool_call with its tool_result.")
+
+
+class MessageEdit(serializers.Serializer[Any]):
+    body = TextField(help_text="The new text.")
+    based_on = TextField(
+        required=False, allow_null=True, default=None,
+        help_text="The text you began from; 409 `stale` when it is not the current one any more.",
+    )  # fmt: skip
+
+
+class MessagesAsked(serializers.Serializer[Any]):
+    after_seq = PlaceField(required=False, help_text="Only messages after this one, oldest first.")
+    before_seq = PlaceField(required=False, help_text="Only messages before this one.")
+
+
+class SearchAsked(serializers.Serializer[Any]):
+    q = serializers.CharField(max_length=1000, help_text="Words, as in a web search.")
+
+
+class FoundOut(MessageOut):
+    channel = serializers.IntegerField(source="thread.channel_id", read_only=True)
+    thread_title = serializers.CharField(source="thread.title", read_only=True)
+
+    class Meta(MessageOut.Meta):
+        fields = (*MessageOut.Meta.fields, "channel", "thread_title")  # type: ignore[assignment]
+        read_only_fields = fields

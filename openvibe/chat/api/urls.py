@@ -1,0 +1,14 @@
+from django.urls import path
+
+from openvibe.chat.api import events, messages, views
+
+urlpatterns = [
+    path("channels/", views.Channels.as_view(), name="api-channels"),
+    path("channels/<int:pk>/", views.OneChannel.as_view(), name="api-channel"),
+    path("threads/", views.Threads.as_view(), name="api-threads"),
+    path("threads/<int:pk>/", views.OneThread.as_view(), name="api-thread"),
+    path("threads/<int:pk>/messages/", messages.Messages.as_view(), name="api-messages"),
+    path("messages/<int:pk>/", messages.OneMessage.as_view(), name="api-message"),
+    path("search/", views.Search.as_view(), name="api-search"),
+    path("events/", events.Events.as_view(), name="api-events"),
+]

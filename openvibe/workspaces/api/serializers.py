@@ -1,0 +1,64 @@
+"""People and tokens, as the API gives them."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from openvibe.api.fields import TextField
+from openvibe.api.models import SCOPES, Token
+from openvibe.workspaces.models import Participant, Workspace
+
+
+class ParticipantOut(serializers.ModelSerializer[Participant]):
+    class Meta:
+        model = Participant
+        fields = ("id", "kind", "handle", "name")
+        read_only_fields = fields
+
+
+class WorkspaceOut(serializers.ModelSerializer[Workspace]):
+    class Meta:
+        model = Workspace
+        fields = ("id", "slug", "name", "description")
+        read_only_fields = fields
+
+
+class TokenOut(serializers.ModelSerializer[Token]):
+    scopes = serializers.ListField(child=serializers.ChoiceField(choices=SCOPES))
+
+    class Meta:
+        model = Token
+        fields = ("id", "name", "hint", "scopes", "created_at", "expires_at", "revoked_at", "last_used_at")
+        read_only_fields = fields
+
+
+class NewTokenOut(TokenOut):
+    secret = serializers.CharField(help_text="Shown in this answer only.")
+
+    class Meta(TokenOut.Meta):
+        fields = (*TokenOut.Meta.fields, "secret")  # type: ignore[assignment]
+        read_only_fields = fields
+
+
+class TokenIn(serializers.Serializer[Any]):
+    name = TextField(help_text="What the token is for, 1 to 80 characters.")
+    scopes = serializers.ListField(child=serializers.CharField(max_length=20), max_length=10)
+    days = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Days until it expires, 1 to 366; never when left out."
+    )
+
+
+class LimitsOut(serializers.Serializer[Any]):
+    calls_per_minute = serializers.IntegerField()
+
+    page_rows = serializers.IntegerField()
+
+
+class MeOut(serializers.Serializer[Any]):
+    participant = ParticipantOut()
+    workspace = WorkspaceOut()
+    role = serializers.CharField(allow_null=True, help_text="Of a member: owner, admin, member or guest.")
+    level = serializers.IntegerField(allow_null=True, help_text="Of an agent: its trust level, 1 to 4.")
+    scopes = serializers.ListField(child=serializers.CharField())
+    token = TokenOut(allow_null=True, help_text="The token of this call; null in a browser session.")
+    limits = LimitsOut()

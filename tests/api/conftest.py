@@ -1,0 +1,42 @@
+"""Ways into the API: a client with a token, a client with a browser session."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from openvibe.api.services import issue_token
+from openvibe.workspaces.models import Member, Participant
+from tests.api.calls import Api
+
+Enter = Callable[..., Api]
+
+
+@pytest.fixture
+def by_token() -> Enter:
+    """An API client with a fresh token of a participant; `scopes` as given, all of them otherwise."""
+
+    def enter(
+        participant: Participant, scopes: tuple[str, ...] = ("read", "write", "memory", "knowledge", "admin")
+    ) -> Api:
+        token, secret = issue_token(participant=participant, name="tests", scopes=scopes)
+        return Api(Client(), {"Authorization": f"Bearer {secret}"}, token=token)
+
+    return enter
+
+
+@pytest.fixture
+def by_session() -> Enter:
+    """An API client that is a signed-in browser."""
+
+    def enter(member: Member) -> Api:
+        client = Client()
+        client.force_login(member.user)
+        return Api(client, {"X-Workspace": member.workspace.slug})
+
+    return enter
+
+
+@pytest.fixture
+def nobody() -> Api:
+    return Api(Client(), {})
