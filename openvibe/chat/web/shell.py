@@ -3,37 +3,76 @@
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 from django.db.models import Max
 from django.http import HttpRequest
 
 from openvibe.base.models import Event
+from openvibe.chat.models import Channel
+from openvibe.chat.querysets import participants_known_to, rooms_of
+from openvibe.workspaces.models import Participant, Workspace
+from openvibe.workspaces.web.doors import WorkspaceRequest
 
 PANEL = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
+PEOPLE_SHOWN = 40
 
 
 @dataclass
 class Shell:
     """The sidebar, the place in the event stream, and what the right panel holds."""
 
-    request: HttpRequest
+    request: WorkspaceRequest
 
     @cached_property
     def position(self) -> int:
-        """Where the event stream of this page begins."""
-        workspace = self.request.workspace.pk  # type: ignore[attr-defined]
-        found = Event.objects.filter(workspace_id=workspace).aggregate(last=Max("position"))["last"]
-        return found or 0
+        """Where the event stream of this page begins: asked before the content is read, or something is missed."""
+        found = Event.objects.filter(workspace_id=self.request.workspace.pk).aggregate(last=Max("position"))
+        return found["last"] or 0
 
     @cached_property
     def panel(self) -> str:
         """The address `?panel=` names inside this workspace; empty when there is none."""
         named = self.request.GET.get("panel", "")
-        if not PANEL.fullmatch(named):
-            return ""
-        return f"/w/{self.request.workspace.slug}/{named}"  # type: ignore[attr-defined]
+        return f"/w/{self.request.workspace.slug}/{named}" if PANEL.fullmatch(named) else ""
+
+    @cached_property
+    def rooms(self) -> list[Channel]:
+        return rooms_of(self.request.access)
+
+    @property
+    def mention_count(self) -> int:
+        return sum(room.mention_count for room in self.rooms)  # type: ignore[attr-defined]
+
+    @property
+    def has_unread(self) -> bool:
+        return any(room.unread for room in self.rooms)  # type: ignore[attr-defined]
+
+    @cached_property
+    def known(self) -> list[Participant]:
+        return list(participants_known_to(self.request.access))
+
+    @property
+    def agents(self) -> list[Participant]:
+        return [one for one in self.known if one.is_agent]
+
+    @property
+    def people(self) -> list[Participant]:
+        return [one for one in self.known if not one.is_agent][:PEOPLE_SHOWN]
+
+    @cached_property
+    def workspaces(self) -> list[Workspace]:
+        mine = Workspace.objects.filter(members__user=self.request.user, members__removed_at=None)
+        return list(mine.order_by("name", "id"))
+
+
+def shell_of(request: WorkspaceRequest) -> Shell:
+    """The request's one shell."""
+    if not hasattr(request, "shell"):
+        request.shell = Shell(request)  # type: ignore[attr-defined]
+    return cast(Shell, request.shell)  # type: ignore[attr-defined]
 
 
 def shell(request: HttpRequest) -> dict[str, Shell]:
     """Context processor: `shell` on pages of a workspace."""
-    return {"shell": Shell(request)} if hasattr(request, "access") else {}
+    return {"shell": shell_of(cast(WorkspaceRequest, request))} if hasattr(request, "access") else {}

@@ -1,3 +1,29 @@
-from django.urls import URLPattern
+"""Addresses of conversations, all under /w/<slug>/."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import path
+
+from openvibe.chat.web.views import channels, lists, messages, search, stream, threads
+
+urlpatterns = [
+    path("", lists.inbox, name="inbox"),
+    path("mentions/", lists.mentions, name="mentions"),
+    path("sidebar/", lists.sidebar, name="sidebar"),
+    path("search/", search.search, name="search"),
+    path("events/", stream.events, name="events"),
+    path("channels/new/", channels.channel_create, name="channel-create"),
+    path("c/<int:channel_id>/", channels.channel, name="channel"),
+    path("c/<int:channel_id>/edit/", channels.channel_edit, name="channel-edit"),
+    path("c/<int:channel_id>/members/", channels.channel_members, name="channel-members"),
+    path("c/<int:channel_id>/members/change/", channels.channel_membership, name="channel-membership"),
+    path("c/<int:channel_id>/threads/", channels.thread_create, name="thread-create"),
+    path("t/<int:thread_id>/", threads.thread, name="thread"),
+    path("t/<int:thread_id>/edit/", threads.thread_edit, name="thread-edit"),
+    path("t/<int:thread_id>/agents/", threads.thread_agents, name="thread-agents"),
+    path("t/<int:thread_id>/read/", threads.thread_read, name="thread-read"),
+    path("t/<int:thread_id>/draft/", threads.thread_draft, name="thread-draft"),
+    path("t/<int:thread_id>/names/", threads.thread_names, name="thread-names"),
+    path("m/<int:message_id>/", messages.message, name="message"),
+    path("m/<int:message_id>/edit/", messages.message_edit, name="message-edit"),
+    path("m/<int:message_id>/delete/", messages.message_delete, name="message-delete"),
+    path("m/<int:message_id>/history/", messages.message_history, name="message-history"),
+]

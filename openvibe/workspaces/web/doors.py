@@ -1,12 +1,14 @@
 """The door of every workspace page: who asks, in which workspace, and what is answered when something is wrong."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec
+from zoneinfo import ZoneInfo, available_timezones
 
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django_htmx.middleware import HtmxDetails
 
 from openvibe.base.problems import Missing, Problem
@@ -15,6 +17,7 @@ from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.services import access_of_member, member_of
 
 P = ParamSpec("P")
+LAST_WORKSPACE = "last_workspace"
 
 
 class WorkspaceRequest(HttpRequest):
@@ -58,7 +61,21 @@ def enter(request: HttpRequest, slug: str) -> Access:
     member = member_of(request.user, slug)  # type: ignore[arg-type]
     request.member, request.workspace = member, member.workspace  # type: ignore[attr-defined]
     request.access = access_of_member(member)  # type: ignore[attr-defined]
+    timezone.activate(zone_of(request))
+    if request.session.get(LAST_WORKSPACE) != slug:
+        request.session[LAST_WORKSPACE] = slug
     return request.access  # type: ignore[attr-defined, no-any-return]
+
+
+def zone_of(request: HttpRequest) -> ZoneInfo:
+    """The reader's time zone: the page's own JavaScript keeps its name in a cookie. UTC until then."""
+    name = request.COOKIES.get("zone", "")
+    return ZoneInfo(name if name in available_zones() else "UTC")
+
+
+@cache
+def available_zones() -> frozenset[str]:
+    return frozenset(available_timezones())
 
 
 def wants_json(request: HttpRequest) -> bool:

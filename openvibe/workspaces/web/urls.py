@@ -1,3 +1,18 @@
-from django.urls import URLPattern
+"""Addresses of people and workspaces."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import path
+
+from openvibe.workspaces.web import views
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("workspaces/new/", views.workspace_create, name="workspace-create"),
+    path("join/<str:token>/", views.join, name="join"),
+    path("theme/", views.theme, name="theme"),
+    path("w/<slug:slug>/profile/", views.profile, name="profile"),
+    path("w/<slug:slug>/settings/", views.workspace_settings, name="workspace-settings"),
+    path("w/<slug:slug>/members/", views.members, name="members"),
+    path("w/<slug:slug>/members/<int:member_id>/", views.member_change, name="member-change"),
+    path("w/<slug:slug>/invitations/", views.invitation_create, name="invitation-create"),
+    path("w/<slug:slug>/invitations/<int:invitation_id>/revoke/", views.invitation_revoke, name="invitation-revoke"),
+]
