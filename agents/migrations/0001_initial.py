@@ -16,15 +16,11 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 (
                     "created_at",
-                    models.DateTimeField(
-                        db_default=django.db.models.functions.datetime.Now(), editable=False
-                    ),
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
                 ),
                 ("updated_at", models.DateTimeField(auto_now=True)),
                 (
@@ -45,9 +41,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "daily_token_budget",
-                    models.PositiveIntegerField(
-                        default=500000, help_text="Tokens it may use in one UTC day."
-                    ),
+                    models.PositiveIntegerField(default=500000, help_text="Tokens it may use in one UTC day."),
                 ),
                 ("deactivated_at", models.DateTimeField(blank=True, null=True)),
             ],
@@ -57,9 +51,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 (
                     "task",
@@ -93,9 +85,7 @@ class Migration(migrations.Migration):
                 ("error_code", models.CharField(blank=True, max_length=40)),
                 (
                     "error",
-                    models.TextField(
-                        blank=True, help_text="What went wrong and what to do, in words for people."
-                    ),
+                    models.TextField(blank=True, help_text="What went wrong and what to do, in words for people."),
                 ),
                 ("model", models.CharField(blank=True, max_length=120)),
                 ("input_tokens", models.PositiveIntegerField(default=0)),
@@ -121,9 +111,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("task", models.CharField(max_length=8)),
                 ("model", models.CharField(max_length=120)),
@@ -137,18 +125,14 @@ class Migration(migrations.Migration):
                 ("layers", models.JSONField(default=dict, help_text="Tokens per layer.")),
                 (
                     "prefix_shared",
-                    models.PositiveIntegerField(
-                        default=0, help_text="Tokens in common with the run before it."
-                    ),
+                    models.PositiveIntegerField(default=0, help_text="Tokens in common with the run before it."),
                 ),
                 ("included_count", models.PositiveIntegerField(default=0)),
                 ("dropped_count", models.PositiveIntegerField(default=0)),
                 ("content", models.BinaryField(null=True)),
                 (
                     "created_at",
-                    models.DateTimeField(
-                        db_default=django.db.models.functions.datetime.Now(), editable=False
-                    ),
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
                 ),
             ],
         ),
@@ -157,9 +141,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 ("number", models.PositiveIntegerField()),
                 ("content", models.JSONField(help_text="The SOUL as agents.soul.soul_to_dict gives it.")),
@@ -171,9 +153,7 @@ class Migration(migrations.Migration):
                 ("note", models.CharField(max_length=300)),
                 (
                     "created_at",
-                    models.DateTimeField(
-                        db_default=django.db.models.functions.datetime.Now(), editable=False
-                    ),
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
                 ),
             ],
             options={
@@ -185,9 +165,7 @@ class Migration(migrations.Migration):
             fields=[
                 (
                     "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
+                    models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID"),
                 ),
                 (
                     "level_before",
@@ -215,9 +193,7 @@ class Migration(migrations.Migration):
                 ("by_name", models.CharField(max_length=80)),
                 (
                     "created_at",
-                    models.DateTimeField(
-                        db_default=django.db.models.functions.datetime.Now(), editable=False
-                    ),
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
                 ),
             ],
             options={

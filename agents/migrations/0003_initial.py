@@ -64,9 +64,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="run",
             name="thread",
-            field=models.ForeignKey(
-                on_delete=django.db.models.deletion.CASCADE, related_name="runs", to="chat.thread"
-            ),
+            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name="runs", to="chat.thread"),
         ),
         migrations.AddField(
             model_name="run",
@@ -179,9 +177,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="run",
             constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("state__in", ["queued", "reading", "writing", "done", "stopped", "failed"])
-                ),
+                condition=models.Q(("state__in", ["queued", "reading", "writing", "done", "stopped", "failed"])),
                 name="run_state_known",
             ),
         ),
@@ -223,15 +219,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="soulversion",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("number__gte", 1)), name="soul_version_from_one"
-            ),
+            constraint=models.CheckConstraint(condition=models.Q(("number__gte", 1)), name="soul_version_from_one"),
         ),
         migrations.AddConstraint(
             model_name="soulversion",
-            constraint=models.CheckConstraint(
-                condition=models.Q(("token_count__lte", 2000)), name="soul_version_fits"
-            ),
+            constraint=models.CheckConstraint(condition=models.Q(("token_count__lte", 2000)), name="soul_version_fits"),
         ),
         migrations.AddConstraint(
             model_name="soulversion",

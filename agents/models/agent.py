@@ -38,15 +38,15 @@ class Agent(Timestamped):
         related_name="agents",
         help_text="Empty: the workspace's default, or the offline model when there is none.",
     )
-    daily_token_budget = models.PositiveIntegerField(
-        default=500_000, help_text="Tokens it may use in one UTC day."
+    daily_token_budget = models.PositiveIntegerField(default=500_000, help_text="Tokens it may use in one UTC day.")
+    answers_itself = models.BooleanField(
+        default=False,
+        help_text="It listens and answers through the API with a model of its own; no runs are started for it here.",
     )
     deactivated_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(condition=Q(level__gte=1, level__lte=4), name="agent_level_known")
-        ]
+        constraints = [models.CheckConstraint(condition=Q(level__gte=1, level__lte=4), name="agent_level_known")]
 
     def __str__(self) -> str:
         return self.participant.name
@@ -80,9 +80,7 @@ class SoulVersion(models.Model):
             models.CheckConstraint(condition=Q(token_count__lte=2000), name="soul_version_fits"),
             models.CheckConstraint(condition=~Q(note=""), name="soul_version_has_note"),
         ]
-        triggers = [
-            pgtrigger.Protect(name="soul_version_is_final", operation=pgtrigger.Update | pgtrigger.Delete)
-        ]
+        triggers = [pgtrigger.Protect(name="soul_version_is_final", operation=pgtrigger.Update | pgtrigger.Delete)]
 
     def __str__(self) -> str:
         return f"Version {self.number}"
@@ -102,9 +100,7 @@ class TrustChange(models.Model):
     class Meta:
         ordering = ["-created_at", "-id"]
         constraints = [models.CheckConstraint(condition=~Q(note=""), name="trust_change_has_note")]
-        triggers = [
-            pgtrigger.Protect(name="trust_change_is_final", operation=pgtrigger.Update | pgtrigger.Delete)
-        ]
+        triggers = [pgtrigger.Protect(name="trust_change_is_final", operation=pgtrigger.Update | pgtrigger.Delete)]
 
     def __str__(self) -> str:
         return f"L{self.level_before} → L{self.level_after}"

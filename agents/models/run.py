@@ -57,9 +57,7 @@ class Run(models.Model):
     task = models.CharField(max_length=8, choices=Task.choices)
     state = models.CharField(max_length=8, choices=State.choices, default=State.QUEUED)
     reply = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="run")
-    regenerates = models.ForeignKey(
-        "self", null=True, on_delete=models.SET_NULL, related_name="regenerations"
-    )
+    regenerates = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="regenerations")
     attempt = models.PositiveSmallIntegerField(default=0)
     stop_requested_at = models.DateTimeField(null=True)
     error_code = models.CharField(max_length=40, blank=True)
@@ -69,9 +67,7 @@ class Run(models.Model):
     output_tokens = models.PositiveIntegerField(default=0)
     cached_tokens = models.PositiveIntegerField(default=0)
     queued_at = models.DateTimeField(db_default=Now())
-    sent_at = models.DateTimeField(
-        db_default=Now(), help_text="When a worker was last asked to carry it out."
-    )
+    sent_at = models.DateTimeField(db_default=Now(), help_text="When a worker was last asked to carry it out.")
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
 
@@ -95,9 +91,7 @@ class Run(models.Model):
             models.CheckConstraint(
                 condition=Q(task__in=["mention", "thread", "dive", "publish"]), name="run_task_known"
             ),
-            models.CheckConstraint(
-                condition=~Q(state="failed") | ~Q(error=""), name="run_failure_has_reason"
-            ),
+            models.CheckConstraint(condition=~Q(state="failed") | ~Q(error=""), name="run_failure_has_reason"),
         ]
         indexes = [
             models.Index(
@@ -147,9 +141,7 @@ class Snapshot(models.Model):
     tokens = models.PositiveIntegerField(help_text="Tokens of the whole prompt, by `counter`.")
     counter = models.CharField(max_length=40)
     layers = models.JSONField(default=dict, help_text="Tokens per layer.")
-    prefix_shared = models.PositiveIntegerField(
-        default=0, help_text="Tokens in common with the run before it."
-    )
+    prefix_shared = models.PositiveIntegerField(default=0, help_text="Tokens in common with the run before it.")
     included_count = models.PositiveIntegerField(default=0)
     dropped_count = models.PositiveIntegerField(default=0)
     content = models.BinaryField(null=True)

@@ -13,12 +13,15 @@ from openvibe.workspaces.access import Access
 def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
     """The run that `message` causes, in the caller's transaction; the same message and agent give the same run.
 
-    When the agent may not answer there is no run, and a mention carries the reason for people to see.
+    When the agent may not answer there is no run, and a mention carries the reason for people to see. Agents that
+    answer by themselves, through the API, get no run either: they hear of the message through their event stream.
     """
     reason = why_silent(agent, message.thread, task)
     if reason is not None:
         if task == Run.Task.MENTION:
             Mention.objects.filter(message=message, participant_id=agent.participant_id).update(note=reason[:200])
+        return None
+    if agent.answers_itself:
         return None
     run, _ = Run.objects.get_or_create(
         agent=agent,

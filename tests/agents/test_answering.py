@@ -63,3 +63,10 @@ def test_a_spent_budget_says_so(ana: Member, vibe: Agent, thread: Thread) -> Non
     message = say(thread, ana, "@vibe hello")
     assert not Run.objects.exists()
     assert "budget for today" in Mention.objects.get(message=message).note
+
+
+def test_an_agent_that_answers_itself_gets_no_run(ana: Member, vibe: Agent, thread: Thread) -> None:
+    Agent.objects.update(answers_itself=True)
+    message = say(thread, ana, "@vibe hello")
+    assert not Run.objects.exists()
+    assert Mention.objects.get(message=message).note == ""

@@ -1,0 +1,89 @@
+"""One served installation and one Chromium for all journeys of a test process."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from tests.journeys.installation import Installation, installed
+from tests.operations.running import nothing_left_of
+
+CHROMIUM = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+expect.set_options(timeout=15_000)
+
+
+@pytest.fixture(scope="package")
+def installation() -> Iterator[Installation]:
+    folder = Path(tempfile.mkdtemp(prefix="openvibe-journeys-")).resolve()
+    folder.chmod(0o755)
+    try:
+        with nothing_left_of(folder), installed(folder) as served:
+            yield served
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Browser]:
+    found = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    assert found, "No Chromium on this machine: `make test` installs it, or says how."
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM)
+        yield browser
+        browser.close()
+
+
+class People:
+    """Signed-in browsers, each with a person of their own; nobody's page may log an error or leave the machine."""
+
+    def __init__(self, browser: Browser, installation: Installation) -> None:
+        self.browser, self.installation = browser, installation
+        self.contexts: list[BrowserContext] = []
+        self.complaints: list[str] = []
+
+    def page(self, **options: object) -> Page:
+        context = self.browser.new_context(base_url=self.installation.url, **options)  # type: ignore[arg-type]
+        self.contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("console", lambda said: self.complaints.append(said.text) if "Content Security" in said.text else None)
+        page.on("request", lambda asked: self._stays_here(asked.url))
+        return page
+
+    def _stays_here(self, url: str) -> None:
+        if not url.startswith((self.installation.url, "data:", "blob:")):
+            self.complaints.append(f"left the machine: {url}")
+
+    def ana(self, **options: object) -> Page:
+        """Ana, signed in as the first start told her to."""
+        page = self.page(**options)
+        sign_in(page, self.installation.email, self.installation.password)
+        return page
+
+
+def sign_in(page: Page, email: str, password: str) -> None:
+    page.goto("/accounts/login/")
+    page.get_by_label("Email").fill(email)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url("**/w/**")
+
+
+@pytest.fixture
+def people(chromium: Browser, installation: Installation) -> Iterator[People]:
+    cast = People(chromium, installation)
+    yield cast
+    for context in cast.contexts:
+        context.close()
+    assert cast.complaints == []

@@ -1,0 +1,121 @@
+"""A whole OpenVibe as people meet it: `manage.py serve` with everything it starts, and a model that can be steered."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from tests.llm.server import Answer, Asked, FakeEndpoint, serving
+from tests.operations.running import free_port, manage
+from tests.operations.serving import Serving
+
+SET_UP = """
+from openvibe.llm.models import Endpoint
+from openvibe.workspaces.models import Workspace
+Endpoint.objects.create(workspace=Workspace.objects.get(slug="willow"), name="Steered", kind="openai",
+    base_url={base_url!r}, api_key="sk-test-canary-0123456789abcdef", model="gpt-4o", is_default=True)
+"""
+
+
+@dataclass
+class Steered:
+    """What the model says: set `answer`; everything it was asked stands in `asked`."""
+
+    answer: Answer = field(default_factory=lambda: Answer(text="Prune in March."))
+    asked: list[Asked] = field(default_factory=list)
+
+    def __call__(self, asked: Asked) -> Answer:
+        self.asked.append(asked)
+        return self.answer
+
+    def says(self, text: str) -> None:
+        self.answer = Answer(text=text)
+
+    def holds_back_after_first_words(self, text: str) -> Event:
+        """The next answers stop after their first words until the event is set."""
+        go_on = Event()
+        self.answer = Answer(text=text, hold_after_first=go_on)
+        return go_on
+
+    @property
+    def last_prompt(self) -> str:
+        """Everything the newest prompt held, as one text."""
+        return "\n".join(str(message["content"]) for message in self.asked[-1].body["messages"])
+
+
+@dataclass
+class Installation:
+    """A served OpenVibe with its first workspace, Willow & Co, and Ana who owns it."""
+
+    var: Path
+    serve: Serving
+    model: Steered
+    email: str
+    password: str
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.serve.port}"
+
+    def shell(self, code: str) -> str:
+        """Run Python inside the installation, as `manage.py shell -c` does; what it printed."""
+        done = manage("shell", "-v", "0", "-c", code, var=self.var)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.strip()
+
+    def manage(self, *arguments: str) -> str:
+        done = manage(*arguments, var=self.var)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def token(self, handle: str, scopes: str = "read,write") -> str:
+        said = self.manage("token", "issue", "--workspace", "willow", "--handle", handle, "--name", "test", "--scopes", scopes)
+        found = re.search(r"ovk_[\w-]+", said)
+        assert found, said
+        return found.group()
+
+    def api(self, method: str, path: str, token: str, body: object = None) -> Any:
+        """Call the API; the decoded answer of a 2xx, else urllib's HTTPError."""
+        request = urllib.request.Request(
+            f"{self.url}/api/v1/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=20) as answered:
+            text = answered.read()
+        return json.loads(text) if text else None
+
+
+@contextmanager
+def installed(var: Path) -> Iterator[Installation]:
+    """`make run`'s second half on a fresh folder, until it is ready; stopped as Ctrl-C would."""
+    model = Steered()
+    with serving(script=model) as endpoint:
+        serve = Serving(var, free_port(), OPENVIBE_ALLOW_PRIVATE_ENDPOINTS="1", OPENVIBE_WORKER_CONCURRENCY="2")
+        serve.wait_for("OpenVibe is ready")
+        email, password = sign_in_of(var)
+        installation = Installation(var, serve, model, email, password)
+        installation.shell(SET_UP.format(base_url=endpoint.base_url))
+        try:
+            yield installation
+        finally:
+            serve.interrupt()
+
+
+def sign_in_of(var: Path) -> tuple[str, str]:
+    """E-mail and password that the first start printed and kept."""
+    said = (var / "sign-in.txt").read_text(encoding="utf-8")
+    found = re.search(r"(\S+@\S+) with password (\S+)", said)
+    assert found, said
+    return found[1], found[2]
+
+
+__all__ = ["FakeEndpoint", "Installation", "Steered", "installed"]
