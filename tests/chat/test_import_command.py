@@ -57,7 +57,8 @@ def test_a_conversation_becomes_a_thread_in_order(channel: Channel) -> None:
     assert seqs == list(range(1, 2 * BATCH + 8))
     assert (report.added, report.present, thread.last_seq) == (2 * BATCH + 7, 0, 2 * BATCH + 7)
     first, last = thread.messages.order_by("seq").first(), thread.messages.order_by("seq").last()
-    assert first and last
+    assert first
+    assert last
     assert first.created_at < last.created_at == thread.last_message_at
     assert first.token_count == count("Row 1 of roses")
 

@@ -1,0 +1,83 @@
+"""`manage.py context show`: the prompt an agent would get, layer by layer, without asking any model."""
+
+import json
+from argparse import ArgumentParser
+from typing import Any, get_args
+
+from django.core.management.base import BaseCommand, CommandError
+
+from agents.assembler.answer import assembled_answer
+from agents.assembler.assemble import Prompt, assemble
+from agents.assembler.snapshot import shared_prefix
+from agents.assembler.stack import STACK
+from agents.models import Agent
+from agents.soul import TaskType
+from openvibe.base.problems import Missing, Problem
+from openvibe.chat.models import Thread
+
+TITLES = {layer.name: layer.title for layer in STACK}
+
+
+class Command(BaseCommand):
+    help = "Shows what an agent would read in a thread, and what is left out and why. Nothing is stored or sent."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        show = verbs.add_parser("show", help="print the prompt")
+        show.add_argument("--agent", required=True, metavar="HANDLE")
+        show.add_argument("--thread", required=True, type=int, metavar="ID")
+        show.add_argument("--task", default="mention", choices=get_args(TaskType))
+        show.add_argument("--workspace", default="", metavar="SLUG", help="default: the thread's")
+        show.add_argument("--request", metavar="TEXT", help="default: the newest message of a person")
+        show.add_argument("--budget", type=int, help="tokens; may only lower the task's ceiling")
+        show.add_argument("--json", action="store_true", help="what POST /api/v1/context/assemble/ answers")
+
+    def handle(self, *_arguments: Any, **options: Any) -> None:
+        thread = thread_of(options["thread"], options["workspace"])
+        agent = agent_of(thread, options["agent"])
+        try:
+            prompt = assemble(
+                agent=agent, thread=thread, task=options["task"], request=options["request"], budget=options["budget"]
+            )
+        except Missing:
+            raise CommandError(
+                f"@{agent.handle} (L{agent.level}) may not see thread {thread.pk}. Add it to #{thread.channel.name}, "
+                "or open the thread to it."
+            ) from None
+        except Problem as error:
+            raise CommandError(error.message) from None
+        shared = shared_prefix(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
+        if options["json"]:
+            self.stdout.write(json.dumps(assembled_answer(prompt, shared), ensure_ascii=False, indent=2))
+        else:
+            self.stdout.write(in_words(prompt, shared))
+
+
+def thread_of(pk: int, slug: str) -> Thread:
+    threads = Thread.objects.select_related("workspace", "channel").filter(pk=pk)
+    thread = (threads.filter(workspace__slug=slug) if slug else threads).first()
+    if thread is None:
+        raise CommandError(f"There is no thread {pk}{f' in workspace {slug!r}' if slug else ''}.")
+    return thread
+
+
+def agent_of(thread: Thread, handle: str) -> Agent:
+    agents = Agent.objects.select_related("participant", "workspace", "soul", "endpoint")
+    agent = agents.filter(workspace=thread.workspace, participant__handle=handle.lstrip("@")).first()
+    if agent is None:
+        raise CommandError(f"There is no agent @{handle.lstrip('@')} in {thread.workspace.name}.")
+    return agent
+
+
+def in_words(prompt: Prompt, shared: int) -> str:
+    """The table of layers, what was left out, then the messages as they would be sent."""
+    shares = [
+        f"{layer:<5} {tokens:>7,}  {TITLES.get(layer, 'wrapping of the messages')}"  # type: ignore[call-overload]
+        for layer, tokens in prompt.layers.items()
+    ]
+    dropped = [f"  {d.reason}: {d.section}, {d.source}, {d.tokens:,} tokens" for d in prompt.dropped]
+    messages = [f"\n--- {message.role}\n{message.content.rstrip()}" for message in prompt.messages]
+    head = f"{prompt.task} · {prompt.model} · {prompt.tokens:,} of {prompt.ceiling:,} tokens · shared prefix {shared:,}"
+    left_out = [f"Left out ({len(dropped)}):", *dropped] if dropped else ["Nothing was left out."]
+    return "\n".join([head, *shares, *left_out, *messages])

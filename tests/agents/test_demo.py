@@ -1,0 +1,87 @@
+"""A fresh installation has something to look at, once, and a way in."""
+
+import io
+import stat
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from pytest_django.fixtures import Settings
+
+from agents.assembler.assemble import assemble
+from agents.demo import MEETING, SOUL, make_demo
+from agents.models import Agent, Run
+from agents.services import check_soul
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.llm.offline import OfflineModel
+from openvibe.workspaces.models import Member, User, Workspace
+
+
+@pytest.fixture(autouse=True)
+def var(settings: Settings, tmp_path: Path) -> Path:
+    settings.VAR = tmp_path
+    return tmp_path
+
+
+def demo(**options: object) -> str:
+    said = io.StringIO()
+    call_command("demo", stdout=said, **options)
+    return said.getvalue().strip()
+
+
+def test_the_printed_sign_in_opens_the_admin_too(db: None, var: Path) -> None:
+    said = demo(url="http://localhost:1/")
+    assert said.startswith("Sign in: http://localhost:1/ as ana@openvibe.local with password ")
+    ana = User.objects.get(email="ana@openvibe.local")
+    assert ana.check_password(said.rpartition(" ")[2])
+    assert (ana.is_staff, ana.is_superuser) == (True, True)
+    assert Member.objects.get(user=ana).role == "owner"
+    assert stat.S_IMODE((var / "sign-in.txt").stat().st_mode) == 0o600
+
+
+def test_a_second_time_changes_nothing_and_says_the_same(db: None) -> None:
+    first = demo()
+    counted = Message.objects.count(), Thread.objects.count()
+    assert demo() == first == demo(if_empty=True)
+    assert (Message.objects.count(), Thread.objects.count()) == counted
+    assert Workspace.objects.get().slug == "willow"
+
+
+def test_a_password_of_ones_own_is_not_printed(db: None) -> None:
+    demo()
+    ana = User.objects.get()
+    ana.set_password("something of my own")
+    ana.save()
+    assert "with the password you have set" in demo()
+
+
+def test_if_empty_leaves_another_workspace_alone(ana: Member) -> None:
+    assert demo(if_empty=True, url="http://here/") == "Sign in: http://here/ with the account you made."
+    assert Workspace.objects.count() == 1
+
+
+def test_the_agent_is_in_both_channels_and_nothing_waits_for_an_answer(db: None) -> None:
+    make_demo(password="x" * 12)
+    vibe = Agent.objects.get()
+    assert vibe.level == 2
+    assert set(Channel.objects.filter(participants=vibe.participant).values_list("name", flat=True)) == {
+        "general",
+        "meetings",
+    }
+    assert not Run.objects.exists()
+    assert Thread.objects.get(title="Spring planting").last_seq == len(MEETING)
+
+
+def test_the_soul_is_neither_thin_nor_long() -> None:
+    _, tokens = check_soul(SOUL)
+    assert 200 <= tokens <= 600
+
+
+def test_the_question_of_the_welcome_is_answered_from_the_meeting(db: None) -> None:
+    make_demo(password="x" * 12)
+    thread = Thread.objects.get(title="Spring planting")
+    question = "@vibe when do we prune the roses, and who brings the mulch?"
+    prompt = assemble(agent=Agent.objects.get(), thread=thread, task="mention", request=question)
+    answer = OfflineModel().complete(prompt.messages).text
+    assert "last week of March" in answer
+    assert "I bring the mulch" in answer
