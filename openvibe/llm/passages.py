@@ -25,6 +25,7 @@ _STOP_WORD_TEXT = """
     describe explain mention mentioned talk talked opinion"""
 _STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())
 _SATURATION, _LENGTH_WEIGHT = 1.2, 0.6
+_COVERAGE = 1.0  # the most a passage gains by sharing many different words
 _NEIGHBOUR_SHARE = 0.15
 _WEAKEST = 0.3  # of the best score; weaker passages are not quoted
 
@@ -77,7 +78,7 @@ def _bm25(windows: Sequence[Sequence[str]], asked: Sequence[str]) -> list[float]
         norm = _SATURATION * (1 - _LENGTH_WEIGHT + _LENGTH_WEIGHT * len(window) / average)
         shared = [word for word in asked if count[word]]
         score = sum(weights[w] * count[w] * (_SATURATION + 1) / (count[w] + norm) for w in shared)
-        scores.append(score * (1 + 0.5 * (len(shared) - 1) / len(asked)) if shared else 0.0)
+        scores.append(score * (1 + _COVERAGE * (len(shared) - 1) / len(asked)) if shared else 0.0)
     return scores
 
 
