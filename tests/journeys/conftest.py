@@ -36,7 +36,9 @@ def installation() -> Iterator[Installation]:
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    found = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    found = next(
+        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+    )
     assert found, "No Chromium on this machine: `make test` installs it, or says how."
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM)

@@ -76,7 +76,9 @@ class Installation:
         return done.stdout
 
     def token(self, handle: str, scopes: str = "read,write") -> str:
-        said = self.manage("token", "issue", "--workspace", "willow", "--handle", handle, "--name", "test", "--scopes", scopes)
+        said = self.manage(
+            "token", "issue", "--workspace", "willow", "--handle", handle, "--name", "test", "--scopes", scopes
+        )
         found = re.search(r"ovk_[\w-]+", said)
         assert found, said
         return found.group()

@@ -51,9 +51,7 @@ def test_five_identical_posts_are_one_message_and_one_answer(installation: Insta
     installation.model.says("Once.")
     thread, _ = ask(installation, token, "Hello everybody")
     for _ in range(5):
-        installation.api(
-            "POST", f"threads/{thread}/messages/", token, {"body": "@vibe hello", "client_id": "the-same"}
-        )
+        installation.api("POST", f"threads/{thread}/messages/", token, {"body": "@vibe hello", "client_id": "the-same"})
     wait_until(lambda: answered(installation, token, thread, "Once."), "the answer")
     assert len(messages(installation, token, thread)) == 3
 
