@@ -52,7 +52,7 @@ def runs(var: Path) -> bool:
 
 def says(server: Server, query: str) -> object:
     with psycopg.connect(server.conninfo()) as connection:
-        row = connection.execute(query).fetchone()  # type: ignore[call-overload]
+        row = connection.execute(query).fetchone()
     assert row
     return row[0]
 

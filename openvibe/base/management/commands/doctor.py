@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand
 from django.db import Error, connection
 from kombu.exceptions import OperationalError as BrokerUnavailable
 
+from openvibe.base.preparing import waiting_migrations
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
 
@@ -83,10 +84,7 @@ def extensions() -> Finding:
 
 def migrations() -> Finding:
     """The tables are those this version expects."""
-    from django.db.migrations.executor import MigrationExecutor
-
-    executor = MigrationExecutor(connection)
-    waiting = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    waiting = waiting_migrations()
     if waiting:
         return Finding("tables", f"{waiting} migrations wait.", "Run `manage.py migrate`.")
     return Finding("tables", "up to date.")

@@ -20,6 +20,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connections
 
+from openvibe.base.preparing import prepare_database, prepare_static_files
 from openvibe.base.supervisor import Service, ServiceKeepsEnding, Supervisor, end_leftovers
 
 EVERYWHERE = ("0.0.0.0", "::")
@@ -39,7 +40,8 @@ class Command(BaseCommand):
             if left := end_leftovers(settings.VAR):
                 self.say(f"An earlier run was killed; {left} processes it left behind were stopped.")
             check_port(host, port)
-            sign_in = self.prepare()
+            url = f"http://{shown(host)}:{port}/"
+            sign_in = self.prepare(url)
             supervisor = Supervisor(
                 services(host, port), var=settings.VAR, say=self.say, environment=worker_environment()
             )
@@ -53,14 +55,14 @@ class Command(BaseCommand):
                 supervisor.stop()
         self.say("OpenVibe has stopped. Everything is kept for the next start.")
 
-    def prepare(self) -> str:
-        """Database, static files and first content; answers what to show about signing in."""
+    def prepare(self, url: str) -> str:
+        """Database, static files and first content; answers what to show about signing in at `url`."""
         self.say("Preparing the database …")
         try:
-            call_command("migrate", interactive=False, verbosity=0)
-            call_command("collectstatic", interactive=False, verbosity=0)
+            prepare_database()
+            prepare_static_files()
             said = io.StringIO()
-            call_command("demo", if_empty=True, stdout=said)
+            call_command("demo", if_empty=True, url=url, stdout=said)
         except Error as error:
             raise CommandError(f"The database cannot be used: {error}") from error
         except OSError as error:
