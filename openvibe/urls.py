@@ -10,5 +10,6 @@ urlpatterns = [
     path("", include("openvibe.base.web.urls")),
     path("", include("openvibe.workspaces.web.urls")),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),
+    path("w/<slug:slug>/", include("memory.web.urls")),
     path("w/<slug:slug>/", include("agents.web.urls")),
 ]

@@ -1,0 +1,95 @@
+"""An agent's page: what everybody may know, and nothing from rooms they are not in."""
+
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from agents.models import Agent, Run
+from agents.services import save_soul
+from agents.web.figures import suggestion_for
+from memory.services import give_feedback
+from openvibe.chat.models import Message
+from openvibe.workspaces.models import Member
+from tests.agents.web.conftest import signed_in
+from tests.factories import SOUL, access, make_channel, make_thread, say
+
+
+def page_of(member: Member, query: str = "") -> str:
+    response = signed_in(member).get(f"/w/{member.workspace.slug}/agents/vibe/{query}")
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def test_it_shows_soul_level_memory_usage_and_runs(ana: Member, answered: Run) -> None:
+    assert answered.reply is not None
+    give_feedback(message=answered.reply, by=access(ana), verdict="down", text="Shorter, please.")
+    page = page_of(ana)
+    for words in ("Quote before you conclude", "L2 Advisor", "Shorter, please.", "in the next prompt", "0 % 👍", "Pruning"):
+        assert words in page
+
+
+def test_versions_are_compared(ana: Member, vibe: Agent) -> None:
+    text = SOUL.format(name="Vibe").replace("Invent facts", "Guess")
+    save_soul(agent=vibe, by=access(ana), text=text, note="Clearer", based_on=1)
+    page = page_of(ana, "?from=1&to=2")
+    assert "<del>Invent facts</del>" in page
+    assert "<ins>Guess</ins>" in page
+    assert signed_in(ana).get(f"/w/{ana.workspace.slug}/agents/vibe/?from=1&to=9").status_code == 404
+
+
+def test_what_was_learned_in_a_private_channel_stays_there(ana: Member, dora: Member, vibe: Agent) -> None:
+    private = make_thread(make_channel(ana, "private", private=True), ana, "Salaries")
+    private.channel.memberships.create(participant=vibe.participant)
+    say(private, ana, "@vibe hello")
+    reply = Message.objects.create(thread=private, author=vibe.participant, body="Hello.")
+    give_feedback(message=reply, by=access(ana), verdict="down", text="The salary of Eve is secret.")
+    assert "salary of Eve" in page_of(ana)
+    seen_by_dora = page_of(dora)
+    assert "salary of Eve" not in seen_by_dora
+    assert "Salaries" not in seen_by_dora
+    assert "1 more item hidden by your access" in seen_by_dora
+
+
+def test_foreign_agents_are_unknown(cleo: Member, ana: Member, vibe: Agent) -> None:
+    client = signed_in(cleo)
+    assert client.get(f"/w/{ana.workspace.slug}/agents/vibe/").status_code == 404
+    assert client.get(f"/w/{cleo.workspace.slug}/agents/vibe/").status_code == 404
+    assert Client().get(f"/w/{ana.workspace.slug}/agents/vibe/").status_code == 302
+
+
+def test_view_as_this_agent_never_shows_more_than_either_sees(ana: Member, vibe: Agent, answered: Run) -> None:
+    people = make_thread(answered.thread.channel, ana, "People only")
+    people.access = "human_only"
+    people.save()
+    client, home = signed_in(ana), f"/w/{ana.workspace.slug}/agents/vibe/view/"
+    page = client.get(home).content.decode()
+    assert "Pruning" in page
+    assert "People only" not in page
+    assert "late February" in client.get(f"{home}{answered.thread_id}/").content.decode()
+    assert "does not see this thread" in client.get(f"{home}{people.pk}/").content.decode()
+
+
+def test_suggestions_follow_the_thresholds() -> None:
+    assert "L3" in suggestion_for(level=2, up=9, down=1)
+    assert suggestion_for(level=2, up=8, down=2) == ""
+    assert "L1" in suggestion_for(level=2, up=2, down=3)
+    assert suggestion_for(level=4, up=50, down=0) == ""
+    assert suggestion_for(level=1, up=0, down=50) == ""
+    assert suggestion_for(level=2, up=4, down=0) == ""
+
+
+def test_the_same_queries_for_one_run_and_three(
+    ana: Member, answered: Run, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    with CaptureQueriesContext(connection) as one:
+        page_of(ana)
+    for n in range(3):
+        message = say(answered.thread, ana, f"@vibe and {n}?")
+        reply = Message.objects.create(thread=answered.thread, author=answered.agent.participant, body="Yes.")
+        Run.objects.filter(trigger=message).update(state="done", reply=reply)
+        give_feedback(message=reply, by=access(ana), verdict="down", text=f"No {n}")
+    with CaptureQueriesContext(connection) as three:
+        page_of(ana)
+    assert len(three) == len(one)

@@ -1,0 +1,93 @@
+"""The context viewer shows what a run saw, to whoever may see it."""
+
+import pytest
+
+from agents.assembler.assemble import assemble
+from agents.assembler.snapshot import store_snapshot, view_of_prompt
+from agents.models import Agent, Run, Snapshot
+from agents.web.viewer import BAR, segments
+from openvibe.chat.models import Thread
+from openvibe.chat.services import delete_message, save_draft
+from openvibe.workspaces.models import Member
+from tests.agents.web.conftest import signed_in
+from tests.factories import access, say
+
+
+@pytest.mark.parametrize("tab", ["", "sections/", "dropped/", "raw/", "compared/"])
+@pytest.mark.parametrize("htmx", [{}, {"HTTP_HX_REQUEST": "true"}])
+def test_every_tab_opens_as_page_and_panel(tab: str, htmx: dict[str, str], ana: Member, answered: Run) -> None:
+    response = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/{tab}", **htmx)
+    assert response.status_code == 200
+    page = response.content.decode()
+    snapshot = Snapshot.objects.get(run=answered)
+    assert f"{snapshot.tokens:,} / {snapshot.budget:,} tokens" in page
+    assert ("<html" in page) is (not htmx)
+    assert "style=" not in page
+
+
+def test_an_unknown_tab_is_unknown(ana: Member, answered: Run) -> None:
+    assert signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/nonsense/").status_code == 404
+
+
+def test_the_texts_stand_there_with_source_author_and_label(ana: Member, answered: Run) -> None:
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/").content.decode()
+    assert "We prune the apple trees in late February." in page
+    assert "Semi-trusted" in page
+    assert "Trusted" in page
+
+
+def test_deleted_since_is_withheld_everywhere(ana: Member, answered: Run, thread: Thread) -> None:
+    first = thread.messages.order_by("seq").first()
+    assert first is not None
+    delete_message(message=first, by=access(ana))
+    for tab in ("sections", "raw"):
+        page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/{tab}/").content.decode()
+        assert "We prune the apple trees" not in page
+
+
+def test_text_older_than_30_days_leaves_the_numbers(ana: Member, answered: Run) -> None:
+    Snapshot.objects.update(content=None)
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/").content.decode()
+    assert "no longer kept" in page
+
+
+def test_a_run_that_read_nothing_says_so(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe hello?"))
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{run.pk}/context/").content.decode()
+    assert "has read nothing yet" in page
+
+
+def test_the_bar_adds_up(ana: Member, vibe: Agent, thread: Thread) -> None:
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request="When?", asked_by=ana.participant)
+    drawn = segments(view_of_prompt(prompt, access(ana)))
+    assert sum(segment.tokens for segment in drawn) == prompt.ceiling
+    assert abs(sum(segment.width for segment in drawn) - BAR) < 1
+
+
+def test_the_preview_says_what_would_be_read(ana: Member, vibe: Agent, thread: Thread) -> None:
+    address = f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/"
+    page = signed_in(ana).get(address, {"text": "@vibe when?"}, HTTP_HX_REQUEST="true").content.decode()
+    assert "Vibe (L2) will read this thread" in page
+    assert "of 8k tokens" in page
+    assert "<html" not in page
+
+
+def test_the_preview_says_why_an_agent_stays_silent(ana: Member, vibe: Agent, thread: Thread) -> None:
+    Thread.objects.filter(pk=thread.pk).update(access="human_only")
+    address = f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/"
+    assert "people only" in signed_in(ana).get(address, {"text": "@vibe when?"}).content.decode()
+
+
+def test_the_full_preview_reads_the_draft_and_stores_nothing(ana: Member, vibe: Agent, thread: Thread) -> None:
+    save_draft(thread=thread, by=access(ana), body="@vibe what about the quinces?")
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/vibe/").content.decode()
+    assert "what about the quinces?" in page
+    assert not Snapshot.objects.exists()
+    assert not Run.objects.exists()
+
+
+def test_two_prompts_are_compared(ana: Member, answered: Run, vibe: Agent, thread: Thread) -> None:
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe and the pears?"))
+    store_snapshot(run, assemble(agent=vibe, thread=thread, task="mention", request=run.trigger))
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{run.pk}/context/compared/").content.decode()
+    assert "are the same as in the" in page
