@@ -7,6 +7,7 @@ from openvibe.chat.web.views import channels, lists, messages, search, stream, t
 urlpatterns = [
     path("", lists.inbox, name="inbox"),
     path("mentions/", lists.mentions, name="mentions"),
+    path("next/", lists.next_unread, name="next-unread"),
     path("sidebar/", lists.sidebar, name="sidebar"),
     path("search/", search.search, name="search"),
     path("events/", stream.events, name="events"),

@@ -2,10 +2,11 @@
 
 from django.core.paginator import Paginator
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from openvibe.chat.querysets import mentions_of, unread_threads
+from openvibe.chat.web.numbers import number
 from openvibe.chat.web.shell import shell_of
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
 
@@ -19,6 +20,15 @@ def inbox(request: WorkspaceRequest) -> HttpResponse:
     shell_of(request).position  # noqa: B018  where live updates begin, asked before anything is read
     threads = Paginator(unread_threads(request.access), SHOWN).get_page(request.GET.get("page"))
     return render(request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", {"threads": threads})
+
+
+@in_workspace
+@require_safe
+def next_unread(request: WorkspaceRequest) -> HttpResponse:
+    """To the newest thread with something new, other than `?from=`; else to the inbox."""
+    waiting = unread_threads(request.access).exclude(pk=number(request.GET, "from") or 0).first()
+    to = redirect("thread", request.workspace.slug, waiting.pk) if waiting else None
+    return to or redirect("inbox", request.workspace.slug)
 
 
 @in_workspace

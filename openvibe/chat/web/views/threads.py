@@ -46,7 +46,7 @@ def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 def _stretch(request: WorkspaceRequest, found: Thread) -> dict[str, Any]:
     place = {name: number(request.GET, name) for name in ("before_seq", "after_seq")}
     part = messages_between(found, request.access, around_seq=number(request.GET, "at"), size=PAGE, **place)
-    read_seq = found.read_seq  # type: ignore[attr-defined]
+    read_seq = None if "live" in request.GET else found.read_seq  # type: ignore[attr-defined]
     rows = rows_of(part.rows, request.access, before=part.before, read_seq=read_seq)
     return {
         "rows": rows,

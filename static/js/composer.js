@@ -1,0 +1,282 @@
+// The composer: drafts, mentions, sending with a key of its own, retry.
+
+import { all, body, elements, one, post, settled } from "./page.js";
+import { catchUp, conversation, toBottom } from "./feed.js";
+
+const form = one("#composer");
+const field = one("#composer-body");
+const saved = one("[data-saved]", form ?? document);
+const preview = one("#composer-preview");
+const list = one("#messages");
+
+// --- drafts -------------------------------------------------------------------------------------------------
+let savedText = field?.value ?? "";
+
+async function saveDraft() {
+  const text = field.value;
+  if (text === savedText) return;
+  try {
+    await post(form.dataset.draftUrl, { body: text });
+    savedText = text;
+    saved.textContent = text.trim() ? "Draft saved" : "";
+  } catch (problem) {
+    saved.textContent = problem.status ? problem.message : "Draft not saved: offline";
+  }
+}
+const saveSoon = settled(saveDraft, 800);
+
+function saveOnLeaving() {
+  if (!field || field.value === savedText) return;
+  const data = new FormData(form);
+  navigator.sendBeacon?.(form.dataset.draftUrl, data);
+  savedText = field.value;
+}
+
+// --- sending ------------------------------------------------------------------------------------------------
+function showProblem(text) {
+  one(".form-problem", form)?.remove();
+  if (!text) return;
+  const line = document.createElement("p");
+  line.className = "form-problem";
+  line.setAttribute("role", "alert");
+  line.textContent = text;
+  one(".composer-box", form).before(line);
+}
+
+function pendingRow(text, key) {
+  const [row] = elements('<li class="message is-pending starts-group"><article class="message-box"><div class="message-side"></div><div class="message-main"><div class="prose"></div><p class="hint send-state">Sending…</p></div></article></li>');
+  row.dataset.pending = key;
+  one(".prose", row).textContent = text;
+  list.append(row);
+  one("#empty")?.remove();
+  toBottom();
+  return row;
+}
+
+function offerRetry(row, text, key, problem) {
+  row.classList.add("is-failed");
+  const state = one(".send-state", row);
+  state.classList.add("send-problem");
+  state.textContent = `Not sent. ${problem.message} `;
+  const again = document.createElement("button");
+  again.type = "button";
+  again.className = "button";
+  again.textContent = "Retry";
+  again.addEventListener("click", () => {
+    row.remove();
+    deliver(text, key);
+  });
+  const back = document.createElement("button");
+  back.type = "button";
+  back.className = "button quiet";
+  back.textContent = "Back to the composer";
+  back.addEventListener("click", () => {
+    row.remove();
+    putBack(text);
+  });
+  state.append(again, back);
+}
+
+function putBack(text) {
+  field.value = field.value.trim() ? `${text}\n\n${field.value}` : text;
+  grown();
+  field.focus();
+  saveSoon();
+}
+
+async function deliver(text, key) {
+  const row = pendingRow(text, key);
+  try {
+    await post(form.action, { body: text, client_id: key });
+  } catch (problem) {
+    if (problem.status >= 400 && problem.status < 500 && problem.status !== 401) {
+      row.remove();
+      putBack(text);
+      showProblem(problem.message);
+    } else offerRetry(row, text, key, problem);
+    return;
+  }
+  if (!field.value) savedText = "";
+  await catchUp();
+  row.remove();
+  toBottom();
+}
+
+function send() {
+  const text = field.value;
+  if (text.includes("\u0000") || !text.trim()) {
+    showProblem(text.trim() ? "This text holds a NUL character, which cannot be kept. Paste it again as plain text." : "There is nothing to send yet. Write something first.");
+    return;
+  }
+  if (text.length > Number(form.dataset.max)) {
+    showProblem(`This message has ${text.length.toLocaleString("en")} characters; a message may have ${Number(form.dataset.max).toLocaleString("en")}. Shorten it; your text is kept here.`);
+    return;
+  }
+  showProblem("");
+  saveSoon.cancel();
+  field.value = "";
+  saved.textContent = "";
+  grown();
+  showPreview();
+  deliver(text, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`);
+}
+
+const grown = () => {
+  if (CSS.supports("field-sizing", "content")) return;
+  field.rows = Math.min(12, Math.max(1, field.value.split("\n").length));
+};
+
+// --- mentions -----------------------------------------------------------------------------------------------
+let names = null;
+let choices = [];
+let chosen = 0;
+const box = document.createElement("ul");
+
+async function knownNames() {
+  if (!names) {
+    const response = await fetch(form.dataset.namesUrl, { headers: { Accept: "application/json" } }).catch(() => null);
+    names = response?.ok ? (await response.json()).names : null;
+  }
+  return names ?? [];
+}
+export const forgetNames = () => { names = null; };
+
+const typed = () => /(?:^|[\s(])@([a-z0-9_-]*)$/i.exec(field.value.slice(0, field.selectionStart));
+
+async function offerNames() {
+  const match = typed();
+  if (!match) return closeNames();
+  const wanted = match[1].toLowerCase();
+  const known = await knownNames();
+  choices = known.filter((who) => who.handle.startsWith(wanted) || who.name.toLowerCase().split(" ").some((word) => word.startsWith(wanted))).slice(0, 8);
+  if (!choices.length || !typed()) return closeNames();
+  chosen = 0;
+  box.replaceChildren(...choices.map(option));
+  box.hidden = false;
+  field.setAttribute("aria-controls", "names");
+  markChosen();
+}
+
+function option(who, index) {
+  const item = document.createElement("li");
+  item.id = `name-${index}`;
+  item.setAttribute("role", "option");
+  const name = document.createElement("strong");
+  name.textContent = who.name;
+  const handle = document.createElement("span");
+  handle.className = "quiet-note";
+  handle.textContent = `@${who.handle}`;
+  item.append(name, handle);
+  if (who.level) {
+    const badge = document.createElement("span");
+    badge.className = "badge badge-agent";
+    badge.textContent = `Agent · L${who.level}`;
+    item.append(badge);
+  }
+  item.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    take(index);
+  });
+  return item;
+}
+
+function markChosen() {
+  all("li", box).forEach((item, index) => item.setAttribute("aria-selected", String(index === chosen)));
+  field.setAttribute("aria-activedescendant", `name-${chosen}`);
+  box.children[chosen]?.scrollIntoView({ block: "nearest" });
+}
+
+function closeNames() {
+  box.hidden = true;
+  field.removeAttribute("aria-activedescendant");
+  field.removeAttribute("aria-controls");
+}
+
+function take(index) {
+  const match = typed();
+  const start = field.selectionStart - match[1].length;
+  field.setRangeText(`${choices[index].handle} `, start, field.selectionStart, "end");
+  closeNames();
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+function onNameKey(event) {
+  if (box.hidden) return false;
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    chosen = (chosen + (event.key === "ArrowDown" ? 1 : choices.length - 1)) % choices.length;
+    markChosen();
+  } else if (event.key === "Enter" || event.key === "Tab") take(chosen);
+  else if (event.key === "Escape") closeNames();
+  else return false;
+  event.preventDefault();
+  return true;
+}
+
+// --- what an agent will read --------------------------------------------------------------------------------
+async function showPreview() {
+  if (!preview?.getAttribute("hx-get")) return;
+  const text = field.value;
+  const said = [...text.matchAll(/@([a-z0-9][a-z0-9_-]*)/gi)].map((match) => match[1].toLowerCase());
+  const following = text.trim() ? field.dataset.followers.split(" ").filter(Boolean) : [];
+  const known = said.length || following.length ? await knownNames() : [];
+  const agents = known.filter((who) => who.kind === "agent" && (said.includes(who.handle) || following.includes(who.handle)));
+  const key = agents.map((who) => who.handle).join(",");
+  if (preview.dataset.agents === key) return;
+  preview.dataset.agents = key;
+  if (!key) return preview.replaceChildren();
+  const query = new URLSearchParams(agents.map((who) => ["agent", who.handle]));
+  htmx.ajax("GET", `${preview.getAttribute("hx-get")}?${query}`, { target: preview, swap: "innerHTML" });
+}
+const previewSoon = settled(showPreview, 500);
+
+// --- keys ---------------------------------------------------------------------------------------------------
+const sends = (event) => event.key === "Enter" && !event.isComposing && (body.dataset.enterSends === "on" ? !event.shiftKey : event.ctrlKey || event.metaKey);
+
+function onKey(event) {
+  if (onNameKey(event)) return;
+  if (sends(event)) {
+    event.preventDefault();
+    send();
+  } else if (event.key === "ArrowUp" && !field.value) {
+    const mine = all('.message[data-mine="yes"] [data-edit]', list).at(-1);
+    if (mine) {
+      event.preventDefault();
+      mine.click();
+    }
+  } else if (event.key === "Escape") field.blur();
+}
+
+export function start() {
+  document.addEventListener("keydown", (event) => {
+    const editing = event.target.closest?.("[data-editing]");
+    if (!editing || event.target.name !== "body") return;
+    if (sends(event)) {
+      event.preventDefault();
+      editing.requestSubmit();
+    } else if (event.key === "Escape") one("[data-cancel]", editing)?.click();
+  });
+  if (!form || !conversation) return;
+  box.id = "names";
+  box.className = "names";
+  box.hidden = true;
+  box.setAttribute("role", "listbox");
+  box.setAttribute("aria-label", "People and agents");
+  one(".composer-box", form).append(box);
+  field.setAttribute("aria-autocomplete", "list");
+  field.setAttribute("aria-haspopup", "listbox");
+  field.addEventListener("keydown", onKey);
+  field.addEventListener("blur", closeNames);
+  field.addEventListener("input", () => {
+    grown();
+    saveSoon();
+    offerNames();
+    previewSoon();
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send();
+  });
+  addEventListener("pagehide", saveOnLeaving);
+  grown();
+  if (field.value) showPreview();
+}

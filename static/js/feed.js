@@ -1,0 +1,263 @@
+// The list of messages: loading as one scrolls, keeping the place, reading, and what arrives meanwhile.
+
+import { all, announce, elements, getFragment, one, oneAtATime, post, settled, toast, workspace } from "./page.js";
+
+const MOST_ROWS = 400;
+const NEAR_BOTTOM = 80;
+
+export const conversation = one("#conversation");
+const scroller = one("#scroller");
+const list = one("#messages");
+const newer = one("#newer");
+let unseen = 0;
+
+export const threadId = conversation ? Number(conversation.dataset.thread) : null;
+export const rows = () => all(".message[data-seq]", list);
+const seqOf = (row) => Number(row.dataset.seq);
+const lastRow = () => rows().at(-1);
+const hasNewer = () => Boolean(one("[data-newer]", list));
+const isAtBottom = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_BOTTOM;
+
+export function toBottom() {
+  scroller.scrollTop = scroller.scrollHeight;
+  unseen = 0;
+  newer.hidden = true;
+}
+
+// --- rows in and out ----------------------------------------------------------------------------------------
+function tellState(row, before) {
+  if (row.dataset.agent !== "yes" || before === row.dataset.state) return;
+  const words = {
+    writing: "is writing",
+    complete: before === "writing" || before === undefined ? "replied" : "",
+    stopped: "was stopped",
+    failed: "could not answer",
+  }[row.dataset.state];
+  if (words) announce(`${row.dataset.author} ${words}`);
+}
+
+function keepNewLine(old, row) {
+  const line = one(".new-line", old);
+  if (line && !one(".new-line", row)) one(".message-box", row).before(line);
+}
+
+/** Put a row where its number belongs, in the place of an older version of itself. */
+function place(row) {
+  const old = document.getElementById(row.id);
+  if (old) {
+    if (one("[data-editing]", old)) {
+      old.dataset.stale = "yes";
+      return old;
+    }
+    keepNewLine(old, row);
+    for (const name of ["is-active", "is-here"]) if (old.classList.contains(name)) row.classList.add(name);
+    const hadFocus = document.activeElement === old;
+    tellState(row, old.dataset.state);
+    old.replaceWith(row);
+    if (hadFocus) row.focus({ preventScroll: true });
+  } else {
+    const pending = row.dataset.client && one(`[data-pending="${CSS.escape(row.dataset.client)}"]`, list);
+    const after = rows().findLast((other) => seqOf(other) < seqOf(row));
+    if (pending) pending.remove();
+    if (after) after.after(row);
+    else list.prepend(row);
+    tellState(row, undefined);
+  }
+  htmx.process(row);
+  watch(row);
+  return row;
+}
+
+function trim(fromTop) {
+  const surplus = rows().slice(0);
+  const extra = surplus.length - MOST_ROWS;
+  if (extra <= 0) return;
+  const gone = fromTop ? surplus.slice(0, extra) : surplus.slice(-extra);
+  gone.forEach((row) => row.remove());
+  const edge = fromTop ? rows()[0] : lastRow();
+  one(fromTop ? "[data-older]" : "[data-newer]", list)?.remove();
+  const line = document.createElement("li");
+  line.className = "more-line";
+  line.dataset[fromTop ? "older" : "newer"] = edge.dataset.seq;
+  const link = document.createElement("a");
+  link.href = fromTop ? `?before_seq=${edge.dataset.seq}` : `?after_seq=${edge.dataset.seq}`;
+  link.textContent = fromTop ? "Earlier messages" : "Later messages";
+  line.append(link);
+  if (fromTop) list.prepend(line);
+  else list.append(line);
+  edges.observe(line);
+}
+
+async function load(line) {
+  if (line.dataset.loading) return;
+  line.dataset.loading = "yes";
+  const upward = line.dataset.older !== undefined;
+  const query = upward ? `before_seq=${line.dataset.older}` : `after_seq=${line.dataset.newer}`;
+  const response = await getFragment(`${conversation.dataset.url}?${query}`).catch(() => null);
+  if (!response?.ok) {
+    delete line.dataset.loading;
+    return;
+  }
+  const height = scroller.scrollHeight;
+  const top = scroller.scrollTop;
+  const found = elements(await response.text());
+  const wanted = found.filter((item) => item.dataset[upward ? "newer" : "older"] === undefined);
+  line.replaceWith(...wanted);
+  wanted.forEach((item) => {
+    htmx.process(item);
+    if (item.dataset.seq) watch(item);
+    else edges.observe(item);
+  });
+  if (upward) scroller.scrollTop = top + scroller.scrollHeight - height;
+  const before = scroller.scrollHeight;
+  trim(!upward);
+  if (!upward) scroller.scrollTop -= before - scroller.scrollHeight;
+}
+
+const edges = new IntersectionObserver(
+  (seen) => seen.filter((entry) => entry.isIntersecting).forEach((entry) => load(entry.target)),
+  { root: scroller, rootMargin: "400px 0px" },
+);
+
+// --- what arrives -------------------------------------------------------------------------------------------
+/** Fetch everything after the last row, and place it. Nothing is placed while later messages are not loaded. */
+export const catchUp = oneAtATime(async () => {
+  if (!conversation) return;
+  if (hasNewer()) {
+    unseen += 1;
+    showNewer();
+    return;
+  }
+  for (let page = 0; page < 8; page += 1) {
+    const from = lastRow()?.dataset.seq ?? 0;
+    const response = await getFragment(`${conversation.dataset.url}?after_seq=${from}&live=1`).catch(() => null);
+    if (!response?.ok) return;
+    const found = elements(await response.text());
+    const arrived = found.filter((item) => item.dataset.seq && !document.getElementById(item.id));
+    if (!arrived.length) return;
+    const wasAtBottom = isAtBottom();
+    arrived.forEach(place);
+    one("#empty")?.remove();
+    if (wasAtBottom) {
+      trim(true);
+      toBottom();
+    } else {
+      unseen += arrived.filter((row) => row.dataset.mine !== "yes").length;
+      showNewer();
+    }
+    if (!found.some((item) => item.dataset.newer)) return;
+  }
+  location.reload();
+});
+
+function showNewer() {
+  newer.hidden = unseen === 0;
+  newer.textContent = `${unseen} new ↓`;
+}
+
+const refetches = new Map();
+
+/** Fetch one message again; never twice at a time, once more when it changed meanwhile. */
+export function refetch(id) {
+  if (!list || !one(`.message[data-id="${id}"]`, list)) return Promise.resolve();
+  if (!refetches.has(id)) {
+    refetches.set(id, oneAtATime(async () => {
+      const response = await getFragment(`${workspace}m/${id}/`).catch(() => null);
+      if (!response?.ok) return;
+      const wasAtBottom = isAtBottom();
+      elements(await response.text()).filter((item) => item.dataset.seq).forEach(place);
+      if (wasAtBottom) toBottom();
+    }));
+  }
+  return refetches.get(id)().finally(() => refetches.size > MOST_ROWS && refetches.clear());
+}
+
+// --- reading ------------------------------------------------------------------------------------------------
+let readSeq = conversation ? Number(conversation.dataset.readSeq) : 0;
+let seenSeq = readSeq;
+let marksRead = true;
+
+const tellRead = settled(async () => {
+  if (!marksRead || document.visibilityState !== "visible" || seenSeq <= readSeq) return;
+  readSeq = seenSeq;
+  await post(conversation.dataset.readUrl, { seq: readSeq }).catch(() => { readSeq = 0; });
+}, 700);
+
+const reading = conversation && new IntersectionObserver(
+  (seen) => {
+    for (const entry of seen) if (entry.isIntersecting) seenSeq = Math.max(seenSeq, seqOf(entry.target));
+    tellRead();
+  },
+  { root: scroller },
+);
+const watch = (row) => reading?.observe(row);
+
+async function markUnread(form) {
+  marksRead = false;
+  const seq = new FormData(form).get("seq");
+  await post(conversation.dataset.readUrl, { seq, unread: "1" })
+    .then(() => toast("Unread from here. Reading goes on when you come back."))
+    .catch((problem) => toast(problem.message));
+}
+
+// --- actions on a message -----------------------------------------------------------------------------------
+/** The message under the keyboard, else the last one. */
+export const currentRow = () => document.activeElement?.closest(".message") ?? one(".message:hover") ?? lastRow();
+
+export function reply(row) {
+  const field = one("#composer-body");
+  if (!field || !row) return;
+  const said = one(".prose", row)?.innerText.trim().split("\n")[0].slice(0, 160);
+  const own = row.dataset.mine === "yes" ? "" : `@${row.dataset.handle} `;
+  const quote = said ? `> ${said}\n\n` : "";
+  field.value = `${field.value ? `${field.value.trimEnd()}\n\n` : ""}${quote}${own}`;
+  field.focus();
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+function onClick(event) {
+  const row = event.target.closest(".message");
+  if (event.target.closest("[data-reply]")) {
+    event.preventDefault();
+    reply(row);
+  } else if (event.target.closest("[data-copy]")) {
+    event.preventDefault();
+    const address = new URL(event.target.closest("[data-copy]").href);
+    navigator.clipboard?.writeText(address.href).then(() => toast("Link copied."), () => toast(address.href, { lasts: true }));
+  } else if (row && matchMedia("(hover: none)").matches && !event.target.closest("a, button, summary, input, textarea")) {
+    rows().forEach((other) => other.classList.toggle("is-active", other === row && !row.classList.contains("is-active")));
+  }
+}
+
+export function start() {
+  if (!conversation) return;
+  all(".more-line", list).forEach((line) => edges.observe(line));
+  rows().forEach(watch);
+  list.addEventListener("click", onClick);
+  list.addEventListener("submit", (event) => {
+    if (!event.target.matches("[data-unread]")) return;
+    event.preventDefault();
+    markUnread(event.target);
+  });
+  newer.addEventListener("click", () => (hasNewer() ? location.assign(conversation.dataset.url) : toBottom()));
+  scroller.addEventListener("scroll", () => {
+    if (unseen && isAtBottom() && !hasNewer()) {
+      unseen = 0;
+      showNewer();
+    }
+  }, { passive: true });
+  document.addEventListener("visibilitychange", tellRead);
+  document.addEventListener("htmx:afterSwap", () => {
+    const stale = one('.message[data-stale="yes"]');
+    if (stale && !one("[data-editing]", stale)) refetch(Number(stale.dataset.id));
+    rows().forEach(watch);
+  });
+  const named = location.hash.startsWith("#m-") ? location.hash.slice(1) : conversation.dataset.at && `m-${conversation.dataset.at}`;
+  const here = named && document.getElementById(named);
+  if (named && !here && !conversation.dataset.at) location.replace(`?at=${named.slice(2)}${location.hash}`);
+  if (here) {
+    here.classList.add("is-here");
+    here.scrollIntoView({ block: "center" });
+  } else if (one("#new")) one("#new").scrollIntoView({ block: "start" });
+  else if (!location.search.includes("_seq")) toBottom();
+}

@@ -1,0 +1,98 @@
+// Single-key shortcuts: one registry, from which the help is made. Off while typing, and off for good in the profile.
+
+import { all, body, one, workspace } from "./page.js";
+import { currentRow, reply, threadId } from "./feed.js";
+
+const stops = () => all(".message, .thread-item a, .hit a");
+
+function move(step) {
+  const items = stops();
+  const at = items.findIndex((item) => item.contains(document.activeElement));
+  const next = at < 0 ? (step > 0 ? 0 : items.length - 1) : at + step;
+  const start = at < 0 && items[0]?.classList.contains("message") ? items.length - 1 : next;
+  items[Math.max(0, Math.min(items.length - 1, start))]?.focus();
+}
+
+function newThread() {
+  const form = one("#new-thread");
+  if (form) {
+    form.open = true;
+    one("input[name=title]", form).focus();
+    return;
+  }
+  const channel = one(".crumb") ?? one('#sidebar a[href*="/c/"]');
+  if (channel) location.assign(`${channel.getAttribute("href")}#new-thread`);
+}
+
+const press = (selector) => one(selector, currentRow() ?? document)?.click();
+
+/** [keys, what it does, how]. Others may add theirs with `register`. */
+const shortcuts = [
+  ["/", "Search", () => location.assign(`${workspace}search/`)],
+  ["j", "Next message or thread", () => move(1)],
+  ["k", "Previous message or thread", () => move(-1)],
+  ["n", "Next unread thread", () => location.assign(`${workspace}next/${threadId ? `?from=${threadId}` : ""}`)],
+  ["c", "New thread", newThread],
+  ["r", "Reply to the message", () => reply(currentRow())],
+  ["e", "Edit your message", () => press("[data-edit]")],
+  ["x", "What the agent read", () => press('a[href*="/context/"]')],
+  ["+", "Helpful", () => press(".thumb")],
+  ["-", "Not helpful", () => press(".thumb + .thumb")],
+  ["g i", "Go to the inbox", () => location.assign(workspace)],
+  ["g m", "Go to mentions", () => location.assign(`${workspace}mentions/`)],
+  ["?", "This help", () => showHelp()],
+];
+
+export function register(keys, label, run) {
+  shortcuts.push([keys, label, run]);
+}
+
+function showHelp() {
+  const dialog = one("#help");
+  const list = document.createElement("dl");
+  list.className = "help-list";
+  for (const [keys, label] of shortcuts) {
+    const term = document.createElement("dt");
+    keys.split(" ").forEach((key) => {
+      const cap = document.createElement("kbd");
+      cap.textContent = key.length === 1 && /[a-z]/.test(key) ? key.toUpperCase() : key;
+      term.append(cap, " ");
+    });
+    const text = document.createElement("dd");
+    text.textContent = label;
+    list.append(term, text);
+  }
+  const title = document.createElement("h2");
+  title.id = "help-title";
+  title.textContent = "Keyboard";
+  const close = document.createElement("button");
+  close.className = "button";
+  close.textContent = "Close";
+  close.addEventListener("click", () => dialog.close());
+  dialog.replaceChildren(title, list, close);
+  dialog.showModal();
+}
+
+const isTyping = (target) => target.isContentEditable || target.closest("input, textarea, select, dialog");
+let first = "";
+let timer;
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || isTyping(event.target)) return;
+  const typed = first ? `${first} ${event.key.toLowerCase()}` : event.key.toLowerCase();
+  first = "";
+  clearTimeout(timer);
+  const found = shortcuts.find(([keys]) => keys === typed);
+  if (found) {
+    event.preventDefault();
+    found[2]();
+  } else if (shortcuts.some(([keys]) => keys.startsWith(`${typed} `))) {
+    first = typed;
+    timer = setTimeout(() => { first = ""; }, 1000);
+  }
+}
+
+export function start() {
+  if (body.dataset.shortcuts === "on") document.addEventListener("keydown", onKey);
+  if (location.hash === "#new-thread" && one("#new-thread")) newThread();
+}

@@ -1,0 +1,93 @@
+// What every module needs: the page's facts, requests with the form key, notes to the reader.
+
+export const body = document.body;
+export const workspace = body.dataset.workspace ? `/w/${body.dataset.workspace}/` : "";
+export const one = (selector, root = document) => root.querySelector(selector);
+export const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+const headers = () => JSON.parse(body.getAttribute("hx-headers") || "{}");
+
+/** GET a fragment as htmx would. Resolves to the response; rejects only when the network fails. */
+export const getFragment = (url) => fetch(url, { headers: { "HX-Request": "true" }, cache: "no-store" });
+
+/** POST fields and read JSON. Throws {message, code, field, status}; status 0 when nothing answered. */
+export async function post(url, fields, options = {}) {
+  let response;
+  try {
+    response = await fetch(url, {
+      method: "POST",
+      headers: { ...headers(), Accept: "application/json" },
+      body: new URLSearchParams(fields),
+      ...options,
+    });
+  } catch {
+    throw { message: "The server cannot be reached. Your text is kept.", code: "offline", status: 0 };
+  }
+  if (response.ok) return response.status === 204 ? {} : response.json();
+  let problem = { message: "That did not work. Your text is kept; try again in a moment.", code: "broken" };
+  try {
+    problem = { ...problem, ...(await response.json()) };
+  } catch { /* not JSON: the sentence above stands */ }
+  throw { ...problem, status: response.status };
+}
+
+/** Say something to people who listen to the page. */
+export function announce(text) {
+  const status = one("#status");
+  if (status) status.textContent = text;
+}
+
+/** A note in the corner until it is closed. */
+export function toast(text, { lasts = false } = {}) {
+  const box = document.createElement("div");
+  box.className = "toast";
+  const words = document.createElement("p");
+  words.textContent = text;
+  const close = document.createElement("button");
+  close.type = "button";
+  close.className = "button quiet";
+  close.textContent = "Close";
+  close.dataset.dismiss = "";
+  box.append(words, close);
+  one("#toasts")?.append(box);
+  if (!lasts) setTimeout(() => box.remove(), 8000);
+  return box;
+}
+
+/** Run `work` once things have been quiet for `wait` ms. */
+export function settled(work, wait) {
+  let timer;
+  const later = (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => work(...given), wait);
+  };
+  later.cancel = () => clearTimeout(timer);
+  return later;
+}
+
+/** At most one `work` at a time; asked meanwhile, it runs once more. */
+export function oneAtATime(work) {
+  let running = null;
+  let again = false;
+  const run = () => {
+    if (running) {
+      again = true;
+      return running;
+    }
+    running = (async () => {
+      do {
+        again = false;
+        await work();
+      } while (again);
+    })().finally(() => { running = null; });
+    return running;
+  };
+  return run;
+}
+
+/** HTML of this server as elements. */
+export function elements(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return [...template.content.children];
+}
