@@ -45,7 +45,10 @@ class Serving:
             assert self.process.poll() is None or words in self.text, f"it ended, saying:\n{self.text}"
             return words in self.text
 
-        wait_until(it_did, f"{words!r}")
+        try:
+            wait_until(it_did, f"{words!r}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; so far it said:\n{self.text}") from None
 
     def status(self, path: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
