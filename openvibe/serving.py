@@ -32,7 +32,16 @@ class Dispatcher:
         elif is_stream(scope.get("path", "")):
             await self._streams(scope, receive, send)
         else:
-            await self._pages(scope, receive, send)
+            await self._pages(scope, _as_coroutine(receive), send)
+
+
+def _as_coroutine(receive: Receive) -> Receive:
+    """The server's `receive` gives an awaitable of its own kind; the WSGI bridge needs a coroutine to read a form."""
+
+    async def received() -> Event:
+        return await receive()
+
+    return received
 
 
 async def _live(receive: Receive, send: Send) -> None:
