@@ -1,0 +1,8 @@
+"""What the main paths cost, each as a ratio to a floor measured in the same run. `manage.py bench` prints it."""
+
+from agents.bench.appending import measure_append
+from agents.bench.assembling import measure_assemble
+from agents.bench.report import Aim, Report, Row
+from agents.bench.serving import measure_http
+
+__all__ = ["Aim", "Report", "Row", "measure_append", "measure_assemble", "measure_http"]

@@ -1,0 +1,59 @@
+"""A database of the bench's own, removed afterwards: nothing measured here stays in a workspace."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import psutil
+import psycopg
+from django.db import connection
+from psycopg import sql
+
+PREFIX = "openvibe_bench_"
+
+
+@contextmanager
+def scratch_database() -> Iterator[None]:
+    """Inside, Django's connection is to an empty, migrated database on the same server."""
+    usual = connection.settings_dict["NAME"]
+    _drop_leftovers()
+    connection.settings_dict["TEST"]["NAME"] = f"{PREFIX}{os.getpid()}"
+    connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+    try:
+        yield
+    finally:
+        connection.creation.destroy_test_db(usual, verbosity=0)
+
+
+def bare_connection() -> psycopg.Connection[Any]:
+    """A plain psycopg connection to the database Django uses now, in autocommit: what floors are measured on."""
+    parameters = connection.get_connection_params()
+    known = ("host", "port", "user", "password", "dbname")
+    return psycopg.connect(**{name: parameters[name] for name in known if parameters.get(name)}, autocommit=True)
+
+
+def database_url() -> str:
+    """DATABASE_URL of the database Django uses now, for a process of its own."""
+    at = connection.get_connection_params()
+    secret = f":{quote(at['password'], safe='')}" if at.get("password") else ""
+    who = f"{quote(at['user'], safe='')}{secret}@" if at.get("user") else ""
+    port = f":{at['port']}" if at.get("port") else ""
+    options = f"?{urlencode({'host': at['host']})}" if at.get("host") else ""
+    return f"postgres://{who}{port}/{quote(at['dbname'])}{options}"
+
+
+def _drop_leftovers() -> None:
+    """Remove the databases of benches that were killed."""
+    with bare_connection() as bare:
+        unused = bare.execute(
+            "SELECT datname FROM pg_database WHERE datname LIKE %s AND NOT EXISTS"
+            " (SELECT 1 FROM pg_stat_activity a WHERE a.datname = pg_database.datname)",
+            [f"{PREFIX}%"],
+        ).fetchall()
+        for (name,) in unused:
+            pid = str(name).removeprefix(PREFIX)
+            if pid.isdigit() and not psutil.pid_exists(int(pid)):
+                with suppress(psycopg.Error):
+                    bare.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
