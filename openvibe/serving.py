@@ -38,7 +38,7 @@ class Dispatcher:
 def _as_coroutine(receive: Receive) -> Receive:
     """The server's `receive` gives an awaitable of its own kind; the WSGI bridge needs a coroutine to read a form."""
 
-    async def received() -> Event:
+    async def received() -> MutableMapping[str, Any]:
         return await receive()
 
     return received
