@@ -193,6 +193,41 @@ MESSAGE_EXTRAS = ("memory.web.extras.feedback_of", "agents.web.extras.runs_of")
 AGENT_ACCESS = "agents.visibility.access_of_agent"
 AGENT_ACCESSES = "agents.visibility.accesses_of_agents"  # many at once, by participant id
 
+# --- admin --------------------------------------------------------------------------------------------------
+# How a workspace's own token budgets are checked (upper floor, named as a string).
+CHECK_BUDGETS = "agents.admin.budgets.check_budgets"
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "OpenVibe",
+    "SITE_HEADER": "OpenVibe",
+    "SITE_SUBHEADER": "Administration",
+    "SITE_URL": "/",
+    "SITE_SYMBOL": "forum",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "STYLES": ["openvibe.base.admin.stylesheet"],
+    "DASHBOARD_CALLBACK": "agents.admin.dashboard.dashboard",
+    "COLORS": {
+        "primary": {  # indigo-violet, the platform's accent
+            "50": "oklch(96.5% .016 285)",
+            "100": "oklch(93.5% .03 285)",
+            "200": "oklch(88% .06 285)",
+            "300": "oklch(79% .11 285)",
+            "400": "oklch(71% .15 285)",
+            "500": "oklch(60% .2 284)",
+            "600": "oklch(53% .22 283)",
+            "700": "oklch(46% .2 282)",
+            "800": "oklch(40% .17 282)",
+            "900": "oklch(34% .14 283)",
+            "950": "oklch(25% .1 283)",
+        }
+    },
+    "SIDEBAR": {
+        "show_search": False,
+        "show_all_applications": False,
+        "navigation": "openvibe.base.admin.sidebar",
+    },
+}
+
 # --- language, files ----------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
@@ -227,7 +262,6 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_METADATA_CLASS": None,
     "EXCEPTION_HANDLER": "openvibe.api.problems.problem_answer",
     "UNAUTHENTICATED_USER": None,
-    "URL_FORMAT_OVERRIDE": None,
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "OpenVibe",

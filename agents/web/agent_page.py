@@ -5,14 +5,14 @@ from typing import Any
 from django.http import HttpResponse
 from django.shortcuts import render
 
+from agents.figures import acceptance_of, tokens_per_day
 from agents.models import Agent, Run, SoulVersion
 from agents.soul import Change, diff_souls, render_soul, soul_from_dict
 from agents.trust import trust_level
+from agents.trust_words import does, sees
 from agents.visibility import tokens_used_today, visible_to
-from agents.web.figures import acceptance_of, tokens_per_day
-from agents.web.trust_words import does, sees
+from memory.fates import fate_words
 from memory.models import Episode
-from memory.web.extras import fate_words
 from openvibe.base.problems import Missing
 from openvibe.chat.markdown import render as render_markdown
 from openvibe.chat.models import Message, Thread
@@ -48,8 +48,8 @@ def agent(request: WorkspaceRequest, handle: str) -> HttpResponse:
 def view_as(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """The channels and threads this agent sees, as far as the asker sees them too."""
     found = _agent(request, handle)
-    theirs = Thread.objects.visible_to(visible_to(found)).filter(channel__archived_at=None)  # type: ignore[attr-defined]
-    both = theirs.filter(pk__in=Thread.objects.visible_to(request.access))  # type: ignore[attr-defined]
+    theirs = Thread.objects.visible_to(visible_to(found)).filter(channel__archived_at=None)
+    both = theirs.filter(pk__in=Thread.objects.visible_to(request.access))
     threads = list(both.select_related("channel").order_by("channel__name", "-last_message_at")[:500])
     page = {"agent": found, "threads": threads, "hidden": theirs.count() - both.count()}
     return render(request, "agents/view_as.html", page)
@@ -59,17 +59,17 @@ def view_as(request: WorkspaceRequest, handle: str) -> HttpResponse:
 def view_thread_as(request: WorkspaceRequest, handle: str, thread_id: int) -> HttpResponse:
     """The newest messages of a thread exactly as the agent's level shows them."""
     found = _agent(request, handle)
-    seen = Thread.objects.visible_to(request.access)  # type: ignore[attr-defined]
+    seen = Thread.objects.visible_to(request.access)
     thread = seen.select_related("channel").filter(pk=thread_id).first()
     if thread is None:
         raise Missing
-    rows = Message.objects.visible_to(visible_to(found)).filter(thread=thread)  # type: ignore[attr-defined]
+    rows = Message.objects.visible_to(visible_to(found)).filter(thread=thread)
     newest = list(rows.select_related("author").order_by("-seq")[:50])[::-1]
     page = {
         "agent": found,
         "thread": thread,
         "entries": [(message, render_markdown(message.body)) for message in newest],
-        "is_visible": Thread.objects.visible_to(visible_to(found)).filter(pk=thread.pk).exists(),  # type: ignore[attr-defined]
+        "is_visible": Thread.objects.visible_to(visible_to(found)).filter(pk=thread.pk).exists(),
     }
     return render(request, "agents/view_thread_as.html", page)
 
@@ -111,9 +111,9 @@ def changes_between(agent: Agent, one: str, other: str) -> list[Change]:
 
 def _memory(agent: Agent, access: Access) -> dict[str, Any]:
     """Open feedback with the five newest marked as in use, and other episodes; only what the asker may read."""
-    own = Episode.objects.of(agent.participant_id)  # type: ignore[attr-defined]
+    own = Episode.objects.of(agent.participant_id)
     in_use = set(own.open_feedback().values_list("pk", flat=True)[:IN_USE])
-    threads = Thread.objects.visible_to(access)  # type: ignore[attr-defined]
+    threads = Thread.objects.visible_to(access)
     readable = own.filter(thread__in=threads) | own.filter(thread=None)
     rows = list(readable.select_related("applied_by", "feedback__participant", "thread").order_by("-created_at")[:50])
     return {
@@ -133,5 +133,5 @@ def _memory(agent: Agent, access: Access) -> dict[str, Any]:
 
 
 def _runs(agent: Agent, access: Access) -> list[Run]:
-    runs = Run.objects.visible_to(access).filter(agent=agent)  # type: ignore[attr-defined]
+    runs = Run.objects.visible_to(access).filter(agent=agent)
     return list(runs.select_related("thread", "requested_by", "snapshot").order_by("-id")[:SHOWN])

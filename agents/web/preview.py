@@ -68,7 +68,7 @@ def full_preview(request: WorkspaceRequest, thread_id: int, handle: str, tab: st
 
 
 def _thread(request: WorkspaceRequest, thread_id: int) -> Thread:
-    threads = Thread.objects.visible_to(request.access)  # type: ignore[attr-defined]
+    threads = Thread.objects.visible_to(request.access)
     thread: Thread | None = threads.select_related("workspace", "channel").filter(pk=thread_id).first()
     if thread is None:
         raise Missing

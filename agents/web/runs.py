@@ -39,7 +39,7 @@ def regenerate(request: WorkspaceRequest, run_id: int) -> HttpResponse:
 
 def visible_run(access: Access, run_id: int) -> Run:
     """A run in a thread the asker sees. Raises Missing."""
-    runs = Run.objects.visible_to(access)  # type: ignore[attr-defined]
+    runs = Run.objects.visible_to(access)
     run: Run | None = (
         runs.select_related("agent__participant", "thread__channel", "trigger__author", "reply__author")
         .filter(pk=run_id)

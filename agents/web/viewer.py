@@ -82,7 +82,9 @@ def segments(view: SnapshotView) -> tuple[Segment, ...]:
     sums: Counter[str] = Counter({key: int(value) for key, value in (view.layers or {}).items()})
     tools = sum(section.tokens for section in view.sections if section.section == "tools")
     sums["P0"] -= tools
-    parts = [(layer.name, f"{layer.name} {layer.title}", sums[layer.name]) for layer in STACK]
+    parts: list[tuple[str, str, int]] = [
+        (layer.name, f"{layer.name} {layer.title}", sums[layer.name]) for layer in STACK
+    ]
     parts += [("tools", "Tools", tools), ("frame", "Wrappers", sums["frame"]), ("free", "Free", view.free)]
     whole = max(view.snapshot.budget, view.snapshot.tokens, 1)
     made, x = [], 0.0

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from memory.fates import fate_words
 from memory.models import Episode, Feedback
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
@@ -71,13 +72,3 @@ def _fate(feedback: Feedback, access: Access) -> Fate | None:
     who = "You" if feedback.participant_id == access.participant_id else feedback.participant.name
     said = f"{who}: {episode.summary}"
     return Fate(episode.pk, fate_words(episode), said, episode.applied_at is None, may_settle)
-
-
-def fate_words(episode: Episode) -> str:
-    """Recorded → In prompt 3× → Applied by Ana, or Withdrawn. `applied_by` should be loaded."""
-    if episode.applied_how == "withdrawn":
-        return "Withdrawn"
-    if episode.applied_at is not None:
-        by = episode.applied_by.name if episode.applied_by else "somebody who has left"
-        return f"Applied to the SOUL by {by}" if episode.applied_how == "soul" else f"Applied by {by}"
-    return f"In prompt {episode.prompt_count}×" if episode.prompt_count else "Recorded"

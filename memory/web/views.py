@@ -33,7 +33,9 @@ def feedback(request: WorkspaceRequest, message_id: int) -> HttpResponse:
                 raise
             problem = refused.message
     just_given = verdict == "down" and "text" not in request.POST
-    return _answer(request, message, just_given=just_given or bool(problem), problem=problem, typed=text if problem else "")
+    return _answer(
+        request, message, just_given=just_given or bool(problem), problem=problem, typed=text if problem else ""
+    )
 
 
 @require_POST
@@ -69,14 +71,14 @@ def visible_episode(access: Access, episode_id: int) -> Episode:
     )
     if found is None:
         raise Missing
-    threads = Thread.objects.visible_to(access)  # type: ignore[attr-defined]
+    threads = Thread.objects.visible_to(access)
     if found.thread_id is not None and not threads.filter(pk=found.thread_id).exists():
         raise Missing
     return found
 
 
 def _message(request: WorkspaceRequest, message_id: int) -> Message:
-    messages = Message.objects.visible_to(request.access)  # type: ignore[attr-defined]
+    messages = Message.objects.visible_to(request.access)
     message: Message | None = messages.select_related("author", "thread").filter(pk=message_id).first()
     if message is None:
         raise Missing

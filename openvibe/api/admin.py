@@ -11,20 +11,44 @@ from django.db.models import Q
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from unfold.widgets import UnfoldAdminCheckboxSelectMultiple
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminIntegerFieldWidget
 
 from openvibe.api.models import SCOPES, IdempotencyKey, Token
+from openvibe.api.services import LONGEST_DAYS, issue_token
 from openvibe.base.admin import ReadOnlyAdmin, WorkspaceRowsAdmin, administered
+from openvibe.base.problems import Problem
 
 
 class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
     scopes = forms.MultipleChoiceField(
-        choices=[(scope, scope) for scope in SCOPES], widget=UnfoldAdminCheckboxSelectMultiple
+        choices=[(scope, scope) for scope in SCOPES], widget=UnfoldAdminCheckboxSelectMultipleWidget
+    )
+
+    days = forms.IntegerField(
+        min_value=1,
+        max_value=LONGEST_DAYS,
+        required=False,
+        initial=90,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="Days until it expires. Empty: it does not.",
     )
 
     class Meta:
         model = Token
-        fields = ("participant", "name", "scopes", "expires_at")
+        fields = ("participant", "name", "scopes")
+
+    def clean(self) -> dict[str, Any] | None:
+        """Makes the token with the verb of the API, so that its rules are the same."""
+        cleaned = super().clean()
+        if not self.errors and self.instance.pk is None:
+            given = self.cleaned_data
+            try:
+                self.made = issue_token(
+                    participant=given["participant"], name=given["name"], scopes=given["scopes"], days=given["days"]
+                )
+            except Problem as problem:
+                self.add_error(problem.field if problem.field in self.fields else None, problem.message)
+        return cleaned
 
 
 @admin.register(Token)
@@ -47,8 +71,15 @@ class TokenAdmin(WorkspaceRowsAdmin):
     list_select_related = ("participant",)
     search_fields = ("name", "participant__handle")
     ordering = ("-created_at",)
-    fields = ("participant", "name", "scopes", "expires_at")
     actions = ("revoke",)
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        if obj is None:
+            return ("participant", "name", "scopes", "days")
+        return ("participant", "name", "ends_in", "scopes", "created_at", "expires_at", "revoked_at", "last_used_at")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return () if obj is None else tuple(self.get_fields(request, obj))
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         people = db_field.remote_field.model._default_manager.filter(is_active=True)
@@ -60,9 +91,8 @@ class TokenAdmin(WorkspaceRowsAdmin):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
-        secret = Token.new_secret()
-        obj.token_hash, obj.hint = Token.digest(secret), secret[-4:]
-        obj.save()
+        made, secret = form.made
+        obj.__dict__.update(made.__dict__)
         self.message_user(request, f"Copy the token now, it is not shown again: {secret}", messages.WARNING)
 
     @admin.display(description="Ends in")

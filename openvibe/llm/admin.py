@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminPasswordInput
+from unfold.widgets import UnfoldAdminPasswordWidget
 
 from openvibe.base.admin import SameWorkspaceForm, WorkspaceRowsAdmin
 from openvibe.llm.models import Endpoint
@@ -22,7 +22,7 @@ class EndpointForm(SameWorkspaceForm):
         label="Key",
         required=False,
         strip=True,
-        widget=UnfoldAdminPasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
+        widget=UnfoldAdminPasswordWidget(render_value=False, attrs={"autocomplete": "new-password"}),
     )
     forget_key = forms.BooleanField(label="Forget the stored key", required=False)
 
@@ -35,19 +35,18 @@ class EndpointForm(SameWorkspaceForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.initial.pop("api_key", None)
         hint = self.instance.key_hint if self.instance.pk else ""
         self.fields["api_key"].help_text = (
             f"A key ending in {hint} is stored. Leave this empty to keep it." if hint else "No key is stored."
         )
 
     def clean(self) -> dict[str, Any] | None:
-        """The new key, the stored one, or none: put where the model's own checks see it."""
+        """The new key, the stored one, or none."""
         cleaned = super().clean()
-        entered = self.cleaned_data.get("api_key") or ""
-        if entered:
-            self.instance.api_key = entered
-        elif self.cleaned_data.get("forget_key") or self._goes_elsewhere():
-            self.instance.api_key = ""
+        keeps = not (self.cleaned_data.get("forget_key") or self._goes_elsewhere())
+        stored = self.instance.api_key if keeps else ""
+        self.cleaned_data["api_key"] = self.cleaned_data.get("api_key") or stored
         return cleaned
 
     def _goes_elsewhere(self) -> bool:
@@ -68,19 +67,23 @@ class EndpointAdmin(WorkspaceRowsAdmin):
     fieldsets = (
         (None, {"fields": ("workspace", "name", "kind", "is_default")}),
         ("Where and with which key", {"fields": ("base_url", "model", "api_key", "forget_key")}),
-        ("Limits and prices", {"fields": ("context_window", "output_reserve", "timeout_seconds", "price_in", "price_out")}),
+        (
+            "Limits and prices",
+            {"fields": ("context_window", "output_reserve", "timeout_seconds", "price_in", "price_out")},
+        ),
     )
 
     @admin.display(description="Key")
     def key(self, endpoint: Endpoint) -> str:
         return endpoint.key_hint or "–"
 
-    @action(description="Test", url_path="test")
+    @action(description="Test", url_path="test")  # type: ignore[untyped-decorator]
     def test_endpoint(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Asks before it calls: a test may cost money."""
         endpoint = self.get_object(request, object_id)
         if endpoint is None or not self.has_change_permission(request, endpoint):
-            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            gone: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return gone
         if request.method == "POST":
             result = try_endpoint(endpoint=endpoint)
             said = f"{endpoint.name} answered in {result.seconds:.1f} s: {result.said}" if result.ok else result.said

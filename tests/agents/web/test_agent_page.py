@@ -1,11 +1,12 @@
 """An agent's page: what everybody may know, and nothing from rooms they are not in."""
 
+from django.db import connection
 from django.test import Client
-from pytest_django import DjangoAssertNumQueries
+from django.test.utils import CaptureQueriesContext
 
+from agents.figures import suggestion_for
 from agents.models import Agent, Run
 from agents.services import save_soul
-from agents.web.figures import suggestion_for
 from memory.services import give_feedback
 from openvibe.chat.models import Message
 from openvibe.workspaces.models import Member
@@ -23,7 +24,14 @@ def test_it_shows_soul_level_memory_usage_and_runs(ana: Member, answered: Run) -
     assert answered.reply is not None
     give_feedback(message=answered.reply, by=access(ana), verdict="down", text="Shorter, please.")
     page = page_of(ana)
-    for words in ("Quote before you conclude", "L2 Advisor", "Shorter, please.", "in the next prompt", "0 % 👍", "Pruning"):
+    for words in (
+        "Quote before you conclude",
+        "L2 Advisor",
+        "Shorter, please.",
+        "in the next prompt",
+        "0 % 👍",
+        "Pruning",
+    ):
         assert words in page
 
 
@@ -77,12 +85,7 @@ def test_suggestions_follow_the_thresholds() -> None:
     assert suggestion_for(level=2, up=4, down=0) == ""
 
 
-def test_the_same_queries_for_one_run_and_three(
-    ana: Member, answered: Run, django_assert_num_queries: DjangoAssertNumQueries
-) -> None:
-    from django.db import connection
-    from django.test.utils import CaptureQueriesContext
-
+def test_the_same_queries_for_one_run_and_three(ana: Member, answered: Run) -> None:
     with CaptureQueriesContext(connection) as one:
         page_of(ana)
     for n in range(3):

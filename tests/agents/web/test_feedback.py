@@ -14,7 +14,7 @@ from openvibe.workspaces.models import Member
 from tests.agents.web.conftest import signed_in
 from tests.factories import access
 
-HTMX = {"HTTP_HX_REQUEST": "true"}
+HTMX = {"HX-Request": "true"}
 
 
 def address(member: Member, message: Message | None) -> str:
@@ -22,12 +22,14 @@ def address(member: Member, message: Message | None) -> str:
     return f"/w/{member.workspace.slug}/m/{message.pk}/feedback/"
 
 
-def test_a_thumb_down_with_words_reaches_the_next_prompt(ana: Member, answered: Run, vibe: Agent, thread: Thread) -> None:
+def test_a_thumb_down_with_words_reaches_the_next_prompt(
+    ana: Member, answered: Run, vibe: Agent, thread: Thread
+) -> None:
     client = signed_in(ana)
-    fragment = client.post(address(ana, answered.reply), {"verdict": "down"}, **HTMX)
-    assert 'open>' in fragment.content.decode()
+    fragment = client.post(address(ana, answered.reply), {"verdict": "down"}, headers=HTMX)
+    assert "open>" in fragment.content.decode()
     words = {"verdict": "down", "text": "Give the source.", "tags": ["inaccurate"]}
-    fragment = client.post(address(ana, answered.reply), words, **HTMX)
+    fragment = client.post(address(ana, answered.reply), words, headers=HTMX)
     assert "Recorded" in fragment.content.decode()
     prompt = assemble(agent=vibe, thread=thread, task="mention", request="and now?", asked_by=ana.participant)
     assert any("Give the source." in message.content for message in prompt.messages)
@@ -41,10 +43,10 @@ def test_without_javascript_one_comes_back_to_the_message(ana: Member, answered:
 
 def test_a_verdict_can_be_changed_and_taken_back(ana: Member, answered: Run) -> None:
     client = signed_in(ana)
-    client.post(address(ana, answered.reply), {"verdict": "down"}, **HTMX)
-    client.post(address(ana, answered.reply), {"verdict": "up"}, **HTMX)
+    client.post(address(ana, answered.reply), {"verdict": "down"}, headers=HTMX)
+    client.post(address(ana, answered.reply), {"verdict": "up"}, headers=HTMX)
     assert Episode.objects.get().applied_how == "withdrawn"
-    client.post(address(ana, answered.reply), {"verdict": "none"}, **HTMX)
+    client.post(address(ana, answered.reply), {"verdict": "none"}, headers=HTMX)
     assert not Feedback.objects.exists()
 
 
@@ -53,9 +55,9 @@ def test_marked_applied_it_says_by_whom_and_can_be_reopened(ana: Member, dora: M
     give_feedback(message=answered.reply, by=access(dora), verdict="down", text="Shorter.")
     episode = Episode.objects.get()
     slug = ana.workspace.slug
-    fragment = signed_in(ana).post(f"/w/{slug}/episodes/{episode.pk}/applied/", **HTMX)
+    fragment = signed_in(ana).post(f"/w/{slug}/episodes/{episode.pk}/applied/", headers=HTMX)
     assert "Applied by Ana" in fragment.content.decode()
-    fragment = signed_in(ana).post(f"/w/{slug}/episodes/{episode.pk}/reopen/", **HTMX)
+    fragment = signed_in(ana).post(f"/w/{slug}/episodes/{episode.pk}/reopen/", headers=HTMX)
     assert "Recorded" in fragment.content.decode()
 
 
@@ -63,7 +65,7 @@ def test_only_the_giver_and_admins_settle(dora: Member, ana: Member, answered: R
     assert answered.reply is not None
     give_feedback(message=answered.reply, by=access(ana), verdict="down", text="Shorter.")
     episode = Episode.objects.get()
-    response = signed_in(dora).post(f"/w/{ana.workspace.slug}/episodes/{episode.pk}/applied/", **HTMX)
+    response = signed_in(dora).post(f"/w/{ana.workspace.slug}/episodes/{episode.pk}/applied/", headers=HTMX)
     assert response.status_code == 403
     assert Episode.objects.get().applied_at is None
 
@@ -91,14 +93,14 @@ def test_signed_out_goes_to_the_door(client: Client, ana: Member, answered: Run)
 
 
 def test_a_bad_verdict_is_a_sentence(ana: Member, answered: Run) -> None:
-    response = signed_in(ana).post(address(ana, answered.reply), {"verdict": "sideways"}, **HTMX)
+    response = signed_in(ana).post(address(ana, answered.reply), {"verdict": "sideways"}, headers=HTMX)
     assert response.status_code == 400
     assert "up or down" in response.content.decode()
 
 
 def test_too_many_words_keep_the_form_open(ana: Member, answered: Run) -> None:
     words = {"verdict": "down", "text": "x" * 2001}
-    page = signed_in(ana).post(address(ana, answered.reply), words, **HTMX).content.decode()
+    page = signed_in(ana).post(address(ana, answered.reply), words, headers=HTMX).content.decode()
     assert 'role="alert"' in page
 
 

@@ -10,7 +10,7 @@ from openvibe.workspaces.models import Member
 from tests.agents.web.conftest import signed_in
 from tests.factories import access, say
 
-HTMX = {"HTTP_HX_REQUEST": "true"}
+HTMX = {"HX-Request": "true"}
 
 
 @pytest.fixture
@@ -24,20 +24,22 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_waiting_run_can_be_stopped(ana: Member, vibe: Agent, thread: Thread) -> None:
     message = say(thread, ana, "@vibe hello?")
     run = Run.objects.get(trigger=message)
-    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/m/{message.pk}/", **HTMX).content.decode()
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/m/{message.pk}/", headers=HTMX).content.decode()
     assert "Stop Vibe" in page
-    fragment = signed_in(ana).post(f"/w/{ana.workspace.slug}/runs/{run.pk}/stop/", **HTMX).content.decode()
+    fragment = signed_in(ana).post(f"/w/{ana.workspace.slug}/runs/{run.pk}/stop/", headers=HTMX).content.decode()
     assert "stopped before it answered" in fragment
     assert "Retry" in fragment
 
 
-def test_a_failed_run_shows_its_reason_and_is_sent_again(ana: Member, vibe: Agent, thread: Thread, sent: list[int]) -> None:
+def test_a_failed_run_shows_its_reason_and_is_sent_again(
+    ana: Member, vibe: Agent, thread: Thread, sent: list[int]
+) -> None:
     message = say(thread, ana, "@vibe hello?")
     Run.objects.filter(trigger=message).update(state="failed", error="The model did not answer in time.")
     run = Run.objects.get(trigger=message)
-    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/m/{message.pk}/", **HTMX).content.decode()
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/m/{message.pk}/", headers=HTMX).content.decode()
     assert "The model did not answer in time." in page
-    signed_in(ana).post(f"/w/{ana.workspace.slug}/runs/{run.pk}/retry/", **HTMX)
+    signed_in(ana).post(f"/w/{ana.workspace.slug}/runs/{run.pk}/retry/", headers=HTMX)
     run.refresh_from_db()
     assert (run.state, sent) == ("queued", [run.pk])
 
@@ -46,12 +48,13 @@ def test_regenerating_keeps_the_answer_and_sends_a_new_run(ana: Member, answered
     response = signed_in(ana).post(f"/w/{ana.workspace.slug}/runs/{answered.pk}/regenerate/")
     assert response.status_code == 302
     new = Run.objects.get(regenerates=answered)
+    assert answered.reply_id is not None
     assert sent == [new.pk]
     assert Message.objects.filter(pk=answered.reply_id).exists()
 
 
 def test_what_is_over_cannot_be_retried(ana: Member, answered: Run) -> None:
-    response = signed_in(ana).post(f"/w/{ana.workspace.slug}/runs/{answered.pk}/retry/", **HTMX)
+    response = signed_in(ana).post(f"/w/{ana.workspace.slug}/runs/{answered.pk}/retry/", headers=HTMX)
     assert response.status_code == 409
 
 

@@ -14,9 +14,9 @@ from tests.factories import access, say
 
 
 @pytest.mark.parametrize("tab", ["", "sections/", "dropped/", "raw/", "compared/"])
-@pytest.mark.parametrize("htmx", [{}, {"HTTP_HX_REQUEST": "true"}])
+@pytest.mark.parametrize("htmx", [{}, {"HX-Request": "true"}])
 def test_every_tab_opens_as_page_and_panel(tab: str, htmx: dict[str, str], ana: Member, answered: Run) -> None:
-    response = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/{tab}", **htmx)
+    response = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/{tab}", headers=htmx)
     assert response.status_code == 200
     page = response.content.decode()
     snapshot = Snapshot.objects.get(run=answered)
@@ -66,7 +66,7 @@ def test_the_bar_adds_up(ana: Member, vibe: Agent, thread: Thread) -> None:
 
 def test_the_preview_says_what_would_be_read(ana: Member, vibe: Agent, thread: Thread) -> None:
     address = f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/"
-    page = signed_in(ana).get(address, {"text": "@vibe when?"}, HTTP_HX_REQUEST="true").content.decode()
+    page = signed_in(ana).get(address, {"text": "@vibe when?"}, headers={"HX-Request": "true"}).content.decode()
     assert "Vibe (L2) will read this thread" in page
     assert "of 8k tokens" in page
     assert "<html" not in page

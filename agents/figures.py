@@ -55,7 +55,8 @@ def tokens_per_day(*, agent: Agent | None = None, workspace_ids: list[int] | Non
     most = max([*used.values(), 1])
     days = [first + timedelta(days=n) for n in range(DAYS)]
     return tuple(
-        Bar(day, used.get(day, 0), place * 10, round(100 * used.get(day, 0) / most, 1)) for place, day in enumerate(days)
+        Bar(day, used.get(day, 0), place * 10, round(100 * used.get(day, 0) / most, 1))
+        for place, day in enumerate(days)
     )
 
 

@@ -9,13 +9,21 @@ _RESPONDS = {
     "scheduled": "on schedule",
     "proactive": "unasked, where its SOUL says so",
 }
-_TOOLS = {"none": "no tools that act", "approved": "tools that act, once approved", "most": "most tools that act; listed ones ask first"}
+_TOOLS = {
+    "none": "no tools that act",
+    "approved": "tools that act, once approved",
+    "most": "most tools that act; listed ones ask first",
+}
 _CHANNELS = {
     "added": "channels it was added to",
     "public": "all public channels, and those it was added to",
     "granted": "all public channels, and private ones it was added to",
 }
-_KNOWLEDGE = {"none": "no knowledge entries", "shared": "shared knowledge", "restricted": "shared and restricted knowledge"}
+_KNOWLEDGE = {
+    "none": "no knowledge entries",
+    "shared": "shared knowledge",
+    "restricted": "shared and restricted knowledge",
+}
 
 
 def does(level: TrustLevel) -> tuple[str, ...]:

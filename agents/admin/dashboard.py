@@ -1,0 +1,80 @@
+"""The first page of the admin: what needs a look today. Counts only, of workspaces the asker administers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import Avg, Count, F, FloatField, Q, Sum
+from django.db.models.functions import Cast
+from django.http import HttpRequest
+from django.urls import reverse
+
+from agents.figures import tokens_per_day
+from agents.models import Run, Snapshot
+from memory.models import Episode
+from openvibe.base.admin import administered
+from openvibe.workspaces.models import Workspace
+
+
+def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Adds `cards`, `spend` and `bars` to the index page."""
+    user: Any = request.user
+    workspaces = (
+        Workspace.objects.all() if user.is_superuser else Workspace.objects.filter(pk__in=administered(request))
+    )
+    ids = list(workspaces.order_by("name").values_list("pk", flat=True)[:200])
+    context["cards"] = _cards(ids)
+    context["spend"] = _spend(ids)
+    context["bars"] = tokens_per_day(workspace_ids=ids)
+    return context
+
+
+def _cards(ids: list[int]) -> list[dict[str, str]]:
+    day_ago = datetime.now(UTC) - timedelta(days=1)
+    runs = Run.objects.filter(workspace__in=ids).aggregate(
+        failed=Count("id", filter=Q(state="failed", queued_at__gte=day_ago)),
+        queued=Count("id", filter=Q(state="queued")),
+    )
+    thumbs_down = Episode.objects.filter(
+        agent__workspace__in=ids, kind=Episode.Kind.FEEDBACK_RECEIVED, applied_at=None, archived_at=None
+    ).count()
+    share = Cast(F("prefix_shared"), FloatField()) / Cast(F("tokens"), FloatField())
+    week = Snapshot.objects.filter(run__workspace__in=ids, tokens__gt=0, created_at__gte=day_ago - timedelta(days=6))
+    prefix = week.exclude(prefix_shared=0).aggregate(share=Avg(share))["share"]
+    run_list = reverse("admin:agents_run_changelist")
+    return [
+        {"title": "Failed runs, 24 h", "number": f"{runs['failed']:,}", "link": f"{run_list}?state__exact=failed"},
+        {"title": "Runs waiting", "number": f"{runs['queued']:,}", "link": f"{run_list}?state__exact=queued"},
+        {
+            "title": "Open 👎",
+            "number": f"{thumbs_down:,}",
+            "link": reverse("admin:memory_episode_changelist") + "?settled=no",
+        },
+        {
+            "title": "Shared prefix, 7 days",
+            "number": "–" if prefix is None else f"{100 * prefix:.0f} %",
+            "link": reverse("admin:agents_snapshot_changelist"),
+        },
+    ]
+
+
+def _spend(ids: list[int]) -> list[dict[str, Any]]:
+    """Tokens used today against the cap, per workspace; `percent` is at most 100."""
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    used = dict(
+        Run.objects.filter(workspace__in=ids, queued_at__gte=midnight)
+        .order_by()
+        .values("workspace")
+        .annotate(tokens=Sum(F("input_tokens") + F("output_tokens")))
+        .values_list("workspace", "tokens")
+    )
+    return [
+        {
+            "workspace": workspace,
+            "used": used.get(workspace.pk, 0),
+            "cap": workspace.daily_token_budget,
+            "percent": min(100, round(100 * used.get(workspace.pk, 0) / max(workspace.daily_token_budget, 1), 1)),
+        }
+        for workspace in Workspace.objects.filter(pk__in=ids).order_by("name")
+    ]

@@ -1,0 +1,256 @@
+"""The admin's one rule: superusers see every row, everybody else only rows of workspaces they administer.
+
+Every ModelAdmin of the project is a `WorkspaceRowsAdmin` that names the way from its rows to their workspace.
+Lists, choices, permissions and pages all ask `rows_of`, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.apps import apps
+from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseRedirect
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils.http import urlencode
+from unfold.admin import ModelAdmin
+
+from openvibe.base.models import Event
+
+ADMINISTERS = ("owner", "admin")
+
+
+def administered(request: HttpRequest) -> list[int]:
+    """Ids of the workspaces the signed-in person runs, asked once per request."""
+    known: list[int] | None = getattr(request, "_administered", None)
+    if known is None:
+        user: Any = request.user
+        standing = user.memberships.filter(role__in=ADMINISTERS, removed_at=None) if user.is_authenticated else None
+        known = list(standing.values_list("workspace_id", flat=True)) if standing is not None else []
+        request._administered = known  # type: ignore[attr-defined]
+    return known
+
+
+class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Refuses choices from two workspaces in one row, whoever makes them."""
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        fields = self.cleaned_data
+        home = getattr(fields.get("workspace"), "pk", None) or getattr(self.instance, "workspace_id", None)
+        for name, value in fields.items():
+            for chosen in value if isinstance(value, models.QuerySet) else [value]:
+                other = getattr(chosen, "workspace_id", None)
+                if home is not None and other is not None and other != home:
+                    self.add_error(name, ValidationError(f"{chosen} belongs to another workspace."))
+                home = home if home is not None else other
+        return cleaned
+
+
+class WorkspaceRowsAdmin(ModelAdmin):  # type: ignore[misc]
+    """Rows of the workspaces the asker administers. Set `workspace_path`, and what may be done."""
+
+    workspace_path = "workspace"
+    superusers_only = False
+    may_add = False
+    may_change = False
+    may_delete = False
+    form: type[forms.ModelForm[Any]] = SameWorkspaceForm
+    list_fullwidth = True
+    compressed_fields = True
+    show_full_result_count = False
+    list_per_page = 50
+
+    def rows_of(self, request: HttpRequest) -> models.QuerySet[Any]:
+        """What the asker may see of this model, without order."""
+        rows: models.QuerySet[Any] = self.model._default_manager.all()
+        user: Any = request.user
+        if user.is_superuser:
+            return rows
+        if self.superusers_only or not user.is_staff:
+            return rows.none()
+        return rows.filter(**{f"{self.workspace_path}__in": administered(request)})
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        ordering = self.get_ordering(request)
+        rows = self.rows_of(request)
+        return rows.order_by(*ordering) if ordering else rows
+
+    def _may(self, request: HttpRequest, obj: models.Model | None) -> bool:
+        user: Any = request.user
+        if not (user.is_active and user.is_staff):
+            return False
+        if user.is_superuser:
+            return True
+        if self.superusers_only or not administered(request):
+            return False
+        return obj is None or obj.pk is None or self.rows_of(request).filter(pk=obj.pk).exists()
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self._may(request, None)
+
+    def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
+        return self._may(request, obj)
+
+    def has_add_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
+        return self.may_add and self._may(request, None)
+
+    def has_change_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
+        return self.may_change and self._may(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
+        return self.may_delete and self._may(request, obj)
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        kwargs.setdefault("queryset", self.choices_of(db_field.remote_field.model, request))
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        kwargs.setdefault("queryset", self.choices_of(db_field.remote_field.model, request))
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
+
+    def choices_of(self, model: type[models.Model], request: HttpRequest) -> models.QuerySet[Any]:
+        """What may be chosen of another model: what its own admin shows the asker."""
+        registered = self.admin_site._registry.get(model)
+        if isinstance(registered, WorkspaceRowsAdmin):
+            return registered.rows_of(request)
+        user: Any = request.user
+        rows: models.QuerySet[Any] = model._default_manager.all()
+        return rows if user.is_superuser else rows.none()
+
+    def confirmed(
+        self, request: HttpRequest, rows: models.QuerySet[Any], *, action: str, question: str
+    ) -> TemplateResponse | None:
+        """None once the person has confirmed a bulk action; else the page that asks, with names and the count."""
+        if request.POST.get("confirmed") == "yes":
+            return None
+        context = {
+            **self.admin_site.each_context(request),
+            "title": question,
+            "opts": self.model._meta,
+            "action": action,
+            "rows": rows,
+            "count": len(rows),
+        }
+        return TemplateResponse(request, "admin/confirm.html", context)
+
+
+class ReadOnlyAdmin(WorkspaceRowsAdmin):
+    """Looked at, never touched."""
+
+    actions = None
+
+
+SIDEBAR: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
+    ("", (("Overview", "home", ""),)),
+    (
+        "Agents",
+        (
+            ("Agents", "smart_toy", "agents.agent"),
+            ("Model endpoints", "hub", "llm.endpoint"),
+            ("Runs", "play_circle", "agents.run"),
+            ("What runs saw", "visibility", "agents.snapshot"),
+            ("SOUL versions", "history_edu", "agents.soulversion"),
+            ("Changes of trust", "verified_user", "agents.trustchange"),
+        ),
+    ),
+    ("Memory", (("Feedback", "thumbs_up_down", "memory.feedback"), ("Episodes", "psychology", "memory.episode"))),
+    (
+        "Workspace",
+        (
+            ("Workspaces", "domain", "workspaces.workspace"),
+            ("Channels", "tag", "chat.channel"),
+            ("Members", "group", "workspaces.member"),
+            ("People and agents", "badge", "workspaces.participant"),
+            ("Invitations", "mail", "workspaces.invitation"),
+        ),
+    ),
+    (
+        "Server",
+        (
+            ("Accounts", "person", "workspaces.user"),
+            ("Tokens", "key", "api.token"),
+            ("Audit log", "receipt_long", "admin.logentry"),
+            ("Events", "bolt", "base.event"),
+            ("Idempotency keys", "repeat", "api.idempotencykey"),
+        ),
+    ),
+)
+"""The sidebar: titles, icons and models, in plain words."""
+
+
+def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
+    """The sidebar as the theme wants it, with what the asker may open."""
+    groups = []
+    for title, entries in SIDEBAR:
+        items = [_sidebar_item(name, icon, label) for name, icon, label in entries if _may_open(request, label)]
+        if items:
+            groups.append({"title": title, "separator": bool(title), "items": items})
+    return groups
+
+
+def _may_open(request: HttpRequest, label: str) -> bool:
+    if not label:
+        return True
+    registered = admin.site._registry.get(apps.get_model(label))
+    return registered is not None and registered.has_module_permission(request)
+
+
+def _sidebar_item(name: str, icon: str, label: str) -> dict[str, Any]:
+    page = f"admin:{label.replace('.', '_')}_changelist" if label else "admin:index"
+    return {"title": name, "icon": icon, "link": reverse(page)}
+
+
+def stylesheet(request: HttpRequest) -> str:
+    """Our own rules for the admin's pages."""
+    return static("css/admin.css")
+
+
+def sign_in_through_the_front_door(request: HttpRequest, extra_context: object = None) -> HttpResponse:
+    """The admin has no sign-in of its own. Somebody signed in without the right to enter is sent home."""
+    if request.user.is_authenticated:
+        return redirect("/")
+    target = request.GET.get("next") or reverse("admin:index")
+    return HttpResponseRedirect(f"{reverse('account_login')}?{urlencode({'next': target})}")
+
+
+admin.site.login = sign_in_through_the_front_door  # type: ignore[method-assign]
+if admin.site.is_registered(Group):
+    admin.site.unregister(Group)
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnlyAdmin):
+    workspace_path = "workspace_id"
+    list_display = ("position", "kind", "workspace_id", "channel_id", "thread_id", "message_id", "created_at")
+    list_filter = ("kind",)
+    ordering = ("-id",)
+
+
+@admin.register(LogEntry)
+class LogEntryAdmin(ReadOnlyAdmin):
+    """Who changed what in the admin. Everything for superusers; others see what they did themselves."""
+
+    list_display = ("action_time", "user", "content_type", "object_repr", "what_happened")
+    list_filter = ("action_flag",)
+    list_select_related = ("user", "content_type")
+    search_fields = ("object_repr", "change_message")
+    ordering = ("-action_time",)
+
+    def rows_of(self, request: HttpRequest) -> models.QuerySet[Any]:
+        rows = LogEntry.objects.all()
+        user: Any = request.user
+        return rows if user.is_superuser else rows.filter(user_id=user.pk)
+
+    @admin.display(description="Change")
+    def what_happened(self, entry: LogEntry) -> str:
+        return str(entry.get_change_message())

@@ -1,0 +1,95 @@
+"""Channels in the admin. What was said is read in the app, where every reader's own access decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db import models
+from django.db.models import Q
+from django.http import HttpRequest
+from unfold.admin import TabularInline
+
+from openvibe.base.admin import SameWorkspaceForm, WorkspaceRowsAdmin
+from openvibe.base.models import emit
+from openvibe.chat.models import Channel, ChannelMembership
+from openvibe.workspaces.admin import checked_instructions
+from openvibe.workspaces.models import Participant
+
+
+def channels_open_to(request: HttpRequest, channels: models.QuerySet[Channel]) -> models.QuerySet[Channel]:
+    """Public ones, and private ones the asker was added to: running a workspace opens no private room."""
+    user: Any = request.user
+    if user.is_superuser:
+        return channels
+    added = ChannelMembership.objects.filter(participant__member__user_id=user.pk, participant__is_active=True)
+    return channels.filter(Q(is_private=False) | Q(pk__in=added.values("channel_id")))
+
+
+class ChannelForm(SameWorkspaceForm):
+    class Meta:
+        model = Channel
+        fields = ("workspace", "name", "description", "instructions", "is_private", "archived_at")
+
+    def clean_instructions(self) -> str:
+        return checked_instructions(self.cleaned_data["instructions"])
+
+
+class MembershipInline(TabularInline):  # type: ignore[misc]
+    model = ChannelMembership
+    extra = 0
+    fields = ("participant", "added_at")
+    readonly_fields = ("added_at",)
+    verbose_name = "member or agent"
+    verbose_name_plural = "members and agents added to it"
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        rows: models.QuerySet[Any] = super().get_queryset(request)
+        return rows.select_related("participant", "channel")
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        channel_id = request.resolver_match.kwargs.get("object_id") if request.resolver_match else None
+        people = Participant.objects.filter(is_active=True).exclude(kind="imported")
+        home = Channel.objects.filter(pk=channel_id or 0).values_list("workspace_id", flat=True)
+        kwargs["queryset"] = people.filter(workspace_id__in=home)
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(admin.site._registry[Channel].has_view_permission(request, obj))
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return obj is not None and bool(admin.site._registry[Channel].has_change_permission(request, obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return bool(admin.site._registry[Channel].has_change_permission(request, obj))
+
+
+@admin.register(Channel)
+class ChannelAdmin(WorkspaceRowsAdmin):
+    may_add = may_change = True
+    form = ChannelForm
+    list_display = ("name", "workspace", "is_private", "created_at", "archived_at")
+    list_filter = ("is_private",)
+    list_select_related = ("workspace",)
+    search_fields = ("name", "description")
+    ordering = ("workspace", "name")
+    inlines = (MembershipInline,)
+
+    def rows_of(self, request: HttpRequest) -> models.QuerySet[Any]:
+        return channels_open_to(request, super().rows_of(request))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return ("workspace",) if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Channel, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        emit("channel_changed", workspace_id=obj.workspace_id, channel_id=obj.pk)
+
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+        """Open pages of those added or removed learn of it."""
+        formset.save()
+        for membership in [*formset.new_objects, *formset.deleted_objects]:
+            emit("access_changed", workspace_id=form.instance.workspace_id, participant_id=membership.participant_id)

@@ -1,0 +1,211 @@
+"""People and workspaces in the admin. Whatever has a rule goes through the same verbs as the pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allauth.account.models import EmailAddress
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.http import HttpRequest
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.module_loading import import_string
+from unfold.widgets import UnfoldAdminPasswordWidget
+
+from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceRowsAdmin
+from openvibe.base.problems import Problem, Refused
+from openvibe.llm.tokens import count
+from openvibe.workspaces.access import Access, access_of_role
+from openvibe.workspaces.models import Invitation, Member, Participant, User, Workspace
+from openvibe.workspaces.services import access_of_member, change_role
+
+if admin.site.is_registered(EmailAddress):  # addresses are changed with the account, below
+    admin.site.unregister(EmailAddress)
+
+INSTRUCTION_LIMIT = 2_000
+"""Tokens of organisation instructions that always fit beside the SOUL in P0."""
+
+
+def acting_as(request: HttpRequest, workspace_id: int) -> Access:
+    """The access under which the signed-in person writes in this workspace. Superusers count as owners.
+
+    Raises Refused for somebody who is no member: what is written needs a name to stand under.
+    """
+    user: Any = request.user
+    member = Member.objects.filter(user=user, workspace_id=workspace_id, removed_at=None).first()
+    if member is None:
+        raise Refused(
+            "You are not a member of this workspace, so there is no name this could be written under. "
+            "Let one of its owners invite you first."
+        )
+    if user.is_superuser:
+        return access_of_role(workspace_id=workspace_id, participant_id=member.participant_id, role="owner")
+    return access_of_member(member)
+
+
+def checked_instructions(text: str) -> str:
+    """Instructions within their 2,000 tokens. Raises ValidationError with the number they take."""
+    tokens = count(text)
+    if tokens > INSTRUCTION_LIMIT:
+        raise ValidationError(f"These take {tokens:,} tokens; the limit is {INSTRUCTION_LIMIT:,}. Shorten them.")
+    return text
+
+
+class WorkspaceForm(SameWorkspaceForm):
+    class Meta:
+        model = Workspace
+        fields = ("name", "description", "instructions", "budgets", "daily_token_budget")
+
+    def clean_instructions(self) -> str:
+        return checked_instructions(self.cleaned_data["instructions"])
+
+    def clean_budgets(self) -> dict[str, Any]:
+        """The rule lives upstairs, beside the stack it is about."""
+        from django.conf import settings
+
+        budgets = self.cleaned_data["budgets"] or {}
+        try:
+            import_string(settings.CHECK_BUDGETS)(budgets)
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+        return dict(budgets)
+
+
+@admin.register(Workspace)
+class WorkspaceAdmin(WorkspaceRowsAdmin):
+    workspace_path = "pk"
+    may_change = True
+    form = WorkspaceForm
+    list_display = ("name", "slug", "daily_token_budget", "created_at")
+    search_fields = ("name", "slug")
+    ordering = ("name",)
+    readonly_fields = ("slug", "created_at")
+    fieldsets = (
+        (None, {"fields": ("name", "slug", "description", "created_at")}),
+        (
+            "What agents are told",
+            {
+                "fields": ("instructions",),
+                "description": "Stands in the system message of every agent's prompt, after its SOUL.",
+            },
+        ),
+        (
+            "Token budgets",
+            {
+                "fields": ("daily_token_budget", "budgets"),
+                "description": 'By task type, for example {"thread": {"ceiling": 12000, "P3": 1500}}. '
+                "Parts left out keep their defaults.",
+            },
+        ),
+    )
+
+
+@admin.register(Participant)
+class ParticipantAdmin(ReadOnlyAdmin):
+    list_display = ("handle", "name", "kind", "workspace", "is_active")
+    list_filter = ("kind", "is_active")
+    list_select_related = ("workspace",)
+    search_fields = ("handle", "name")
+    ordering = ("workspace", "handle")
+
+
+@admin.register(Member)
+class MemberAdmin(WorkspaceRowsAdmin):
+    """Roles are changed here; members are removed in the app, and join by invitation."""
+
+    may_change = True
+    list_display = ("participant", "user", "role", "workspace", "joined_at", "removed_at")
+    list_filter = ("role",)
+    list_select_related = ("participant", "user", "workspace")
+    search_fields = ("participant__handle", "participant__name", "user__email")
+    ordering = ("workspace", "participant__handle")
+    fields = ("participant", "user", "workspace", "role", "joined_at", "removed_at")
+    readonly_fields = ("participant", "user", "workspace", "joined_at", "removed_at")
+
+    def save_model(self, request: HttpRequest, obj: Member, form: Any, change: bool) -> None:
+        if "role" not in form.changed_data:
+            return
+        wanted = obj.role
+        stored = Member.objects.get(pk=obj.pk)
+        try:
+            change_role(member=stored, role=wanted, by=acting_as(request, stored.workspace_id))
+        except Problem as problem:
+            obj.role = stored.role
+            request._refused = True  # type: ignore[attr-defined]
+            self.message_user(request, problem.message, messages.ERROR)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        return None if getattr(request, "_refused", False) else super().log_change(request, obj, message)
+
+    def message_user(
+        self, request: HttpRequest, message: Any, level: Any = messages.INFO, *rest: Any, **more: Any
+    ) -> None:
+        """A refusal is not followed by "changed successfully"."""
+        if getattr(request, "_refused", False) and level == messages.SUCCESS:
+            return
+        super().message_user(request, message, level, *rest, **more)
+
+
+@admin.register(Invitation)
+class InvitationAdmin(WorkspaceRowsAdmin):
+    """Links are made in the app, where they are shown once; here they are looked at and taken back."""
+
+    list_display = ("role", "workspace", "created_by", "created_at", "expires_at", "uses_left", "revoked_at")
+    list_filter = ("role",)
+    list_select_related = ("workspace", "created_by")
+    ordering = ("-created_at",)
+    fields = ("workspace", "role", "created_by", "created_at", "expires_at", "uses_left", "revoked_at")
+    readonly_fields = fields
+    actions = ("take_back",)
+
+    @admin.action(description="Take back…")
+    def take_back(self, request: HttpRequest, rows: models.QuerySet[Invitation]) -> TemplateResponse | None:
+        asked = self.confirmed(request, rows, action="take_back", question="Take these invitations back?")
+        if asked is None:
+            taken = rows.filter(revoked_at=None).update(revoked_at=timezone.now())
+            self.message_user(request, f"{taken} taken back. Their links open nothing any more.", messages.SUCCESS)
+        return asked
+
+
+class UserForm(forms.ModelForm):  # type: ignore[type-arg]
+    new_password = forms.CharField(
+        required=False, widget=UnfoldAdminPasswordWidget, help_text="At least 10 characters. Empty keeps the old one."
+    )
+
+    class Meta:
+        model = User
+        fields = ("name", "email", "is_active", "is_staff", "is_superuser")
+
+    def clean_email(self) -> str:
+        return str(self.cleaned_data["email"]).lower()
+
+    def clean_new_password(self) -> str:
+        chosen = str(self.cleaned_data["new_password"])
+        if not chosen and self.instance.pk is None:
+            raise ValidationError("A new account needs a password.")
+        if chosen:
+            validate_password(chosen, self.instance)
+        return chosen
+
+
+@admin.register(User)
+class UserAdmin(WorkspaceRowsAdmin):
+    """Accounts belong to the server, not to a workspace: only superusers see them."""
+
+    superusers_only = True
+    may_add = may_change = True
+    form = UserForm
+    list_display = ("email", "name", "is_active", "is_staff", "is_superuser", "date_joined")
+    list_filter = ("is_active", "is_staff", "is_superuser")
+    search_fields = ("email", "name")
+    ordering = ("email",)
+    fields = ("name", "email", "new_password", "is_active", "is_staff", "is_superuser")
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        if form.cleaned_data["new_password"]:
+            obj.set_password(form.cleaned_data["new_password"])
+        obj.save()

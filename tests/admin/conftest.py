@@ -1,0 +1,69 @@
+"""Two gardens, each with everything in it; Ana and Cleo are staff of their own, Root is the superuser."""
+
+import pytest
+from django.test import Client
+
+from agents.models import Agent, Run
+from agents.runs.carrying import carry_out
+from agents.services import set_trust_level
+from memory.services import give_feedback
+from openvibe.api.services import issue_token
+from openvibe.chat.models import Thread
+from openvibe.llm.models import Endpoint
+from openvibe.llm.scripted import ScriptedModel
+from openvibe.workspaces.models import Member, User
+from openvibe.workspaces.services import add_member, invite
+from tests import factories
+
+KEY = "sk-very-secret-0123456789"
+
+
+def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
+    """One more row of everything in the member's workspace."""
+    by = factories.access(member)
+    message = factories.say(thread, member, f"@{agent.handle} question {n}?")
+    run = Run.objects.get(trigger=message)
+    carry_out(run.pk, client=ScriptedModel([f"Answer {n}."]))
+    run.refresh_from_db()
+    assert run.reply is not None
+    give_feedback(message=run.reply, by=by, verdict="down", text=f"Better {n}, in {member.workspace.slug}")
+    set_trust_level(agent=agent, by=by, level=3 if agent.level == 2 else 2, note=f"Because {n}")
+    issue_token(participant=member.participant, name=f"Script {n} of {member.workspace.slug}", scopes=["read"])
+    invite(workspace=member.workspace, by=by, role="member")
+    Endpoint.objects.create(
+        workspace=member.workspace, name=f"Model {n} of {member.workspace.slug}", api_key=KEY, model="m",
+        base_url="https://models.example/v1",
+    )  # fmt: skip
+    factories.make_agent(member, f"helper{n}")
+    factories.make_channel(member, f"room{n}-{member.participant.handle}")
+
+
+def staff(member: Member) -> Client:
+    member.user.is_staff = True
+    member.user.save()
+    client = Client()
+    client.force_login(member.user)
+    return client
+
+
+@pytest.fixture
+def root(db: None, ana: Member) -> Client:
+    """A superuser who is also a member of Ana's garden."""
+    user = User.objects.create_superuser("root@example.org", factories.PASSWORD, name="Root")
+    add_member(workspace=ana.workspace, user=user, role="member")
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def garden(ana: Member, vibe: Agent, thread: Thread) -> Member:
+    furnish(ana, vibe, thread)
+    return ana
+
+
+@pytest.fixture
+def other_garden(cleo: Member) -> Member:
+    channel = factories.make_channel(cleo, "orchard")
+    furnish(cleo, factories.make_agent(cleo, "fern", channel=channel), factories.make_thread(channel, cleo, "Grafting"))
+    return cleo

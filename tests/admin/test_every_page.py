@@ -1,0 +1,107 @@
+"""Every page of the admin opens, at the same number of queries whatever the number of rows, and shows no secret."""
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from agents.models import Agent
+from openvibe.chat.models import Thread
+from openvibe.llm.models import Endpoint
+from openvibe.workspaces.models import Member
+from tests.admin.conftest import KEY, furnish, staff
+
+OURS = sorted(
+    (model for model in admin.site._registry if model._meta.app_label != "auth"), key=lambda model: model._meta.label
+)
+NAMES = [model._meta.label_lower for model in OURS]
+
+
+def address(label: str, page: str, *args: object) -> str:
+    return reverse(f"admin:{label.replace('.', '_')}_{page}", args=args)
+
+
+def newest(label: str) -> Any:
+    model = next(model for model in OURS if model._meta.label_lower == label)
+    return model._default_manager.order_by("-pk").first()
+
+
+@pytest.mark.parametrize("label", NAMES)
+def test_lists_and_pages_open(label: str, root: Client, garden: Member) -> None:
+    listed = root.get(address(label, "changelist"))
+    assert listed.status_code == 200
+    row = newest(label)
+    if row is not None:
+        page = root.get(address(label, "change", row.pk))
+        assert page.status_code == 200
+        assert KEY not in page.content.decode()
+    added = root.get(address(label, "add"))
+    assert added.status_code in (200, 403)
+    assert KEY not in listed.content.decode() + added.content.decode()
+
+
+@pytest.mark.parametrize("label", NAMES)
+def test_lists_take_the_same_queries_for_more_rows(
+    label: str, root: Client, garden: Member, vibe: Agent, thread: Thread
+) -> None:
+    root.get(address(label, "changelist"))
+    with CaptureQueriesContext(connection) as few:
+        root.get(address(label, "changelist"))
+    for n in range(1, 4):
+        furnish(garden, vibe, thread, n)
+    with CaptureQueriesContext(connection) as many:
+        root.get(address(label, "changelist"))
+    assert len(many) == len(few), [query["sql"] for query in many.captured_queries]
+
+
+@pytest.mark.parametrize("label", NAMES)
+def test_staff_see_and_open_only_their_own_rows(label: str, garden: Member, other_garden: Member) -> None:
+    client = staff(garden)
+    theirs = newest(label)  # the other garden was furnished last
+    if label in ("workspaces.user", "api.idempotencykey"):
+        assert client.get(address(label, "changelist")).status_code == 403
+        return
+    page = client.get(address(label, "changelist"))
+    assert page.status_code == 200
+    assert "cleos-garden" not in page.content.decode()
+    if theirs is not None and label != "admin.logentry":
+        opened = client.get(address(label, "change", theirs.pk))
+        assert opened.status_code in (302, 403, 404)
+        assert client.post(address(label, "change", theirs.pk), {"name": "Mine"}).status_code in (302, 403, 404)
+
+
+def test_the_overview_opens_with_numbers(root: Client, garden: Member) -> None:
+    page = root.get(reverse("admin:index")).content.decode()
+    for words in ("Failed runs, 24 h", "Open 👎", "Tokens used today", "Shared prefix", "Runs waiting"):
+        assert words in page
+
+
+def test_the_overview_of_staff_names_only_their_workspace(garden: Member, other_garden: Member) -> None:
+    page = staff(garden).get(reverse("admin:index")).content.decode()
+    assert garden.workspace.name.split("'")[0] in page
+    assert "Cleo" not in page
+
+
+def test_sign_in_is_through_the_front_door(client: Client, ana: Member) -> None:
+    response = client.get("/admin/", follow=True)
+    assert response.redirect_chain[-1][0].startswith("/accounts/login/?next=")
+    client.force_login(ana.user)
+    assert client.get("/admin/agents/agent/").status_code == 302
+
+
+def test_staff_without_a_workspace_to_run_see_nothing(ben: Member, garden: Member) -> None:
+    client = staff(ben)
+    assert client.get("/admin/agents/agent/").status_code == 403
+    assert client.get("/admin/").status_code == 200
+
+
+def test_no_key_in_any_page_of_an_endpoint(garden: Member) -> None:
+    endpoint = Endpoint.objects.get(workspace=garden.workspace)
+    client = staff(garden)
+    page = client.get(address("llm.endpoint", "change", endpoint.pk)).content.decode()
+    assert "…6789" in page
+    assert KEY not in page
