@@ -1,29 +1,12 @@
-"""Prompts as plain answers: the dry run of an assembly, and what a stored run saw."""
+"""What a stored run saw, as a plain answer."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from agents.assembler.assemble import Prompt
 from agents.assembler.snapshot import SnapshotView
 from agents.models import Run
 from openvibe.llm.values import ChatMessage
-
-
-def assembled(prompt: Prompt, prefix_shared: int) -> dict[str, Any]:
-    """What `context/assemble/` answers, and what `context show --json` prints."""
-    items = [asdict(item) for item in prompt.included]
-    return {
-        "messages": _messages(prompt.messages),
-        "tools": [asdict(tool) for tool in prompt.tools],
-        "tokens": prompt.tokens,
-        "budget": prompt.ceiling,
-        "counter": prompt.counter.name,
-        "model": prompt.model,
-        "layers": _layers(prompt.layers, items),
-        "dropped": [asdict(dropped) for dropped in prompt.dropped],
-        "prefix_shared": prefix_shared,
-    }
 
 
 def seen(run: Run, view: SnapshotView) -> dict[str, Any]:

@@ -36,13 +36,13 @@ class SoulOut(serializers.Serializer[Any]):
     """`ETag` carries the number as well: send it back as `If-Match` when saving."""
 
     number = serializers.IntegerField(help_text="0 before the first version.")
-    source = serializers.CharField(help_text="YAML, as it was written.")
+    source = serializers.CharField(help_text="YAML, as it was written.")  # type: ignore[assignment]
     content = serializers.DictField(help_text="The same, as an object.")
     versions = SoulVersionOut(many=True)
 
 
 class SoulIn(serializers.Serializer[Any]):
-    source = TextField(max_length=200_000, help_text="YAML or JSON.")
+    source = TextField(max_length=200_000, help_text="YAML or JSON.")  # type: ignore[assignment]
     note = TextField(help_text="What changed and why, 1 to 300 characters.")
 
 
@@ -111,7 +111,7 @@ class ItemOut(serializers.Serializer[Any]):
     layer = serializers.CharField()
     section = serializers.CharField()
     key = serializers.CharField()
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]
     author = serializers.CharField()
     ref = serializers.CharField()
     trust = serializers.CharField()
@@ -130,13 +130,13 @@ class LayerOut(serializers.Serializer[Any]):
 
 
 class SeenLayerOut(LayerOut):
-    items = SeenItemOut(many=True)  # type: ignore[assignment]
+    items = SeenItemOut(many=True)
 
 
 class DroppedOut(serializers.Serializer[Any]):
     layer = serializers.CharField()
     section = serializers.CharField()
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]
     author = serializers.CharField()
     tokens = serializers.IntegerField()
     reason = serializers.CharField()

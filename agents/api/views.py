@@ -7,8 +7,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from agents.api.agents import agents_known_to
-from agents.api.prompts import assembled, seen
+from agents.api.prompts import seen
 from agents.api.serializers import AssembledOut, AssembleIn, RunContextOut, RunOut, RunsAsked
+from agents.assembler.answer import assembled_answer
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshot import read_snapshot, shared_prefix
 from agents.models import Agent, Run
@@ -27,7 +28,7 @@ from openvibe.workspaces.models import Participant
 
 def runs_of(access: Access) -> QuerySet[Run]:
     """Runs in threads the asker sees; an agent knows only its own."""
-    runs: QuerySet[Run] = Run.objects.visible_to(access)  # type: ignore[attr-defined]
+    runs: QuerySet[Run] = Run.objects.visible_to(access)
     runs = runs.select_related("agent__participant", "requested_by", "thread")
     return runs.filter(agent__participant_id=access.participant_id) if access.is_agent else runs
 
@@ -88,8 +89,8 @@ class Assemble(ApiView):
         """The prompt an agent would get now, and why. A dry run: nothing is stored, no model is asked."""
         said, access = self.said(AssembleIn), asker(request)
         agent = _agent_of(said.get("agent"), access)
-        threads = Thread.objects.visible_to(access)  # type: ignore[attr-defined]
-        both = threads.filter(pk__in=Thread.objects.visible_to(visible_to(agent)).values("pk"))  # type: ignore[attr-defined]
+        threads = Thread.objects.visible_to(access)
+        both = threads.filter(pk__in=Thread.objects.visible_to(visible_to(agent)).values("pk"))
         thread = get_object_or_404(both, pk=said["thread"])
         prompt = assemble(
             agent=agent,
@@ -101,7 +102,7 @@ class Assemble(ApiView):
             model=said["model"],
         )
         shared = shared_prefix(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
-        return Response(AssembledOut(assembled(prompt, shared)).data)
+        return Response(AssembledOut(assembled_answer(prompt, shared)).data)
 
 
 def _agent_of(handle: str | None, access: Access) -> Agent:

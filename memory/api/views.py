@@ -18,7 +18,7 @@ from openvibe.workspaces.api.auth import asker
 
 
 def visible_messages(access: Access) -> QuerySet[Message]:
-    messages: QuerySet[Message] = Message.objects.visible_to(access)  # type: ignore[attr-defined]
+    messages: QuerySet[Message] = Message.objects.visible_to(access)
     return messages
 
 
@@ -27,7 +27,7 @@ def episodes_of(access: Access) -> QuerySet[Episode]:
 
     Whatever was learned in a thread the asker may not see (any more) is not among them.
     """
-    threads = Thread.objects.visible_to(access)  # type: ignore[attr-defined]
+    threads = Thread.objects.visible_to(access)
     episodes = Episode.objects.filter(Q(thread=None) | Q(thread__in=threads), agent__workspace_id=access.workspace_id)
     episodes = episodes.filter(archived_at=None).select_related("agent", "feedback")
     if access.is_agent:

@@ -53,6 +53,12 @@ class Caller:
         return f"token:{self.token.pk}" if self.token else f"session:{self.participant.pk}"
 
 
+def caller_or_none(request: Request) -> Caller | None:
+    """The caller; None for a request that nobody signed."""
+    user: object = request.user
+    return user if isinstance(user, Caller) else None
+
+
 def caller_of(request: Request) -> Caller:
     """The caller of an authenticated request."""
     return cast(Caller, request.user)

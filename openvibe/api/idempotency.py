@@ -26,7 +26,7 @@ from openvibe.api.problems import MEDIA_TYPE, body_of, problem_answer
 from openvibe.base.fields import CannotDecrypt, decrypt, encrypt
 from openvibe.base.problems import Conflict, Problem
 
-KEPT = timedelta(hours=24)
+KEPT_HOURS = 24
 LONGEST = 200
 WAIT = "10s"  # for the same call under way elsewhere
 
@@ -34,7 +34,7 @@ CLAIM = """
 INSERT INTO api_idempotencykey AS kept (participant_id, key, fingerprint, created_at) VALUES (%s, %s, %s, now())
 ON CONFLICT (participant_id, key) DO UPDATE
     SET fingerprint = EXCLUDED.fingerprint, status = NULL, body = NULL, created_at = now()
-    WHERE kept.created_at < now() - %s
+    WHERE kept.created_at < now() - make_interval(hours => %s)
 RETURNING id
 """
 
@@ -103,7 +103,7 @@ def _claim(participant_id: int, key: str, wanted: str) -> int | None:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute("SELECT set_config('lock_timeout', %s, true)", [WAIT])
-            cursor.execute(CLAIM, [participant_id, key, wanted, KEPT])
+            cursor.execute(CLAIM, [participant_id, key, wanted, KEPT_HOURS])
             row = cursor.fetchone()
             cursor.execute("SELECT set_config('lock_timeout', '0', true)")
     except OperationalError:
@@ -134,4 +134,4 @@ def _replay(participant_id: int, key: str, wanted: str) -> Response:
 
 def forget_old_keys() -> int:
     """Delete keys past their 24 hours; how many."""
-    return IdempotencyKey.objects.filter(created_at__lt=timezone.now() - KEPT).delete()[0]
+    return IdempotencyKey.objects.filter(created_at__lt=timezone.now() - timedelta(hours=KEPT_HOURS)).delete()[0]

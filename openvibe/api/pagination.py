@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
@@ -56,7 +57,11 @@ class CursorPages(BasePagination):
 
     next: str | None = None
 
-    def paginate_queryset(self, queryset: QuerySet[Any], request: Request, view: APIView | None = None) -> list[Any]:
+    def paginate_queryset(
+        self, queryset: QuerySet[Any] | Sequence[Any], request: Request, view: APIView | None = None
+    ) -> list[Any]:
+        if not isinstance(queryset, QuerySet):
+            raise TypeError("Only rows of the database come in pages.")
         order: str = getattr(view, "page_order", "-id")
         column, falling = order.lstrip("-"), order.startswith("-")
         limit = limit_of(request)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from openvibe.api.callers import Caller
+from openvibe.api.callers import caller_or_none
 from openvibe.base.problems import Refused
 
 if TYPE_CHECKING:
@@ -27,10 +27,11 @@ class HasScope(BasePermission):
     """Signed in, with the scope of this method. Answers before anything is looked up."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        if not isinstance(request.user, Caller):
+        caller = caller_or_none(request)
+        if caller is None:
             return False
         scope = scope_for(view, request.method or "GET")
-        if scope not in request.user.scopes:
+        if scope not in caller.scopes:
             raise Refused(
                 f"This token lacks the scope {scope!r}. Make one that has it, or use another call.",
                 code="missing_scope",

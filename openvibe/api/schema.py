@@ -35,7 +35,7 @@ PROBLEM: dict[str, Any] = {
 METHODS = ("get", "post", "put", "patch", "delete")
 
 
-class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[misc]
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     target_class = "openvibe.api.auth.BearerAuthentication"
     name = "token"
 
@@ -43,7 +43,7 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[misc]
         return {"type": "http", "scheme": "bearer", "bearerFormat": "ovk_…"}
 
 
-class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[misc]
+class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     target_class = "openvibe.workspaces.api.auth.MemberSession"
     name = "session"
 
@@ -71,9 +71,15 @@ def add_problems(result: dict[str, Any], generator: Any, request: Any, public: b
     return result
 
 
+def description() -> dict[str, Any]:
+    """The whole API, as OpenAPI."""
+    schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    return schema
+
+
 def operations() -> list[tuple[str, list[dict[str, Any]]]]:
     """Every operation by its first word in the address, for the page that lists them."""
-    schema = SchemaGenerator().get_schema(request=None, public=True)
+    schema = description()
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in schema["paths"].items():
         name = path.removeprefix("/api/v1/").split("/")[0]

@@ -10,7 +10,7 @@ from django.db import connection
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from openvibe.api.callers import Caller
+from openvibe.api.callers import caller_or_none
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -60,9 +60,10 @@ class CallerThrottle(BaseThrottle):
     allowance: Allowance | None = None
 
     def allow_request(self, request: Request, view: APIView) -> bool:
-        if not isinstance(request.user, Caller):
+        caller = caller_or_none(request)
+        if caller is None:
             return True
-        self.allowance = count_call(request.user.subject)
+        self.allowance = count_call(caller.subject)
         request._request.META["openvibe.allowance"] = self.allowance
         return self.allowance.used <= self.allowance.limit
 

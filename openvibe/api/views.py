@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView
@@ -46,10 +46,8 @@ class ApiView(GenericAPIView[Any]):
         """One cursor page of `rows`, in the view's `page_order`."""
         return self.get_paginated_response(serializer(self.paginate_queryset(rows), many=True).data)
 
-    def finalize_response(
-        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
-    ) -> HttpResponseBase:
-        answer: HttpResponseBase = super().finalize_response(request, response, *args, **kwargs)  # type: ignore[arg-type]
+    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+        answer: Response = super().finalize_response(request, response, *args, **kwargs)
         allowance = request.META.get("openvibe.allowance")
         for name, value in (allowance.headers if allowance else {}).items():
             answer.headers[name] = value

@@ -1,10 +1,12 @@
 """Ways into the API: a client with a token, a client with a browser session."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 from django.test import Client
 
+from openvibe.api.schema import description
 from openvibe.api.services import issue_token
 from openvibe.workspaces.models import Member, Participant
 from tests.api.calls import Api
@@ -40,3 +42,19 @@ def by_session() -> Enter:
 @pytest.fixture
 def nobody() -> Api:
     return Api(Client(), {})
+
+
+@pytest.fixture
+def schema_lists() -> Callable[[], set[str]]:
+    """Addresses whose GET answers a page, by the schema; ids as `{id}`."""
+
+    def lists() -> set[str]:
+        paths = description()["paths"]
+        paged = [
+            path
+            for path, methods in paths.items()
+            if any(p["name"] == "cursor" for p in methods.get("get", {}).get("parameters", ()))
+        ]
+        return {re.sub(r"{\w+}", "{id}", path.removeprefix("/api/v1/")) for path in paged}
+
+    return lists

@@ -18,7 +18,7 @@ from openvibe.workspaces.api.auth import asker
 
 
 def messages_of(access: Access) -> QuerySet[Message]:
-    messages: QuerySet[Message] = Message.objects.visible_to(access)  # type: ignore[attr-defined]
+    messages: QuerySet[Message] = Message.objects.visible_to(access)
     return messages_for_pages(messages)
 
 

@@ -25,8 +25,8 @@ class ChannelIn(serializers.Serializer[Any]):
 class ThreadOut(serializers.ModelSerializer[Thread]):
     channel = serializers.IntegerField(source="channel_id", read_only=True)
     created_by = ParticipantOut(read_only=True, allow_null=True)
-    allowed_agents = serializers.SlugRelatedField(slug_field="handle", many=True, read_only=True)  # type: ignore[var-annotated]
-    following_agents = serializers.SlugRelatedField(slug_field="handle", many=True, read_only=True)  # type: ignore[var-annotated]
+    allowed_agents = serializers.SerializerMethodField(help_text="Handles.")
+    following_agents = serializers.SerializerMethodField(help_text="Handles.")
 
     class Meta:
         model = Thread
@@ -35,6 +35,12 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
             "archived_at", "last_seq", "last_message_at",
         )  # fmt: skip
         read_only_fields = fields
+
+    def get_allowed_agents(self, thread: Thread) -> list[str]:
+        return [agent.handle for agent in thread.allowed_agents.all()]
+
+    def get_following_agents(self, thread: Thread) -> list[str]:
+        return [agent.handle for agent in thread.following_agents.all()]
 
 
 HANDLES = "Handles of agents; for access agent_restricted."
@@ -120,6 +126,7 @@ class FoundOut(MessageOut):
     channel = serializers.IntegerField(source="thread.channel_id", read_only=True)
     thread_title = serializers.CharField(source="thread.title", read_only=True)
 
-    class Meta(MessageOut.Meta):
-        fields = (*MessageOut.Meta.fields, "channel", "thread_title")  # type: ignore[assignment]
+    class Meta:
+        model = Message
+        fields = (*MessageOut.Meta.fields, "channel", "thread_title")
         read_only_fields = fields

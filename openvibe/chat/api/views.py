@@ -30,12 +30,12 @@ from openvibe.workspaces.models import Participant
 
 
 def channels_of(access: Access) -> QuerySet[Channel]:
-    channels: QuerySet[Channel] = Channel.objects.visible_to(access)  # type: ignore[attr-defined]
+    channels: QuerySet[Channel] = Channel.objects.visible_to(access)
     return channels
 
 
 def threads_of(access: Access) -> QuerySet[Thread]:
-    threads: QuerySet[Thread] = Thread.objects.visible_to(access)  # type: ignore[attr-defined]
+    threads: QuerySet[Thread] = Thread.objects.visible_to(access)
     return threads.select_related("channel", "created_by").prefetch_related("allowed_agents", "following_agents")
 
 

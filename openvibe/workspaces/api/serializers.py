@@ -35,8 +35,9 @@ class TokenOut(serializers.ModelSerializer[Token]):
 class NewTokenOut(TokenOut):
     secret = serializers.CharField(help_text="Shown in this answer only.")
 
-    class Meta(TokenOut.Meta):
-        fields = (*TokenOut.Meta.fields, "secret")  # type: ignore[assignment]
+    class Meta:
+        model = Token
+        fields = (*TokenOut.Meta.fields, "secret")
         read_only_fields = fields
 
 

@@ -1,0 +1,144 @@
+"""One scene for the access matrix: who is there, which places there are, and, written down once more and on its own,
+who may see what."""
+
+from dataclasses import dataclass
+
+from agents.models import Agent, Run
+from memory.models import Episode
+from memory.services import give_feedback
+from openvibe.api.services import issue_token, revoke_token
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.services import add_to_channel, set_thread_access, write_reply
+from openvibe.workspaces.models import Member, Participant
+from tests import factories
+
+PLACES = ("open", "people_only", "restricted", "private", "elsewhere")
+PEOPLE = ("ana", "dora", "ben")
+AGENTS = ("l1", "l2", "l3", "l4")
+CALLERS = (*PEOPLE, "cleo", *AGENTS)
+OUTSIDE = ("anonymous", "revoked")
+
+# Ana owns, Dora is a member, Ben a guest who was added nowhere. Of the agents only l1 was added to #general; l3 and l4
+# read public channels by their level. Cleo owns another workspace.
+THREADS: dict[str, set[str]] = {
+    "open": {"ana", "dora", "l1", "l3", "l4"},
+    "people_only": {"ana", "dora"},
+    "restricted": {"ana", "dora", "l3"},
+    "private": {"ana"},
+    "elsewhere": {"cleo"},
+}
+CHANNELS = {**THREADS, "people_only": THREADS["open"], "restricted": THREADS["open"]}
+
+
+def may_see(caller: str, thing: str, place: str) -> bool:
+    """The rules in their shortest form, independent of the code that keeps them."""
+    if thing == "channel":
+        return caller in CHANNELS[place]
+    if thing == "agent":  # people know their workspace's agents, guests only those they meet
+        return (caller == "cleo") == (place == "elsewhere") and caller != "ben"
+    if thing == "token":
+        return caller == ("cleo" if place == "elsewhere" else "ana")
+    seen = caller in THREADS[place]
+    if thing == "prompt":  # people, admins, may assemble for the place's agent where that one sees it too
+        return seen and (caller in AGENTS or place in ("open", "elsewhere"))
+    if thing == "run":  # an agent knows its own runs only
+        return seen and caller not in {"l2", "l3", "l4"}
+    if thing == "episode":  # its agent's, its giver's, and the admins'
+        return seen and caller in {"ana", "cleo", "l1"}
+    if thing == "feedback":
+        return seen and caller in {"ana", "cleo"}
+    return seen
+
+
+@dataclass
+class Place:
+    """One thread and what hangs on it."""
+
+    channel: Channel
+    thread: Thread
+    message: Message
+    reply: Message
+    run: Run
+    episode: Episode
+    feedback: int
+    token: int
+    agent: str
+
+    def ids(self) -> dict[str, int | str]:
+        return {
+            "channel": self.channel.pk,
+            "thread": self.thread.pk,
+            "message": self.message.pk,
+            "reply": self.reply.pk,
+            "run": self.run.pk,
+            "episode": self.episode.pk,
+            "feedback": self.feedback,
+            "token": self.token,
+            "agent": self.agent,
+        }
+
+
+UNKNOWN: dict[str, int | str] = {
+    **dict.fromkeys(("channel", "thread", "message", "reply", "run", "episode", "feedback", "token"), 987_654_321),
+    "agent": "unknown",
+}
+
+
+@dataclass
+class Scene:
+    members: dict[str, Member]
+    agents: dict[str, Agent]
+    places: dict[str, Place]
+    revoked: str
+
+    def participant(self, caller: str) -> Participant:
+        return self.members[caller].participant if caller in self.members else self.agents[caller].participant
+
+
+def make_place(by: Member, channel: Channel, agent: Agent, title: str) -> Place:
+    thread = factories.make_thread(channel, by, title)
+    message = factories.say(thread, by, f"About roses in {title}")
+    reply = write_reply(thread=thread, author=agent.participant, client_id=title)
+    Message.objects.filter(pk=reply.pk).update(state="complete", body="Roses like sun.")
+    run = Run.objects.create(
+        workspace=by.workspace,
+        agent=agent,
+        thread=thread,
+        trigger=message,
+        requested_by=by.participant,
+        task="mention",
+    )
+    feedback = give_feedback(message=reply, by=factories.access(by), verdict="down", text=f"Too short in {title}")
+    token, _ = issue_token(participant=by.participant, name=title, scopes=["read"])
+    episode = Episode.objects.get(feedback=feedback)
+    return Place(channel, thread, message, reply, run, episode, feedback.pk, token.pk, agent.handle)
+
+
+def make_scene() -> Scene:
+    ana, cleo = factories.make_member("Ana"), factories.make_member("Cleo")
+    dora = factories.make_member("Dora", ana.workspace)
+    ben = factories.make_member("Ben", ana.workspace, role="guest")
+    agents = {f"l{level}": factories.make_agent(ana, f"l{level}", level=level) for level in (1, 2, 3, 4)}
+    general = factories.make_channel(ana)
+    add_to_channel(channel=general, participant=agents["l1"].participant, by=factories.access(ana))
+    private = factories.make_channel(ana, "secret", private=True)
+    there = factories.make_channel(cleo)
+    l1 = agents["l1"]
+    places = {
+        "open": make_place(ana, general, l1, "open"),
+        "people_only": make_place(ana, general, l1, "people_only"),
+        "restricted": make_place(ana, general, l1, "restricted"),
+        "private": make_place(ana, private, l1, "private"),
+        "elsewhere": make_place(cleo, there, factories.make_agent(cleo, "fern", channel=there), "elsewhere"),
+    }
+    access = factories.access(ana)
+    set_thread_access(thread=places["people_only"].thread, by=access, access="human_only")
+    set_thread_access(
+        thread=places["restricted"].thread,
+        by=access,
+        access="agent_restricted",
+        allowed_agents=[agents["l3"].participant],
+    )
+    revoked, secret = issue_token(participant=ana.participant, name="revoked", scopes=["read"])
+    revoke_token(token=revoked)
+    return Scene({"ana": ana, "dora": dora, "ben": ben, "cleo": cleo}, agents, places, secret)

@@ -1,0 +1,238 @@
+"""Nobody sees what they may not: every route × every caller × every kind of place, by token and by session.
+
+A route without a row fails. What the caller may not see answers exactly as what does not exist.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from openvibe.api.models import Token
+from openvibe.api.services import issue_token
+from tests.api.calls import Api, is_problem
+from tests.api.scene import AGENTS, CALLERS, OUTSIDE, PLACES, UNKNOWN, Scene, make_scene, may_see
+from tests.factories import SOUL
+
+METHODS = ("get", "post", "put", "patch", "delete")
+NOT_AGENTS = dict.fromkeys(AGENTS, 403)
+OTHERS = {**NOT_AGENTS, "dora": 403}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a route answers callers who may see the `thing` its address (or body) names; `but` for some of them."""
+
+    path: str
+    thing: str = ""
+    status: int = 200
+    but: dict[str, int] = field(default_factory=dict)
+    body: dict[str, Any] | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    lists: str = ""
+    public: bool = False
+    refused_first: bool = False  # some are refused before anything is looked up
+
+    def expected(self, caller: str) -> int:
+        return self.but.get(caller, self.status)
+
+
+ROWS = {
+    "GET api-schema": Row("schema/", public=True),
+    "GET api-docs": Row("docs/", public=True),
+    "ANY api-not-here": Row("nothing/at/all/", public=True, status=404),
+    "GET api-me": Row("me/"),
+    "GET api-tokens": Row("tokens/", lists="token"),
+    "POST api-tokens": Row("tokens/", status=201, body={"name": "x", "scopes": ["read"]}),
+    "DELETE api-token": Row("tokens/{token}/", "token", 204),
+    "GET api-channels": Row("channels/", lists="channel"),
+    "POST api-channels": Row("channels/", status=201, but={**NOT_AGENTS, "ben": 403}, body={"name": "new"}),
+    "GET api-channel": Row("channels/{channel}/", "channel"),
+    "GET api-threads": Row("threads/", lists="thread"),
+    "POST api-threads": Row("threads/", "channel", 201, body={"channel": "{channel}", "title": "New"}),
+    "GET api-thread": Row("threads/{thread}/", "thread"),
+    "PATCH api-thread": Row("threads/{thread}/", "thread", 200, OTHERS, body={"title": "Newer"}),
+    "GET api-messages": Row("threads/{thread}/messages/", "thread"),
+    "POST api-messages": Row("threads/{thread}/messages/", "thread", 201, body={"body": "Hello"}),
+    "GET api-message": Row("messages/{message}/", "message"),
+    "PATCH api-message": Row("messages/{message}/", "message", 200, OTHERS, body={"body": "Changed"}),
+    "DELETE api-message": Row("messages/{message}/", "message", 204, OTHERS),
+    "GET api-search": Row("search/?q=roses", lists="message"),
+    "GET api-events": Row("events/"),
+    "GET api-feedback": Row("feedback/", lists="feedback"),
+    "POST api-feedback": Row(
+        "feedback/", "message", 201, NOT_AGENTS, body={"message": "{reply}", "verdict": "down", "text": "Why?"}
+    ),
+    "GET api-episodes": Row("episodes/", lists="episode"),
+    "POST api-episode-applied": Row("episodes/{episode}/applied/", "episode", 200, NOT_AGENTS),
+    "GET api-runs": Row("runs/", lists="run"),
+    "GET api-run": Row("runs/{run}/", "run"),
+    "GET api-run-context": Row("runs/{run}/context/", "run", 409),
+    "POST api-run-stop": Row("runs/{run}/stop/", "run"),
+    "POST api-run-retry": Row("runs/{run}/retry/", "run", 409, NOT_AGENTS),
+    "POST api-assemble": Row(
+        "context/assemble/", "prompt", 200, {"dora": 403}, {"thread": "{thread}", "task": "mention"}, refused_first=True
+    ),
+    "GET api-agents": Row("agents/", lists="agent"),
+    "GET api-agent": Row("agents/{agent}/", "agent"),
+    "GET api-soul": Row("agents/{agent}/soul/", "agent", 200, {**OTHERS, "l1": 200}),
+    "PUT api-soul": Row(
+        "agents/{agent}/soul/", "agent", 200, OTHERS,
+        {"source": SOUL.format(name="L1"), "note": "Again"}, {"If_Match": '"1"'},
+    ),
+}  # fmt: skip
+NAMING = [name for name, row in ROWS.items() if row.thing]
+LISTING = [name for name, row in ROWS.items() if row.lists]
+PLAIN = [name for name, row in ROWS.items() if not row.thing and not row.public]
+
+
+@pytest.fixture
+def scene(db: None) -> Scene:
+    return make_scene()
+
+
+class Entrance:
+    """Lets the callers of a scene in, by token or, for people, by session."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self._kept: dict[tuple[str, str], Api] = {}
+
+    def ways(self, caller: str) -> tuple[str, ...]:
+        return ("token",) if caller in AGENTS else ("token", "session")
+
+    def api(self, caller: str, way: str = "token") -> Api:
+        if (caller, way) not in self._kept:
+            self._kept[caller, way] = self._enter(caller, way)
+        return self._kept[caller, way]
+
+    def _enter(self, caller: str, way: str) -> Api:
+        if caller == "anonymous":
+            return Api(Client(), {})
+        if caller == "revoked":
+            return Api(Client(), {"Authorization": f"Bearer {self.scene.revoked}"})
+        if way == "session":
+            client = Client()
+            client.force_login(self.scene.members[caller].user)
+            return Api(client, {})
+        _, secret = issue_token(
+            participant=self.scene.participant(caller),
+            name="matrix",
+            scopes=["read", "write", "memory", "knowledge", "admin"],
+        )
+        return Api(Client(), {"Authorization": f"Bearer {secret}"})
+
+
+@pytest.fixture
+def entrance(scene: Scene) -> Entrance:
+    return Entrance(scene)
+
+
+def ask(api: Api, name: str, ids: dict[str, int | str], caller: str = "") -> Any:
+    """Make the row's call, and take back what it changed."""
+    row = ROWS[name]
+    body = row.body and {
+        key: ids[value[1:-1]] if isinstance(value, str) and value.startswith("{") else value
+        for key, value in row.body.items()
+    }
+    if name == "POST api-assemble" and caller not in AGENTS:
+        body = {**(body or {}), "agent": ids["agent"]}
+    method = name.split()[0].replace("ANY", "GET")
+    with transaction.atomic():
+        answer = api.call(method, row.path.format(**ids), body, **row.headers)
+        transaction.set_rollback(True)
+    return answer
+
+
+def routes(patterns: list[URLPattern | URLResolver]) -> Iterator[str]:
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            yield from routes(pattern.url_patterns)
+            continue
+        view = getattr(pattern.callback, "view_class", None)
+        named = [method for method in METHODS if hasattr(view, method)]
+        if view is None:
+            named = ["get"]
+        yield from (f"{method.upper()} {pattern.name}" for method in named or ["any"])
+
+
+def test_every_route_has_a_row() -> None:
+    assert set(routes(get_resolver("openvibe.api_urls").url_patterns)) == set(ROWS)
+
+
+@pytest.mark.parametrize("name", NAMING)
+def test_seen_answers_and_unseen_is_unknown(scene: Scene, entrance: Entrance, name: str) -> None:
+    row = ROWS[name]
+    for caller in CALLERS:
+        for way in entrance.ways(caller):
+            api = entrance.api(caller, way)
+            for place in PLACES:
+                where = f"{name} of {caller} by {way}, {place}"
+                ids = scene.places[place].ids()
+                answer = ask(api, name, ids, caller)
+                if may_see(caller, row.thing, place):
+                    assert answer.status_code == row.expected(caller), (where, answer.content)
+                    continue
+                named = "thread" if row.thing == "prompt" else row.thing
+                unknown = {**ids, named: UNKNOWN[named], "reply": UNKNOWN["reply"]}
+                assert answer.content == ask(api, name, unknown, caller).content, where
+                if not row.refused_first:
+                    assert answer.status_code == 404, (where, answer.content)
+                assert answer.status_code in (403, 404), where
+
+
+@pytest.mark.parametrize("name", LISTING)
+def test_lists_hold_what_the_caller_sees_and_nothing_else(scene: Scene, entrance: Entrance, name: str) -> None:
+    row = ROWS[name]
+    column = "handle" if row.lists == "agent" else "id"
+    for caller in CALLERS:
+        found = []
+        for way in entrance.ways(caller):
+            answer = ask(entrance.api(caller, way), name, UNKNOWN)
+            assert answer.status_code == 200, (caller, answer.content)
+            found.append({result[column] for result in answer.json()["results"]})
+            for place in PLACES:
+                listed = scene.places[place].ids()[row.lists] in found[-1]
+                assert listed == may_see(caller, row.lists, place), (caller, way, place)
+        if row.lists != "token":  # the matrix itself makes one for each caller
+            assert all(others == found[0] for others in found)
+
+
+def test_the_rest_is_for_everybody_who_belongs(entrance: Entrance) -> None:
+    for name in PLAIN:
+        for caller in CALLERS:
+            for way in entrance.ways(caller):
+                answer = ask(entrance.api(caller, way), name, UNKNOWN)
+                assert answer.status_code == ROWS[name].expected(caller), (name, caller, way)
+
+
+@pytest.mark.parametrize("caller", OUTSIDE)
+def test_outside_nothing_can_be_asked(scene: Scene, entrance: Entrance, caller: str) -> None:
+    code = "bad_token" if caller == "revoked" else "not_authenticated"
+
+    for name in (name for name, row in ROWS.items() if not row.public):
+        for place in PLACES:
+            answer = ask(entrance.api(caller), name, scene.places[place].ids())
+            assert is_problem(answer, 401, code), name
+            assert answer["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_what_is_public_says_nothing_of_anybody(entrance: Entrance) -> None:
+    for name in (name for name, row in ROWS.items() if row.public):
+        answers = [ask(entrance.api(caller), name, UNKNOWN) for caller in ("anonymous", "ana", "l1")]
+
+        assert [answer.status_code for answer in answers] == [ROWS[name].status] * 3, name
+        assert len({answer.content for answer in answers}) == 1, name
+
+
+def test_a_narrower_token_of_the_same_member_sees_the_same(scene: Scene, entrance: Entrance) -> None:
+    full = entrance.api("dora")
+    _, secret = issue_token(participant=scene.participant("dora"), name="narrow", scopes=["read"])
+    narrow = Api(Client(), {"Authorization": f"Bearer {secret}"})
+
+    assert full.get("threads/").json() == narrow.get("threads/").json()
+    assert Token.objects.filter(name="narrow").exists()

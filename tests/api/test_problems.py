@@ -1,0 +1,179 @@
+"""Bad input gets an answer: every error is problem+json with a stable code, and never a 5xx."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import create_channel
+from openvibe.workspaces.models import Member
+from tests import factories
+from tests.api.calls import Api, is_problem
+from tests.api.conftest import Enter
+
+
+@pytest.fixture
+def api(ana: Member, by_token: Enter) -> Api:
+    return by_token(ana.participant)
+
+
+@pytest.fixture
+def messages(thread: Thread) -> str:
+    return f"threads/{thread.pk}/messages/"
+
+
+def test_every_missing_thing_has_the_same_body(api: Api) -> None:
+    paths = ["threads/1/", "threads/99999999999999999999999/", "nothing/", "threads/x/", "agents/nobody/", "%00/"]
+    answers = [api.get(path) for path in [*paths, "threads", "threads/" + "9" * 5000 + "/", "aé🌱/"]]
+
+    assert all(is_problem(answer, 404, "not_found") for answer in answers)
+    assert len({answer.content for answer in answers}) == 1
+
+
+def test_methods_and_types(api: Api, messages: str) -> None:
+    assert is_problem(api.call("PUT", messages, {}), 405, "method_not_allowed")
+    assert is_problem(api.call("OPTIONS", messages), 405, "method_not_allowed")
+    assert "GET" in api.call("PUT", messages, {})["Allow"]
+    form = api.client.post(f"/api/v1/{messages}", {"body": "Hi"}, headers=api.headers)
+    assert is_problem(form, 415, "unsupported_media_type")
+    assert api.call("HEAD", messages).status_code == 200
+    assert api.get(messages, Accept="text/html").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{", b"nul", b"\xff\xfe", b'{"body": "\xc3\x28"}', b'{"body": "a\x00b"}', b'{"body": NaN}', b"[" * 100_000,
+        b'{"a":' * 20_000 + b"1" + b"}" * 20_000, b"9" * 10_000,
+    ],
+)  # fmt: skip
+def test_what_is_not_json(api: Api, messages: str, raw: bytes) -> None:
+    assert is_problem(api.post(messages, raw), 400, "bad_json")
+
+
+@pytest.mark.parametrize("raw", [b"[]", b'"x"', b"1", b"null", b"true"])
+def test_what_is_not_an_object(api: Api, messages: str, raw: bytes) -> None:
+    assert is_problem(api.post(messages, raw), 400, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "invalid"),
+        ({"body": ""}, "empty"),
+        ({"body": " \n\u200b"}, "empty"),
+        ({"body": "a\x00b"}, "bad_characters"),
+        ({"body": "a\ud800b"}, "bad_characters"),
+        ({"a\ud800b": 1, "body": "x"}, "bad_characters"),
+        ({"body": ["x"]}, "invalid"),
+        ({"body": {"a": {"b": [1]}}}, "invalid"),
+        ({"body": "x" * 1_000_000}, "too_long"),
+        ({"body": "🌱" * 100_001}, "too_long"),
+        ({"body": "x", "client_id": "y" * 101}, "bad_id"),
+        ({"body": "x", "kind": "system"}, "invalid"),
+        ({"body": "x", "kind": "tool_call"}, "bad_kind"),
+    ],
+)
+def test_messages_that_cannot_be_kept(api: Api, messages: str, body: dict[str, Any], code: str) -> None:
+    assert is_problem(api.post(messages, body), 400, code)
+    assert Message.objects.count() == 0
+
+
+def test_more_than_a_request_holds(api: Api, messages: str) -> None:
+    assert is_problem(api.post(messages, {"body": "x" * 3_000_000}), 413, "too_large")
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**63, 10**400, 1.5, "1e3", True, None, [], "\u0663"])
+def test_absurd_numbers(api: Api, number: Any) -> None:
+    answer = api.post("threads/", {"channel": number, "title": "Roses"})
+
+    assert answer.status_code in (400, 404)
+    assert answer["Content-Type"] == "application/problem+json"
+    assert api.post("feedback/", {"message": number, "verdict": "up"}).status_code in (400, 404)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["q=%00", "q=", "q=%ff%fe", "q=" + "x" * 2000, "", "q=%ED%A0%80", "q='\"&|!():*<->", "q=-", 'q="', "q=\\"],
+)
+def test_any_search_is_answered(api: Api, query: str) -> None:
+    assert api.get(f"search/?{query}").status_code in (200, 400)
+
+
+@pytest.mark.parametrize("query", ["after_seq=-1", "after_seq=x", f"before_seq={2**64}", "after_seq=%00"])
+def test_places_are_numbers(api: Api, messages: str, query: str) -> None:
+    assert is_problem(api.get(f"{messages}?{query}"), 400, "invalid")
+
+
+def test_a_validation_problem_names_every_field(api: Api, thread: Thread) -> None:
+    body = api.post("feedback/", {"verdict": "maybe", "tags": ["x"]}).json()
+
+    assert {error["field"] for error in body["errors"]} == {"message", "verdict", "tags.0"}
+    assert body["field"] in {"message", "verdict", "tags.0"}
+    assert all(error["message"] for error in body["errors"])
+
+
+def test_a_conflict_names_its_field(api: Api, ana: Member) -> None:
+    create_channel(by=factories.access(ana), name="roses")
+
+    answer = api.post("channels/", {"name": "Roses"})
+    assert is_problem(answer, 409, "conflict")
+    assert answer.json()["field"] == "name"
+
+
+def test_an_edit_on_an_old_text_is_refused_and_changes_nothing(api: Api, ana: Member, thread: Thread) -> None:
+    message = factories.say(thread, ana, "First")
+    ours = {"body": "Second", "based_on": "First"}
+
+    assert api.patch(f"messages/{message.pk}/", ours).status_code == 200
+    assert is_problem(api.patch(f"messages/{message.pk}/", {**ours, "body": "Third"}), 409, "stale")
+    assert api.get(f"messages/{message.pk}/").json()["body"] == "Second"
+
+
+def test_our_own_fault_tells_no_details(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr("openvibe.chat.api.views.channels_of", broken)
+    api.client.raise_request_exception = False
+    answer = api.get("channels/")
+
+    assert is_problem(answer, 500, "internal")
+    assert b"secret detail" not in answer.content
+
+
+def test_every_answer_has_a_request_id(api: Api) -> None:
+    assert api.get("me/", X_Request_ID="abc-1")["X-Request-ID"] == "abc-1"
+    assert api.get("nothing/")["X-Request-ID"]
+
+
+TEXT = st.text(st.characters(codec=None), max_size=50) | st.sampled_from(["\x00", "\ud800", "x" * 5000, "@vibe", "💥"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = (
+    "body", "title", "name", "channel", "thread", "task", "budget", "message", "verdict", "text", "tags", "scopes",
+    "days", "client_id", "kind", "call_id", "access", "allowed_agents", "agent", "request", "model", "source",
+    "note", "is_private", "description",
+)  # fmt: skip
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(
+    body=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=8),
+    path=st.sampled_from(["messages", "channels/", "threads/", "tokens/", "feedback/", "context/assemble/"]),
+)
+def test_no_body_breaks_anything(api: Api, messages: str, body: dict[str, Any], path: str) -> None:
+    answer = api.post(messages if path == "messages" else path, body)
+
+    assert answer.status_code < 500, answer.content
+    assert answer.status_code < 300 or answer["Content-Type"] == "application/problem+json"

@@ -1,0 +1,106 @@
+"""The API says what it is: a stored description, a page to read, and a walk through all of it with odd input."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+import yaml
+from django.conf import settings as django_settings
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+from django.test import Client, override_settings
+from drf_spectacular.renderers import OpenApiYamlRenderer
+from hypothesis import HealthCheck, Phase, given, settings
+
+from agents.models import Agent
+from openvibe.api.schema import description
+from openvibe.chat.models import Thread
+from openvibe.workspaces.models import Member
+from openvibe.wsgi import application
+from tests import factories
+from tests.api.conftest import Enter
+
+walk_settings = settings(
+    max_examples=12,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+STORED = Path(django_settings.BASE_DIR) / "docs" / "openapi.yaml"
+
+
+def test_the_stored_description_is_the_current_one() -> None:
+    current = OpenApiYamlRenderer().render(description(), renderer_context={}).decode()  # type: ignore[no-untyped-call]
+
+    assert STORED.read_text() == current, (
+        "docs/openapi.yaml is not what the code says. If the change is meant: "
+        "python manage.py spectacular --file docs/openapi.yaml"
+    )
+
+
+def test_the_description_is_served_in_both_forms(client: Client) -> None:
+    as_yaml, as_json = client.get("/api/v1/schema/"), client.get("/api/v1/schema/?format=json")
+
+    assert yaml.safe_load(as_yaml.content)["openapi"].startswith("3.1")
+    assert json.loads(as_json.content) == yaml.safe_load(as_yaml.content)
+
+
+def test_every_operation_says_what_it_does_and_how_it_fails() -> None:
+    for path, methods in description()["paths"].items():
+        for method, operation in methods.items():
+            assert operation.get("description"), (method, path)
+            assert "application/problem+json" in operation["responses"]["default"]["content"]
+
+
+def test_the_page_lists_every_operation_without_anything_from_elsewhere(client: Client) -> None:
+    answer = client.get("/api/v1/docs/")
+    page = answer.content.decode()
+
+    for path, methods in description()["paths"].items():
+        assert all(f"{method.upper()} {path}" in page for method in methods)
+    assert re.findall(r'(?:src|href)="(?:https?:)?//', page) == []
+    assert "unsafe" not in answer["Content-Security-Policy"]
+    assert not re.search(r"<script(?![^>]*src)|<style|style=", page)
+
+
+@pytest.fixture
+def one_connection() -> Iterator[None]:
+    """Requests through the WSGI application leave the test's own database connection open."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)
+
+
+@pytest.mark.usefixtures("one_connection")
+@pytest.mark.filterwarnings("ignore")
+@override_settings(API_CALLS_PER_MINUTE=10**6)
+def test_nothing_in_the_description_breaks_the_server(
+    ana: Member, thread: Thread, vibe: Agent, by_token: Enter
+) -> None:
+    factories.say(thread, ana, "@vibe roses?")
+    api = by_token(ana.participant)
+    schema = schemathesis.openapi.from_wsgi("/api/v1/schema/?format=json", application)
+    walked = 0
+
+    for found in schema.exclude(path="/api/v1/events/").get_all_operations():  # that one never ends
+        operation: Any = found.ok()  # type: ignore[union-attr]
+
+        @walk_settings
+        @given(case=operation.as_strategy())
+        def walk(case: Any) -> None:
+            answer = case.call(headers=api.headers)
+            assert answer.status_code < 500, (case.method, case.path, answer.content)
+            assert answer.status_code < 400 or answer.json()["code"], (case.method, case.path, answer.content)
+
+        walk()
+        walked += 1
+
+    assert walked == sum(len(methods) for methods in description()["paths"].values()) - 1
