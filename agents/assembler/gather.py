@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import QuerySet
+
 from agents.assembler.items import in_steps, item
 from agents.assembler.policy import policy_text
 from agents.assembler.stack import REQUEST_ROOM, TaskBudget
@@ -68,9 +70,30 @@ class Scene:
     budget: TaskBudget
 
 
-def trust_of(author: Participant | None, agent: Agent) -> Trust:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A stored message as prompts read it: plain values, since a prompt reads hundreds of them."""
+
+    pk: int
+    seq: int
+    kind: str
+    body: str
+    token_count: int
+    created_at: datetime
+    author_id: int
+    author_name: str
+    author_kind: str
+
+
+def said(messages: QuerySet[Message]) -> list[Said]:
+    """The messages of a queryset as plain values, in its order."""
+    names = ("pk", "seq", "kind", "body", "token_count", "created_at", "author_id", "author__name", "author__kind")
+    return [Said(*row) for row in messages.values_list(*names)]
+
+
+def trust_of(author_id: int | None, author_kind: str, agent: Agent) -> Trust:
     """Members' messages are semi-trusted; imports and other agents' text are not trusted."""
-    if author is None or author.kind == Participant.Kind.MEMBER or author.pk == agent.participant_id:
+    if author_id is None or author_kind == Participant.Kind.MEMBER or author_id == agent.participant_id:
         return "semi_trusted"
     return "untrusted"
 
@@ -146,17 +169,16 @@ def request(scene: Scene, room: int) -> Offer:
     asked = scene.asked
     ref = str(asked.before) if asked.message else "draft"
     author = asked.author.name if asked.author else "somebody"
+    trust = trust_of(asked.author.pk, asked.author.kind, scene.agent) if asked.author else "semi_trusted"
 
     def made(text: str) -> Item:
-        block = request_block(
-            text, ref=ref, author=author, trust=trust_of(asked.author, scene.agent), time=minute(asked.at)
-        )
+        block = request_block(text, ref=ref, author=author, trust=trust, time=minute(asked.at))
         return item(
             scene.counter,
             section="request",
             key=f"message:{asked.message.pk}" if asked.message else "draft",
             text=block,
-            trust=trust_of(asked.author, scene.agent),
+            trust=trust,
             source="request",
             author=author,
             ref=ref,
@@ -175,7 +197,7 @@ def shortened(text: str, limit: int, counter: TokenCounter, *, ref: str) -> str:
     return head_and_tail(text, limit, counter, f"\n[… cut here: message {ref} is stored whole …]\n")
 
 
-def history(scene: Scene, messages: Sequence[Message]) -> tuple[Offer, ...]:
+def history(scene: Scene, messages: Sequence[Said]) -> tuple[Offer, ...]:
     """What was said before the request: the task's window, and what is left after P6 brings more of it.
 
     Two offers over the same messages, so that the window stops at P1's cap and the rest waits for what is left.
@@ -199,7 +221,7 @@ def _first(bundles: Sequence[Bundle], messages: int) -> tuple[Bundle, ...]:
     return tuple(taken)
 
 
-def history_item(scene: Scene, message: Message) -> Item:
+def history_item(scene: Scene, message: Said) -> Item:
     """One message: the agent's own words as they are, everybody else's fenced."""
     own = message.author_id == scene.agent.participant_id and message.kind == Message.Kind.TEXT
     ref = str(message.seq)
@@ -211,41 +233,39 @@ def history_item(scene: Scene, message: Message) -> Item:
         section="history",
         key=f"message:{message.pk}",
         text=mask_secrets(body) if own else message_block(scene, message, body),
-        trust=trust_of(message.author, scene.agent),
+        trust=trust_of(message.author_id, message.author_kind, scene.agent),
         source=f"message {ref}",
-        author=message.author.name,
+        author=message.author_name,
         ref=ref,
         role="assistant" if own else "user",
         order=message.seq,
     )
 
 
-def message_block(scene: Scene, message: Message, body: str) -> str:
+def message_block(scene: Scene, message: Said, body: str) -> str:
     kind = "message" if message.kind == Message.Kind.TEXT else message.kind
     return data_block(
         body,
         source=kind,
         ref=str(message.seq),
-        author=message.author.name,
-        trust=trust_of(message.author, scene.agent),
+        author=message.author_name,
+        trust=trust_of(message.author_id, message.author_kind, scene.agent),
         time=minute(message.created_at),
     )
 
 
-def said_before(scene: Scene) -> tuple[list[Message], list[Dropped]]:
+def said_before(scene: Scene) -> tuple[list[Said], list[Dropped]]:
     """The newest messages before the request, oldest first, as many as could ever fit; and what the level hides."""
-    said = (
+    before = (
         Message.objects.filter(thread=scene.thread, deleted_at=None, state__in=("complete", "stopped"))
         .exclude(kind=Message.Kind.SYSTEM)
         .exclude(body="")
-        .select_related("author")
-        .defer("search")
         .order_by("-seq")
     )
     if scene.asked.before is not None:
-        said = said.filter(seq__lt=scene.asked.before)
+        before = before.filter(seq__lt=scene.asked.before)
     kept, hidden, tokens = [], [], 0
-    for message in said[:REACH]:
+    for message in said(before[:REACH]):
         if message.kind == Message.Kind.DIVE_RESULT and not scene.access.reads_dive_results:
             hidden.append(drop(history_item(scene, message), trust_reason(scene.agent.level)))
             continue
@@ -261,11 +281,13 @@ def remembered(scene: Scene) -> tuple[Offer, Offer, list[Dropped]]:
     """Open feedback (the last five), older episodes, and what was learned where this audience was not."""
     own = Episode.objects.of(scene.agent.participant_id)  # type: ignore[attr-defined]
     wanted = own.filter(applied_at=None).select_related("feedback__participant").order_by("-created_at", "-id")
-    usable_ids = set(own.usable_in(scene.thread.channel_id).values_list("pk", flat=True))
+    newest = list(wanted[: 4 * OLDER_EPISODES])
+    usable = own.usable_in(scene.thread.channel_id).filter(pk__in=[episode.pk for episode in newest])
+    usable_ids = set(usable.values_list("pk", flat=True))
     feedback: list[Item] = []
     older: list[Item] = []
     hidden: list[Dropped] = []
-    for episode in wanted[: 4 * OLDER_EPISODES]:
+    for episode in newest:
         is_feedback = episode.kind == Episode.Kind.FEEDBACK_RECEIVED
         first_ones = is_feedback and len(feedback) < FEEDBACK_ITEMS
         entry = episode_item(scene, episode, recent=first_ones)
