@@ -8,6 +8,7 @@ const field = one("#composer-body");
 const saved = one("[data-saved]", form ?? document);
 const preview = one("#composer-preview");
 const list = one("#messages");
+const MOST_PREVIEWED = 2000;
 
 // --- drafts -------------------------------------------------------------------------------------------------
 let savedText = field?.value ?? "";
@@ -224,7 +225,8 @@ async function showPreview() {
   if (preview.dataset.agents === key) return;
   preview.dataset.agents = key;
   if (!key) return preview.replaceChildren();
-  const query = new URLSearchParams(agents.map((who) => ["agent", who.handle]));
+  const named = agents.filter((who) => said.includes(who.handle)).map((who) => `@${who.handle}`).join(" ");
+  const query = new URLSearchParams({ text: text.length > MOST_PREVIEWED ? `${named} ${text.slice(0, MOST_PREVIEWED)}` : text });
   htmx.ajax("GET", `${preview.getAttribute("hx-get")}?${query}`, { target: preview, swap: "innerHTML" });
 }
 const previewSoon = settled(showPreview, 500);

@@ -1,0 +1,34 @@
+// Feedback, runs and the context viewer: what makes the already working forms and links quicker.
+
+import { all, one } from "./page.js";
+
+// A feedback form that is open keeps its message as it is until it is saved or closed; feed.js asks `data-editing`.
+function keepWhileOpen(details) {
+  details.toggleAttribute("data-editing", details.open);
+}
+document.addEventListener("toggle", (event) => { if (event.target.matches?.(".feedback-more")) keepWhileOpen(event.target); }, true);
+all(".feedback-more[open]").forEach(keepWhileOpen);
+
+// Ctrl+Enter saves the words, Escape closes the form.
+document.addEventListener("keydown", (event) => {
+  const form = event.target.closest?.(".feedback-form");
+  if (!form) return;
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  if (event.key === "Escape") {
+    event.preventDefault();
+    const details = form.closest("details");
+    details.open = false;
+    one("summary", details).focus();
+  }
+});
+
+// A segment of the context bar leads to its layer, opened, in the page or in the panel.
+document.addEventListener("click", (event) => {
+  const segment = event.target.closest?.("a.segment");
+  const layer = segment && document.getElementById(segment.hash.slice(1));
+  if (!layer) return;
+  event.preventDefault();
+  for (let next = layer.matches("details") ? layer : layer.nextElementSibling; next?.matches("details"); next = next.nextElementSibling) next.open = true;
+  layer.scrollIntoView({ block: "start" });
+  one("summary", layer.matches("details") ? layer : layer.nextElementSibling)?.focus({ preventScroll: true });
+});
