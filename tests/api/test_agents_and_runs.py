@@ -1,0 +1,179 @@
+"""Prompts, runs, feedback and SOULs over the API."""
+
+import pytest
+
+from agents.models import Agent, Run
+from agents.runs.carrying import carry_out
+from memory.models import Episode
+from openvibe.chat.models import Message, Thread
+from openvibe.workspaces.models import Member
+from tests import factories
+from tests.api.calls import Api, is_problem
+from tests.api.conftest import Enter
+
+
+@pytest.fixture
+def api(ana: Member, by_token: Enter) -> Api:
+    return by_token(ana.participant)
+
+
+@pytest.fixture
+def question(ana: Member, vibe: Agent, thread: Thread) -> Message:
+    factories.say(thread, ana, "Roses are pruned in late winter.")
+    return factories.say(thread, ana, "@vibe when do I prune the roses?")
+
+
+def answered(question: Message) -> Run:
+    """The run of a question, carried out by the offline model."""
+    run = Run.objects.get(trigger=question)
+    carry_out(run.pk)
+    run.refresh_from_db()
+    return run
+
+
+def test_an_agent_assembles_its_own_prompt(vibe: Agent, thread: Thread, question: Message, by_token: Enter) -> None:
+    agent = by_token(vibe.participant, ("read",))
+    prompt = agent.post("context/assemble/", {"thread": thread.pk, "task": "mention"}).json()
+
+    assert set(prompt) >= {"messages", "tools", "tokens", "budget", "layers", "dropped", "prefix_shared"}
+    assert prompt["messages"][0]["role"] == "system"
+    assert "prune the roses" in prompt["messages"][-1]["content"]
+    assert sum(layer["tokens"] for layer in prompt["layers"]) == prompt["tokens"] <= prompt["budget"]
+    assert agent.post("context/assemble/", {"thread": thread.pk, "task": "mention"}).json() == prompt
+
+
+def test_an_admin_assembles_for_an_agent_with_text_and_budget(
+    api: Api, ana: Member, vibe: Agent, thread: Thread, question: Message
+) -> None:
+    body = {"thread": thread.pk, "task": "mention", "agent": "@vibe", "request": "And tulips?"}
+    full = api.post("context/assemble/", body).json()
+    small = api.post("context/assemble/", {**body, "budget": 600}).json()
+
+    assert "And tulips?" in full["messages"][-1]["content"]
+    assert small["tokens"] <= small["budget"] == 600
+    assert Message.objects.filter(body__contains="tulips").count() == 0
+    assert is_problem(api.post("context/assemble/", {**body, "budget": 1}), 400, "budget_too_small")
+    assert is_problem(api.post("context/assemble/", {**body, "task": "dance"}), 400, "bad_task")
+    assert is_problem(api.post("context/assemble/", {**body, "request": " "}), 400, "empty")
+    assert is_problem(api.post("context/assemble/", {"thread": thread.pk, "task": "mention"}), 400, "required")
+
+
+def test_an_agent_cannot_assemble_for_another(
+    ana: Member, vibe: Agent, thread: Thread, question: Message, by_token: Enter
+) -> None:
+    factories.make_agent(ana, "fern", channel=thread.channel)
+    body = {"thread": thread.pk, "task": "mention", "agent": "fern"}
+
+    assert is_problem(by_token(vibe.participant).post("context/assemble/", body), 403, "not_allowed")
+
+
+def test_a_run_is_followed_and_what_it_saw_is_read(api: Api, vibe: Agent, question: Message, by_token: Enter) -> None:
+    waiting = api.get("runs/").json()["results"][0]
+    assert (waiting["state"], waiting["agent"], waiting["trigger"]) == ("queued", "vibe", question.pk)
+    assert is_problem(api.get(f"runs/{waiting['id']}/context/"), 409, "nothing_read")
+
+    run = answered(question)
+    done = api.get(f"runs/{run.pk}/").json()
+    saw = api.get(f"runs/{run.pk}/context/").json()
+
+    assert (done["state"], done["reply"]) == ("done", run.reply_id)
+    assert done["input_tokens"] > 0
+    assert saw["kept"]
+    assert saw["hidden_count"] == 0
+    assert "when do I prune" in saw["messages"][-1]["content"]
+    assert saw["tokens"] <= saw["budget"]
+    assert by_token(vibe.participant).get(f"runs/{run.pk}/context/").json()["tokens"] == saw["tokens"]
+    assert [r["id"] for r in api.get("runs/?state=done&agent=vibe").json()["results"]] == [run.pk]
+    assert api.get("runs/?state=failed").json()["results"] == []
+
+
+def test_a_deleted_message_is_gone_from_what_a_run_saw(api: Api, question: Message) -> None:
+    run = answered(question)
+    first = Message.objects.get(thread=question.thread, seq=1)
+    api.delete(f"messages/{first.pk}/")
+
+    assert "late winter" not in api.get(f"runs/{run.pk}/context/").content.decode()
+
+
+def test_stop_and_retry(api: Api, vibe: Agent, question: Message, by_token: Enter) -> None:
+    run = Run.objects.get()
+    stopped = api.post(f"runs/{run.pk}/stop/").json()
+    assert stopped["state"] == "stopped"
+    assert api.post(f"runs/{run.pk}/stop/").json()["state"] == "stopped"
+
+    assert is_problem(by_token(vibe.participant).post(f"runs/{run.pk}/retry/"), 403, "not_allowed")
+    again = api.post(f"runs/{run.pk}/retry/")
+    assert (again.status_code, again.json()["state"]) == (202, "queued")
+    assert is_problem(api.post(f"runs/{run.pk}/retry/"), 409, "not_failed")
+
+
+def test_feedback_reaches_the_next_prompt_and_leaves_it_when_applied(
+    api: Api, ana: Member, vibe: Agent, thread: Thread, question: Message, by_token: Enter
+) -> None:
+    run, agent = answered(question), by_token(vibe.participant)
+    given = api.post("feedback/", {"message": run.reply_id, "verdict": "down", "text": "Name the month"})
+    factories.say(thread, ana, "@vibe and now?")
+
+    def prompt() -> str:
+        body = {"thread": thread.pk, "task": "mention"}
+        return "".join(m["content"] for m in agent.post("context/assemble/", body).json()["messages"])
+
+    remembered = agent.get("episodes/?open=true").json()["results"]
+    assert given.status_code == 201
+    assert [row["summary"] for row in remembered] == ["Name the month"]
+    assert remembered[0]["message"] == run.reply_id
+    assert "Name the month" in prompt()
+    assert is_problem(agent.post(f"episodes/{remembered[0]['id']}/applied/"), 403, "not_allowed")
+
+    applied = api.post(f"episodes/{remembered[0]['id']}/applied/").json()
+
+    assert applied["applied_how"] == "person"
+    assert "Name the month" not in prompt()
+    assert is_problem(api.post(f"episodes/{applied['id']}/applied/"), 409, "settled")
+
+
+def test_a_second_verdict_changes_the_first(api: Api, question: Message) -> None:
+    reply = answered(question).reply_id
+    api.post("feedback/", {"message": reply, "verdict": "down", "tags": ["inaccurate"]})
+    api.post("feedback/", {"message": reply, "verdict": "up"})
+
+    given = api.get("feedback/").json()["results"]
+    assert [(row["message"], row["verdict"], row["tags"]) for row in given] == [(reply, "up", [])]
+    assert Episode.objects.get().applied_how == "withdrawn"
+
+
+def test_feedback_is_for_agents_messages(api: Api, question: Message) -> None:
+    assert is_problem(api.post("feedback/", {"message": question.pk, "verdict": "up"}), 403, "not_allowed")
+
+
+def test_episodes_of_one_agent_are_for_admins(api: Api, dora: Member, question: Message, by_token: Enter) -> None:
+    reply = answered(question).reply_id
+    api.post("feedback/", {"message": reply, "verdict": "down", "text": "Shorter"})
+
+    assert len(api.get("episodes/?agent=vibe").json()["results"]) == 1
+    assert api.get("episodes/?agent=other").json()["results"] == []
+    assert is_problem(by_token(dora.participant).get("episodes/?agent=vibe"), 403, "not_allowed")
+
+
+def test_a_soul_is_saved_on_the_version_it_was_read_at(api: Api, vibe: Agent, by_token: Enter) -> None:
+    path = "agents/vibe/soul/"
+    read = api.get(path)
+    body = {"source": factories.SOUL.format(name="Vibe").replace("team", "gardeners"), "note": "Plainer"}
+    saved = api.call("PUT", path, body, If_Match=read["ETag"])
+
+    assert (read["ETag"], saved["ETag"]) == ('"1"', '"2"')
+    assert "gardeners" in saved.json()["source"]
+    assert [version["number"] for version in saved.json()["versions"]] == [2, 1]
+    assert is_problem(api.call("PUT", path, body, If_Match=read["ETag"]), 412, "stale")
+    assert is_problem(api.call("PUT", path, body), 428, "if_match_required")
+    wrong = api.call("PUT", path, {**body, "source": "identity: [oops"}, If_Match='"2"')
+    assert is_problem(wrong, 400, "bad_soul")
+    assert "line" in wrong.json()["detail"]
+    assert by_token(vibe.participant).get(path).status_code == 200
+
+
+def test_agents_are_listed_with_level_and_soul(api: Api, vibe: Agent) -> None:
+    assert api.get("agents/").json()["results"] == [
+        {"id": vibe.pk, "handle": "vibe", "name": "Vibe", "level": 2, "active": True, "soul": 1}
+    ]
+    assert api.get("agents/vibe/").json()["handle"] == "vibe"
