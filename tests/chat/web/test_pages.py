@@ -1,0 +1,206 @@
+"""What each of the cast gets to see."""
+
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from pytest_django import DjangoAssertNumQueries
+
+from agents.models import Agent
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.services import add_to_channel, edit_thread, write_reply
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_agent, make_channel, make_thread, say
+
+SignedIn = Callable[[Member], Client]
+PAGES = ("", "mentions/", "search/?q=pruning", "c/{c}/", "c/{c}/members/", "t/{t}/", "members/", "profile/", "sidebar/")
+
+
+def addresses(home: str, thread: Thread) -> list[str]:
+    return [home + page.format(c=thread.channel_id, t=thread.pk) for page in PAGES]
+
+
+def test_every_page_opens_for_ana(ana: Member, vibe: Agent, thread: Thread, home: str, signed_in: SignedIn) -> None:
+    say(thread, ana, "Pruning, @vibe?")
+    browser = signed_in(ana)
+    for address in addresses(home, thread):
+        assert browser.get(address).status_code == 200, address
+
+
+def test_a_stranger_and_an_unknown_workspace_get_the_same_answer(
+    cleo: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    browser = signed_in(cleo)
+    unknown = browser.get("/w/nowhere/t/1/")
+    for address in addresses(home, thread):
+        answer = browser.get(address)
+        assert answer.status_code == 404, address
+        assert answer.content == unknown.content
+
+
+def test_signed_out_leads_to_sign_in_and_back(thread: Thread, home: str) -> None:
+    answer = Client().get(f"{home}t/{thread.pk}/")
+    assert answer.status_code == 302
+    assert answer["Location"].endswith(f"?next={home}t/{thread.pk}/")
+
+
+def test_ben_sees_only_what_he_was_added_to(
+    ana: Member, ben: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    message = say(thread, ana, "Only for the channel")
+    browser = signed_in(ben)
+    for page in (f"c/{thread.channel_id}/", f"t/{thread.pk}/", f"m/{message.pk}/", f"t/{thread.pk}/names/"):
+        assert browser.get(home + page).status_code == 404
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
+    assert b"Only for the channel" in browser.get(f"{home}t/{thread.pk}/").content
+
+
+def test_a_private_channel_is_not_in_anothers_sidebar_or_search(
+    ana: Member, dora: Member, home: str, signed_in: SignedIn
+) -> None:
+    private = make_channel(ana, "salaries", private=True)
+    say(make_thread(private, ana, "Raise"), ana, "quarterly pruning")
+    browser = signed_in(dora)
+    assert b"salaries" not in browser.get(home).content
+    assert b"quarterly" not in browser.get(f"{home}search/?q=quarterly").content.replace(b'value="quarterly"', b"").replace(
+        b"<title>quarterly", b""
+    )
+    assert b"salaries" in signed_in(ana).get(home).content
+
+
+def test_another_workspaces_ids_are_unknown_here(ana: Member, cleo: Member, signed_in: SignedIn) -> None:
+    foreign = make_thread(make_channel(cleo), cleo)
+    message = say(foreign, cleo, "hers")
+    browser, home = signed_in(ana), f"/w/{ana.workspace.slug}/"
+    for page in (f"t/{foreign.pk}/", f"m/{message.pk}/", f"m/{message.pk}/edit/", f"c/{foreign.channel_id}/"):
+        known, unknown = browser.get(home + page), browser.get(home + "t/999999999999999999/")
+        assert (known.status_code, known.content) == (unknown.status_code, unknown.content) == (404, unknown.content)
+
+
+@pytest.mark.parametrize("page", ["t/{t}/", "c/{c}/", "", "mentions/", "search/?q=word"])
+def test_three_rows_cost_as_many_queries_as_one(
+    page: str, ana: Member, dora: Member, vibe: Agent, thread: Thread, home: str, signed_in: SignedIn,
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:  # fmt: skip
+    browser = signed_in(ana)
+    address = home + page.format(t=thread.pk, c=thread.channel_id)
+
+    def talk(round_: int) -> None:
+        other = make_thread(thread.channel, dora, f"Thread {round_}")
+        say(other, dora, "word for @ana")
+        say(thread, dora, "another word for @ana and @vibe")
+        reply = write_reply(thread=thread, author=vibe.participant, client_id=str(round_))
+        Message.objects.filter(pk=reply.pk).update(body="word", state="complete")
+
+    talk(1)
+    browser.get(address)
+    with CaptureQueriesContext(connection) as one:
+        browser.get(address)
+    talk(2)
+    talk(3)
+    make_agent(ana, "fern", channel=thread.channel)
+    make_channel(ana, "other")
+    with django_assert_num_queries(len(one)):
+        browser.get(address)
+
+
+def test_messages_come_fifty_at_a_time_and_around_a_place(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    for number in range(1, 121):
+        say(thread, ana, f"number {number}.")
+    browser, address = signed_in(ana), f"{home}t/{thread.pk}/"
+    newest = browser.get(address).content
+    assert newest.count(b'<li class="message') == 50
+    assert b"number 120." in newest
+    assert b"number 70." not in newest
+    older = browser.get(address, {"before_seq": 71}, headers={"HX-Request": "true"}).content
+    assert older.count(b'<li class="message') == 50
+    assert b"<html" not in older
+    assert b"number 21." in older
+    around = browser.get(address, {"at": 60}).content
+    assert b'id="m-60"' in around
+    assert b"Later messages" in around
+    assert b"Earlier messages" in around
+    later = browser.get(address, {"after_seq": 118}, headers={"HX-Request": "true"}).content
+    assert later.count(b'<li class="message') == 2
+
+
+def test_messages_of_one_author_are_grouped_and_the_new_line_stands_where_reading_stopped(
+    ana: Member, dora: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    for text in ("first", "second"):
+        say(thread, ana, text)
+    say(thread, dora, "third")
+    page = signed_in(ana).get(f"{home}t/{thread.pk}/").content.decode()
+    assert page.count("starts-group") == 2
+    assert page.index("second") < page.index('id="new"') < page.index("third")
+
+
+def test_a_deleted_message_leaves_a_line_and_no_text(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    message = say(thread, ana, "to be forgotten")
+    answer = signed_in(ana).post(f"{home}m/{message.pk}/delete/", follow=True)
+    assert b"This message was deleted." in answer.content
+    assert b"forgotten" not in answer.content
+
+
+def test_why_an_agent_was_not_told_stands_under_the_message(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    make_agent(ana, "fern")
+    say(thread, ana, "@fern are you here?")
+    assert b"@fern was not told: it is not in this channel." in signed_in(ana).get(f"{home}t/{thread.pk}/").content
+
+
+def test_who_can_be_mentioned_here(
+    ana: Member, ben: Member, dora: Member, vibe: Agent, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    make_agent(ana, "fern")
+    found = signed_in(ana).get(f"{home}t/{thread.pk}/names/").json()["names"]
+    assert [(one["handle"], one["level"]) for one in found] == [("vibe", 2), ("dora", None)]
+
+
+def test_people_only_is_said_and_hides_the_thread_from_the_agents_list(
+    ana: Member, vibe: Agent, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    browser = signed_in(ana)
+    browser.post(f"{home}t/{thread.pk}/agents/", {"access": "human_only"})
+    assert b"People only" in browser.get(f"{home}t/{thread.pk}/").content
+    names = browser.get(f"{home}t/{thread.pk}/names/").json()["names"]
+    assert all(one["kind"] != "agent" for one in names)
+
+
+def test_search_marks_words_and_escapes_the_rest(ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
+    say(thread, ana, "<b>Pruning</b> & <script>alert(1)</script> grafting")
+    page = signed_in(ana).get(f"{home}search/", {"q": "pruning"}).content.decode()
+    assert "<mark>Pruning</mark>" in page
+    assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize(
+    "query", ["q=%00", "q=a&page=zzz", "q=a&channel=x&since=2026-99-99", "author=%40ana", "kind=nonsense", "q=%22%22%27(("]
+)
+def test_search_takes_anything(query: str, ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
+    assert signed_in(ana).get(f"{home}search/?{query}").status_code == 200
+
+
+def test_no_inline_script_or_style(ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
+    answer = signed_in(ana).get(f"{home}t/{thread.pk}/")
+    page = answer.content.decode()
+    assert "style=" not in page
+    assert "<style" not in page
+    assert all("src=" in tag.split(">")[0] for tag in page.split("<script")[1:])
+    assert "unsafe" not in answer["Content-Security-Policy"]
+
+
+def test_an_archived_thread_can_be_read_not_written_to(
+    ana: Member, channel: Channel, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    edit_thread(thread=thread, by=access(ana), archived=True)
+    browser = signed_in(ana)
+    assert b"This conversation is archived" in browser.get(f"{home}t/{thread.pk}/").content
+    assert browser.post(f"{home}t/{thread.pk}/", {"body": "still?"}).status_code == 403

@@ -1,0 +1,156 @@
+"""Saying, editing and deleting, with and without JavaScript; whatever is sent, the text is kept."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from openvibe.chat.models import Draft, Message, ReadMarker, Thread
+from openvibe.workspaces.models import Member
+from tests.factories import say
+
+SignedIn = Callable[[Member], Client]
+JSON = {"Accept": "application/json"}
+
+
+@pytest.fixture
+def address(home: str, thread: Thread) -> str:
+    return f"{home}t/{thread.pk}/"
+
+
+def test_posting_without_javascript(ana: Member, thread: Thread, address: str, signed_in: SignedIn) -> None:
+    answer = signed_in(ana).post(address, {"body": "Line one\r\nline two"})
+    assert answer["Location"] == f"{address}#m-1"
+    assert Message.objects.get(thread=thread).body == "Line one\nline two"
+
+
+def test_the_same_client_id_is_the_same_message(ana: Member, thread: Thread, address: str, signed_in: SignedIn) -> None:
+    browser = signed_in(ana)
+    sent = [browser.post(address, {"body": "once", "client_id": "k"}, headers=JSON).json() for _ in range(2)]
+    assert sent[0] == sent[1]
+    assert thread.messages.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("", "There is nothing to send yet."),
+        (" \n\u200b ", "There is nothing to send yet."),
+        ("nul\x00inside", "NUL character"),
+        ("x" * 100_001, "a message may have 100,000"),
+    ],
+)
+def test_what_cannot_be_kept_gets_a_sentence_and_the_text_back(
+    body: str, sentence: str, ana: Member, thread: Thread, address: str, signed_in: SignedIn
+) -> None:
+    answer = signed_in(ana).post(address, {"body": body})
+    assert answer.status_code == 400
+    page = answer.content.decode()
+    assert sentence in page
+    assert body.replace("\x00", "").replace("\n", "\n")[:50] in page
+    as_json = signed_in(ana).post(address, {"body": body}, headers=JSON)
+    assert sentence in as_json.json()["message"]
+    assert thread.messages.count() == 0
+
+
+def test_two_tabs_editing_one_message(ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
+    message = say(thread, ana, "the original")
+    browser, address = signed_in(ana), f"{home}m/{message.pk}/edit/"
+    first = browser.post(address, {"body": "from tab one", "based_on": "the original"})
+    assert first.status_code == 302
+    second = browser.post(address, {"body": "from tab two", "based_on": "the original"})
+    assert second.status_code == 409
+    page = second.content.decode()
+    assert "changed somewhere else" in page
+    assert "from tab one" in page
+    assert "from tab two" in page
+    message.refresh_from_db()
+    assert message.body == "from tab one"
+    again = browser.post(address, {"body": "from tab two", "based_on": "from tab one"})
+    assert again.status_code == 302
+
+
+def test_a_refused_edit_for_htmx_goes_back_into_the_form(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    message = say(thread, ana, "text")
+    answer = signed_in(ana).post(
+        f"{home}m/{message.pk}/edit/", {"body": " ", "based_on": "text"}, headers={"HX-Request": "true"}
+    )
+    assert answer.status_code == 400
+    assert answer["HX-Retarget"] == f"#edit-{message.pk}"
+
+
+def test_only_the_author_edits_and_admins_delete(
+    ana: Member, dora: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    message = say(thread, ana, "hers")
+    dora_browser = signed_in(dora)
+    assert dora_browser.get(f"{home}m/{message.pk}/edit/").status_code == 404
+    assert dora_browser.post(f"{home}m/{message.pk}/delete/").status_code == 403
+    other = say(thread, dora, "to be removed by an admin")
+    assert signed_in(ana).post(f"{home}m/{other.pk}/delete/").status_code == 302
+
+
+def test_history_shows_what_was_said_before(ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
+    message = say(thread, ana, "befor")
+    browser = signed_in(ana)
+    browser.post(f"{home}m/{message.pk}/edit/", {"body": "after", "based_on": "befor"})
+    assert b"befor<" in browser.get(f"{home}m/{message.pk}/history/").content
+
+
+def test_a_draft_is_kept_and_comes_back_until_it_is_sent(
+    ana: Member, thread: Thread, address: str, signed_in: SignedIn
+) -> None:
+    browser = signed_in(ana)
+    assert browser.post(f"{address}draft/", {"body": "half a thought"}).status_code == 204
+    assert b"half a thought" in browser.get(address).content
+    browser.post(address, {"body": "a whole thought"})
+    assert not Draft.objects.exists()
+
+
+def test_reading_and_unreading(ana: Member, dora: Member, thread: Thread, address: str, signed_in: SignedIn) -> None:
+    for _ in range(3):
+        say(thread, dora, "news")
+    browser, home = signed_in(ana), address.partition("t/")[0]
+    assert b"Pruning" in browser.get(home).content
+    browser.post(f"{address}read/", {"seq": "3"}, headers=JSON)
+    assert b"You have read everything." in browser.get(home).content
+    browser.post(f"{address}read/", {"seq": "2", "unread": "1"})
+    assert ReadMarker.objects.get(participant=ana.participant).last_read_seq == 1
+    assert browser.get(f"{home}next/")["Location"] == address
+    assert browser.post(f"{address}read/", {"seq": "-1"}, headers=JSON).status_code == 200
+
+
+def test_a_thread_begins_with_its_first_message(ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
+    browser = signed_in(ana)
+    browser.post(f"{home}c/{thread.channel_id}/threads/", {"title": "", "body": "**Where** is the ladder?"})
+    made = Thread.objects.latest("id")
+    assert (made.title, made.last_seq) == ("Where is the ladder?", 1)
+    refused = browser.post(f"{home}c/{thread.channel_id}/threads/", {"title": "A title", "body": "bad\x00body"})
+    assert refused.status_code == 400
+    assert b"A title" in refused.content
+    assert not Thread.objects.filter(title="A title").exists()
+
+
+def test_names_and_memberships_of_channels(
+    ana: Member, ben: Member, dora: Member, home: str, signed_in: SignedIn
+) -> None:
+    browser = signed_in(ana)
+    assert b"Use 1 to 40" in browser.post(f"{home}channels/new/", {"name": "Ümlaut!"}).content
+    made = browser.post(f"{home}channels/new/", {"name": "plans", "is_private": "on"})["Location"]
+    taken = browser.post(f"{home}channels/new/", {"name": "plans"})
+    assert taken.status_code == 409
+    assert signed_in(dora).get(made).status_code == 404
+    browser.post(f"{made}members/change/", {"participant": dora.participant_id})
+    assert signed_in(dora).get(made).status_code == 200
+    left = signed_in(dora).post(f"{made}members/change/", {"participant": dora.participant_id, "remove": "1"})
+    assert left["Location"] == home
+    assert browser.post(f"{made}members/change/", {"participant": "nobody"}).status_code == 400
+
+
+def test_signed_out_meanwhile_is_said_and_nothing_is_posted(thread: Thread, address: str) -> None:
+    answer = Client().post(address, {"body": "text"}, headers=JSON)
+    assert answer.status_code == 401
+    assert "Sign in again" in answer.json()["message"]
+    assert thread.messages.count() == 0
