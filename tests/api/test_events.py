@@ -1,0 +1,73 @@
+"""The event stream over the API: what a token may know, for as long as it holds."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import connection
+from django.test import AsyncClient
+
+from openvibe.api.auth import caller_with
+from openvibe.api.services import issue_token, revoke_token
+from openvibe.chat import streaming
+from openvibe.chat.api.events import access_now_of
+from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import change_role, remove_member
+from tests import factories
+
+PATIENCE = 30  # seconds; nothing waits for them when all is well
+
+
+def test_access_is_asked_anew(ana: Member, dora: Member) -> None:
+    _, secret = issue_token(participant=dora.participant, name="listener", scopes=["read"])
+    caller = caller_with(secret)
+    assert caller is not None
+    access_now = access_now_of(caller)
+
+    before = access_now()
+    change_role(member=dora, role="guest", by=factories.access(ana))
+    lowered = access_now()
+    remove_member(member=dora, by=factories.access(ana))
+
+    assert before is not None
+    assert before.reads_public_channels
+    assert lowered is not None
+    assert not lowered.reads_public_channels
+    assert access_now() is None
+
+
+def test_a_revoked_token_listens_no_more(ana: Member) -> None:
+    token, secret = issue_token(participant=ana.participant, name="listener", scopes=["read"])
+    caller = caller_with(secret)
+    assert caller is not None
+    revoke_token(token=token)
+
+    assert access_now_of(caller)() is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_stream_replays_and_ends_with_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.1)
+    ana = factories.make_member("Ana")
+    thread = factories.make_thread(factories.make_channel(ana), ana)
+    message = factories.say(thread, ana, "Nobody streams this text")
+    token, secret = issue_token(participant=ana.participant, name="listener", scopes=["read"])
+
+    async def listen() -> str:
+        answer = await AsyncClient().get("/api/v1/events/?after=0", headers={"Authorization": f"Bearer {secret}"})
+        assert answer["Content-Type"] == "text/event-stream"
+        heard = ""
+        async for part in cast(AsyncIterator[bytes], answer.streaming_content):
+            heard += part.decode()
+            if f'"message": {message.pk}' in heard:
+                await sync_to_async(revoke_token)(token=token)
+        await sync_to_async(lambda: connection.close())()
+        return heard
+
+    heard = asyncio.run(asyncio.wait_for(listen(), PATIENCE))
+
+    assert "message_posted" in heard
+    assert heard.endswith("event: gone\ndata: {}\n\n")
+    assert "Nobody streams" not in heard
