@@ -18,7 +18,8 @@ from openvibe.llm.tokens import count
 SIZES = (100, 1_000, 10_000, 100_000)
 MOST_OF_FLOOR = 2.2
 MOST_GROWTH = 1.15
-BARE_TABLE = "CREATE TABLE bench_message (LIKE chat_message INCLUDING DEFAULTS INCLUDING IDENTITY, PRIMARY KEY (id))"
+BARE_TABLE = """CREATE TABLE IF NOT EXISTS bench_message
+(LIKE chat_message INCLUDING DEFAULTS INCLUDING IDENTITY, PRIMARY KEY (id))"""
 
 
 def measure_append(*, sizes: Sequence[int] = SIZES, repeats: int = 200, warm_up: int = 20) -> Report:

@@ -81,9 +81,9 @@ class World:
 
 def make_world() -> World:
     """Two members and an agent with a SOUL, instructions on three levels and open feedback."""
-    language = Language()
-    ana = create_workspace(name="Bench", owner=User.objects.create_user("ana@bench.invalid", name="Ana"))
-    dora_user = User.objects.create_user("dora@bench.invalid", name="Dora")
+    language, number = Language(), User.objects.count()
+    ana = create_workspace(name="Bench", owner=User.objects.create_user(f"ana-{number}@bench.invalid", name="Ana"))
+    dora_user = User.objects.create_user(f"dora-{number}@bench.invalid", name="Dora")
     dora = add_member(workspace=ana.workspace, user=dora_user, role=Member.Role.MEMBER, handle="dora")
     by = access_of_member(ana)
     instructions = "\n".join(f"- {language.message()}" for _ in range(6))

@@ -1,6 +1,7 @@
 """A database of the bench's own, removed afterwards: nothing measured here stays in a workspace."""
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -19,7 +20,7 @@ def scratch_database() -> Iterator[None]:
     """Inside, Django's connection is to an empty, migrated database on the same server."""
     usual = connection.settings_dict["NAME"]
     _drop_leftovers()
-    connection.settings_dict["TEST"]["NAME"] = f"{PREFIX}{os.getpid()}"
+    connection.settings_dict["TEST"]["NAME"] = f"{PREFIX}{os.getpid()}_{secrets.token_hex(3)}"
     connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     try:
         yield
@@ -53,7 +54,7 @@ def _drop_leftovers() -> None:
             [f"{PREFIX}%"],
         ).fetchall()
         for (name,) in unused:
-            pid = str(name).removeprefix(PREFIX)
+            pid = str(name).removeprefix(PREFIX).partition("_")[0]
             if pid.isdigit() and not psutil.pid_exists(int(pid)):
                 with suppress(psycopg.Error):
                     bare.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))

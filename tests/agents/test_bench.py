@@ -1,0 +1,107 @@
+"""The benches measure, say what they found, and leave nothing behind."""
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from pytest_django import DjangoDbBlocker
+
+from agents.bench import Aim, Report, Row, measure_append, measure_assemble, measure_http
+from agents.bench.content import Language, make_thread, make_world
+from agents.bench.scratch import PREFIX, bare_connection, database_url, scratch_database
+from agents.bench.timing import interleaved
+from agents.management.commands import bench
+from openvibe.chat.models import Message
+from openvibe.chat.services import post_message
+from openvibe.database import database_settings
+
+
+@pytest.fixture(scope="module")
+def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """A database like the command's: threads are written past Django's connection, and committed."""
+    with django_db_blocker.unblock():
+        usual = connection.settings_dict["NAME"]
+        with scratch_database():
+            assert connection.settings_dict["NAME"].startswith(PREFIX)
+            yield
+        assert connection.settings_dict["NAME"] == usual
+        with bare_connection() as bare:
+            left = bare.execute("SELECT 1 FROM pg_database WHERE datname LIKE %s", [f"{PREFIX}{os.getpid()}_%"])
+            assert left.fetchone() is None
+        connection.close()
+
+
+def test_assemble_on_tiny_threads(scratch: None) -> None:
+    found = measure_assemble(sizes=(20, 60), repeats=3, warm_up=1).as_values()
+    assert found["bench"] == "assemble"
+    assert [row["what"] for row in found["rows"][:2]] == ["20 messages: floor", found["rows"][1]["what"]]
+    assert all(row["value"] > 0 for row in found["rows"][:4])
+    assert found["rows"][1]["ratio"] == found["rows"][1]["value"] / found["rows"][0]["value"]
+    assert {aim["limit"] for aim in found["aims"]} == {4.0, 1.15}
+    assert all(aim["holds"] == (aim["value"] <= aim["limit"]) for aim in found["aims"])
+
+
+def test_append_on_tiny_threads(scratch: None) -> None:
+    found = measure_append(sizes=(5, 20), repeats=4, warm_up=1)
+    assert [row.ratio is None for row in found.rows] == [True, False, False]
+    assert found.aims[0].value == max(row.ratio or 0 for row in found.rows)
+    assert Message.objects.filter(mentions__participant__handle="dora").count() == 2 * (4 + 1)
+
+
+def test_a_made_up_thread_is_like_a_real_one(scratch: None) -> None:
+    world = make_world()
+    thread = make_thread(world, 30)
+    assert list(thread.messages.order_by("seq").values_list("seq", flat=True)) == list(range(1, 31))
+    assert all(10 < len(body.split()) <= 60 for body in thread.messages.values_list("body", flat=True))
+    assert post_message(thread=thread, by=world.by, body="Next").seq == 31
+
+
+def test_the_language_is_the_same_every_time() -> None:
+    assert [Language().message(), Language().question()] == [Language().message(), Language().question()]
+
+
+def test_steps_take_turns() -> None:
+    order: list[str] = []
+    medians = interleaved({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, repeats=2, warm_up=1)
+    assert order == ["a", "b"] * 3
+    assert set(medians) == {"a", "b"}
+
+
+def test_another_process_can_reach_the_scratch_database(scratch: None) -> None:
+    settings = database_settings(database_url(), None)  # type: ignore[arg-type]
+    assert settings["NAME"] == connection.settings_dict["NAME"]
+    with bare_connection() as bare:
+        assert bare.info.dbname == settings["NAME"]
+
+
+def test_a_table_says_what_was_missed() -> None:
+    report = Report("x", [Row("floor", 1.0, "ms"), Row("thing", 5.0, "ms", 5.0)], [Aim("cheap", 5.0, 4.0)])
+    assert report.as_table().splitlines() == [
+        "bench x",
+        "  floor        1.00 ms",
+        "  thing        5.00 ms       5.00 × floor",
+        "  MISSED cheap: 5.00, aim ≤ 4",
+    ]
+
+
+def test_the_command_prints_json(scratch: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "scratch_database", nullcontext)
+    monkeypatch.setitem(bench.BENCHES, "append", lambda quick: measure_append(sizes=(3,), repeats=2, warm_up=0))
+    said = io.StringIO()
+    call_command("bench", "append", "--quick", "--json", stdout=said)
+    found = json.loads(said.getvalue())
+    assert set(found) == {"bench", "rows", "aims"}
+    assert {frozenset(aim) for aim in found["aims"]} == {frozenset({"aim", "value", "limit", "holds"})}
+
+
+def test_http_asks_the_real_server(scratch: None) -> None:
+    report = measure_http(messages=20, seconds=0.1, turns=1)
+    assert [row.what for row in report.rows[::2]] == [
+        "floor: a bare view", "page: inbox", "page: channel", "page: thread", "API: me", "API: 20 messages",
+    ]  # fmt: skip
+    assert all(row.value > 0 for row in report.rows)
