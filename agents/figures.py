@@ -76,7 +76,7 @@ def suggestion_for(*, level: int, up: int, down: int) -> str:
     if up + down < FEW:
         return ""
     if 100 * up > PROMOTION * (up + down) and level < 4:
-        return f"Consider promotion to L{level + 1}: more than {PROMOTION} % of the verdicts are 👍."
+        return f"Consider promotion to L{level + 1}: more than {PROMOTION} % of the verdicts say helpful."
     if 100 * up < DEMOTION * (up + down) and level > 1:
-        return f"Consider demotion to L{level - 1}: fewer than {DEMOTION} % of the verdicts are 👍."
+        return f"Consider demotion to L{level - 1}: fewer than {DEMOTION} % of the verdicts say helpful."
     return ""

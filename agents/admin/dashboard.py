@@ -47,7 +47,7 @@ def _cards(ids: list[int]) -> list[dict[str, str]]:
         {"title": "Failed runs, 24 h", "number": f"{runs['failed']:,}", "link": f"{run_list}?state__exact=failed"},
         {"title": "Runs waiting", "number": f"{runs['queued']:,}", "link": f"{run_list}?state__exact=queued"},
         {
-            "title": "Open 👎",
+            "title": "Open thumbs down",
             "number": f"{thumbs_down:,}",
             "link": reverse("admin:memory_episode_changelist") + "?settled=no",
         },

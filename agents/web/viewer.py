@@ -22,6 +22,15 @@ TABS = (
     ("compared", "Compared with previous turn"),
 )
 TRUST_WORDS = {"trusted": "Trusted", "semi_trusted": "Semi-trusted", "untrusted": "Untrusted"}
+SHORT = {
+    "P0": "SOUL and policy",
+    "P1": "Current task",
+    "P2": "Feedback",
+    "P3": "Knowledge",
+    "P4": "Channel",
+    "P5": "Dives",
+    "P6": "Recall",
+}
 BAR = 1000
 """Units of the segmented bar's drawing, whatever its width on the page."""
 
@@ -83,7 +92,7 @@ def segments(view: SnapshotView) -> tuple[Segment, ...]:
     tools = sum(section.tokens for section in view.sections if section.section == "tools")
     sums["P0"] -= tools
     parts: list[tuple[str, str, int]] = [
-        (layer.name, f"{layer.name} {layer.title}", sums[layer.name]) for layer in STACK
+        (layer.name, f"{layer.name} {SHORT[layer.name]}", sums[layer.name]) for layer in STACK
     ]
     parts += [("tools", "Tools", tools), ("frame", "Wrappers", sums["frame"]), ("free", "Free", view.free)]
     whole = max(view.snapshot.budget, view.snapshot.tokens, 1)

@@ -224,6 +224,7 @@ def sign_in_through_the_front_door(request: HttpRequest, extra_context: object =
 
 
 admin.site.login = sign_in_through_the_front_door  # type: ignore[method-assign]
+admin.site.index_title = "Overview"
 if admin.site.is_registered(Group):
     admin.site.unregister(Group)
 

@@ -47,7 +47,14 @@ class EndpointForm(SameWorkspaceForm):
         keeps = not (self.cleaned_data.get("forget_key") or self._goes_elsewhere())
         stored = self.instance.api_key if keeps else ""
         self.cleaned_data["api_key"] = self.cleaned_data.get("api_key") or stored
+        self._one_default()
         return cleaned
+
+    def _one_default(self) -> None:
+        given = self.cleaned_data
+        others = Endpoint.objects.filter(workspace=given.get("workspace"), is_default=True).exclude(pk=self.instance.pk)
+        if given.get("is_default") and (other := others.first()) is not None:
+            self.add_error("is_default", f"{other} is the default of this workspace. Switch it off there first.")
 
     def _goes_elsewhere(self) -> bool:
         """A stored key is only for the address it was entered for; a new address needs it again."""

@@ -40,6 +40,14 @@ def test_a_new_key_replaces_it_and_can_be_forgotten(garden: Member, endpoint: En
     assert save(garden, endpoint, forget_key="on").api_key == ""
 
 
+def test_one_default_per_workspace(garden: Member, endpoint: Endpoint) -> None:
+    save(garden, endpoint, is_default="on")
+    other = {**endpoint_form(endpoint, name="Second", is_default="on"), "api_key": KEY}
+    page = staff(garden).post("/admin/llm/endpoint/add/", other).content.decode()
+    assert "is the default of this workspace" in page
+    assert KEY not in page
+
+
 def test_a_key_does_not_follow_to_a_new_address(garden: Member, endpoint: Endpoint) -> None:
     assert save(garden, endpoint, base_url="https://elsewhere.example/v1").api_key == ""
 

@@ -29,7 +29,7 @@ def test_it_shows_soul_level_memory_usage_and_runs(ana: Member, answered: Run) -
         "L2 Advisor",
         "Shorter, please.",
         "in the next prompt",
-        "0 % 👍",
+        "0 % helpful",
         "Pruning",
     ):
         assert words in page
