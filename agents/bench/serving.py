@@ -16,6 +16,7 @@ from statistics import median
 
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.core.management import call_command
 
 from agents.bench.content import World, make_thread, make_world, settle
 from agents.bench.report import Report, Row
@@ -59,6 +60,7 @@ def measure_http(*, messages: int = 1_000, seconds: float = 2.0, turns: int = 3)
     for _ in range(12):
         make_thread(world, 3)
     settle()
+    call_command("collectstatic", interactive=False, verbosity=0)  # pages name their files by content
     targets = _targets(world, thread.pk)
     floors: list[Load] = []
     loads: dict[str, list[Load]] = {target.name: [] for target in targets}
@@ -118,7 +120,9 @@ def serving() -> Iterator[int]:
     command += ["--workers", "1", "--log-level", "error", "openvibe.asgi:application"]
     environment = {**os.environ, "DATABASE_URL": database_url(), "OPENVIBE_VAR": str(settings.VAR)}
     environment.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
-    process = subprocess.Popen(command, env=environment, cwd=settings.BASE_DIR, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, env=environment, cwd=settings.BASE_DIR, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         _wait_for(port, process)
         yield port

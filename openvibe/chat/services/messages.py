@@ -1,18 +1,37 @@
 """Verbs of messages: post, reply, edit, delete."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.markdown import mentioned_handles
-from openvibe.chat.models import Draft, Mention, Message, MessageRevision, ReadMarker, Thread
+from openvibe.chat.models import Mention, Message, MessageRevision, Thread
 from openvibe.chat.signals import message_posted
 from openvibe.chat.text import TextRefused, clean_body
 from openvibe.llm.tokens import count
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
+
+# One statement each: every round trip to the database is a good part of what a message costs.
+STORE_MENTIONS = """
+WITH named AS (
+    SELECT * FROM workspaces_participant
+    WHERE workspace_id = %(workspace)s AND handle = ANY(%(handles)s) AND is_active AND kind <> 'imported'
+), stored AS (
+    INSERT INTO chat_mention (message_id, participant_id, note)
+    SELECT %(message)s, id, '' FROM named ORDER BY array_position(%(handles)s, handle::text)
+    ON CONFLICT (message_id, participant_id) DO NOTHING
+)
+SELECT * FROM named
+"""
+SEEN_BY_AUTHOR = """
+WITH sent AS (DELETE FROM chat_draft WHERE thread_id = %(thread)s AND participant_id = %(author)s)
+INSERT INTO chat_readmarker (thread_id, participant_id, last_read_seq) VALUES (%(thread)s, %(author)s, %(seq)s)
+ON CONFLICT (participant_id, thread_id) DO UPDATE SET last_read_seq = EXCLUDED.last_read_seq
+"""
 
 AGENT_KINDS = (Message.Kind.TEXT, Message.Kind.TOOL_CALL, Message.Kind.TOOL_RESULT)
 
@@ -40,17 +59,12 @@ def record_mentions(message: Message) -> tuple[Participant, ...]:
     handles = mentioned_handles(message.body)
     if not handles:
         return ()
-    found = {
-        p.handle: p
-        for p in Participant.objects.filter(
-            workspace_id=message.thread.workspace_id, handle__in=handles, is_active=True
-        ).exclude(kind=Participant.Kind.IMPORTED)
-    }
-    named = tuple(found[h] for h in handles if h in found)
-    Mention.objects.bulk_create(
-        [Mention(message=message, participant=p) for p in named], ignore_conflicts=True
-    )
-    return named
+    found = {p.handle: p for p in Participant.objects.raw(STORE_MENTIONS, _named(message, handles))}
+    return tuple(found[handle] for handle in handles if handle in found)
+
+
+def _named(message: Message, handles: Sequence[str]) -> dict[str, object]:
+    return {"message": message.pk, "workspace": message.thread.workspace_id, "handles": list(handles)}
 
 
 def post_message(
@@ -99,17 +113,10 @@ def post_message(
 
 def _seen_by_author(message: Message) -> None:
     """Who posts has read up to the own message; the draft it came from is done."""
-    ReadMarker.objects.bulk_create(
-        [
-            ReadMarker(
-                thread_id=message.thread_id, participant_id=message.author_id, last_read_seq=message.seq
-            )
-        ],
-        update_conflicts=True,
-        unique_fields=["participant", "thread"],
-        update_fields=["last_read_seq"],
-    )
-    Draft.objects.filter(thread_id=message.thread_id, participant_id=message.author_id).delete()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            SEEN_BY_AUTHOR, {"thread": message.thread_id, "author": message.author_id, "seq": message.seq}
+        )
 
 
 def write_reply(
