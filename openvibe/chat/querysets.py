@@ -1,7 +1,8 @@
 """Reads of conversations. Every one starts from what the asker may see."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
@@ -21,20 +22,17 @@ def with_reading(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
     """Annotate `read_seq` (0 when never opened) and `unread`. What was said before somebody joined is not unread."""
     mine = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)
     joined = Member.objects.filter(participant_id=access.participant_id).values("joined_at")
-    return threads.annotate(
-        marker=Subquery(mine.values("last_read_seq")[:1]), read_seq=Coalesce("marker", 0)
-    ).annotate(
-        unread=Q(last_seq__gt=F("read_seq"))
-        & (Q(marker__isnull=False) | Q(last_message_at__gte=Subquery(joined[:1])))
+    return threads.annotate(marker=Subquery(mine.values("last_read_seq")[:1]), read_seq=Coalesce("marker", 0)).annotate(
+        unread=Q(last_seq__gt=F("read_seq")) & (Q(marker__isnull=False) | Q(last_message_at__gte=Subquery(joined[:1])))
     )
 
 
 def unread_threads(access: Access) -> QuerySet[Thread]:
     """Threads with something new, newest first."""
-    threads = Thread.objects.visible_to(access).filter(archived_at=None, channel__archived_at=None)  # type: ignore[attr-defined]
+    threads = Thread.objects.visible_to(access).filter(archived_at=None, channel__archived_at=None)
     return (
         with_reading(threads, access)
-        .filter(unread=True)
+        .filter(Q(unread=True))
         .select_related("channel", "created_by")
         .order_by("-last_message_at")
     )
@@ -42,7 +40,7 @@ def unread_threads(access: Access) -> QuerySet[Thread]:
 
 def threads_in(channel: Channel, access: Access, *, archived: bool = False) -> QuerySet[Thread]:
     """A channel's threads for its page, the one last written in first."""
-    threads = Thread.objects.visible_to(access).filter(channel=channel, archived_at__isnull=not archived)  # type: ignore[attr-defined]
+    threads = Thread.objects.visible_to(access).filter(channel=channel, archived_at__isnull=not archived)
     return (
         with_reading(threads, access)
         .select_related("created_by")
@@ -52,19 +50,19 @@ def threads_in(channel: Channel, access: Access, *, archived: bool = False) -> Q
 
 def unseen_mentions(access: Access) -> QuerySet[Mention]:
     """Where the asker was named in something not read yet."""
-    read = ReadMarker.objects.filter(
-        thread=OuterRef("message__thread"), participant_id=access.participant_id
-    ).values("last_read_seq")
+    read = ReadMarker.objects.filter(thread=OuterRef("message__thread"), participant_id=access.participant_id).values(
+        "last_read_seq"
+    )
     return Mention.objects.filter(
         participant_id=access.participant_id,
         message__deleted_at=None,
-        message__thread__in=Thread.objects.visible_to(access),  # type: ignore[attr-defined]
+        message__thread__in=Thread.objects.visible_to(access),
     ).exclude(message__seq__lte=Coalesce(Subquery(read[:1]), 0))
 
 
 def mentions_of(access: Access) -> QuerySet[Message]:
     """Messages that name the asker, newest first, with `unseen`."""
-    messages: QuerySet[Message] = Message.objects.visible_to(access)  # type: ignore[attr-defined]
+    messages: QuerySet[Message] = Message.objects.visible_to(access)
     unseen = unseen_mentions(access).filter(message=OuterRef("pk"))
     return (
         messages.filter(mentions__participant_id=access.participant_id, deleted_at=None)
@@ -74,16 +72,27 @@ def mentions_of(access: Access) -> QuerySet[Message]:
     )
 
 
-def rooms_of(access: Access) -> list[Channel]:
-    """Open channels for the sidebar, each with `unread` and `mention_count`. Two queries."""
+@dataclass(frozen=True)
+class Room:
+    """A channel as the sidebar shows it."""
+
+    pk: int
+    name: str
+    is_private: bool
+    unread: bool
+    mention_count: int
+
+
+def rooms_of(access: Access) -> list[Room]:
+    """The open channels the asker sees. Two queries."""
     unread = unread_threads(access).order_by().filter(channel=OuterRef("pk"))
-    channels = Channel.objects.visible_to(access).open().annotate(unread=Exists(unread))  # type: ignore[attr-defined]
+    channels = Channel.objects.visible_to(access).filter(archived_at=None).annotate(has_unread=Exists(unread))
     counted = unseen_mentions(access).order_by().values("message__thread__channel").annotate(n=Count("id"))
     mentions = {row["message__thread__channel"]: row["n"] for row in counted}
-    rooms = list(channels)
-    for room in rooms:
-        room.mention_count = mentions.get(room.pk, 0)
-    return rooms
+    return [
+        Room(pk, name, is_private, unread=has_unread, mention_count=mentions.get(pk, 0))
+        for pk, name, is_private, has_unread in channels.values_list("pk", "name", "is_private", "has_unread")
+    ]
 
 
 def participants_known_to(access: Access) -> QuerySet[Participant]:
@@ -118,7 +127,7 @@ def messages_between(
     around_seq: int | None = None, size: int = 50,
 ) -> Slice:  # fmt: skip
     """The newest `size` messages, or those before, after or around a place. One query for the messages."""
-    messages: QuerySet[Message] = Message.objects.visible_to(access).filter(thread=thread)  # type: ignore[attr-defined]
+    messages: QuerySet[Message] = Message.objects.visible_to(access).filter(thread=thread)
     messages = messages_for_pages(messages)
     if around_seq is not None:
         first = max(1, around_seq - size // 2)
@@ -150,21 +159,16 @@ def agents_reading(access_of: QuerySet[Thread] | QuerySet[Channel]) -> list[Part
     )
     accesses: dict[int, Access] = import_string(settings.AGENT_ACCESSES)(agents)
     rows = access_of.model._default_manager
-    seen = {
-        f"agent_{pk}": Exists(rows.visible_to(a).filter(pk=OuterRef("pk")))  # type: ignore[attr-defined]
-        for pk, a in accesses.items()
-    }
-    sees = rows.filter(pk=row.pk).values(**seen).first() if seen else None
-    return [agent for agent in agents if sees and sees.get(f"agent_{agent.pk}")]
+    seen = {f"agent_{pk}": Exists(rows.visible_to(a).filter(pk=OuterRef("pk"))) for pk, a in accesses.items()}
+    sees: Mapping[str, Any] = dict((rows.filter(pk=row.pk).values(**seen).first() if seen else None) or {})
+    return [agent for agent in agents if sees.get(f"agent_{agent.pk}")]
 
 
 def people_reading(channel: Channel) -> QuerySet[Participant]:
     """Members who may read the channel."""
     added = Q(channel_memberships__channel=channel)
     everybody = Q(member__role__in=("owner", "admin", "member"))
-    people = Participant.objects.filter(
-        workspace_id=channel.workspace_id, kind=Participant.Kind.MEMBER, is_active=True
-    )
+    people = Participant.objects.filter(workspace_id=channel.workspace_id, kind=Participant.Kind.MEMBER, is_active=True)
     reach = added if channel.is_private else added | everybody
     return people.filter(reach).select_related("member").distinct().order_by("name", "id")
 
@@ -174,7 +178,7 @@ def search_messages(
     since: object = None, until: object = None,
 ) -> QuerySet[Message]:  # fmt: skip
     """Messages that hold the words (web search syntax), newest first, with `snippet`: FOUND and END around hits."""
-    messages: QuerySet[Message] = Message.objects.visible_to(access).filter(deleted_at=None)  # type: ignore[attr-defined]
+    messages: QuerySet[Message] = Message.objects.visible_to(access).filter(deleted_at=None)
     asked = {
         "thread__channel_id": channel_id,
         "author__handle": author.lstrip("@").lower() or None,
@@ -199,5 +203,5 @@ def visible_ids(access: Access, model: type[Thread] | type[Channel] | type[Messa
     """Which of these rows the asker may see now."""
     if not ids:
         return set()
-    rows = model._default_manager.visible_to(access)  # type: ignore[attr-defined]
+    rows = model._default_manager.visible_to(access)
     return set(rows.filter(pk__in=ids).values_list("pk", flat=True))

@@ -61,9 +61,9 @@ def free_handle(workspace: Workspace, wanted: str) -> str:
     """`wanted` made a valid handle, with a number when it is taken."""
     base = slugify(wanted).strip("-_")[:HANDLE_LENGTH] or "person"
     taken = set(
-        Participant.objects.filter(
-            workspace=workspace, handle__startswith=base[: HANDLE_LENGTH - 4]
-        ).values_list("handle", flat=True)
+        Participant.objects.filter(workspace=workspace, handle__startswith=base[: HANDLE_LENGTH - 4]).values_list(
+            "handle", flat=True
+        )
     )
     handle, number = base, 1
     while handle in taken or handle in RESERVED_HANDLES:
@@ -99,25 +99,19 @@ def create_workspace(*, name: str, owner: User, slug: str = "", handle: str = ""
 
 
 @transaction.atomic
-def add_member(
-    *, workspace: Workspace, user: User, role: str = Member.Role.MEMBER, handle: str = ""
-) -> Member:
+def add_member(*, workspace: Workspace, user: User, role: str = Member.Role.MEMBER, handle: str = "") -> Member:
     """Make the user a member, or bring back a removed one with the new role. A standing member is a Conflict."""
     Workspace.objects.select_for_update().get(pk=workspace.pk)
     member = Member.objects.filter(workspace=workspace, user=user).select_related("participant").first()
     if member is None:
-        wanted = (
-            check_handle(handle) if handle else free_handle(workspace, user.name or user.email.split("@")[0])
-        )
+        wanted = check_handle(handle) if handle else free_handle(workspace, user.name or user.email.split("@")[0])
         try:
             with transaction.atomic():
                 participant = Participant.objects.create(
                     workspace=workspace, kind=Participant.Kind.MEMBER, handle=wanted, name=user.name or wanted
                 )
         except IntegrityError:
-            raise Conflict(
-                f"@{wanted} is taken in this workspace. Choose another handle.", field="handle"
-            ) from None
+            raise Conflict(f"@{wanted} is taken in this workspace. Choose another handle.", field="handle") from None
         member = Member.objects.create(participant=participant, workspace=workspace, user=user, role=role)
     elif member.removed_at is None:
         raise Conflict("You are a member of this workspace already.")
@@ -134,9 +128,7 @@ def _keeps_an_owner(member: Member) -> None:
         workspace_id=member.workspace_id, role=Member.Role.OWNER, removed_at=None
     )
     if member.role == Member.Role.OWNER and not others.exclude(pk=member.pk).exists():
-        raise Refused(
-            "A workspace keeps at least one owner. Make somebody else an owner first.", code="last_owner"
-        )
+        raise Refused("A workspace keeps at least one owner. Make somebody else an owner first.", code="last_owner")
 
 
 def _outranks(by: Access, member: Member) -> None:
@@ -178,9 +170,7 @@ def change_role(*, member: Member, role: str, by: Access) -> Member:
 
 
 @transaction.atomic
-def edit_workspace(
-    *, workspace: Workspace, by: Access, name: str, description: str, instructions: str
-) -> Workspace:
+def edit_workspace(*, workspace: Workspace, by: Access, name: str, description: str, instructions: str) -> Workspace:
     """Change what the workspace is called and what its agents are told about it."""
     if not by.administers or by.workspace_id != workspace.pk:
         raise Refused("Only owners and admins may change the workspace.")
@@ -247,7 +237,7 @@ def invite(
         expires_at=timezone.now() + timedelta(days=days),
         uses_left=uses,
     )
-    channels = invitation.channels.model._default_manager.visible_to(by)  # type: ignore[attr-defined]
+    channels = invitation.channels.model._default_manager.visible_to(by)
     invitation.channels.set(channels.filter(pk__in=list(channel_ids)))
     return invitation, token
 
@@ -274,7 +264,7 @@ def accept_invitation(*, token: str, user: User) -> Member:
         raise Missing("This invitation has just been used up. Ask the person who sent it for a new one.")
     member = add_member(workspace=invitation.workspace, user=user, role=invitation.role)
     for channel in invitation.channels.all():
-        channel.memberships.get_or_create(participant=member.participant)  # type: ignore[attr-defined]
+        channel.memberships.get_or_create(participant=member.participant)
     return member
 
 

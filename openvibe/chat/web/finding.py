@@ -8,15 +8,15 @@ from openvibe.workspaces.web.doors import WorkspaceRequest
 
 
 def channel_of(request: WorkspaceRequest, channel_id: int) -> Channel:
-    found = Channel.objects.visible_to(request.access).filter(pk=min(channel_id, LARGEST_ID)).first()  # type: ignore[attr-defined]
+    found = Channel.objects.visible_to(request.access).filter(pk=min(channel_id, LARGEST_ID)).first()
     if found is None:
         raise Missing
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def thread_of(request: WorkspaceRequest, thread_id: int) -> Thread:
     """With its channel, `read_seq` and `unread`."""
-    threads = Thread.objects.visible_to(request.access).filter(pk=min(thread_id, LARGEST_ID))  # type: ignore[attr-defined]
+    threads = Thread.objects.visible_to(request.access).filter(pk=min(thread_id, LARGEST_ID))
     found = with_reading(threads, request.access).select_related("channel", "created_by").first()
     if found is None:
         raise Missing
@@ -25,7 +25,7 @@ def thread_of(request: WorkspaceRequest, thread_id: int) -> Thread:
 
 def message_of(request: WorkspaceRequest, message_id: int) -> Message:
     """With author, mentions, thread and channel."""
-    messages = Message.objects.visible_to(request.access).filter(pk=min(message_id, LARGEST_ID))  # type: ignore[attr-defined]
+    messages = Message.objects.visible_to(request.access).filter(pk=min(message_id, LARGEST_ID))
     found = messages_for_pages(messages).select_related("author__agent", "thread__channel").first()
     if found is None:
         raise Missing

@@ -9,8 +9,7 @@ from django.db.models import Max
 from django.http import HttpRequest
 
 from openvibe.base.models import Event
-from openvibe.chat.models import Channel
-from openvibe.chat.querysets import participants_known_to, rooms_of
+from openvibe.chat.querysets import Room, participants_known_to, rooms_of
 from openvibe.workspaces.models import Participant, Workspace
 from openvibe.workspaces.web.doors import WorkspaceRequest
 
@@ -37,16 +36,16 @@ class Shell:
         return f"/w/{self.request.workspace.slug}/{named}" if PANEL.fullmatch(named) else ""
 
     @cached_property
-    def rooms(self) -> list[Channel]:
+    def rooms(self) -> list[Room]:
         return rooms_of(self.request.access)
 
     @property
     def mention_count(self) -> int:
-        return sum(room.mention_count for room in self.rooms)  # type: ignore[attr-defined]
+        return sum(room.mention_count for room in self.rooms)
 
     @property
     def has_unread(self) -> bool:
-        return any(room.unread for room in self.rooms)  # type: ignore[attr-defined]
+        return any(room.unread for room in self.rooms)
 
     @cached_property
     def known(self) -> list[Participant]:

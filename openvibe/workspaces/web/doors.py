@@ -23,7 +23,7 @@ LAST_WORKSPACE = "last_workspace"
 class WorkspaceRequest(HttpRequest):
     """A request that came through `in_workspace`."""
 
-    user: User  # type: ignore[assignment]
+    user: User
     member: Member
     access: Access
     workspace: Workspace

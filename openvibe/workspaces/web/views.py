@@ -73,7 +73,7 @@ def theme(request: HttpRequest) -> HttpResponse:
     """Save `theme`, then back to the page it was chosen on."""
     chosen = request.POST.get("theme", "")
     if chosen in ("system", "light", "dark"):
-        User.objects.filter(pk=request.user.pk).update(theme=chosen)
+        User.objects.filter(email=request.user.get_username()).update(theme=chosen)
     if request.headers.get("HX-Request"):
         return HttpResponse(status=204)
     back = request.headers.get("Referer", "")

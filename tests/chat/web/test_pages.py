@@ -64,9 +64,9 @@ def test_a_private_channel_is_not_in_anothers_sidebar_or_search(
     say(make_thread(private, ana, "Raise"), ana, "quarterly pruning")
     browser = signed_in(dora)
     assert b"salaries" not in browser.get(home).content
-    assert b"quarterly" not in browser.get(f"{home}search/?q=quarterly").content.replace(b'value="quarterly"', b"").replace(
-        b"<title>quarterly", b""
-    )
+    assert b"quarterly" not in browser.get(f"{home}search/?q=quarterly").content.replace(
+        b'value="quarterly"', b""
+    ).replace(b"<title>quarterly", b"")
     assert b"salaries" in signed_in(ana).get(home).content
 
 
@@ -182,7 +182,8 @@ def test_search_marks_words_and_escapes_the_rest(ana: Member, thread: Thread, ho
 
 
 @pytest.mark.parametrize(
-    "query", ["q=%00", "q=a&page=zzz", "q=a&channel=x&since=2026-99-99", "author=%40ana", "kind=nonsense", "q=%22%22%27(("]
+    "query",
+    ["q=%00", "q=a&page=zzz", "q=a&channel=x&since=2026-99-99", "author=%40ana", "kind=nonsense", "q=%22%22%27(("],
 )
 def test_search_takes_anything(query: str, ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
     assert signed_in(ana).get(f"{home}search/?{query}").status_code == 200

@@ -139,7 +139,7 @@ def channel_membership(request: WorkspaceRequest, channel_id: int) -> HttpRespon
         remove_from_channel(channel=found, participant=participant, by=request.access)
     else:
         add_to_channel(channel=found, participant=participant, by=request.access)
-    if not Channel.objects.visible_to(request.access).filter(pk=found.pk).exists():  # type: ignore[attr-defined]
+    if not Channel.objects.visible_to(request.access).filter(pk=found.pk).exists():
         messages.info(request, f"You left {found}.")
         return redirect("inbox", request.workspace.slug)
     return redirect("channel-members", request.workspace.slug, found.pk)

@@ -34,7 +34,7 @@ class Found:
 @require_safe
 def search(request: WorkspaceRequest) -> HttpResponse:
     """`q` in web search syntax; `channel`, `author`, `kind`, `since` and `until` narrow it."""
-    asked = {name: value.replace("\x00", "")[:MAX_QUERY].strip() for name, value in request.GET.items()}
+    asked = {name: value.replace("\x00", "")[:MAX_QUERY].strip() for name, value in request.GET.dict().items()}
     groups: list[Found] = []
     page = None
     if any(asked.get(name) for name in ("q", "channel", "author", "kind", "since", "until")):
@@ -51,7 +51,13 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         groups = grouped(list(page))
     query = request.GET.copy()
     query.pop("page", None)
-    context = {"asked": asked, "groups": groups, "page": page, "kinds": Message.Kind.choices, "query": query.urlencode()}
+    context = {
+        "asked": asked,
+        "groups": groups,
+        "page": page,
+        "kinds": Message.Kind.choices,
+        "query": query.urlencode(),
+    }
     return render(request, "chat/search.html", context)
 
 

@@ -33,7 +33,7 @@ PAGE = 50
 @in_workspace
 @require_http_methods(["GET", "HEAD", "POST"])
 def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """The page; `?at=`, `?before_seq=`, `?after_seq=` choose the stretch, which htmx gets alone. POST says something."""
+    """The page; `?at=`, `?before_seq=`, `?after_seq=` choose the stretch, which htmx gets alone. POST speaks."""
     shell_of(request).position  # noqa: B018  where live updates begin, asked before anything is read
     found = thread_of(request, thread_id)
     if request.method == "POST":
@@ -82,9 +82,7 @@ def _page(
 def _post(request: WorkspaceRequest, found: Thread) -> HttpResponse:
     body = request.POST.get("body", "").replace("\r\n", "\n")
     try:
-        message = post_message(
-            thread=found, by=request.access, body=body, client_id=request.POST.get("client_id", "")
-        )
+        message = post_message(thread=found, by=request.access, body=body, client_id=request.POST.get("client_id", ""))
     except Problem as problem:
         if wants_json(request):
             raise

@@ -1,0 +1,137 @@
+"""Live updates through the ASGI application, on committed rows of a real PostgreSQL."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from openvibe.base.models import Event
+from openvibe.chat.models import Channel, Thread
+from openvibe.chat.services import edit_message, mark_read, remove_from_channel
+from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import change_role, remove_member
+from tests.chat.web.streams import Frame, Reader
+from tests.factories import access, make_channel, make_thread, say
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SignedIn = Callable[[Member], Client]
+
+
+@pytest.fixture
+def path(home: str) -> str:
+    return f"{home}events/"
+
+
+def last_position() -> int:
+    return Event.objects.latest("position").position or 0
+
+
+def told(frame: Frame) -> tuple[str, int | None]:
+    data = json.loads(frame.data)
+    return data["kind"], data["message"]
+
+
+def test_what_is_said_reaches_who_looks_as_ids_only(
+    ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    with Reader(signed_in(dora), path, query=f"after={last_position()}") as reader:
+        assert (reader.status, reader.content_type) == (200, "text/event-stream")
+        message = say(thread, ana, "secret words")
+        frame = reader.next()
+        assert told(frame) == ("message_posted", message.pk)
+        assert json.loads(frame.data) == {
+            "kind": "message_posted", "channel": thread.channel_id, "thread": thread.pk, "message": message.pk,
+        }  # fmt: skip
+        edit_message(message=message, by=access(ana), body="other words")
+        assert told(reader.next()) == ("message_changed", message.pk)
+
+
+def test_what_was_missed_is_replayed_after_the_last_event_seen(
+    ana: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    first = say(thread, ana, "one")
+    seen = last_position()
+    missed = [say(thread, ana, text).pk for text in ("two", "three")]
+    with Reader(signed_in(ana), path, query="after=0", last_event_id=str(seen)) as reader:
+        assert [told(reader.next())[1] for _ in missed] == missed
+    assert first.pk not in missed
+
+
+def test_older_than_kept_or_unknown_is_told_to_reload(
+    ana: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    say(thread, ana, "one")
+    old = last_position()
+    Event.objects.all().delete()
+    say(thread, ana, "two")
+    for after in (old, last_position() + 1000):
+        with Reader(signed_in(ana), path, query=f"after={after}") as reader:
+            frame = reader.next()
+            assert (frame.event, frame.id) == ("reload", str(last_position()))
+
+
+def test_threads_one_may_not_see_are_never_told(
+    ana: Member, dora: Member, cleo: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    private = make_thread(make_channel(ana, "salaries", private=True), ana)
+    foreign = make_thread(make_channel(cleo), cleo)
+    with Reader(signed_in(dora), path, query=f"after={last_position()}") as reader:
+        say(private, ana, "not for dora")
+        say(foreign, cleo, "another workspace")
+        mark_read(thread=thread, by=access(ana), seq=0)
+        seen = say(thread, ana, "for everybody")
+        assert told(reader.next()) == ("message_posted", seen.pk)
+
+
+def test_a_removed_members_stream_ends(
+    ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    with Reader(signed_in(dora), path, query=f"after={last_position()}") as reader:
+        remove_member(member=dora, by=access(ana))
+        say(thread, ana, "after")
+        assert reader.next().event == "gone"
+        assert reader.ended()
+    with Reader(signed_in(dora), path) as late:
+        assert late.status == 404
+
+
+def test_a_role_that_falls_takes_effect_in_the_open_stream(
+    ana: Member, dora: Member, thread: Thread, channel: Channel, path: str, signed_in: SignedIn
+) -> None:
+    with Reader(signed_in(dora), path, query=f"after={last_position()}") as reader:
+        remove_from_channel(channel=channel, participant=dora.participant, by=access(ana))
+        change_role(member=dora, role="guest", by=access(ana))
+        say(thread, ana, "not for guests")
+        remove_member(member=dora, by=access(ana))
+        kinds = []
+        while (frame := reader.next()).event != "gone":
+            kinds.append(told(frame)[0])
+        assert "message_posted" not in kinds
+
+
+def test_a_broken_listening_connection_heals(ana: Member, thread: Thread, path: str, signed_in: SignedIn) -> None:
+    with Reader(signed_in(ana), path, query=f"after={last_position()}") as reader:
+        first = say(thread, ana, "before")
+        assert told(reader.next())[1] == first.pk
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        second = say(thread, ana, "after")
+        while (found := told(reader.next()))[0] != "message_posted":
+            pass
+        assert found[1] == second.pk
+
+
+def test_signed_out_and_strangers_get_no_stream(cleo: Member, thread: Thread, path: str, signed_in: SignedIn) -> None:
+    with Reader(Client(), path) as nobody:
+        assert nobody.status == 401
+    with Reader(signed_in(cleo), path) as stranger:
+        assert stranger.status == 404
+
+
+def test_a_server_without_streams_says_so(ana: Member, path: str, signed_in: SignedIn) -> None:
+    assert signed_in(ana).get(path).status_code == 503

@@ -1,0 +1,164 @@
+"""Coming in, and who may change what."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from openvibe.workspaces.models import Invitation, Member, User, Workspace
+from tests.factories import PASSWORD, make_channel, make_member, make_user
+
+SignedIn = Callable[[Member], Client]
+
+
+def link_on(page: bytes) -> str:
+    found = re.search(rb"/join/[\w-]+/", page)
+    assert found
+    return found[0].decode()
+
+
+@pytest.fixture
+def members(home: str) -> str:
+    return f"{home}members/"
+
+
+def invite(client: Client, home: str, **fields: object) -> str:
+    return link_on(client.post(f"{home}invitations/", {"role": "member", "days": 7, "uses": 1, **fields}).content)
+
+
+def test_somebody_new_joins_by_link(ana: Member, home: str, signed_in: SignedIn) -> None:
+    channel = make_channel(ana, "plans", private=True)
+    link = invite(signed_in(ana), home, role="guest", channels=[channel.pk])
+    browser = Client()
+    assert b"Make an account" in browser.get(link).content
+    made = browser.post(
+        "/accounts/signup/", {"name": "Emil", "email": "emil@example.org", "password1": PASSWORD + " staple"}
+    )
+    assert made.status_code == 302
+    assert made["Location"] == link
+    assert browser.post(link)["Location"] == home
+    member = Member.objects.get(user__email="emil@example.org")
+    assert (member.role, member.participant.handle) == ("guest", "emil")
+    assert browser.get(f"{home}c/{channel.pk}/").status_code == 200
+    assert Client().get(link).status_code == 404
+
+
+def test_without_an_invitation_there_is_no_sign_up(db: None) -> None:
+    assert b"Accounts come by invitation" in Client().get("/accounts/signup/").content
+    assert Client().get("/join/nothing/").status_code == 404
+
+
+def test_signing_in_and_the_last_workspace(ana: Member, cleo: Member, home: str) -> None:
+    browser = Client()
+    assert b"Sign in" in browser.get("/", follow=True).content
+    answer = browser.post("/accounts/login/", {"login": "ana@example.org", "password": PASSWORD})
+    assert answer["Location"] == "/"
+    assert browser.get("/")["Location"] == home
+    browser.post("/workspaces/new/", {"name": "Second home"})
+    browser.get("/w/second-home/")
+    assert browser.get("/")["Location"] == "/w/second-home/"
+    assert b"Second home" in browser.get(home).content
+    assert b"Cleo" not in browser.get(home).content
+
+
+def test_nobody_in_particular_makes_a_workspace(db: None) -> None:
+    browser = Client()
+    browser.force_login(make_user("Finn"))
+    assert browser.get("/")["Location"] == "/workspaces/new/"
+    assert browser.post("/workspaces/new/", {"name": "  "}).status_code == 400
+    assert browser.post("/workspaces/new/", {"name": "Finn's"})["Location"] == "/w/finns/"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [({"days": 0}, "1 to 30 days"), ({"uses": 999}, "1 to 100 people"), ({"role": "owner"}, "admin, member or guest")],
+)
+def test_an_invitation_that_cannot_be_says_why(
+    fields: dict[str, object], sentence: str, ana: Member, home: str, signed_in: SignedIn
+) -> None:
+    answer = signed_in(ana).post(f"{home}invitations/", {"role": "member", "days": 7, "uses": 1, **fields})
+    assert answer.status_code == 400
+    assert sentence in answer.content.decode()
+
+
+def test_a_link_taken_back_leads_nowhere(ana: Member, home: str, signed_in: SignedIn) -> None:
+    browser = signed_in(ana)
+    link = invite(browser, home)
+    browser.post(f"{home}invitations/{Invitation.objects.get().pk}/revoke/")
+    assert b"not valid any more" in Client().get(link).content
+
+
+def test_removing_a_member_ends_their_access_at_once(
+    ana: Member, dora: Member, home: str, members: str, signed_in: SignedIn
+) -> None:
+    hers = signed_in(dora)
+    assert hers.get(home).status_code == 200
+    signed_in(ana).post(f"{members}{dora.pk}/", {"remove": "1"})
+    assert hers.get(home).status_code == 404
+    assert hers.get("/")["Location"] == "/workspaces/new/"
+
+
+def test_members_change_only_what_their_role_allows(
+    ana: Member, ben: Member, dora: Member, cleo: Member, home: str, members: str, signed_in: SignedIn
+) -> None:
+    browser = signed_in(dora)
+    assert browser.post(f"{members}{ben.pk}/", {"role": "admin"}).status_code == 403
+    assert browser.post(f"{home}invitations/", {"role": "member", "days": 7, "uses": 1}).status_code == 403
+    assert browser.get(f"{home}settings/").status_code == 403
+    assert browser.post(f"{members}{cleo.pk}/", {"remove": "1"}).status_code == 404
+    assert b"example.org" not in browser.get(members).content
+    assert b"Dora" not in signed_in(ben).get(members).content
+    last = signed_in(ana).post(f"{members}{ana.pk}/", {"remove": "1"})
+    assert last.status_code == 403
+    assert b"keeps at least one owner" in last.content
+
+
+def test_settings_are_kept_and_too_long_instructions_come_back(ana: Member, home: str, signed_in: SignedIn) -> None:
+    browser, good = signed_in(ana), {"name": "Orchard", "description": "We grow.", "instructions": "Be kind."}
+    assert browser.post(f"{home}settings/", good).status_code == 302
+    assert Workspace.objects.get(slug=ana.workspace.slug).instructions == "Be kind."
+    answer = browser.post(f"{home}settings/", {**good, "instructions": "word " * 3000})
+    assert answer.status_code == 400
+    assert b"at most 2,000 fit" in answer.content
+    assert b"word word" in answer.content
+
+
+def test_profile_and_theme(ana: Member, home: str, signed_in: SignedIn) -> None:
+    browser = signed_in(ana)
+    browser.post(f"{home}profile/", {"name": "Ana Maria", "theme": "dark", "shortcuts": "on"})
+    ana.refresh_from_db()
+    assert (ana.enter_sends, ana.shortcuts, ana.participant.name) == (False, True, "Ana Maria")
+    assert b'data-theme="dark"' in browser.get(home).content
+    browser.post("/theme/", {"theme": "light"}, headers={"Referer": "https://elsewhere.example/"})
+    assert User.objects.get(pk=ana.user_id).theme == "light"
+    assert (
+        browser.post("/theme/", {"theme": "light"}, headers={"Referer": "https://elsewhere.example/"})["Location"]
+        == "/"
+    )
+
+
+def test_members_page_costs_the_same_for_more_members(
+    ana: Member, home: str, members: str, signed_in: SignedIn
+) -> None:
+    browser = signed_in(ana)
+    make_member("One", ana.workspace)
+    invite(browser, home)
+    with CaptureQueriesContext(connection) as few:
+        browser.get(members)
+    for name in ("Two", "Three"):
+        make_member(name, ana.workspace)
+        invite(browser, home)
+    with CaptureQueriesContext(connection) as many:
+        browser.get(members)
+    assert len(few) == len(many)
+
+
+def test_the_page_of_a_stale_form_says_what_to_do(ana: Member, home: str) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(ana.user)
+    answer = browser.post(f"{home}profile/", {"name": "x"})
+    assert answer.status_code == 403
+    assert b"This page was open for too long" in answer.content
