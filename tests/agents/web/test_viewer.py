@@ -5,12 +5,14 @@ import pytest
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshot import store_snapshot, view_of_prompt
 from agents.models import Agent, Run, Snapshot
+from agents.runs.carrying import carry_out
 from agents.web.viewer import BAR, segments
+from memory.services import give_feedback
 from openvibe.chat.models import Thread
-from openvibe.chat.services import delete_message, save_draft
+from openvibe.chat.services import add_to_channel, delete_message, save_draft
 from openvibe.workspaces.models import Member
 from tests.agents.web.conftest import signed_in
-from tests.factories import access, say
+from tests.factories import access, make_channel, make_thread, say
 
 
 @pytest.mark.parametrize("tab", ["", "sections/", "dropped/", "raw/", "compared/"])
@@ -91,3 +93,23 @@ def test_two_prompts_are_compared(ana: Member, answered: Run, vibe: Agent, threa
     store_snapshot(run, assemble(agent=vibe, thread=thread, task="mention", request=run.trigger))
     page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{run.pk}/context/compared/").content.decode()
     assert "are the same as in the" in page
+
+
+def test_what_was_learned_elsewhere_is_hidden_from_who_may_not_read_there(
+    ana: Member, ben: Member, vibe: Agent, answered: Run
+) -> None:
+    assert answered.reply is not None
+    give_feedback(message=answered.reply, by=access(ana), verdict="down", text="Name the gardener Eve.")
+    side = make_channel(ana, "side")
+    for participant in (ben.participant, vibe.participant):
+        add_to_channel(channel=side, participant=participant, by=access(ana))
+    thread = make_thread(side, ana, "Quinces")
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe where is the quince?"))
+    carry_out(run.pk)
+    home = f"/w/{ana.workspace.slug}"
+    assert "Name the gardener Eve." in signed_in(ana).get(f"{home}/runs/{run.pk}/context/").content.decode()
+    for page in (f"/runs/{run.pk}/context/", f"/runs/{run.pk}/context/raw/", f"/t/{thread.pk}/preview/vibe/"):
+        shown = signed_in(ben).get(home + page)
+        assert shown.status_code == 200
+        assert "1 item hidden by your access" in shown.content.decode()
+        assert "gardener Eve" not in shown.content.decode()
