@@ -24,6 +24,11 @@ class TooLarge(Problem):
     code = "too_large"
 
 
+class LengthRequired(Problem):
+    status = 411
+    code = "length_required"
+
+
 class BadCursor(Problem):
     code = "bad_cursor"
 

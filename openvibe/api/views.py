@@ -17,6 +17,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer, Serializer
 
+from openvibe.api.problems import LengthRequired
 from openvibe.api.schema import operations
 from openvibe.base.problems import Missing
 
@@ -25,8 +26,14 @@ class ApiView(GenericAPIView[Any]):
     """Reads input through serializers, answers pages and rows. `scopes` names what a token needs per method."""
 
     scopes: ClassVar[dict[str, str]] = {}
+    http_method_names = ["get", "post", "put", "patch", "delete", "head"]
     page_order = "-id"
     serializer_class: type[BaseSerializer[Any]] | None = Serializer
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        if request.META.get("HTTP_TRANSFER_ENCODING") and not request.META.get("CONTENT_LENGTH"):
+            raise LengthRequired("Send the body with a Content-Length: a body in chunks is not read here.")
 
     def said(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
         """The request's body, checked."""

@@ -35,7 +35,7 @@ def test_every_missing_thing_has_the_same_body(api: Api) -> None:
 def test_methods_and_types(api: Api, messages: str) -> None:
     assert is_problem(api.call("PUT", messages, {}), 405, "method_not_allowed")
     assert is_problem(api.call("OPTIONS", messages), 405, "method_not_allowed")
-    assert "GET" in api.call("PUT", messages, {})["Allow"]
+    assert api.call("PUT", messages, {})["Allow"] == "GET, POST, HEAD"
     form = api.client.post(f"/api/v1/{messages}", {"body": "Hi"}, headers=api.headers)
     assert is_problem(form, 415, "unsupported_media_type")
     assert api.call("HEAD", messages).status_code == 200
@@ -79,6 +79,12 @@ def test_what_is_not_an_object(api: Api, messages: str, raw: bytes) -> None:
 def test_messages_that_cannot_be_kept(api: Api, messages: str, body: dict[str, Any], code: str) -> None:
     assert is_problem(api.post(messages, body), 400, code)
     assert Message.objects.count() == 0
+
+
+def test_a_body_in_chunks_is_refused_rather_than_taken_for_an_empty_one(api: Api, messages: str) -> None:
+    answer = api.client.get(f"/api/v1/{messages}", headers={**api.headers, "Transfer-Encoding": "chunked"})
+
+    assert is_problem(answer, 411, "length_required")
 
 
 def test_more_than_a_request_holds(api: Api, messages: str) -> None:
