@@ -9,6 +9,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from heapq import nlargest
 
 from django.db import connection
 
@@ -22,8 +23,11 @@ from openvibe.search.neighbours import smooth
 TERMS = 10
 """Telling words of a request that are looked for, the longest first."""
 
-HITS = 160
+HITS = 100
 """Messages looked at for each word, the newest first; a word that has more of them tells little anyway."""
+
+STRONGEST = 150
+"""Hits that share their weight with their neighbours; weaker ones are forgotten."""
 
 REACH = 3
 """How many messages before and after a hit share its weight, half of it at each step."""
@@ -74,7 +78,9 @@ def bearing(hits: Sequence[Hit], before: int) -> dict[int, float]:
     for hit in hits:
         length = 1 - _B + _B * hit.tokens / (mean or 1.0)
         scores[hit.seq] += weights[hit.term] * (_K1 + 1) / (1 + _K1 * length)
-    for seq in list(scores):
+    strongest = nlargest(STRONGEST, scores.items(), key=lambda found: (found[1], -found[0]))
+    scores = defaultdict(float, strongest)
+    for seq, _ in strongest:
         for near in range(max(seq - REACH, 1), min(seq + REACH + 1, before)):
             scores[near] += 0.0
     spread = smooth(scores, reach=REACH)
