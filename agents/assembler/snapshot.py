@@ -14,6 +14,7 @@ from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.render import shared_prefix_tokens
 from agents.models import Run, Snapshot
 from memory.models import Episode
+from openvibe.base.models import emit
 from openvibe.chat.models import Channel, Message
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.access import Access
@@ -60,9 +61,19 @@ def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
         },
     )
     if first_time:
-        used = [int(entry.ref.partition(":")[2]) for entry in prompt.included if entry.key.startswith("episode:")]
-        Episode.objects.filter(pk__in=used).update(prompt_count=F("prompt_count") + 1)
+        _count_use([int(entry.ref.partition(":")[2]) for entry in prompt.included if entry.key.startswith("episode:")])
     return snapshot
+
+
+def _count_use(episode_ids: list[int]) -> None:
+    """These episodes were in one prompt more; pages that show the feedback behind them hear of it."""
+    used = Episode.objects.filter(pk__in=episode_ids)
+    used.update(prompt_count=F("prompt_count") + 1)
+    given = used.filter(feedback__isnull=False).select_related("feedback__message__thread")
+    for message in [episode.feedback.message for episode in given if episode.feedback]:
+        thread = message.thread
+        emit("feedback_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id,
+             thread_id=thread.pk, message_id=message.pk)  # fmt: skip
 
 
 def thin_snapshots() -> int:

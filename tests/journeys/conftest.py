@@ -34,6 +34,15 @@ def installation() -> Iterator[Installation]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(autouse=True)
+def fresh_model(installation: Installation, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test steers the model anew; what the server said meanwhile is printed with a failure."""
+    installation.model.says("All right.")
+    said = len(installation.serve.said)
+    yield
+    print("".join(installation.serve.said[said:])[-6000:])
+
+
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     found = next(

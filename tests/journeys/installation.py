@@ -6,14 +6,16 @@ import json
 import re
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import psutil
+
 from tests.llm.server import Answer, Asked, FakeEndpoint, serving
-from tests.operations.running import free_port, manage
+from tests.operations.running import free_port, manage, processes_of
 from tests.operations.serving import Serving
 
 SET_UP = """
@@ -63,6 +65,13 @@ class Installation:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.serve.port}"
+
+    def kill(self, word: str) -> None:
+        """`kill -9` for every process of the installation whose command line holds the word."""
+        for process in processes_of(self.var):
+            with suppress(psutil.Error):
+                if word in process.cmdline():
+                    process.kill()
 
     def shell(self, code: str) -> str:
         """Run Python inside the installation, as `manage.py shell -c` does; what it printed."""
@@ -115,7 +124,7 @@ def installed(var: Path) -> Iterator[Installation]:
 def sign_in_of(var: Path) -> tuple[str, str]:
     """E-mail and password that the first start printed and kept."""
     said = (var / "sign-in.txt").read_text(encoding="utf-8")
-    found = re.search(r"(\S+@\S+) with password (\S+)", said)
+    found = re.search(r"e-mail: (\S+)\npassword: (\S+)", said)
     assert found, said
     return found[1], found[2]
 

@@ -1,13 +1,12 @@
 """A mention is answered exactly once, whatever dies meanwhile. Through the API of a served installation."""
 
-import signal
 import urllib.error
 from typing import Any
 
 import pytest
 
 from tests.journeys.installation import Installation
-from tests.operations.running import processes_of, wait_until
+from tests.operations.running import wait_until
 
 pytestmark = pytest.mark.xdist_group("serve")
 
@@ -38,9 +37,7 @@ def test_a_killed_worker_is_picked_up_and_answers_once(installation: Installatio
     thread, _ = ask(installation, token, "@vibe will you survive?")
     wait_until(lambda: len(installation.model.asked) > asked_before, "the worker asks the model")
     installation.model.says("I did.")
-    for process in processes_of(installation.var):
-        if "worker" in process.cmdline() and "celery" in " ".join(process.cmdline()):
-            process.send_signal(signal.SIGKILL)
+    installation.kill("worker")
     go_on.set()
     wait_until(lambda: answered(installation, token, thread, "I did."), "the answer")
     assert [m["body"] for m in messages(installation, token, thread)] == ["@vibe will you survive?", "I did."]

@@ -1,15 +1,14 @@
 """A team and its agent, in real browsers: what one says the other sees, live."""
 
 import re
-import signal
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Dialog, Locator, Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.llm.server import Answer
-from tests.operations.running import processes_of, wait_until
+from tests.operations.running import wait_until
 
 pytestmark = [pytest.mark.xdist_group("serve"), pytest.mark.browser]
 
@@ -38,20 +37,15 @@ def replies(page: Page) -> Locator:
 def invited(people: People, ana: Page, name: str) -> Page:
     """Somebody who joined by a link that Ana made."""
     ana.goto("/w/willow/members/")
-    ana.get_by_role("button", name=re.compile("invit|link", re.I)).first.click()
-    link = ana.locator("input[readonly], code.link, [data-link]").first
-    expect(link).to_be_visible()
-    address = link.input_value() if link.evaluate("e => e.tagName") == "INPUT" else link.inner_text()
+    ana.get_by_role("button", name="Make link").click()
     page = people.page()
-    page.goto(address)
-    if "/signup/" not in page.url:
-        page.get_by_role("link", name=re.compile("account|sign up", re.I)).first.click()
+    page.goto(ana.get_by_label("Invitation link").input_value())
+    page.get_by_role("link", name="Make an account").click()
     page.get_by_label("Your name").fill(name)
     page.get_by_label("Email").fill(f"{name.lower()}@example.org")
     page.get_by_label(re.compile("^Password")).first.fill("a long enough password 7")
-    page.get_by_role("button", name=re.compile("sign up|create|join", re.I)).click()
-    if "/join/" in page.url:
-        page.get_by_role("button", name=re.compile("join", re.I)).click()
+    page.get_by_role("button", name="Make account").click()
+    page.get_by_role("button", name=f"Join as {name}").click()
     page.wait_for_url("**/w/willow/**")
     return page
 
@@ -173,9 +167,7 @@ def test_nothing_is_missed_while_the_server_restarts(people: People, installatio
     start_thread(ana, "Restart", "First.")
     again.goto(ana.url)
     expect(again.get_by_text("First.")).to_be_visible()
-    for process in processes_of(installation.var):
-        if "granian" in " ".join(process.cmdline()):
-            process.send_signal(signal.SIGKILL)
+    installation.kill("granian")
 
     def is_back() -> bool:
         try:
@@ -192,8 +184,8 @@ def test_hostile_text_stays_text(people: People, installation: Installation) -> 
     attack = "<img src=x onerror=alert(1)> <script>alert(2)</script> [x](javascript:alert(3)) ![y](http://evil.example/y.png)"
     installation.model.says(attack)
     ana = people.ana()
-    dialogs: list[str] = []
-    ana.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    dialogs: list[Dialog] = []
+    ana.on("dialog", dialogs.append)
     start_thread(ana, attack, attack)
     say(ana, f"@vibe {attack}")
     expect(replies(ana)).to_have_attribute("data-state", "complete")
