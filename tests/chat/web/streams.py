@@ -10,7 +10,7 @@ from typing import Any
 from django.core.asgi import get_asgi_application
 from django.test import Client
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 Message = MutableMapping[str, Any]
 
 
