@@ -8,6 +8,7 @@ import psycopg
 from psycopg import sql
 
 from agents.bench.content import COLUMNS, World, make_thread, make_world, settle
+from agents.bench.profiling import shares
 from agents.bench.report import Aim, Report, Row
 from agents.bench.scratch import bare_connection
 from agents.bench.timing import Step, interleaved
@@ -18,6 +19,14 @@ from openvibe.llm.tokens import count
 SIZES = (100, 1_000, 10_000, 100_000)
 MOST_OF_FLOOR = 2.2
 MOST_GROWTH = 1.15
+PLACES = (
+    ("SQL, driver included", "psycopg/cursor.py", "execute"),
+    ("the commit", "psycopg/connection.py", "commit"),
+    ("inserting the message", "models/base.py", "save"),
+    ("mentions, parsed and stored", "chat/services/messages.py", "record_mentions"),
+    ("asking which agents answer", "agents/receivers.py", "answer"),
+    ("reading place and draft", "chat/services/messages.py", "_seen_by_author"),
+)
 BARE_TABLE = """CREATE TABLE IF NOT EXISTS bench_message
 (LIKE chat_message INCLUDING DEFAULTS INCLUDING IDENTITY, PRIMARY KEY (id))"""
 
@@ -40,6 +49,8 @@ def measure_append(*, sizes: Sequence[int] = SIZES, repeats: int = 200, warm_up:
     for size in sizes:
         taken = medians[f"append {size}"]
         rows.append(Row(f"a message into a thread of {size:,}", taken, "ms", taken / floor))
+    again = _posting(world, threads[sizes[-1]])
+    rows += shares(again, repeats=min(repeats, 100), whole="post_message", places=PLACES)
     ratios = [medians[f"append {size}"] / floor for size in sizes]
     aims = (
         Aim("a message costs at most so many times a bare INSERT", max(ratios), MOST_OF_FLOOR),

@@ -1,7 +1,5 @@
 """`bench assemble`: a full prompt from threads of growing length, against reading the same bytes with one SELECT."""
 
-import cProfile
-import pstats
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import cycle
@@ -11,6 +9,7 @@ import psycopg
 
 from agents.assembler.assemble import Prompt, assemble
 from agents.bench.content import World, make_thread, make_world, settle
+from agents.bench.profiling import shares
 from agents.bench.report import Aim, Report, Row
 from agents.bench.scratch import bare_connection
 from agents.bench.timing import Step, interleaved
@@ -20,12 +19,14 @@ SIZES = (100, 1_000, 10_000, 100_000)
 QUESTIONS = 48
 MOST_OF_FLOOR = 4.0
 MOST_GROWTH = 1.15
-PLACES = (  # where the time goes: a name, and the function of that file whose cumulative time it is
+PLACES = (
     ("SQL, driver included", "psycopg/cursor.py", "execute"),
-    ("recall, its SQL and ranking included", "agents/assembler/recall.py", "recalled"),
-    ("ranking", "search/selection.py", "rank_passages"),
-    ("counting tokens", "agents/assembler/items.py", "count_text"),
-    ("fencing and masking", "agents/assembler/wording.py", "data_block"),
+    ("Django's making of queries and rows", "models/query.py", "_fetch_all"),
+    ("reading history", "agents/assembler/gather.py", "said_before"),
+    ("wording and counting history", "agents/assembler/gather.py", "history"),
+    ("episodes and feedback", "agents/assembler/gather.py", "remembered"),
+    ("recall", "agents/assembler/recall.py", "recalled"),
+    ("counting tokens, everywhere", "agents/assembler/items.py", "count_text"),
     ("choosing what fits", "agents/assembler/fit.py", "fit"),
     ("rendering", "agents/assembler/render.py", "render"),
 )
@@ -52,7 +53,8 @@ def measure_assemble(*, sizes: Sequence[int] = SIZES, repeats: int = 60, warm_up
         floor, taken = medians[f"floor {size}"], medians[f"assemble {size}"]
         rows.append(Row(f"{size:,} messages: floor", floor, "ms"))
         rows.append(Row(f"{size:,} messages: prompt of {prompts[size].tokens:,} tokens", taken, "ms", taken / floor))
-    rows += _where_the_time_goes(world, threads[sizes[-1]], questions)
+    again = _assembling(world, threads[sizes[-1]], questions)
+    rows += shares(again, repeats=len(questions), whole="assemble", places=PLACES)
     return Report("assemble", rows, tuple(_aims(medians, sizes)))
 
 
@@ -83,17 +85,3 @@ def _range_read(bare: psycopg.Connection[Any], thread: Thread, prompt: Prompt) -
     read = "SELECT body FROM chat_message WHERE thread_id = %s AND seq BETWEEN %s AND %s ORDER BY seq"
     between = [thread.pk, max(thread.last_seq - (held[0] if held else 0) + 1, 1), thread.last_seq]
     return lambda: bare.execute(read, between).fetchall()
-
-
-def _where_the_time_goes(world: World, thread: Thread, questions: Sequence[str]) -> list[Row]:
-    """Shares of the time under a profiler; they overlap where one calls the other."""
-    profile = cProfile.Profile()
-    for question in questions:
-        profile.runcall(_prompt, world, thread, question)
-    spent: dict[tuple[str, int, str], tuple[Any, ...]] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
-    whole = sum(found[3] for (_, _, name), found in spent.items() if name == "assemble") or 1.0
-    rows = []
-    for title, file, function in PLACES:
-        taken = sum(f[3] for (path, _, name), f in spent.items() if path.endswith(file) and name == function)
-        rows.append(Row(f"of it, {title}", 100 * taken / whole, "%"))
-    return rows
