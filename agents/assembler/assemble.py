@@ -76,7 +76,7 @@ def assemble(
     if task not in get_args(TaskType):
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
     access = visible_to(agent)
-    seen = Thread.objects.visible_to(access).select_related("workspace", "channel")  # type: ignore[attr-defined]
+    seen = Thread.objects.visible_to(access).select_related("workspace", "channel")
     current = seen.filter(pk=thread.pk).first()
     if current is None or not agent.is_active:
         raise Missing
@@ -100,13 +100,14 @@ def _build(scene: Scene, model: str) -> Prompt:
     needed = overhead + sum(bundle.tokens for offer in standing if offer.required for bundle in offer.bundles)
     cap = scene.budget.caps["P1"] or scene.budget.ceiling
     request = gather.request(scene, min(cap, scene.budget.ceiling - needed))
-    said, hidden = gather.said_before(scene)
+    said, hidden, is_all = gather.said_before(scene)
     feedback, episodes, private = gather.remembered(scene)
     near = gather.history(scene, said)
     first = [*standing, request, gather.clock(scene), *near, feedback, gather.surroundings(scene), episodes]
-    in_view = _seqs_in_view(scene, first, overhead)
-    offers = [*first, recalled(scene, in_view)]
-    fitted = _fit(scene, offers, overhead)
+    fitted = _fit(scene, first, overhead)
+    if not is_all or any(left.section == "history" for left in fitted.dropped):
+        in_view = _seqs_in_view(scene, first, overhead)
+        fitted = _fit(scene, [*first, recalled(scene, in_view)], overhead)
     messages = render(fitted)
     return Prompt(
         task=scene.task,
@@ -116,10 +117,16 @@ def _build(scene: Scene, model: str) -> Prompt:
         messages=messages,
         tools=(),
         included=fitted.included,
-        dropped=(*fitted.dropped, *hidden, *private),
+        dropped=(*_left_out(fitted), *hidden, *private),
         tokens=exact_tokens(messages, (), scene.counter),
         soul_number=scene.agent.soul.number if scene.agent.soul else None,
     )
+
+
+def _left_out(fitted: Fitted) -> tuple[Dropped, ...]:
+    """What is not in the prompt; a message that stands elsewhere in it was not left out."""
+    standing = {entry.key for entry in fitted.included}
+    return tuple(left for left in fitted.dropped if left.key not in standing)
 
 
 def _seqs_in_view(scene: Scene, offers: list[Offer], overhead: int) -> list[int]:

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from agents.assembler.items import in_steps, item
 from agents.assembler.policy import policy_text
 from agents.assembler.stack import REQUEST_ROOM, TaskBudget
-from agents.assembler.values import Bundle, Dropped, Item, Offer, Trust, drop, trust_reason
+from agents.assembler.values import Bundle, Dropped, Item, Offer, SectionName, Trust, drop, trust_reason
 from agents.assembler.wording import ago, data_block, minute, request_block
 from agents.models import Agent
 from agents.soul import TaskType, render_soul, soul_from_dict
@@ -254,8 +254,9 @@ def message_block(scene: Scene, message: Said, body: str) -> str:
     )
 
 
-def said_before(scene: Scene) -> tuple[list[Said], list[Dropped]]:
-    """The newest messages before the request, oldest first, as many as could ever fit; and what the level hides."""
+def said_before(scene: Scene) -> tuple[list[Said], list[Dropped], bool]:
+    """The newest messages before the request, oldest first, as many as could ever fit; what the level hides; and
+    whether that is all there is."""
     before = (
         Message.objects.filter(thread=scene.thread, deleted_at=None, state__in=("complete", "stopped"))
         .exclude(kind=Message.Kind.SYSTEM)
@@ -265,7 +266,8 @@ def said_before(scene: Scene) -> tuple[list[Said], list[Dropped]]:
     if scene.asked.before is not None:
         before = before.filter(seq__lt=scene.asked.before)
     kept, hidden, tokens = [], [], 0
-    for message in said(before[:REACH]):
+    newest = list(said(before[:REACH]))
+    for message in newest:
         if message.kind == Message.Kind.DIVE_RESULT and not scene.access.reads_dive_results:
             hidden.append(drop(history_item(scene, message), trust_reason(scene.agent.level)))
             continue
@@ -273,13 +275,13 @@ def said_before(scene: Scene) -> tuple[list[Said], list[Dropped]]:
         if tokens > scene.budget.ceiling:
             break
         kept.append(message)
-    return kept[::-1], hidden
+    return kept[::-1], hidden, len(kept) + len(hidden) == len(newest) < REACH
 
 
 # --- P2, P6: what the agent remembers -----------------------------------------------------------------------
 def remembered(scene: Scene) -> tuple[Offer, Offer, list[Dropped]]:
     """Open feedback (the last five), older episodes, and what was learned where this audience was not."""
-    own = Episode.objects.of(scene.agent.participant_id)  # type: ignore[attr-defined]
+    own = Episode.objects.of(scene.agent.participant_id)
     wanted = own.filter(applied_at=None).select_related("feedback__participant").order_by("-created_at", "-id")
     newest = list(wanted[: 4 * OLDER_EPISODES])
     usable = own.usable_in(scene.thread.channel_id).filter(pk__in=[episode.pk for episode in newest])
@@ -336,7 +338,7 @@ def _share(scene: Scene) -> int:
 def surroundings(scene: Scene) -> Offer:
     """Who the workspace is and what the channel is for."""
     channel = scene.thread.channel
-    about = (
+    about: tuple[tuple[SectionName, str], ...] = (
         ("workspace", f"Workspace {scene.thread.workspace.name}. {scene.thread.workspace.description}".strip()),
         ("channel", f"Channel #{channel.name}. {channel.description} Thread: {scene.thread.title}".strip()),
     )
