@@ -7,7 +7,7 @@ from django.dispatch import receiver
 from agents.models import Agent, Run
 from agents.runs.queue import request_run
 from agents.tasks import send_after_commit
-from openvibe.chat.models import Message
+from openvibe.chat.models import Message, Thread
 from openvibe.chat.signals import message_posted
 from openvibe.workspaces.models import Participant
 
@@ -16,7 +16,8 @@ from openvibe.workspaces.models import Participant
 def answer(sender: type[Message], message: Message, mentioned: tuple[Participant, ...], **_: Any) -> None:
     """Two agents mentioned: two runs. Agents that follow the thread answer too, each once."""
     named = [p.pk for p in mentioned if p.is_agent]
-    following = list(message.thread.following_agents.values_list("pk", flat=True))
+    followers = Thread.following_agents.through.objects.filter(thread_id=message.thread_id)  # no join: on every message
+    following = list(followers.values_list("participant_id", flat=True))
     if not named and not following:
         return
     agents = {
