@@ -240,7 +240,10 @@ export function start() {
     markUnread(event.target);
   });
   newer.addEventListener("click", () => (hasNewer() ? location.assign(conversation.dataset.url) : toBottom()));
+  let sticks = true;
+  new ResizeObserver(() => { if (sticks && !hasNewer()) toBottom(); }).observe(scroller);
   scroller.addEventListener("scroll", () => {
+    sticks = isAtBottom();
     if (unseen && isAtBottom() && !hasNewer()) {
       unseen = 0;
       showNewer();

@@ -6,6 +6,7 @@ import { forgetNames } from "./composer.js";
 
 let source = null;
 let wasCut = false;
+let mayBeGone = false;
 
 // --- what is fetched again ----------------------------------------------------------------------------------
 const refreshSidebar = oneAtATime(async () => {
@@ -27,6 +28,8 @@ const sidebarSoon = settled(refreshSidebar, 400);
 
 /** Replace parts of the page by what the server shows now; the whole content goes when it is not visible any more. */
 const refreshParts = oneAtATime(async () => {
+  if (!conversation && !one("[data-refresh]") && !mayBeGone) return;
+  mayBeGone = false;
   const response = await fetch(location.href, { cache: "no-store" }).catch(() => null);
   if (response && [403, 404].includes(response.status)) return gone();
   if (!response?.ok) return;
@@ -85,6 +88,7 @@ function onEvent(given) {
   if (event.thread && event.thread === threadId) onMessage[event.kind]?.(event);
   if (event.kind === "access_changed") {
     forgetNames();
+    mayBeGone = true;
     refreshParts();
   }
   if (["channel_changed", "agent_changed", "members_changed"].includes(event.kind)) forgetNames();

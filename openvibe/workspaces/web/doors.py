@@ -49,7 +49,8 @@ def in_workspace(view: Page[P]) -> Callable[..., HttpResponseBase]:
             return redirect_to_login(request.get_full_path())
         try:
             enter(request, slug)
-            return view(request, *args, **kwargs)  # type: ignore[arg-type]
+            with timezone.override(zone_of(request)):
+                return view(request, *args, **kwargs)  # type: ignore[arg-type]
         except Problem as problem:
             return refuse(request, problem)
 
@@ -61,7 +62,6 @@ def enter(request: HttpRequest, slug: str) -> Access:
     member = member_of(request.user, slug)  # type: ignore[arg-type]
     request.member, request.workspace = member, member.workspace  # type: ignore[attr-defined]
     request.access = access_of_member(member)  # type: ignore[attr-defined]
-    timezone.activate(zone_of(request))
     if request.session.get(LAST_WORKSPACE) != slug:
         request.session[LAST_WORKSPACE] = slug
     return request.access  # type: ignore[attr-defined, no-any-return]
