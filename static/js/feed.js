@@ -4,6 +4,7 @@ import { all, announce, elements, getFragment, one, oneAtATime, post, settled, t
 
 const MOST_ROWS = 400;
 const NEAR_BOTTOM = 80;
+const TRY_AGAIN = 3000;
 
 export const conversation = one("#conversation");
 const scroller = one("#scroller");
@@ -120,6 +121,12 @@ const edges = new IntersectionObserver(
 );
 
 // --- what arrives -------------------------------------------------------------------------------------------
+/** Whether an answer came. When none did, or the server was broken, `again` is tried in a moment. */
+function answered(response, again) {
+  if (!response || response.status >= 500) setTimeout(again, TRY_AGAIN);
+  return Boolean(response?.ok);
+}
+
 /** Fetch everything after the last row, and place it. Nothing is placed while later messages are not loaded. */
 export const catchUp = oneAtATime(async () => {
   if (!conversation) return;
@@ -131,7 +138,7 @@ export const catchUp = oneAtATime(async () => {
   for (let page = 0; page < 8; page += 1) {
     const from = lastRow()?.dataset.seq ?? 0;
     const response = await getFragment(`${conversation.dataset.url}?after_seq=${from}&live=1`).catch(() => null);
-    if (!response?.ok) return;
+    if (!answered(response, catchUp)) return;
     const found = elements(await response.text());
     const arrived = found.filter((item) => item.dataset.seq && !document.getElementById(item.id));
     if (!arrived.length) return;
@@ -163,7 +170,7 @@ export function refetch(id) {
   if (!refetches.has(id)) {
     refetches.set(id, oneAtATime(async () => {
       const response = await getFragment(`${workspace}m/${id}/`).catch(() => null);
-      if (!response?.ok) return;
+      if (!answered(response, () => refetch(id))) return;
       const wasAtBottom = isAtBottom();
       elements(await response.text()).filter((item) => item.dataset.seq).forEach(place);
       if (wasAtBottom) toBottom();

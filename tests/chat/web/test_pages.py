@@ -1,6 +1,7 @@
 """What each of the cast gets to see."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 from django.db import connection
@@ -205,3 +206,25 @@ def test_an_archived_thread_can_be_read_not_written_to(
     browser = signed_in(ana)
     assert b"This conversation is archived" in browser.get(f"{home}t/{thread.pk}/").content
     assert browser.post(f"{home}t/{thread.pk}/", {"body": "still?"}).status_code == 403
+
+
+def test_times_are_shown_in_the_readers_zone(ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
+    message = say(thread, ana, "late")
+    Message.objects.filter(pk=message.pk).update(created_at=datetime(2026, 1, 31, 23, 30, tzinfo=UTC))
+    browser, address = signed_in(ana), f"{home}t/{thread.pk}/"
+    assert b"31 January 2026" in browser.get(address).content
+    browser.cookies["zone"] = "Europe/Berlin"
+    page = browser.get(address).content
+    assert b"1 February 2026" in page
+    assert b"00:30" in page
+    browser.cookies["zone"] = "../../etc/passwd"
+    assert browser.get(address).status_code == 200
+
+
+def test_the_panel_survives_a_reload_and_stays_inside_the_workspace(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    browser, address = signed_in(ana), f"{home}t/{thread.pk}/"
+    assert f'hx-get="{home}m/1/history/"'.encode() in browser.get(address, {"panel": "m/1/history/"}).content
+    for foreign in ("//elsewhere.example/", "../../admin/", "https://elsewhere.example/"):
+        assert b'hx-trigger="load"' not in browser.get(address, {"panel": foreign}).content
