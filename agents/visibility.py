@@ -6,11 +6,12 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import cast
 
 from django.db.models import F, Sum
 
 from agents.models import Agent, Run
-from agents.trust import knowledge_scope, may_respond, reads_dive_results, reads_public_channels
+from agents.trust import Occasion, knowledge_scope, may_respond, reads_dive_results, reads_public_channels
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -42,7 +43,7 @@ def accesses_of_agents(participants: Iterable[Participant]) -> dict[int, Access]
     return {agent.participant_id: visible_to(agent) for agent in agents}
 
 
-def tokens_used_today(*, agent: Agent | None = None, workspace_id: int | None = None) -> int:
+def tokens_used_today(*, agent: Agent | None = None, workspace_id: int = 0) -> int:
     """Tokens (input and output) of the runs begun since midnight UTC, of one agent or of a whole workspace."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     runs = Run.objects.filter(queued_at__gte=midnight)
@@ -59,11 +60,11 @@ def why_silent(agent: Agent, thread: Thread, task: str) -> str | None:
         return f"{name} did not answer: it has no SOUL yet. An admin can write one."
     if thread.access == Thread.Access.HUMAN_ONLY:
         return f"{name} was not told: this thread is for people only."
-    if not Thread.objects.visible_to(visible_to(agent)).filter(pk=thread.pk).exists():  # type: ignore[attr-defined]
+    if not Thread.objects.visible_to(visible_to(agent)).filter(pk=thread.pk).exists():
         if thread.access == Thread.Access.AGENT_RESTRICTED and not thread.allowed_agents.contains(agent.participant):
             return f"{name} was not told: this thread is open only to the agents it lists."
         return f"{name} was not told: it is not in this channel. Somebody who runs the channel can add it."
-    if not may_respond(agent.level, task):
+    if not may_respond(agent.level, cast(Occasion, task)):
         return f"{name} did not answer: at L{agent.level} it answers mentions only."
     if tokens_used_today(agent=agent) >= agent.daily_token_budget:
         return f"{name} did not answer: its token budget for today is used up. It starts afresh at midnight UTC."

@@ -15,9 +15,7 @@ class Environment(BaseSettings):
 
     var: Path = Field(ROOT / "var", description="Folder for the embedded database, keys and process files.")
     debug: bool = Field(False, description="Developer error pages. Never on a server others can reach.")
-    secret_key: str = Field(
-        "", description="Signs sessions and encrypts keys. Made and kept in var/ when empty."
-    )
+    secret_key: str = Field("", description="Signs sessions and encrypts keys. Made and kept in var/ when empty.")
     production: bool = Field(
         False,
         description="Behind HTTPS for others: secure cookies, HSTS, and a secret key of your own is required.",
@@ -26,9 +24,7 @@ class Environment(BaseSettings):
         "localhost,127.0.0.1,[::1]", description="Comma-separated host names this server answers to."
     )
     csrf_trusted_origins: str = Field("", description="Comma-separated origins allowed to post, with scheme.")
-    database_url: str = Field(
-        "", alias="DATABASE_URL", description="An outside PostgreSQL ≥ 15 with pgvector."
-    )
+    database_url: str = Field("", alias="DATABASE_URL", description="An outside PostgreSQL ≥ 15 with pgvector.")
     celery_broker_url: str = Field("", alias="CELERY_BROKER_URL", description="An outside RabbitMQ or Redis.")
     port: int = Field(8000, alias="PORT", description="The port `make run` serves on.")
     host: str = Field("127.0.0.1", description="The address `make run` listens on.")
@@ -37,9 +33,7 @@ class Environment(BaseSettings):
     allow_private_endpoints: bool = Field(
         False, description="Let admins name model endpoints on private and loopback addresses."
     )
-    model_first_answer_seconds: float = Field(
-        60, gt=0, description="How long a model may stay silent at first."
-    )
+    model_first_answer_seconds: float = Field(60, gt=0, description="How long a model may stay silent at first.")
     model_total_seconds: float = Field(300, gt=0, description="How long one model answer may take in all.")
     email_url: str = Field(
         "", description="smtp://user:password@host:port for outgoing mail; empty prints it to the log."

@@ -215,7 +215,7 @@ def _withheld(entries: list[Mapping[str, Any]], access: Access) -> dict[str, str
     """Keys whose text this viewer may not see, each with the reason."""
     reasons: dict[str, str] = {}
     message_ids = _ids(entries, "message")
-    visible = Message.objects.visible_to(access).filter(pk__in=message_ids)  # type: ignore[attr-defined]
+    visible = Message.objects.visible_to(access).filter(pk__in=message_ids)
     states = dict(visible.values_list("pk", "deleted_at"))
     for pk in message_ids:
         if pk not in states:
@@ -223,7 +223,7 @@ def _withheld(entries: list[Mapping[str, Any]], access: Access) -> dict[str, str
         elif states[pk] is not None:
             reasons[f"message:{pk}"] = DELETED
     episode_ids = _ids(entries, "episode")
-    channels = Channel.objects.visible_to(access)  # type: ignore[attr-defined]
+    channels = Channel.objects.visible_to(access)
     episodes = Episode.objects.filter(pk__in=episode_ids)
     known = set(episodes.values_list("pk", flat=True))
     open_to_viewer = set(episodes.filter(channel__in=channels).values_list("pk", flat=True))

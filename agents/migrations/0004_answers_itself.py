@@ -4,15 +4,17 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('agents', '0003_initial'),
+        ("agents", "0003_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='agent',
-            name='answers_itself',
-            field=models.BooleanField(default=False, help_text='It listens and answers through the API with a model of its own; no runs are started for it here.'),
+            model_name="agent",
+            name="answers_itself",
+            field=models.BooleanField(
+                default=False,
+                help_text="It listens and answers through the API with a model of its own; no runs are started for it here.",
+            ),
         ),
     ]

@@ -18,7 +18,7 @@ from openvibe.workspaces.models import Participant, Workspace
 class RunQuerySet(models.QuerySet["Run"]):
     def visible_to(self, access: Access) -> RunQuerySet:
         """Runs in threads the asker sees."""
-        return self.filter(thread__in=Thread.objects.visible_to(access))  # type: ignore[attr-defined]
+        return self.filter(thread__in=Thread.objects.visible_to(access))
 
     def active(self) -> RunQuerySet:
         """Being carried out, or said to be."""

@@ -52,11 +52,10 @@ def carry_out(run_id: int, *, client: ModelClient | None = None) -> int | None:
     Safe to call any number of times. `client` stands in for the agent's own endpoint. Raises only when the database
     is out of reach; the sweeper then finds the run without an owner.
     """
-    with owned(run_id) as mine:
+    with structlog.contextvars.bound_contextvars(run_id=run_id), owned(run_id) as mine:
         run = claim(run_id) if mine else None
         if run is None:
             return None
-        structlog.contextvars.bind_contextvars(run_id=run.pk)
         try:
             _answer(run, client)
         except RunLost:
@@ -92,7 +91,7 @@ def claim(run_id: int) -> Run | None:
             return None
         unfinished = (*Run.ACTIVE, Run.State.QUEUED)
         ahead = Run.objects.filter(agent=run.agent, thread=run.thread, pk__lt=run.pk, state__in=unfinished)
-        if ahead.exists() or Run.objects.active().filter(agent=run.agent, thread=run.thread).exists():  # type: ignore[attr-defined]
+        if ahead.exists() or Run.objects.active().filter(agent=run.agent, thread=run.thread).exists():
             return None
         run.state, run.attempt, run.started_at = Run.State.READING, run.attempt + 1, timezone.now()
         run.save(update_fields=["state", "attempt", "started_at"])

@@ -24,7 +24,7 @@ def sweep() -> list[int]:
 
 def _orphans() -> list[int]:
     back = []
-    for run_id in Run.objects.active().order_by("pk").values_list("pk", flat=True)[:BATCH]:  # type: ignore[attr-defined]
+    for run_id in Run.objects.active().order_by("pk").values_list("pk", flat=True)[:BATCH]:
         with owned(run_id) as free:
             if free and _put_back(run_id):
                 back.append(run_id)

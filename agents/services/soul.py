@@ -22,15 +22,8 @@ def check_soul(text: str) -> tuple[Soul, int]:
     soul = parse_soul(text)
     tokens = soul_tokens(soul, count)
     if tokens > SOUL_TOKEN_LIMIT:
-        raise SoulError(
-            (
-                Problem(
-                    1, "", f"It takes {tokens:,} tokens, and the limit is {SOUL_TOKEN_LIMIT:,}. Shorten it by a fifth or so."
-                    if tokens < 2600
-                    else f"It takes {tokens:,} tokens, and the limit is {SOUL_TOKEN_LIMIT:,}. Shorten it."
-                ),
-            )
-        )  # fmt: skip
+        too_long = f"It takes {tokens:,} tokens, and the limit is {SOUL_TOKEN_LIMIT:,}. Shorten it."
+        raise SoulError((Problem(1, "", too_long),))
     return soul, tokens
 
 

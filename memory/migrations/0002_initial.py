@@ -85,9 +85,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="feedback",
-            constraint=models.UniqueConstraint(
-                fields=("message", "participant"), name="feedback_once_per_person"
-            ),
+            constraint=models.UniqueConstraint(fields=("message", "participant"), name="feedback_once_per_person"),
         ),
         migrations.AddConstraint(
             model_name="feedback",

@@ -30,9 +30,7 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
 
     def open_feedback(self) -> EpisodeQuerySet:
         """Feedback received and not yet applied, newest first."""
-        return self.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, applied_at=None).order_by(
-            "-created_at", "-id"
-        )
+        return self.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, applied_at=None).order_by("-created_at", "-id")
 
 
 class Episode(models.Model):
@@ -58,9 +56,7 @@ class Episode(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     prompt_count = models.PositiveIntegerField(default=0, help_text="How many runs had it in their prompt.")
     applied_at = models.DateTimeField(null=True, blank=True)
-    applied_by = models.ForeignKey(
-        Participant, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
-    )
+    applied_by = models.ForeignKey(Participant, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     applied_how = models.CharField(
         max_length=9,
         blank=True,

@@ -30,9 +30,7 @@ def _may_settle(episode: Episode, by: Access) -> None:
 @transaction.atomic
 def mark_applied(*, episode: Episode, by: Access) -> Episode:
     """The feedback has been taken up: it leaves the agent's prompts with the next one."""
-    current = (
-        Episode.objects.select_for_update(of=("self",)).select_related("agent", "feedback").get(pk=episode.pk)
-    )
+    current = Episode.objects.select_for_update(of=("self",)).select_related("agent", "feedback").get(pk=episode.pk)
     _may_settle(current, by)
     if current.applied_at is not None:
         raise Conflict("This feedback is settled already.", code="settled")
@@ -49,9 +47,7 @@ def mark_applied(*, episode: Episode, by: Access) -> Episode:
 @transaction.atomic
 def reopen(*, episode: Episode, by: Access) -> Episode:
     """Settled too early: the feedback is open again."""
-    current = (
-        Episode.objects.select_for_update(of=("self",)).select_related("agent", "feedback").get(pk=episode.pk)
-    )
+    current = Episode.objects.select_for_update(of=("self",)).select_related("agent", "feedback").get(pk=episode.pk)
     _may_settle(current, by)
     current.applied_at, current.applied_by, current.applied_how = None, None, ""
     current.save(update_fields=["applied_at", "applied_by", "applied_how"])

@@ -38,9 +38,7 @@ def _told(message: Message) -> None:
 
 
 @transaction.atomic
-def give_feedback(
-    *, message: Message, by: Access, verdict: str, text: str = "", tags: Sequence[str] = ()
-) -> Feedback:
+def give_feedback(*, message: Message, by: Access, verdict: str, text: str = "", tags: Sequence[str] = ()) -> Feedback:
     """One verdict per person and message; giving another changes it.
 
     A thumbs down is an open `feedback_received` episode of the agent from this transaction on; changing it to
@@ -52,9 +50,7 @@ def give_feedback(
     if unknown:
         raise Problem(f"Tags are {', '.join(Feedback.Tag.values)}.", code="bad_tag", field="tags")
     cleaned = _cleaned(text)
-    message = (
-        Message.objects.select_for_update(of=("self",)).select_related("author", "thread").get(pk=message.pk)
-    )
+    message = Message.objects.select_for_update(of=("self",)).select_related("author", "thread").get(pk=message.pk)
     if by.is_agent or not message.author.is_agent or message.is_deleted:
         raise Refused("Feedback is for people to give on an agent's message.")
     feedback, _ = Feedback.objects.update_or_create(

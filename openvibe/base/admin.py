@@ -40,6 +40,12 @@ def administered(request: HttpRequest) -> list[int]:
     return known
 
 
+def may_enter(request: HttpRequest) -> bool:
+    """Superusers, and whoever runs a workspace; each sees only what `rows_of` gives."""
+    user: Any = request.user
+    return bool(user.is_active and (user.is_superuser or administered(request)))
+
+
 class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
     """Refuses choices from two workspaces in one row, whoever makes them."""
 
@@ -76,7 +82,7 @@ class WorkspaceRowsAdmin(ModelAdmin):  # type: ignore[misc]
         user: Any = request.user
         if user.is_superuser:
             return rows
-        if self.superusers_only or not user.is_staff:
+        if self.superusers_only:
             return rows.none()
         return rows.filter(**{f"{self.workspace_path}__in": administered(request)})
 
@@ -87,11 +93,11 @@ class WorkspaceRowsAdmin(ModelAdmin):  # type: ignore[misc]
 
     def _may(self, request: HttpRequest, obj: models.Model | None) -> bool:
         user: Any = request.user
-        if not (user.is_active and user.is_staff):
+        if not may_enter(request):
             return False
         if user.is_superuser:
             return True
-        if self.superusers_only or not administered(request):
+        if self.superusers_only:
             return False
         return obj is None or obj.pk is None or self.rows_of(request).filter(pk=obj.pk).exists()
 
@@ -224,6 +230,7 @@ def sign_in_through_the_front_door(request: HttpRequest, extra_context: object =
 
 
 admin.site.login = sign_in_through_the_front_door  # type: ignore[method-assign]
+admin.site.has_permission = may_enter  # type: ignore[method-assign]
 admin.site.index_title = "Overview"
 if admin.site.is_registered(Group):
     admin.site.unregister(Group)

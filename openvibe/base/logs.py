@@ -13,7 +13,7 @@ def without_secrets(_logger: WrappedLogger, _name: str, event: EventDict) -> Eve
 
 def formatter() -> structlog.stdlib.ProcessorFormatter:
     """For `logging`: structlog's processors over every logger's lines."""
-    shared = [
+    shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,

@@ -8,7 +8,7 @@ import structlog
 from csp.constants import SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from csp.middleware import CSPMiddleware
 from django.http import HttpRequest, HttpResponse
-from django.utils.deprecation import MiddlewareMixin
+from django.http.response import HttpResponseBase
 
 SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -32,11 +32,10 @@ class RequestIdMiddleware:
         return response
 
 
-class PathContentSecurityPolicyMiddleware(CSPMiddleware, MiddlewareMixin):  # type: ignore[misc]
+class PathContentSecurityPolicyMiddleware(CSPMiddleware):
     """The strict policy everywhere, loosened for /admin/ alone."""
 
-    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         if request.path.startswith("/admin/"):
             response._csp_update = ADMIN_POLICY  # type: ignore[attr-defined]
-        answer: HttpResponse = super().process_response(request, response)
-        return answer
+        return super().process_response(request, response)

@@ -16,9 +16,7 @@ from django.utils import timezone
 from openvibe.base.models import Timestamped
 
 HANDLE = r"[a-z0-9][a-z0-9_-]{0,31}"
-valid_handle = RegexValidator(
-    rf"^{HANDLE}\Z", "Use 1 to 32 of a-z, 0-9, - and _, starting with a letter or digit."
-)
+valid_handle = RegexValidator(rf"^{HANDLE}\Z", "Use 1 to 32 of a-z, 0-9, - and _, starting with a letter or digit.")
 
 
 class UserManager(BaseUserManager["User"]):
@@ -82,9 +80,7 @@ class Workspace(Timestamped):
         blank=True,
         help_text="Organisation instructions: trusted, in every agent's prompt, at most 2,000 tokens.",
     )
-    budgets = models.JSONField(
-        default=dict, blank=True, help_text="Token budgets that differ from the defaults."
-    )
+    budgets = models.JSONField(default=dict, blank=True, help_text="Token budgets that differ from the defaults.")
     daily_token_budget = models.PositiveIntegerField(
         default=2_000_000, help_text="Tokens all agents together may use in one UTC day."
     )
@@ -145,9 +141,7 @@ class Member(models.Model):
     role = models.CharField(max_length=6, choices=Role.choices, default=Role.MEMBER)
     joined_at = models.DateTimeField(db_default=Now(), editable=False)
     removed_at = models.DateTimeField(null=True, blank=True)
-    enter_sends = models.BooleanField(
-        default=True, help_text="Enter sends a message, Shift+Enter breaks the line."
-    )
+    enter_sends = models.BooleanField(default=True, help_text="Enter sends a message, Shift+Enter breaks the line.")
     shortcuts = models.BooleanField(default=True, help_text="Single-key shortcuts.")
 
     class Meta:

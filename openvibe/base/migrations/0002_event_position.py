@@ -7,7 +7,5 @@ class Migration(migrations.Migration):
     dependencies = [("base", "0001_initial")]
 
     operations = [
-        migrations.RunSQL(
-            "CREATE SEQUENCE base_event_position AS bigint", "DROP SEQUENCE base_event_position"
-        )
+        migrations.RunSQL("CREATE SEQUENCE base_event_position AS bigint", "DROP SEQUENCE base_event_position")
     ]

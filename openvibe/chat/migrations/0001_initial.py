@@ -7,102 +7,191 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Channel',
+            name="Channel",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('name', models.CharField(max_length=40, validators=[django.core.validators.RegexValidator('^[a-z0-9][a-z0-9_-]{0,39}\\Z', 'Use 1 to 40 of a-z, 0-9, - and _, starting with a letter or digit.')])),
-                ('description', models.TextField(blank=True, max_length=1000)),
-                ('instructions', models.TextField(blank=True, help_text='Trusted instructions for agents in this channel; admins only.')),
-                ('is_private', models.BooleanField(default=False)),
-                ('archived_at', models.DateTimeField(blank=True, null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
+                ),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                (
+                    "name",
+                    models.CharField(
+                        max_length=40,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "^[a-z0-9][a-z0-9_-]{0,39}\\Z",
+                                "Use 1 to 40 of a-z, 0-9, - and _, starting with a letter or digit.",
+                            )
+                        ],
+                    ),
+                ),
+                ("description", models.TextField(blank=True, max_length=1000)),
+                (
+                    "instructions",
+                    models.TextField(
+                        blank=True, help_text="Trusted instructions for agents in this channel; admins only."
+                    ),
+                ),
+                ("is_private", models.BooleanField(default=False)),
+                ("archived_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                'ordering': ['name'],
+                "ordering": ["name"],
             },
         ),
         migrations.CreateModel(
-            name='ChannelMembership',
+            name="ChannelMembership",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('added_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "added_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Draft',
+            name="Draft",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('body', models.TextField()),
-                ('updated_at', models.DateTimeField(auto_now=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("body", models.TextField()),
+                ("updated_at", models.DateTimeField(auto_now=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Mention',
+            name="Mention",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('note', models.CharField(blank=True, max_length=200)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("note", models.CharField(blank=True, max_length=200)),
             ],
             options={
-                'ordering': [models.OrderBy(models.F('id'))],
+                "ordering": [models.OrderBy(models.F("id"))],
             },
         ),
         migrations.CreateModel(
-            name='Message',
+            name="Message",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('seq', models.PositiveBigIntegerField(db_default=0, editable=False)),
-                ('kind', models.CharField(choices=[('text', 'Text'), ('tool_call', 'Tool call'), ('tool_result', 'Tool result'), ('dive_result', 'Dive result'), ('system', 'System')], default='text', max_length=12)),
-                ('state', models.CharField(choices=[('complete', 'Complete'), ('writing', 'Being written'), ('stopped', 'Stopped'), ('failed', 'Failed')], default='complete', max_length=8)),
-                ('body', models.TextField(blank=True)),
-                ('call_id', models.CharField(blank=True, max_length=100)),
-                ('client_id', models.CharField(blank=True, help_text="The sender's own key; the same key is the same message.", max_length=100)),
-                ('token_count', models.PositiveIntegerField(default=0, help_text='Tokens of the body (o200k_base), counted at write.')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('edited_at', models.DateTimeField(null=True)),
-                ('deleted_at', models.DateTimeField(null=True)),
-                ('search', models.GeneratedField(db_persist=True, expression=django.contrib.postgres.search.SearchVector('body', config='english'), output_field=django.contrib.postgres.search.SearchVectorField())),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("seq", models.PositiveBigIntegerField(db_default=0, editable=False)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("text", "Text"),
+                            ("tool_call", "Tool call"),
+                            ("tool_result", "Tool result"),
+                            ("dive_result", "Dive result"),
+                            ("system", "System"),
+                        ],
+                        default="text",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("complete", "Complete"),
+                            ("writing", "Being written"),
+                            ("stopped", "Stopped"),
+                            ("failed", "Failed"),
+                        ],
+                        default="complete",
+                        max_length=8,
+                    ),
+                ),
+                ("body", models.TextField(blank=True)),
+                ("call_id", models.CharField(blank=True, max_length=100)),
+                (
+                    "client_id",
+                    models.CharField(
+                        blank=True, help_text="The sender's own key; the same key is the same message.", max_length=100
+                    ),
+                ),
+                (
+                    "token_count",
+                    models.PositiveIntegerField(
+                        default=0, help_text="Tokens of the body (o200k_base), counted at write."
+                    ),
+                ),
+                ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ("edited_at", models.DateTimeField(null=True)),
+                ("deleted_at", models.DateTimeField(null=True)),
+                (
+                    "search",
+                    models.GeneratedField(
+                        db_persist=True,
+                        expression=django.contrib.postgres.search.SearchVector("body", config="english"),
+                        output_field=django.contrib.postgres.search.SearchVectorField(),
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='MessageRevision',
+            name="MessageRevision",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('body', models.TextField()),
-                ('replaced_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("body", models.TextField()),
+                (
+                    "replaced_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
+                ),
             ],
             options={
-                'ordering': ['replaced_at'],
+                "ordering": ["replaced_at"],
             },
         ),
         migrations.CreateModel(
-            name='ReadMarker',
+            name="ReadMarker",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('last_read_seq', models.PositiveBigIntegerField(default=0)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("last_read_seq", models.PositiveBigIntegerField(default=0)),
             ],
         ),
         migrations.CreateModel(
-            name='Thread',
+            name="Thread",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
-                ('title', models.CharField(max_length=200)),
-                ('access', models.CharField(choices=[('open', "Open to the channel's agents"), ('human_only', 'People only'), ('agent_restricted', 'Only the agents listed')], default='open', max_length=16)),
-                ('instructions', models.TextField(blank=True, help_text='Trusted instructions for agents in this thread; admins only.')),
-                ('archived_at', models.DateTimeField(blank=True, null=True)),
-                ('last_seq', models.PositiveBigIntegerField(default=0, editable=False)),
-                ('last_message_at', models.DateTimeField(editable=False, null=True)),
-                ('external_id', models.CharField(blank=True, editable=False, help_text='Where it was imported from.', max_length=80)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
+                ),
+                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("title", models.CharField(max_length=200)),
+                (
+                    "access",
+                    models.CharField(
+                        choices=[
+                            ("open", "Open to the channel's agents"),
+                            ("human_only", "People only"),
+                            ("agent_restricted", "Only the agents listed"),
+                        ],
+                        default="open",
+                        max_length=16,
+                    ),
+                ),
+                (
+                    "instructions",
+                    models.TextField(
+                        blank=True, help_text="Trusted instructions for agents in this thread; admins only."
+                    ),
+                ),
+                ("archived_at", models.DateTimeField(blank=True, null=True)),
+                ("last_seq", models.PositiveBigIntegerField(default=0, editable=False)),
+                ("last_message_at", models.DateTimeField(editable=False, null=True)),
+                (
+                    "external_id",
+                    models.CharField(
+                        blank=True, editable=False, help_text="Where it was imported from.", max_length=80
+                    ),
+                ),
             ],
         ),
     ]

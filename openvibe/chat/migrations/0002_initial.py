@@ -8,184 +8,266 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('chat', '0001_initial'),
-        ('workspaces', '0001_initial'),
+        ("chat", "0001_initial"),
+        ("workspaces", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='channel',
-            name='created_by',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='workspaces.participant'),
+            model_name="channel",
+            name="created_by",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.participant"
+            ),
         ),
         migrations.AddField(
-            model_name='channel',
-            name='workspace',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='channels', to='workspaces.workspace'),
+            model_name="channel",
+            name="workspace",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="channels", to="workspaces.workspace"
+            ),
         ),
         migrations.AddField(
-            model_name='channelmembership',
-            name='channel',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='memberships', to='chat.channel'),
+            model_name="channelmembership",
+            name="channel",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="memberships", to="chat.channel"
+            ),
         ),
         migrations.AddField(
-            model_name='channelmembership',
-            name='participant',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='channel_memberships', to='workspaces.participant'),
+            model_name="channelmembership",
+            name="participant",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="channel_memberships",
+                to="workspaces.participant",
+            ),
         ),
         migrations.AddField(
-            model_name='channel',
-            name='participants',
-            field=models.ManyToManyField(related_name='channels', through='chat.ChannelMembership', to='workspaces.participant'),
+            model_name="channel",
+            name="participants",
+            field=models.ManyToManyField(
+                related_name="channels", through="chat.ChannelMembership", to="workspaces.participant"
+            ),
         ),
         migrations.AddField(
-            model_name='draft',
-            name='participant',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='drafts', to='workspaces.participant'),
+            model_name="draft",
+            name="participant",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="drafts", to="workspaces.participant"
+            ),
         ),
         migrations.AddField(
-            model_name='mention',
-            name='participant',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='mentions', to='workspaces.participant'),
+            model_name="mention",
+            name="participant",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="mentions", to="workspaces.participant"
+            ),
         ),
         migrations.AddField(
-            model_name='message',
-            name='author',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='messages', to='workspaces.participant'),
+            model_name="message",
+            name="author",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT, related_name="messages", to="workspaces.participant"
+            ),
         ),
         migrations.AddField(
-            model_name='mention',
-            name='message',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='mentions', to='chat.message'),
+            model_name="mention",
+            name="message",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="mentions", to="chat.message"
+            ),
         ),
         migrations.AddField(
-            model_name='messagerevision',
-            name='message',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='revisions', to='chat.message'),
+            model_name="messagerevision",
+            name="message",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="revisions", to="chat.message"
+            ),
         ),
         migrations.AddField(
-            model_name='readmarker',
-            name='participant',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='read_markers', to='workspaces.participant'),
+            model_name="readmarker",
+            name="participant",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="read_markers", to="workspaces.participant"
+            ),
         ),
         migrations.AddField(
-            model_name='thread',
-            name='allowed_agents',
-            field=models.ManyToManyField(blank=True, related_name='+', to='workspaces.participant'),
+            model_name="thread",
+            name="allowed_agents",
+            field=models.ManyToManyField(blank=True, related_name="+", to="workspaces.participant"),
         ),
         migrations.AddField(
-            model_name='thread',
-            name='channel',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='threads', to='chat.channel'),
+            model_name="thread",
+            name="channel",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="threads", to="chat.channel"
+            ),
         ),
         migrations.AddField(
-            model_name='thread',
-            name='created_by',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='workspaces.participant'),
+            model_name="thread",
+            name="created_by",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.SET_NULL, related_name="+", to="workspaces.participant"
+            ),
         ),
         migrations.AddField(
-            model_name='thread',
-            name='following_agents',
-            field=models.ManyToManyField(blank=True, related_name='followed_threads', to='workspaces.participant'),
+            model_name="thread",
+            name="following_agents",
+            field=models.ManyToManyField(blank=True, related_name="followed_threads", to="workspaces.participant"),
         ),
         migrations.AddField(
-            model_name='thread',
-            name='workspace',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='threads', to='workspaces.workspace'),
+            model_name="thread",
+            name="workspace",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="threads", to="workspaces.workspace"
+            ),
         ),
         migrations.AddField(
-            model_name='readmarker',
-            name='thread',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='read_markers', to='chat.thread'),
+            model_name="readmarker",
+            name="thread",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="read_markers", to="chat.thread"
+            ),
         ),
         migrations.AddField(
-            model_name='message',
-            name='thread',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='messages', to='chat.thread'),
+            model_name="message",
+            name="thread",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="messages", to="chat.thread"
+            ),
         ),
         migrations.AddField(
-            model_name='draft',
-            name='thread',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='drafts', to='chat.thread'),
+            model_name="draft",
+            name="thread",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="drafts", to="chat.thread"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='channelmembership',
-            constraint=models.UniqueConstraint(fields=('participant', 'channel'), name='channel_membership_once'),
+            model_name="channelmembership",
+            constraint=models.UniqueConstraint(fields=("participant", "channel"), name="channel_membership_once"),
         ),
         migrations.AddConstraint(
-            model_name='channel',
-            constraint=models.UniqueConstraint(fields=('workspace', 'name'), name='channel_name_unique', violation_error_message='There is a channel of this name already.'),
+            model_name="channel",
+            constraint=models.UniqueConstraint(
+                fields=("workspace", "name"),
+                name="channel_name_unique",
+                violation_error_message="There is a channel of this name already.",
+            ),
         ),
         migrations.AddIndex(
-            model_name='mention',
-            index=models.Index(fields=['participant', 'message'], name='mention_of'),
+            model_name="mention",
+            index=models.Index(fields=["participant", "message"], name="mention_of"),
         ),
         migrations.AddConstraint(
-            model_name='mention',
-            constraint=models.UniqueConstraint(fields=('message', 'participant'), name='mention_once'),
+            model_name="mention",
+            constraint=models.UniqueConstraint(fields=("message", "participant"), name="mention_once"),
         ),
         migrations.AddIndex(
-            model_name='thread',
-            index=models.Index(fields=['channel', '-last_message_at'], name='thread_recent'),
+            model_name="thread",
+            index=models.Index(fields=["channel", "-last_message_at"], name="thread_recent"),
         ),
         migrations.AddConstraint(
-            model_name='thread',
-            constraint=models.CheckConstraint(condition=models.Q(('access__in', ['open', 'human_only', 'agent_restricted'])), name='thread_access_known'),
+            model_name="thread",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("access__in", ["open", "human_only", "agent_restricted"])),
+                name="thread_access_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='thread',
-            constraint=models.UniqueConstraint(condition=models.Q(('external_id', ''), _negated=True), fields=('channel', 'external_id'), name='thread_imported_once'),
+            model_name="thread",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("external_id", ""), _negated=True),
+                fields=("channel", "external_id"),
+                name="thread_imported_once",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='readmarker',
-            constraint=models.UniqueConstraint(fields=('participant', 'thread'), name='read_marker_once'),
+            model_name="readmarker",
+            constraint=models.UniqueConstraint(fields=("participant", "thread"), name="read_marker_once"),
         ),
         migrations.AddIndex(
-            model_name='message',
-            index=django.contrib.postgres.indexes.GinIndex(fields=['search'], name='message_search'),
+            model_name="message",
+            index=django.contrib.postgres.indexes.GinIndex(fields=["search"], name="message_search"),
         ),
         migrations.AddIndex(
-            model_name='message',
-            index=models.Index(fields=['author', '-created_at'], name='message_author_recent'),
+            model_name="message",
+            index=models.Index(fields=["author", "-created_at"], name="message_author_recent"),
         ),
         migrations.AddConstraint(
-            model_name='message',
-            constraint=models.UniqueConstraint(fields=('thread', 'seq'), name='message_seq_unique'),
+            model_name="message",
+            constraint=models.UniqueConstraint(fields=("thread", "seq"), name="message_seq_unique"),
         ),
         migrations.AddConstraint(
-            model_name='message',
-            constraint=models.UniqueConstraint(condition=models.Q(('client_id', ''), _negated=True), fields=('thread', 'author', 'client_id'), name='message_client_id_once'),
+            model_name="message",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("client_id", ""), _negated=True),
+                fields=("thread", "author", "client_id"),
+                name="message_client_id_once",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(('seq__gte', 1)), name='message_seq_from_one'),
+            model_name="message",
+            constraint=models.CheckConstraint(condition=models.Q(("seq__gte", 1)), name="message_seq_from_one"),
         ),
         migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(('kind__in', ['text', 'tool_call', 'tool_result', 'dive_result', 'system'])), name='message_kind_known'),
+            model_name="message",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kind__in", ["text", "tool_call", "tool_result", "dive_result", "system"])),
+                name="message_kind_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['complete', 'writing', 'stopped', 'failed'])), name='message_state_known'),
+            model_name="message",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("state__in", ["complete", "writing", "stopped", "failed"])),
+                name="message_state_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='message',
-            constraint=models.CheckConstraint(condition=models.Q(('deleted_at', None), models.Q(('body', ''), ('token_count', 0)), _connector='OR'), name='message_deleted_is_empty'),
+            model_name="message",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("deleted_at", None), models.Q(("body", ""), ("token_count", 0)), _connector="OR"),
+                name="message_deleted_is_empty",
+            ),
         ),
         pgtrigger.migrations.AddTrigger(
-            model_name='message',
-            trigger=pgtrigger.compiler.Trigger(name='take_next_seq', sql=pgtrigger.compiler.UpsertTriggerSql(condition='WHEN (NEW."seq" = 0)', declare='DECLARE place record;', func="UPDATE chat_thread SET last_seq = last_seq + 1, last_message_at = NEW.created_at WHERE id = NEW.thread_id RETURNING last_seq, channel_id, workspace_id INTO place; NEW.seq := place.last_seq; INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, created_at) VALUES ('message_posted', place.workspace_id, place.channel_id, NEW.thread_id, NEW.id, now()); RETURN NEW;", hash='0702b801e8a9909a4065e78600b1b03f3a6bede8', operation='INSERT', pgid='pgtrigger_take_next_seq_66e3e', table='chat_message', when='BEFORE')),
+            model_name="message",
+            trigger=pgtrigger.compiler.Trigger(
+                name="take_next_seq",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    condition='WHEN (NEW."seq" = 0)',
+                    declare="DECLARE place record;",
+                    func="UPDATE chat_thread SET last_seq = last_seq + 1, last_message_at = NEW.created_at WHERE id = NEW.thread_id RETURNING last_seq, channel_id, workspace_id INTO place; NEW.seq := place.last_seq; INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, created_at) VALUES ('message_posted', place.workspace_id, place.channel_id, NEW.thread_id, NEW.id, now()); RETURN NEW;",
+                    hash="0702b801e8a9909a4065e78600b1b03f3a6bede8",
+                    operation="INSERT",
+                    pgid="pgtrigger_take_next_seq_66e3e",
+                    table="chat_message",
+                    when="BEFORE",
+                ),
+            ),
         ),
         pgtrigger.migrations.AddTrigger(
-            model_name='message',
-            trigger=pgtrigger.compiler.Trigger(name='tell_change', sql=pgtrigger.compiler.UpsertTriggerSql(condition='WHEN (OLD.* IS DISTINCT FROM NEW.*)', func="INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, created_at) SELECT 'message_changed', workspace_id, channel_id, id, NEW.id, now() FROM chat_thread WHERE id = NEW.thread_id; RETURN NULL;", hash='8eb8af3ceccc84ec3e3a5fdbd847b4bd8e89cfb7', operation='UPDATE', pgid='pgtrigger_tell_change_ef4e8', table='chat_message', when='AFTER')),
+            model_name="message",
+            trigger=pgtrigger.compiler.Trigger(
+                name="tell_change",
+                sql=pgtrigger.compiler.UpsertTriggerSql(
+                    condition="WHEN (OLD.* IS DISTINCT FROM NEW.*)",
+                    func="INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, created_at) SELECT 'message_changed', workspace_id, channel_id, id, NEW.id, now() FROM chat_thread WHERE id = NEW.thread_id; RETURN NULL;",
+                    hash="8eb8af3ceccc84ec3e3a5fdbd847b4bd8e89cfb7",
+                    operation="UPDATE",
+                    pgid="pgtrigger_tell_change_ef4e8",
+                    table="chat_message",
+                    when="AFTER",
+                ),
+            ),
         ),
         migrations.AddConstraint(
-            model_name='draft',
-            constraint=models.UniqueConstraint(fields=('participant', 'thread'), name='draft_once'),
+            model_name="draft",
+            constraint=models.UniqueConstraint(fields=("participant", "thread"), name="draft_once"),
         ),
     ]

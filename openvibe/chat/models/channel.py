@@ -20,10 +20,8 @@ valid_channel_name = RegexValidator(
 
 class ChannelQuerySet(models.QuerySet["Channel"]):
     def visible_to(self, access: Access) -> ChannelQuerySet:
-        """Channels of the asker's workspace that she was added to, and public ones where her role or level reads them."""
-        added = Q(
-            pk__in=ChannelMembership.objects.filter(participant_id=access.participant_id).values("channel_id")
-        )
+        """Channels the asker was added to, and her workspace's public ones where her role or level reads them."""
+        added = Q(pk__in=ChannelMembership.objects.filter(participant_id=access.participant_id).values("channel_id"))
         reach = added | Q(is_private=False) if access.reads_public_channels else added
         return self.filter(reach, workspace_id=access.workspace_id)
 
@@ -67,9 +65,7 @@ class ChannelMembership(models.Model):
     added_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["participant", "channel"], name="channel_membership_once")
-        ]
+        constraints = [models.UniqueConstraint(fields=["participant", "channel"], name="channel_membership_once")]
 
     def __str__(self) -> str:
         return f"{self.participant} in {self.channel}"

@@ -19,7 +19,7 @@ from openvibe.workspaces.models import Participant
 class MessageQuerySet(models.QuerySet["Message"]):
     def visible_to(self, access: Access) -> MessageQuerySet:
         """Messages of threads the asker sees; dive results only for those whose level reads them."""
-        threads = Thread.objects.visible_to(access)  # type: ignore[attr-defined]
+        threads = Thread.objects.visible_to(access)
         messages = self.filter(thread__in=threads)
         return messages if access.reads_dive_results else messages.exclude(kind=Message.Kind.DIVE_RESULT)
 
@@ -54,9 +54,7 @@ class Message(models.Model):
     client_id = models.CharField(
         max_length=100, blank=True, help_text="The sender's own key; the same key is the same message."
     )
-    token_count = models.PositiveIntegerField(
-        default=0, help_text="Tokens of the body (o200k_base), counted at write."
-    )
+    token_count = models.PositiveIntegerField(default=0, help_text="Tokens of the body (o200k_base), counted at write.")
     created_at = models.DateTimeField(db_default=Now())
     edited_at = models.DateTimeField(null=True)
     deleted_at = models.DateTimeField(null=True)

@@ -16,14 +16,13 @@ from openvibe.workspaces.models import Participant, Workspace
 class ThreadQuerySet(models.QuerySet["Thread"]):
     def visible_to(self, access: Access) -> ThreadQuerySet:
         """Threads in channels the asker sees; for agents without people-only ones and those that do not list them."""
-        channels = Channel.objects.visible_to(access)  # type: ignore[attr-defined]
+        channels = Channel.objects.visible_to(access)
         threads = self.filter(workspace_id=access.workspace_id, channel__in=channels)
         if not access.is_agent:
             return threads
         listed = Thread.allowed_agents.through.objects.filter(participant_id=access.participant_id)
         return threads.filter(
-            Q(access=Thread.Access.OPEN)
-            | Q(access=Thread.Access.AGENT_RESTRICTED, pk__in=listed.values("thread_id"))
+            Q(access=Thread.Access.OPEN) | Q(access=Thread.Access.AGENT_RESTRICTED, pk__in=listed.values("thread_id"))
         )
 
 
@@ -46,9 +45,7 @@ class Thread(Timestamped):
     archived_at = models.DateTimeField(null=True, blank=True)
     last_seq = models.PositiveBigIntegerField(default=0, editable=False)
     last_message_at = models.DateTimeField(null=True, editable=False)
-    external_id = models.CharField(
-        max_length=80, blank=True, editable=False, help_text="Where it was imported from."
-    )
+    external_id = models.CharField(max_length=80, blank=True, editable=False, help_text="Where it was imported from.")
 
     objects: ClassVar[models.Manager[Thread]] = ThreadQuerySet.as_manager()
 

@@ -30,9 +30,7 @@ def _clean_description(description: str) -> str:
 
 
 def _may_run(channel: Channel, by: Access) -> bool:
-    return by.workspace_id == channel.workspace_id and (
-        by.administers or channel.created_by_id == by.participant_id
-    )
+    return by.workspace_id == channel.workspace_id and (by.administers or channel.created_by_id == by.participant_id)
 
 
 @transaction.atomic
@@ -87,12 +85,10 @@ def add_to_channel(*, channel: Channel, participant: Participant, by: Access) ->
     """Add a member or an agent. Whoever is in a private channel may add to it; any member to a public one."""
     if by.is_agent or by.is_guest:
         raise Refused("Guests and agents cannot add anybody. Ask a member.")
-    if not Channel.objects.visible_to(by).filter(pk=channel.pk).exists():  # type: ignore[attr-defined]
+    if not Channel.objects.visible_to(by).filter(pk=channel.pk).exists():
         raise Refused("You can add people only to channels you are in.")
     if participant.workspace_id != channel.workspace_id or not participant.is_active:
-        raise Problem(
-            "There is nobody of that handle in this workspace.", code="unknown_participant", field="handle"
-        )
+        raise Problem("There is nobody of that handle in this workspace.", code="unknown_participant", field="handle")
     if participant.is_agent and not by.administers and channel.created_by_id != by.participant_id:
         raise Refused("Only admins and the person who made the channel may add an agent.")
     membership, _ = ChannelMembership.objects.get_or_create(channel=channel, participant=participant)

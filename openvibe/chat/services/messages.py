@@ -87,9 +87,7 @@ def post_message(
         raise Problem("Messages are of kind text; agents may also post tool_call and tool_result with a call_id.",
                       code="bad_kind", field="kind")  # fmt: skip
     if len(client_id) > 100 or len(call_id) > 100 or "\x00" in client_id + call_id:
-        raise Problem(
-            "client_id and call_id are at most 100 plain characters.", code="bad_id", field="client_id"
-        )
+        raise Problem("client_id and call_id are at most 100 plain characters.", code="bad_id", field="client_id")
     if (before := _said_before(thread, by, client_id)) is not None:
         return before
     try:
@@ -114,14 +112,10 @@ def post_message(
 def _seen_by_author(message: Message) -> None:
     """Who posts has read up to the own message; the draft it came from is done."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            SEEN_BY_AUTHOR, {"thread": message.thread_id, "author": message.author_id, "seq": message.seq}
-        )
+        cursor.execute(SEEN_BY_AUTHOR, {"thread": message.thread_id, "author": message.author_id, "seq": message.seq})
 
 
-def write_reply(
-    *, thread: Thread, author: Participant, client_id: str, at: datetime | None = None
-) -> Message:
+def write_reply(*, thread: Thread, author: Participant, client_id: str, at: datetime | None = None) -> Message:
     """An empty message that an agent is about to fill (`state` writing). The same `client_id` gives the same row."""
     found = Message.objects.filter(thread=thread, author=author, client_id=client_id).first()
     if found is not None:
@@ -156,9 +150,7 @@ def edit_message(*, message: Message, by: Access, body: str, based_on: str | Non
     was faster, and Conflict is raised with nothing changed.
     """
     text = cleaned_body(body)
-    current = (
-        Message.objects.select_for_update(of=("self",)).select_related("thread__channel").get(pk=message.pk)
-    )
+    current = Message.objects.select_for_update(of=("self",)).select_related("thread__channel").get(pk=message.pk)
     if current.author_id != by.participant_id:
         raise Refused("You can edit only what you wrote.")
     if current.is_deleted:

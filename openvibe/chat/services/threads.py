@@ -53,9 +53,7 @@ def create_thread(
 
 
 @transaction.atomic
-def edit_thread(
-    *, thread: Thread, by: Access, title: str | None = None, archived: bool | None = None
-) -> Thread:
+def edit_thread(*, thread: Thread, by: Access, title: str | None = None, archived: bool | None = None) -> Thread:
     """Rename or archive: the person who began it, or an admin."""
     if not _may_change(thread, by):
         raise Refused("Only admins and the person who began a thread may change it.")
@@ -69,9 +67,7 @@ def edit_thread(
 
 
 @transaction.atomic
-def set_thread_access(
-    *, thread: Thread, by: Access, access: str, allowed_agents: Iterable[Participant] = ()
-) -> Thread:
+def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents: Iterable[Participant] = ()) -> Thread:
     """Say which agents may know of the thread. Holds from the very next prompt on."""
     if not _may_change(thread, by):
         raise Refused("Only admins and the person who began a thread may change who reads it.")

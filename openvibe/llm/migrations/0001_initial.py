@@ -10,33 +10,103 @@ import openvibe.base.fields
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Endpoint',
+            name="Endpoint",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=80)),
-                ('kind', models.CharField(choices=[('offline', 'Offline (quotes, no network)'), ('openai', 'OpenAI-compatible')], default='openai', max_length=20)),
-                ('base_url', models.CharField(blank=True, help_text='For example https://models.example/v1', max_length=500, verbose_name='base URL')),
-                ('api_key', openvibe.base.fields.EncryptedTextField(blank=True, default='', verbose_name='key')),
-                ('model', models.CharField(blank=True, help_text="The model's name, as the endpoint knows it.", max_length=200)),
-                ('context_window', models.PositiveIntegerField(default=32000, help_text='Tokens, prompt and answer together.', validators=[django.core.validators.MinValueValidator(2000)])),
-                ('output_reserve', models.PositiveIntegerField(default=2000, help_text='Tokens of the window kept for the answer.', validators=[django.core.validators.MinValueValidator(64)])),
-                ('price_in', models.DecimalField(blank=True, decimal_places=4, help_text='Per million prompt tokens.', max_digits=10, null=True, validators=[django.core.validators.MinValueValidator(Decimal('0'))], verbose_name='price in')),
-                ('price_out', models.DecimalField(blank=True, decimal_places=4, help_text='Per million answer tokens.', max_digits=10, null=True, validators=[django.core.validators.MinValueValidator(Decimal('0'))], verbose_name='price out')),
-                ('timeout_seconds', models.PositiveIntegerField(default=120, help_text='How long one answer may take in all.', validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(3600)])),
-                ('is_default', models.BooleanField(default=False, help_text='Used by agents that name no endpoint of their own.')),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
-                ('updated_at', models.DateTimeField(auto_now=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=80)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("offline", "Offline (quotes, no network)"), ("openai", "OpenAI-compatible")],
+                        default="openai",
+                        max_length=20,
+                    ),
+                ),
+                (
+                    "base_url",
+                    models.CharField(
+                        blank=True,
+                        help_text="For example https://models.example/v1",
+                        max_length=500,
+                        verbose_name="base URL",
+                    ),
+                ),
+                ("api_key", openvibe.base.fields.EncryptedTextField(blank=True, default="", verbose_name="key")),
+                (
+                    "model",
+                    models.CharField(
+                        blank=True, help_text="The model's name, as the endpoint knows it.", max_length=200
+                    ),
+                ),
+                (
+                    "context_window",
+                    models.PositiveIntegerField(
+                        default=32000,
+                        help_text="Tokens, prompt and answer together.",
+                        validators=[django.core.validators.MinValueValidator(2000)],
+                    ),
+                ),
+                (
+                    "output_reserve",
+                    models.PositiveIntegerField(
+                        default=2000,
+                        help_text="Tokens of the window kept for the answer.",
+                        validators=[django.core.validators.MinValueValidator(64)],
+                    ),
+                ),
+                (
+                    "price_in",
+                    models.DecimalField(
+                        blank=True,
+                        decimal_places=4,
+                        help_text="Per million prompt tokens.",
+                        max_digits=10,
+                        null=True,
+                        validators=[django.core.validators.MinValueValidator(Decimal("0"))],
+                        verbose_name="price in",
+                    ),
+                ),
+                (
+                    "price_out",
+                    models.DecimalField(
+                        blank=True,
+                        decimal_places=4,
+                        help_text="Per million answer tokens.",
+                        max_digits=10,
+                        null=True,
+                        validators=[django.core.validators.MinValueValidator(Decimal("0"))],
+                        verbose_name="price out",
+                    ),
+                ),
+                (
+                    "timeout_seconds",
+                    models.PositiveIntegerField(
+                        default=120,
+                        help_text="How long one answer may take in all.",
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(3600),
+                        ],
+                    ),
+                ),
+                (
+                    "is_default",
+                    models.BooleanField(default=False, help_text="Used by agents that name no endpoint of their own."),
+                ),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False),
+                ),
+                ("updated_at", models.DateTimeField(auto_now=True)),
             ],
             options={
-                'ordering': ['workspace_id', 'name', 'id'],
+                "ordering": ["workspace_id", "name", "id"],
             },
         ),
     ]

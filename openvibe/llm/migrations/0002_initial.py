@@ -5,34 +5,51 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('llm', '0001_initial'),
-        ('workspaces', '0001_initial'),
+        ("llm", "0001_initial"),
+        ("workspaces", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='endpoint',
-            name='workspace',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='endpoints', to='workspaces.workspace'),
+            model_name="endpoint",
+            name="workspace",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.CASCADE, related_name="endpoints", to="workspaces.workspace"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='endpoint',
-            constraint=models.UniqueConstraint(fields=('workspace', 'name'), name='llm_endpoint_name_once_per_workspace'),
+            model_name="endpoint",
+            constraint=models.UniqueConstraint(
+                fields=("workspace", "name"), name="llm_endpoint_name_once_per_workspace"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='endpoint',
-            constraint=models.UniqueConstraint(condition=models.Q(('is_default', True)), fields=('workspace',), name='llm_endpoint_one_default_per_workspace'),
+            model_name="endpoint",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("is_default", True)),
+                fields=("workspace",),
+                name="llm_endpoint_one_default_per_workspace",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='endpoint',
-            constraint=models.CheckConstraint(condition=models.Q(('kind', 'offline'), models.Q(models.Q(('base_url', ''), _negated=True), models.Q(('model', ''), _negated=True)), _connector='OR'), name='llm_endpoint_has_address_and_model'),
+            model_name="endpoint",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("kind", "offline"),
+                    models.Q(models.Q(("base_url", ""), _negated=True), models.Q(("model", ""), _negated=True)),
+                    _connector="OR",
+                ),
+                name="llm_endpoint_has_address_and_model",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='endpoint',
-            constraint=models.CheckConstraint(condition=models.Q(('output_reserve__lt', models.F('context_window'))), name='llm_endpoint_reserve_fits_window'),
+            model_name="endpoint",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("output_reserve__lt", models.F("context_window"))),
+                name="llm_endpoint_reserve_fits_window",
+            ),
         ),
     ]

@@ -3,9 +3,11 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from agents.assembler.assemble import assemble
+from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.render import exact_tokens
 from agents.models import Agent
 from agents.services import set_trust_level
@@ -18,7 +20,7 @@ from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, say
 
 
-def text_of(prompt) -> str:  # type: ignore[no-untyped-def]
+def text_of(prompt: Prompt) -> str:
     return "\n".join(m.content for m in prompt.messages)
 
 
@@ -151,22 +153,28 @@ def test_a_budget_too_small_is_said_in_words(ana: Member, vibe: Agent, thread: T
         assemble(agent=vibe, thread=thread, task="mention", request="hello", budget=50)
 
 
-def test_queries_do_not_grow_with_the_thread(
-    ana: Member, vibe: Agent, thread: Thread, django_assert_num_queries: object
-) -> None:
-    from django.db import connection
-    from django.test.utils import CaptureQueriesContext
-
+def test_queries_do_not_grow_with_the_thread(ana: Member, vibe: Agent, thread: Thread) -> None:
     def cost() -> int:
         asked = say(thread, ana, "@vibe how are the roses in row two?")
-        with CaptureQueriesContext(
-            connection,
-        ) as seen:
-            assemble(agent=vibe, thread=thread, task="thread", request=asked)
+        with CaptureQueriesContext(connection) as seen:
+            assemble(agent=vibe, thread=thread, task="thread", request=asked, budget=2_000)
         return len(seen)
 
-    say(thread, ana, "The roses in row two are fine.")
+    def talk(rows: int) -> None:
+        for n in range(rows):
+            say(thread, ana, f"The roses in row {n} are fine, and so are the apples.")
+
+    talk(60)
+    cost()  # the agent's SOUL is read once and kept
     few = cost()
-    for n in range(60):
-        say(thread, ana, f"The roses in row {n} are fine.")
+    talk(120)
     assert cost() == few
+
+
+def test_a_short_thread_stands_whole_and_in_order(ana: Member, vibe: Agent, thread: Thread) -> None:
+    for n in range(1, 25):
+        say(thread, ana, f"Step {n}: water the roses in row {n}.")
+    asked = say(thread, ana, "@vibe which rows of roses need water?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    assert sorted(entry.order for entry in prompt.included if entry.section == "history") == list(range(1, 25))
+    assert prompt.dropped == ()
