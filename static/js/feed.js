@@ -216,7 +216,7 @@ export function reply(row) {
   if (!field || !row) return;
   const said = one(".prose", row)?.innerText.trim().split("\n")[0].slice(0, 160);
   const own = row.dataset.mine === "yes" ? "" : `@${row.dataset.handle} `;
-  const quote = said ? `> ${said}\n\n` : "";
+  const quote = said ? `> ${said.replaceAll("@", "\\@")}\n\n` : ""; // a quoted name calls nobody again
   field.value = `${field.value ? `${field.value.trimEnd()}\n\n` : ""}${quote}${own}`;
   field.focus();
   field.dispatchEvent(new Event("input", { bubbles: true }));
