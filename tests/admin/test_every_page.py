@@ -86,17 +86,25 @@ def test_the_overview_of_staff_names_only_their_workspace(garden: Member, other_
     assert "Cleo" not in page
 
 
-def test_sign_in_is_through_the_front_door(client: Client, ana: Member) -> None:
+def test_sign_in_is_through_the_front_door(client: Client, ben: Member) -> None:
     response = client.get("/admin/", follow=True)
     assert response.redirect_chain[-1][0].startswith("/accounts/login/?next=")
-    client.force_login(ana.user)
+    client.force_login(ben.user)
     assert client.get("/admin/agents/agent/").status_code == 302
 
 
-def test_staff_without_a_workspace_to_run_see_nothing(ben: Member, garden: Member) -> None:
+def test_who_runs_a_workspace_enters_and_sees_its_rows_alone(client: Client, ana: Member, other_garden: Member) -> None:
+    client.force_login(ana.user)
+    page = client.get("/admin/workspaces/workspace/").content.decode()
+    assert f"/workspace/{ana.workspace_id}/change/" in page
+    assert f"/workspace/{other_garden.workspace_id}/change/" not in page
+    assert client.get("/admin/workspaces/user/").status_code == 403
+
+
+def test_who_runs_no_workspace_is_sent_home(ben: Member, garden: Member) -> None:
     client = staff(ben)
-    assert client.get("/admin/agents/agent/").status_code == 403
-    assert client.get("/admin/").status_code == 200
+    assert client.get("/admin/agents/agent/").status_code == 302
+    assert client.get("/admin/").status_code == 302
 
 
 def test_no_key_in_any_page_of_an_endpoint(garden: Member) -> None:
