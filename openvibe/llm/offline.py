@@ -26,6 +26,10 @@ _MENTION = re.compile(r"(?<![\w.])@[\w.-]+")
 _MARKUP = re.compile(r"(?m)^[ \t]*(?:[>#]+|[-*+]|\d{1,3}[.)])[ \t]+|[`*_~|]{1,3}")
 
 
+_SCENERY = frozenset({"feedback", "episode", "workspace", "channel", "clock"})
+"""Sources that say how and where to answer, not what."""
+
+
 class OfflineModel:
     """A ModelClient without a model. Tools are accepted and never called."""
 
@@ -71,7 +75,7 @@ def answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None
         return "\n\n".join(filter(None, (f"{OPENING} {why}", feedback)))
     best_first = sorted(passages, key=lambda p: (-p.score, p.position))
     for kept in range(len(best_first), 0, -1):
-        chosen = sorted(best_first[:kept], key=lambda p: p.position)
+        chosen = [p for p in passages if p in best_first[:kept]]
         text = "\n\n".join(filter(None, (f"{OPENING} This bears on it:", *map(_quote, chosen), feedback)))
         if max_output_tokens is None or tokens.count(text) <= max_output_tokens:
             return text
@@ -87,15 +91,21 @@ def _question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> str:
 
 
 def _passages(fences: Sequence[Fence], question: str) -> list[Passage]:
-    """What may be quoted: not feedback, not the request itself, not an earlier offline answer."""
+    """What may be quoted, oldest message first: not the scenery, not the request itself, not an earlier answer."""
     asked = " ".join(question.split())
     return [
-        Passage(text=text, author=found.attributes.get("author", ""), reference=_reference(found), position=at)
-        for at, found in enumerate(fences)
-        if found.tag in ("data", "reference") and found.attributes.get("source") != "feedback"
+        Passage(text=text, author=found.attributes.get("author", ""), reference=_reference(found), position=place)
+        for place, found in sorted(enumerate(fences), key=lambda pair: (_message_number(pair[1]), pair[0]))
+        if found.tag in ("data", "reference") and found.attributes.get("source") not in _SCENERY
         if (text := _plain(found.text)) and OPENING not in found.text
         if " ".join(_MENTION.sub(" ", found.text).split()) != asked
     ]
+
+
+def _message_number(found: Fence) -> int:
+    """What a message is numbered in its thread; 0 for everything else, which stands first."""
+    ref = found.attributes.get("ref", "")
+    return int(ref) if found.attributes.get("source") == "message" and ref.isdecimal() else 0
 
 
 def _plain(text: str) -> str:

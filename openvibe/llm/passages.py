@@ -27,6 +27,7 @@ _STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())
 _SATURATION, _LENGTH_WEIGHT = 1.2, 0.6
 _COVERAGE = 1.0  # the most a passage gains by sharing many different words
 _NEIGHBOUR_SHARE = 0.15
+_FEWEST_WORDS = 4  # shorter passages are interjections, quoted only when nothing bears more on the question
 _WEAKEST = 0.3  # of the best score; weaker passages are not quoted
 
 
@@ -62,7 +63,8 @@ def best_passages(passages: Sequence[Passage], question: Sequence[str], *, most:
     for at, window in ranked:
         if len(chosen) == most or window.score < _WEAKEST * max(scores):
             break
-        chosen.setdefault(window.text, at)
+        if len(window.text.split()) >= _FEWEST_WORDS or window.score == max(scores):
+            chosen.setdefault(window.text, at)
     return [scored[at] for at in sorted(chosen.values())]
 
 
