@@ -31,7 +31,10 @@ class AgentAdmin(AgentPages):
     list_select_related = ("participant", "workspace", "soul", "endpoint")
     search_fields = ("participant__handle", "participant__name")
     ordering = ("workspace", "participant__handle")
-    fields = ("name", "handle", "workspace", "level", "soul", "endpoint", "daily_token_budget", "deactivated_at")
+    fields = (
+        *("name", "handle", "workspace", "level", "soul"),
+        *("endpoint", "daily_token_budget", "answers_itself", "deactivated_at"),
+    )
     readonly_fields = ("name", "handle", "workspace", "level", "soul", "deactivated_at")
     actions_detail = ("soul_page", "trust_page", "channels_page", "activity_page")
 

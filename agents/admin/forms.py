@@ -82,4 +82,4 @@ class ChannelsForm(forms.Form):
 class AgentForm(SameWorkspaceForm):
     class Meta:
         model = Agent
-        fields = ("endpoint", "daily_token_budget")
+        fields = ("endpoint", "daily_token_budget", "answers_itself")

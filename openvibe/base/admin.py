@@ -201,6 +201,7 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
         items = [_sidebar_item(name, icon, label) for name, icon, label in entries if _may_open(request, label)]
         if items:
             groups.append({"title": title, "separator": bool(title), "items": items})
+    groups[0]["items"].append({"title": "Back to the conversations", "icon": "arrow_back", "link": "/"})
     return groups
 
 
