@@ -196,7 +196,7 @@ SIDEBAR: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """The sidebar as the theme wants it, with what the asker may open."""
-    groups = []
+    groups: list[dict[str, Any]] = []
     for title, entries in SIDEBAR:
         items = [_sidebar_item(name, icon, label) for name, icon, label in entries if _may_open(request, label)]
         if items:
