@@ -11,6 +11,7 @@ from typing import Any
 from django import forms
 from django.apps import apps
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -132,6 +133,15 @@ class WorkspaceRowsAdmin(ModelAdmin):  # type: ignore[misc]
         user: Any = request.user
         rows: models.QuerySet[Any] = model._default_manager.all()
         return rows if user.is_superuser else rows.none()
+
+    def response_action(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> Any:
+        """What was ticked by hand and is no id chooses nothing."""
+        given = request.POST.getlist(ACTION_CHECKBOX_NAME)
+        ids = [one for one in given if one.isascii() and one.isdigit() and len(one) < 19]
+        if ids != given:
+            request.POST = request.POST.copy()  # type: ignore[assignment]
+            request.POST.setlist(ACTION_CHECKBOX_NAME, ids)
+        return super().response_action(request, queryset)
 
     def confirmed(
         self, request: HttpRequest, rows: models.QuerySet[Any], *, action: str, question: str

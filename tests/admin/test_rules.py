@@ -191,3 +191,10 @@ def test_channels_take_people_of_their_own_workspace(garden: Member, other_garde
     assert not channel.memberships.filter(participant=other_garden.participant).exists()
     client.post(address, {**form, "memberships-0-participant": dora.participant_id})
     assert channel.memberships.filter(participant=dora.participant).exists()
+
+
+@pytest.mark.parametrize("model", ["workspaces/invitation", "api/token", "memory/episode", "llm/endpoint"])
+def test_ticks_made_by_hand_choose_nothing(garden: Member, model: str) -> None:
+    action = {"workspaces/invitation": "take_back", "api/token": "revoke", "memory/episode": "settle"}
+    made_up = {"action": action.get(model, "delete_selected"), "_selected_action": ["zz", "1" * 40], "confirmed": "yes"}
+    assert staff(garden).post(f"/admin/{model}/", made_up).status_code == 302
