@@ -1,18 +1,20 @@
 """The one service that builds every prompt: for runs, previews and the API. It only reads; same input, same bytes."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import get_args
+from typing import cast, get_args
 
 from django.utils import timezone
 
 from agents.assembler import gather
 from agents.assembler.fit import RequiredPartsTooLarge, fit
 from agents.assembler.gather import Asked, Scene
+from agents.assembler.history import REACH, history, in_sight, read_first
+from agents.assembler.reading import Found, Place, Said, Window, read, said_in
 from agents.assembler.recall import recalled
-from agents.assembler.render import exact_tokens, frame_tokens, render
+from agents.assembler.render import frame_tokens, render
 from agents.assembler.stack import BUDGETS, TaskBudget, bounded_by_window, with_overrides
 from agents.assembler.values import Dropped, Fitted, Item, Offer
 from agents.models import Agent
@@ -75,52 +77,76 @@ def assemble(
     """
     if task not in get_args(TaskType):
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
+    asked = _asked(request, thread, asked_by, now)
     access = visible_to(agent)
-    seen = Thread.objects.visible_to(access).select_related("workspace", "channel")
-    current = seen.filter(pk=thread.pk).first()
-    if current is None or not agent.is_active:
+    messages = read_first(cast(TaskType, task), asked.before or thread.last_seq + 1)
+    found = read(access, thread_id=thread.pk, before=asked.before, messages=messages) if agent.is_active else None
+    if found is None:
         raise Missing
-    endpoint = endpoint_of(agent)
+    endpoint = agent.endpoint or found.default_endpoint
     name = model or (endpoint.model if endpoint and endpoint.model else OFFLINE)
     scene = Scene(
         agent=agent,
         access=access,
-        thread=current,
-        task=task,  # type: ignore[arg-type]
-        asked=_asked(request, current, asked_by, now),
+        place=found.place,
+        task=cast(TaskType, task),
+        asked=asked,
         counter=counter_for(name),
-        budget=_budget(task, current, endpoint, budget),  # type: ignore[arg-type]
+        budget=_budget(cast(TaskType, task), found.place, endpoint, budget),
     )
-    return _build(scene, name)
+    return _build(scene, found, messages, name)
 
 
-def _build(scene: Scene, model: str) -> Prompt:
+def _build(scene: Scene, found: Found, messages: int, model: str) -> Prompt:
     overhead = frame_tokens(scene.counter)
     standing = [gather.policy(scene), gather.soul(scene), *gather.instructions(scene)]
     needed = overhead + sum(bundle.tokens for offer in standing if offer.required for bundle in offer.bundles)
     cap = scene.budget.caps["P1"] or scene.budget.ceiling
     request = gather.request(scene, min(cap, scene.budget.ceiling - needed))
-    said, hidden, is_all = gather.said_before(scene)
-    feedback, episodes, private = gather.remembered(scene)
-    near = gather.history(scene, said)
-    first = [*standing, request, gather.clock(scene), *near, feedback, gather.surroundings(scene), episodes]
-    fitted = _fit(scene, first, overhead)
-    if not is_all or any(left.section == "history" for left in fitted.dropped):
-        in_view = _seqs_in_view(scene, first, overhead)
-        fitted = _fit(scene, [*first, recalled(scene, in_view)], overhead)
-    messages = render(fitted)
+    feedback, episodes, private = gather.remembered(scene, found.episodes)
+    before_history = [*standing, request, gather.clock(scene)]
+    after_history = [feedback, gather.surroundings(scene), episodes]
+    fitted, hidden = _with_history(scene, (before_history, after_history), found.newest, messages, overhead)
     return Prompt(
         task=scene.task,
         model=model,
         counter=scene.counter,
         budget=scene.budget,
-        messages=messages,
+        messages=render(fitted),
         tools=(),
         included=fitted.included,
         dropped=(*_left_out(fitted), *hidden, *private),
-        tokens=exact_tokens(messages, (), scene.counter),
+        tokens=fitted.tokens,
         soul_number=scene.agent.soul.number if scene.agent.soul else None,
     )
+
+
+Around = tuple[Sequence[Offer], Sequence[Offer]]
+"""The offers that stand before history, and those after it."""
+
+
+def _with_history(
+    scene: Scene, around: Around, newest: Sequence[Said], read_at_most: int, overhead: int
+) -> tuple[Fitted, list[Dropped]]:
+    """The prompt with all of a short thread; else with what bears on the request, and as much history as then fits."""
+    before, after = around
+    sight = in_sight(scene, newest, read_at_most)
+    near = history(scene, sight.messages)
+    if sight.is_all:
+        fitted = _fit(scene, [*before, *near, *after], overhead)
+        if not _misses_history(fitted):
+            return fitted, sight.hidden
+    bearing = recalled(scene, _seqs_in_view(scene, [*before, near[0]], overhead))
+    fitted = _fit(scene, [*before, *near, *after, bearing], overhead)
+    if read_at_most < REACH and not sight.is_all and not _misses_history(fitted):
+        newest = said_in(scene.place.thread_id, before=scene.asked.before, messages=REACH)
+        sight = in_sight(scene, newest, REACH)
+        fitted = _fit(scene, [*before, *history(scene, sight.messages), *after, bearing], overhead)
+    return fitted, sight.hidden
+
+
+def _misses_history(fitted: Fitted) -> bool:
+    return any(left.section == "history" and left.reason == "over budget" for left in fitted.dropped)
 
 
 def _left_out(fitted: Fitted) -> tuple[Dropped, ...]:
@@ -129,16 +155,13 @@ def _left_out(fitted: Fitted) -> tuple[Dropped, ...]:
     return tuple(left for left in fitted.dropped if left.key not in standing)
 
 
-def _seqs_in_view(scene: Scene, offers: list[Offer], overhead: int) -> list[int]:
+def _seqs_in_view(scene: Scene, offers: Sequence[Offer], overhead: int) -> list[int]:
     """Which messages the caps of P1 bring into view, before anything is recalled."""
-    unextended = [
-        Offer(o.layer, o.section, o.bundles, o.cap, o.required, o.contiguous) if o.extendable else o for o in offers
-    ]
-    fitted = _fit(scene, unextended, overhead)
+    fitted = _fit(scene, [replace(offer, extendable=False) for offer in offers], overhead)
     return [entry.order for entry in fitted.included if entry.section == "history"]
 
 
-def _fit(scene: Scene, offers: list[Offer], overhead: int) -> Fitted:
+def _fit(scene: Scene, offers: Sequence[Offer], overhead: int) -> Fitted:
     try:
         return fit(offers, ceiling=scene.budget.ceiling, caps=scene.budget.caps, overhead=overhead)
     except RequiredPartsTooLarge as error:
@@ -150,8 +173,8 @@ def endpoint_of(agent: Agent) -> Endpoint | None:
     return agent.endpoint or Endpoint.objects.filter(workspace_id=agent.workspace_id, is_default=True).first()
 
 
-def _budget(task: TaskType, thread: Thread, endpoint: Endpoint | None, asked: int | None) -> TaskBudget:
-    overrides = thread.workspace.budgets.get(task, {}) if isinstance(thread.workspace.budgets, dict) else {}
+def _budget(task: TaskType, place: Place, endpoint: Endpoint | Window | None, asked: int | None) -> TaskBudget:
+    overrides = place.budgets.get(task, {}) if isinstance(place.budgets, dict) else {}
     budget = with_overrides(BUDGETS[task], overrides)
     if endpoint is not None:
         budget = _within_window(budget, endpoint)
@@ -162,7 +185,7 @@ def _budget(task: TaskType, thread: Thread, endpoint: Endpoint | None, asked: in
     return budget
 
 
-def _within_window(budget: TaskBudget, endpoint: Endpoint) -> TaskBudget:
+def _within_window(budget: TaskBudget, endpoint: Endpoint | Window) -> TaskBudget:
     try:
         return bounded_by_window(budget, endpoint.context_window, endpoint.output_reserve)
     except ValueError as error:

@@ -89,16 +89,18 @@ class _Filling:
         return tuple(missed)
 
     def room(self, offer: Offer, taken: int) -> int:
-        limits = [self.ceiling - self.used]
+        room = self.ceiling - self.used
         if offer.cap is not None:
-            limits.append(offer.cap - taken)
+            room = min(room, offer.cap - taken)
         cap = self.caps.get(offer.layer)
         if cap is not None and not offer.beyond_layer_cap:
-            limits.append(cap - self.in_layer[offer.layer])
-        return min(limits)
+            room = min(room, cap - self.in_layer[offer.layer])
+        return room
 
     def cost(self, bundle: Bundle) -> int:
         """Tokens the bundle would add; what is in the prompt, or twice in the bundle, adds nothing."""
+        if len(bundle.items) == 1:
+            return 0 if bundle.items[0].key in self.included else bundle.items[0].tokens
         fresh = {item.key: item.tokens for item in reversed(bundle.items) if item.key not in self.included}
         return sum(fresh.values())
 

@@ -1,42 +1,28 @@
-"""Reading what a prompt could hold: one function per section, each a bounded number of queries.
+"""What a prompt could hold: one function per section, from what `reading` found. Nothing here asks the database.
 
-Every read starts from what `agents.visibility` lets the agent see. Nothing here writes.
+What a text becomes depends on the text alone, so items are made once and remembered.
 """
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
-from django.db.models import QuerySet
-
-from agents.assembler.items import in_steps, item
+from agents.assembler.items import item
 from agents.assembler.policy import policy_text
+from agents.assembler.reading import Place, Remembered
 from agents.assembler.stack import REQUEST_ROOM, TaskBudget
-from agents.assembler.values import Bundle, Dropped, Item, Offer, SectionName, Trust, drop, trust_reason
+from agents.assembler.values import Bundle, Dropped, Item, Offer, SectionName, Trust, drop
 from agents.assembler.wording import ago, data_block, minute, request_block
 from agents.models import Agent
 from agents.soul import TaskType, render_soul, soul_from_dict
 from memory.models import Episode
 from openvibe.base.secrets import mask_secrets
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Message
 from openvibe.llm.tokens import TokenCounter, head_and_tail
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
-
-NEIGHBOURS = 5
-"""Messages before the request that a mention always asks for."""
-
-WINDOW = {"mention": NEIGHBOURS, "thread": 50, "dive": 400, "publish": 400}
-"""Messages of history a task asks for within P1; what is left after P6 brings more."""
-
-STEP = 10
-"""History leaves the window this many messages at a time."""
-
-REACH = 240
-"""Messages read at most; a ceiling is full of them long before."""
-
-LONGEST = 1_200
-"""Tokens one message of history may take; longer ones show head and tail. Constant, so that prefixes stay equal."""
 
 FEEDBACK_ITEMS = 5
 OLDER_EPISODES = 10
@@ -63,39 +49,16 @@ class Scene:
 
     agent: Agent
     access: Access
-    thread: Thread
+    place: Place
     task: TaskType
     asked: Asked
     counter: TokenCounter
     budget: TaskBudget
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A stored message as prompts read it: plain values, since a prompt reads hundreds of them."""
-
-    pk: int
-    seq: int
-    kind: str
-    body: str
-    token_count: int
-    created_at: datetime
-    author_id: int
-    author_name: str
-    author_kind: str
-
-
-def said(messages: QuerySet[Message]) -> list[Said]:
-    """The messages of a queryset as plain values, in its order."""
-    names = ("pk", "seq", "kind", "body", "token_count", "created_at", "author_id", "author__name", "author__kind")
-    return [Said(*row) for row in messages.values_list(*names)]
-
-
-def trust_of(author_id: int | None, author_kind: str, agent: Agent) -> Trust:
-    """Members' messages are semi-trusted; imports and other agents' text are not trusted."""
-    if author_id is None or author_kind == Participant.Kind.MEMBER or author_id == agent.participant_id:
-        return "semi_trusted"
-    return "untrusted"
+def trust_of(author_kind: str, *, is_own: bool) -> Trust:
+    """Members' messages and the agent's own are semi-trusted; imports and other agents' text are not trusted."""
+    return "semi_trusted" if is_own or author_kind == Participant.Kind.MEMBER else "untrusted"
 
 
 def one_each(items: Iterable[Item]) -> tuple[Bundle, ...]:
@@ -105,9 +68,13 @@ def one_each(items: Iterable[Item]) -> tuple[Bundle, ...]:
 # --- P0 -----------------------------------------------------------------------------------------------------
 def policy(scene: Scene) -> Offer:
     who = scene.agent.participant
-    text = policy_text(name=who.name, handle=who.handle)
-    entry = item(scene.counter, section="policy", key="policy", text=text, trust="trusted", source="built-in policy")
-    return Offer("P0", "policy", (Bundle((entry,)),), required=True)
+    return Offer("P0", "policy", one_each([_policy_item(scene.counter, who.name, who.handle)]), required=True)
+
+
+@lru_cache(maxsize=256)
+def _policy_item(counter: TokenCounter, name: str, handle: str) -> Item:
+    text = policy_text(name=name, handle=handle)
+    return item(counter, section="policy", key="policy", text=text, trust="trusted", source="built-in policy")
 
 
 def soul(scene: Scene) -> Offer:
@@ -115,20 +82,25 @@ def soul(scene: Scene) -> Offer:
     version = scene.agent.soul
     if version is None:
         return Offer("P0", "soul", ())
-    entries = [
+    entries = _soul_items(scene.counter, scene.task, version.number, json.dumps(version.content))
+    return Offer("P0", "soul", one_each(entries), required=True)
+
+
+@lru_cache(maxsize=256)
+def _soul_items(counter: TokenCounter, task: TaskType, number: int, content: str) -> tuple[Item, ...]:
+    return tuple(
         item(
-            scene.counter,
+            counter,
             section="soul",
             key=f"soul:{section.title.lower()}",
             text=f"## {section.title}\n{mask_secrets(section.text)}",
             trust="trusted",
-            source=f"SOUL version {version.number}, {section.title}",
-            ref=f"soul:{version.number}",
+            source=f"SOUL version {number}, {section.title}",
+            ref=f"soul:{number}",
             order=place,
         )
-        for place, section in enumerate(render_soul(soul_from_dict(version.content), scene.task))
-    ]
-    return Offer("P0", "soul", one_each(entries), required=True)
+        for place, section in enumerate(render_soul(soul_from_dict(json.loads(content)), task))
+    )
 
 
 def instructions(scene: Scene) -> tuple[Offer, Offer]:
@@ -136,11 +108,11 @@ def instructions(scene: Scene) -> tuple[Offer, Offer]:
 
     The organisation's always stand. The narrower ones come first of all that is not required.
     """
-    thread = scene.thread
-    organisation = _instructions(scene, "organisation", thread.workspace.instructions, 0)
+    counter, place = scene.counter, scene.place
+    organisation = _instructions(counter, "organisation", place.workspace_instructions, 0)
     narrower = (
-        *_instructions(scene, "channel", thread.channel.instructions, 1),
-        *_instructions(scene, "thread", thread.instructions, 2),
+        *_instructions(counter, "channel", place.channel_instructions, 1),
+        *_instructions(counter, "thread", place.instructions, 2),
     )
     return (
         Offer("P0", "instructions", organisation, required=True),
@@ -148,11 +120,12 @@ def instructions(scene: Scene) -> tuple[Offer, Offer]:
     )
 
 
-def _instructions(scene: Scene, scope: str, text: str, order: int) -> tuple[Bundle, ...]:
+@lru_cache(maxsize=1_024)
+def _instructions(counter: TokenCounter, scope: str, text: str, order: int) -> tuple[Bundle, ...]:
     if not text.strip():
         return ()
     entry = item(
-        scene.counter,
+        counter,
         section="instructions",
         key=f"instructions:{scope}",
         text=f"## Instructions ({scope})\n{mask_secrets(text.strip())}",
@@ -169,7 +142,8 @@ def request(scene: Scene, room: int) -> Offer:
     asked = scene.asked
     ref = str(asked.before) if asked.message else "draft"
     author = asked.author.name if asked.author else "somebody"
-    trust = trust_of(asked.author.pk, asked.author.kind, scene.agent) if asked.author else "semi_trusted"
+    is_own = asked.author is None or asked.author.pk == scene.agent.participant_id
+    trust = trust_of(asked.author.kind if asked.author else "", is_own=is_own)
 
     def made(text: str) -> Item:
         block = request_block(text, ref=ref, author=author, trust=trust, time=minute(asked.at))
@@ -197,103 +171,18 @@ def shortened(text: str, limit: int, counter: TokenCounter, *, ref: str) -> str:
     return head_and_tail(text, limit, counter, f"\n[… cut here: message {ref} is stored whole …]\n")
 
 
-def history(scene: Scene, messages: Sequence[Said]) -> tuple[Offer, ...]:
-    """What was said before the request: the task's window, and what is left after P6 brings more of it.
-
-    Two offers over the same messages, so that the window stops at P1's cap and the rest waits for what is left.
-    """
-    entries = [history_item(scene, message) for message in messages]
-    bundles = in_steps(entries, step=STEP)
-    window = _first(bundles, WINDOW[scene.task])
-    return (
-        Offer("P1", "history", window, contiguous=True, extendable=True),
-        Offer("P1", "history", bundles[len(window) :], cap=0, contiguous=True, extendable=True),
-    )
-
-
-def _first(bundles: Sequence[Bundle], messages: int) -> tuple[Bundle, ...]:
-    taken, counted = [], 0
-    for bundle in bundles:
-        if counted >= messages:
-            break
-        taken.append(bundle)
-        counted += len(bundle.items)
-    return tuple(taken)
-
-
-def history_item(scene: Scene, message: Said) -> Item:
-    """One message: the agent's own words as they are, everybody else's fenced."""
-    own = message.author_id == scene.agent.participant_id and message.kind == Message.Kind.TEXT
-    ref = str(message.seq)
-    body = message.body
-    if message.token_count > LONGEST:
-        body = shortened(body, LONGEST, scene.counter, ref=ref)
-    return item(
-        scene.counter,
-        section="history",
-        key=f"message:{message.pk}",
-        text=mask_secrets(body) if own else message_block(scene, message, body),
-        trust=trust_of(message.author_id, message.author_kind, scene.agent),
-        source=f"message {ref}",
-        author=message.author_name,
-        ref=ref,
-        role="assistant" if own else "user",
-        order=message.seq,
-    )
-
-
-def message_block(scene: Scene, message: Said, body: str) -> str:
-    kind = "message" if message.kind == Message.Kind.TEXT else message.kind
-    return data_block(
-        body,
-        source=kind,
-        ref=str(message.seq),
-        author=message.author_name,
-        trust=trust_of(message.author_id, message.author_kind, scene.agent),
-        time=minute(message.created_at),
-    )
-
-
-def said_before(scene: Scene) -> tuple[list[Said], list[Dropped], bool]:
-    """The newest messages before the request, oldest first, as many as could ever fit; what the level hides; and
-    whether that is all there is."""
-    before = (
-        Message.objects.filter(thread=scene.thread, deleted_at=None, state__in=("complete", "stopped"))
-        .exclude(kind=Message.Kind.SYSTEM)
-        .exclude(body="")
-        .order_by("-seq")
-    )
-    if scene.asked.before is not None:
-        before = before.filter(seq__lt=scene.asked.before)
-    kept, hidden, tokens = [], [], 0
-    newest = list(said(before[:REACH]))
-    for message in newest:
-        if message.kind == Message.Kind.DIVE_RESULT and not scene.access.reads_dive_results:
-            hidden.append(drop(history_item(scene, message), trust_reason(scene.agent.level)))
-            continue
-        tokens += min(message.token_count, LONGEST)
-        if tokens > scene.budget.ceiling:
-            break
-        kept.append(message)
-    return kept[::-1], hidden, len(kept) + len(hidden) == len(newest) < REACH
-
-
 # --- P2, P6: what the agent remembers -----------------------------------------------------------------------
-def remembered(scene: Scene) -> tuple[Offer, Offer, list[Dropped]]:
+def remembered(scene: Scene, newest: Iterable[Remembered]) -> tuple[Offer, Offer, list[Dropped]]:
     """Open feedback (the last five), older episodes, and what was learned where this audience was not."""
-    own = Episode.objects.of(scene.agent.participant_id)
-    wanted = own.filter(applied_at=None).select_related("feedback__participant").order_by("-created_at", "-id")
-    newest = list(wanted[: 4 * OLDER_EPISODES])
-    usable = own.usable_in(scene.thread.channel_id).filter(pk__in=[episode.pk for episode in newest])
-    usable_ids = set(usable.values_list("pk", flat=True))
     feedback: list[Item] = []
     older: list[Item] = []
     hidden: list[Dropped] = []
     for episode in newest:
         is_feedback = episode.kind == Episode.Kind.FEEDBACK_RECEIVED
         first_ones = is_feedback and len(feedback) < FEEDBACK_ITEMS
-        entry = episode_item(scene, episode, recent=first_ones)
-        if episode.pk not in usable_ids:
+        when = ago(episode.created_at, scene.asked.at)
+        entry = episode_item(scene.counter, episode, when, share=_share(scene), recent=first_ones)
+        if not episode.is_usable:
             hidden.append(drop(entry, "private"))
         elif first_ones:
             feedback.append(entry)
@@ -306,27 +195,28 @@ def remembered(scene: Scene) -> tuple[Offer, Offer, list[Dropped]]:
     )
 
 
-def episode_item(scene: Scene, episode: Episode, *, recent: bool) -> Item:
+@lru_cache(maxsize=2_048)
+def episode_item(counter: TokenCounter, episode: Remembered, when: str, *, share: int, recent: bool) -> Item:
     """`[RECENT FEEDBACK] User Ana (2 days ago): …`, or an older episode in the same manner."""
-    giver = episode.feedback.participant.name if episode.feedback else ""
-    said = head_and_tail(episode.learning or episode.summary, _share(scene), scene.counter, " … ")
-    when = ago(episode.created_at, scene.asked.at)
-    label = "RECENT FEEDBACK" if recent else str(episode.get_kind_display()).upper()
+    giver = episode.giver
+    said = head_and_tail(episode.text, share, counter, " … ")
+    label = "RECENT FEEDBACK" if recent else str(Episode.Kind(episode.kind).label).upper()
     line = f"[{label}] User {giver} ({when}): {said}" if giver else f"[{label}] ({when}): {said}"
+    section: SectionName = "feedback" if recent else "episodes"
+    ref = f"episode:{episode.pk}"
+    source = "feedback" if recent else "episode"
+    block = data_block(line, source=source, ref=ref, author=giver or "the agent", trust="semi_trusted")
     return item(
-        scene.counter,
-        section="feedback" if recent else "episodes",
-        key=f"episode:{episode.pk}",
-        text=data_block(
-            line, source="feedback" if recent else "episode", ref=f"episode:{episode.pk}", author=giver or "the agent",
-            trust="semi_trusted",
-        ),
+        counter,
+        section=section,
+        key=ref,
+        text=block,
         trust="semi_trusted",
-        source="feedback" if episode.feedback else "own episode",
+        source="feedback" if episode.from_feedback else "own episode",
         author=giver,
-        ref=f"episode:{episode.pk}",
+        ref=ref,
         order=-episode.pk,
-    )  # fmt: skip
+    )
 
 
 def _share(scene: Scene) -> int:
@@ -337,28 +227,20 @@ def _share(scene: Scene) -> int:
 # --- P4, time -----------------------------------------------------------------------------------------------
 def surroundings(scene: Scene) -> Offer:
     """Who the workspace is and what the channel is for."""
-    channel = scene.thread.channel
+    place = scene.place
     about: tuple[tuple[SectionName, str], ...] = (
-        ("workspace", f"Workspace {scene.thread.workspace.name}. {scene.thread.workspace.description}".strip()),
-        ("channel", f"Channel #{channel.name}. {channel.description} Thread: {scene.thread.title}".strip()),
+        ("workspace", f"Workspace {place.workspace_name}. {place.workspace_description}".strip()),
+        ("channel", f"Channel #{place.channel_name}. {place.channel_description} Thread: {place.title}".strip()),
     )
     half = (scene.budget.caps["P4"] or 200) // len(about) - 40
-    entries = [
-        item(
-            scene.counter,
-            section=name,
-            key=name,
-            text=data_block(
-                head_and_tail(text, max(half, 20), scene.counter, " … "),
-                source=name, ref=name, author="workspace", trust="semi_trusted",
-            ),
-            trust="semi_trusted",
-            source=name,
-            ref=name,
-        )
-        for name, text in about
-    ]  # fmt: skip
-    return Offer("P4", "workspace", one_each(entries))
+    return Offer("P4", "workspace", one_each(_about(scene.counter, name, text, max(half, 20)) for name, text in about))
+
+
+@lru_cache(maxsize=1_024)
+def _about(counter: TokenCounter, name: SectionName, text: str, limit: int) -> Item:
+    shown = head_and_tail(text, limit, counter, " … ")
+    block = data_block(shown, source=name, ref=name, author="workspace", trust="semi_trusted")
+    return item(counter, section=name, key=name, text=block, trust="semi_trusted", source=name, ref=name)
 
 
 def clock(scene: Scene) -> Offer:

@@ -1,30 +1,40 @@
 """P6: messages of this thread that are no longer in view but bear on the request.
 
-Two steps, so that the cost does not grow with the thread. The database names, for each telling word of the request,
-the newest messages that hold it: numbers only, a bounded list per word. Words that many messages hold weigh little,
-and what stands next to a hit shares its weight. Then only the best are read.
+Three bounded steps, so that the cost does not grow with the thread. The newest messages out of view are looked
+through for the telling words of the request, all at once. Words that are rare there are looked up in all that was
+said before. Words that many messages hold weigh little, and what stands next to a hit shares its weight. Then only
+the best are read.
 """
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from heapq import nlargest
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from django.db import connection
+from psycopg import sql
 
-from agents.assembler.gather import Said, Scene, message_block, one_each, said, shortened, trust_of
+from agents.assembler.compiled import prepared_rows
+from agents.assembler.gather import Scene, one_each, shortened, trust_of
+from agents.assembler.history import message_block
 from agents.assembler.items import item
+from agents.assembler.reading import Said
 from agents.assembler.values import Item, Offer
-from openvibe.chat.models import Message
+from openvibe.llm.tokens import TokenCounter
 from openvibe.search.lexical import question_terms
-from openvibe.search.neighbours import smooth
 
 TERMS = 10
 """Telling words of a request that are looked for, the longest first."""
 
 HITS = 100
-"""Messages looked at for each word, the newest first; a word that has more of them tells little anyway."""
+"""Messages that count for each word, the newest first; a word that has more of them tells little anyway."""
+
+SPAN = 1_300
+"""Messages out of view that are looked through for all words at once."""
+
+RARE = 3
+"""A word that fewer of these hold is looked up in the whole thread."""
 
 STRONGEST = 150
 """Hits that share their weight with their neighbours; weaker ones are forgotten."""
@@ -33,6 +43,7 @@ REACH = 3
 """How many messages before and after a hit share its weight, half of it at each step."""
 
 RECALLED = 60
+
 LONGEST = 600
 """Tokens one recalled message may take."""
 
@@ -42,14 +53,29 @@ WEAKEST = 0.12
 # Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), a word counted once.
 _K1, _B = 1.2, 0.75
 
+_SHARES = [(place, 0.5 ** abs(place)) for place in range(-REACH, REACH + 1)]
+
+# What may be recalled: text of others, whole and not deleted.
 _HOLDING = """(SELECT %s AS term, seq, token_count FROM chat_message
 WHERE thread_id = %s AND seq < %s AND search @@ to_tsquery('english', %s)
 AND kind = 'text' AND state = 'complete' AND deleted_at IS NULL AND author_id <> %s
 ORDER BY seq DESC LIMIT %s)"""
 
+_LOOKING_THROUGH = sql.SQL("""SELECT seq, token_count, {held} FROM chat_message
+WHERE thread_id = %s AND seq < %s AND seq >= %s AND (search @@ (SELECT to_tsquery('english', %s))) IS TRUE
+AND kind = 'text' AND state = 'complete' AND deleted_at IS NULL AND author_id <> %s
+ORDER BY seq DESC""")
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+_HELD = sql.SQL("CASE WHEN search @@ (SELECT to_tsquery('english', %s)) THEN {} ELSE 0 END")
+
+_BEST = """SELECT coalesce(json_agg(json_build_array(
+    m.id, m.seq, m.kind, m.body, m.token_count, m.created_at, m.author_id, p.name, p.kind)), '[]')
+FROM chat_message m JOIN workspaces_participant p ON p.id = m.author_id
+WHERE m.thread_id = %s AND m.seq = ANY(%s)
+AND m.kind = 'text' AND m.state = 'complete' AND m.deleted_at IS NULL AND m.author_id <> %s"""
+
+
+class Hit(NamedTuple):
     """Message `seq` holds word number `term`; `tokens` is the message's size."""
 
     term: int
@@ -60,13 +86,14 @@ class Hit:
 def recalled(scene: Scene, in_view: Collection[int]) -> Offer:
     """The best of what was said out of view. `in_view`: seqs."""
     terms = question_terms(scene.asked.text)[:TERMS]
-    before = min(in_view, default=scene.asked.before or scene.thread.last_seq + 1)
-    if not terms:
+    before = min(in_view, default=scene.asked.before or scene.place.last_seq + 1)
+    if not terms or before <= 1:
         return Offer("P6", "recall", ())
     scores = bearing(_hits(scene, terms, before), before)
     best = sorted(scores, key=lambda seq: (-scores[seq], seq))[:RECALLED]
-    found = _messages(scene, best)
-    return Offer("P6", "recall", one_each(_entry(scene, found[seq]) for seq in best if seq in found))
+    rows = prepared_rows(_BEST, [scene.place.thread_id, best, scene.agent.participant_id])
+    found = {row[1]: Said(*row) for row in rows[0][0]}
+    return Offer("P6", "recall", one_each(recalled_item(scene.counter, found[seq]) for seq in best if seq in found))
 
 
 def bearing(hits: Sequence[Hit], before: int) -> dict[int, float]:
@@ -75,46 +102,64 @@ def bearing(hits: Sequence[Hit], before: int) -> dict[int, float]:
     mean = sum(hit.tokens for hit in hits) / len(hits) if hits else 1.0
     weights = {term: math.log(1 + (2 * HITS - found) / found) for term, found in holding.items()}
     scores: defaultdict[int, float] = defaultdict(float)
-    for hit in hits:
-        length = 1 - _B + _B * hit.tokens / (mean or 1.0)
-        scores[hit.seq] += weights[hit.term] * (_K1 + 1) / (1 + _K1 * length)
-    strongest = nlargest(STRONGEST, scores.items(), key=lambda found: (found[1], -found[0]))
-    scores = defaultdict(float, strongest)
-    for seq, _ in strongest:
-        for near in range(max(seq - REACH, 1), min(seq + REACH + 1, before)):
-            scores[near] += 0.0
-    spread = smooth(scores, reach=REACH)
+    for term, seq, tokens in hits:
+        scores[seq] += weights[term] * (_K1 + 1) / (1 + _K1 * (1 - _B + _B * tokens / (mean or 1.0)))
+    strongest = sorted(scores.items(), key=lambda found: (-found[1], found[0]))[:STRONGEST]
+    spread: defaultdict[int, float] = defaultdict(float)
+    for seq, score in strongest:
+        for place, share in _SHARES:
+            if 0 < seq + place < before:
+                spread[seq + place] += score * share
     weakest = WEAKEST * max(spread.values(), default=0.0)
     return {seq: score for seq, score in spread.items() if score >= weakest}
 
 
 def _hits(scene: Scene, terms: Sequence[str], before: int) -> list[Hit]:
-    """At most HITS messages for each term, the newest first. One query."""
-    own = scene.agent.participant_id
-    asked = [(number, scene.thread.pk, before, f"'{term}'", own, HITS) for number, term in enumerate(terms)]
-    with connection.cursor() as cursor:
-        cursor.execute(" UNION ALL ".join([_HOLDING] * len(terms)), [value for part in asked for value in part])
-        return [Hit(*row) for row in sorted(cursor.fetchall())]  # sums of weights in the same order every time
+    """At most HITS messages for each term, the newest first: from the newest SPAN, rare terms from all before too."""
+    thread, own = scene.place.thread_id, scene.agent.participant_id
+    asked = [f"'{term}'" for term in terms]
+    since = before - SPAN
+    rows = prepared_rows(_looking_through(len(asked)), [*asked, thread, before, since, " | ".join(asked), own])
+    hits: list[Hit] = []
+    holding = [0] * len(asked)
+    for seq, tokens, held in rows:
+        for number in _terms_in(held):
+            if holding[number] < HITS:
+                holding[number] += 1
+                hits.append(Hit(number, seq, tokens))
+    rare = [number for number, found in enumerate(holding) if found < RARE] if since > 1 else []
+    if rare:
+        parts = [(number, thread, since, asked[number], own, HITS) for number in rare]
+        with connection.cursor() as cursor:  # planned anew each time: how to look a word up depends on the word
+            cursor.execute(" UNION ALL ".join([_HOLDING] * len(rare)), [value for part in parts for value in part])
+            hits += [Hit(*row) for row in cursor.fetchall()]
+    return sorted(hits)  # sums of weights in the same order every time
 
 
-def _messages(scene: Scene, seqs: Sequence[int]) -> dict[int, Said]:
-    wanted = Message.objects.filter(
-        thread=scene.thread, seq__in=seqs, deleted_at=None, state="complete", kind=Message.Kind.TEXT
-    ).exclude(author_id=scene.agent.participant_id)
-    return {message.seq: message for message in said(wanted)}
+@cache
+def _looking_through(terms: int) -> str:
+    """For each message of a stretch that holds any of the terms: its number, its size, and which ones as bits."""
+    held = sql.SQL(" | ").join(_HELD.format(1 << number) for number in range(terms))
+    return _LOOKING_THROUGH.format(held=held).as_string()
 
 
-def _entry(scene: Scene, message: Said) -> Item:
+@cache
+def _terms_in(bits: int) -> tuple[int, ...]:
+    return tuple(number for number in range(TERMS) if bits >> number & 1)
+
+
+@lru_cache(maxsize=8_192)
+def recalled_item(counter: TokenCounter, message: Said) -> Item:
     ref = str(message.seq)
     body = message.body
     if message.token_count > LONGEST:
-        body = shortened(body, LONGEST, scene.counter, ref=ref)
+        body = shortened(body, LONGEST, counter, ref=ref)
     return item(
-        scene.counter,
+        counter,
         section="recall",
         key=f"message:{message.pk}",
-        text=message_block(scene, message, body),
-        trust=trust_of(message.author_id, message.author_kind, scene.agent),
+        text=message_block(message, body, is_own=False),
+        trust=trust_of(message.author_kind, is_own=False),
         source=f"message {ref}, recalled",
         author=message.author_name,
         ref=ref,

@@ -20,12 +20,12 @@ QUESTIONS = 48
 MOST_OF_FLOOR = 4.0
 MOST_GROWTH = 1.15
 PLACES = (
-    ("SQL, driver included", "psycopg/cursor.py", "execute"),
-    ("Django's making of queries and rows", "models/query.py", "_fetch_all"),
-    ("reading history", "agents/assembler/gather.py", "said_before"),
-    ("wording and counting history", "agents/assembler/gather.py", "history"),
+    ("SQL, driver included", "agents/assembler/compiled.py", "prepared_rows"),
+    ("reading thread, history and episodes", "agents/assembler/reading.py", "read"),
+    ("making items of history", "agents/assembler/history.py", "history"),
     ("episodes and feedback", "agents/assembler/gather.py", "remembered"),
     ("recall", "agents/assembler/recall.py", "recalled"),
+    ("of that, weighing hits", "agents/assembler/recall.py", "bearing"),
     ("counting tokens, everywhere", "agents/assembler/items.py", "count_text"),
     ("choosing what fits", "agents/assembler/fit.py", "fit"),
     ("rendering", "agents/assembler/render.py", "render"),

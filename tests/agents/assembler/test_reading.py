@@ -1,0 +1,86 @@
+"""One statement reads what a prompt needs; what is seen stays defined where it always was."""
+
+from itertools import product
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from agents.assembler.assemble import assemble
+from agents.assembler.reading import Found, read, said_in
+from agents.assembler.recall import SPAN
+from agents.models import Agent
+from agents.visibility import visible_to
+from memory.services import give_feedback
+from openvibe.chat.models import Message, Thread
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_agent, make_channel, make_thread, say
+
+
+def found(of: Access, thread: Thread) -> Found | None:
+    return read(of, thread_id=thread.pk, before=None, messages=20)
+
+
+def test_it_sees_exactly_what_visible_to_sees(ana: Member, ben: Member, dora: Member, cleo: Member) -> None:
+    public, den = make_channel(ana), make_channel(ana, "den", private=True)
+    agents = [make_agent(ana, f"agent{level}", level=level) for level in (1, 2, 3, 4)]
+    inside = [make_agent(ana, f"inside{level}", level=level, channel=den) for level in (1, 2, 3, 4)]
+    public.memberships.create(participant=ben.participant)
+    threads = [make_thread(channel, ana, kind) for channel, kind in product((public, den), Thread.Access.values)]
+    for thread in threads:
+        Thread.objects.filter(pk=thread.pk).update(access=thread.title)
+        thread.allowed_agents.add(agents[1].participant, inside[1].participant, agents[3].participant)
+    askers = [access(member) for member in (ana, ben, dora, cleo)]
+    askers += [visible_to(agent) for agent in (*agents, *inside)]
+    for asker, thread in product(askers, threads):
+        sees = Thread.objects.visible_to(asker).filter(pk=thread.pk).exists()
+        assert (found(asker, thread) is not None) == sees, (asker, thread.title)
+
+
+def test_it_is_one_query_however_much_there_is(ana: Member, vibe: Agent, thread: Thread) -> None:
+    for rows in (1, 3):
+        for n in range(rows):
+            answer = Message.objects.create(thread=thread, author=vibe.participant, body=f"Answer {n}")
+            give_feedback(message=answer, by=access(ana), verdict="down", text=f"Shorter, {n}.")
+        with CaptureQueriesContext(connection) as seen:
+            assert found(visible_to(vibe), thread) is not None
+        assert len(seen) == 1
+
+
+def test_it_reads_the_newest_below_a_number_and_who_gave_feedback(ana: Member, vibe: Agent, thread: Thread) -> None:
+    for body in ("one", "two", 'it\'s 100% {x} "three"', "four"):
+        say(thread, ana, body)
+    Message.objects.filter(thread=thread, seq=1).update(state="failed")
+    answer = Message.objects.create(thread=thread, author=vibe.participant, body="five")
+    give_feedback(message=answer, by=access(ana), verdict="down", text="Say the month.")
+    seen = read(visible_to(vibe), thread_id=thread.pk, before=4, messages=20)
+    assert seen is not None
+    assert [said.body for said in seen.newest] == ['it\'s 100% {x} "three"', "two"]
+    assert seen.newest == said_in(thread.pk, before=4, messages=20)
+    assert [(e.text, e.giver, e.is_usable) for e in seen.episodes] == [("Say the month.", "Ana", True)]
+
+
+def test_it_works_where_connections_are_shared(
+    ana: Member, vibe: Agent, thread: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(thread, ana, "hello")
+    prepared = found(visible_to(vibe), thread)
+    monkeypatch.setitem(connection.settings_dict, "DISABLE_SERVER_SIDE_CURSORS", True)
+    assert found(visible_to(vibe), thread) == prepared
+
+
+def test_a_rare_word_is_found_however_long_ago_it_was_said(ana: Member, vibe: Agent, thread: Thread) -> None:
+    talk = "roses want water and mulch " * 4
+    bodies = [
+        "The spare key of the Harbour roof hangs behind the pump.",
+        *[f"Row {n}: {talk}" for n in range(SPAN + 60)],
+    ]
+    Message.objects.bulk_create(
+        Message(thread=thread, seq=seq, author=ana.participant, body=body, token_count=25)
+        for seq, body in enumerate(bodies, start=1)
+    )
+    Thread.objects.filter(pk=thread.pk).update(last_seq=len(bodies))
+    asked = say(thread, ana, "@vibe where is the spare key of the Harbour roof, by the roses?")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
+    assert any("behind the pump" in entry.text for entry in prompt.included if entry.section == "recall")
