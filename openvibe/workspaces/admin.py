@@ -21,13 +21,10 @@ from openvibe.base.problems import Problem, Refused
 from openvibe.llm.tokens import count
 from openvibe.workspaces.access import Access, access_of_role
 from openvibe.workspaces.models import Invitation, Member, Participant, User, Workspace
-from openvibe.workspaces.services import access_of_member, change_role
+from openvibe.workspaces.services import INSTRUCTION_TOKENS, access_of_member, change_role
 
 if admin.site.is_registered(EmailAddress):  # addresses are changed with the account, below
     admin.site.unregister(EmailAddress)
-
-INSTRUCTION_LIMIT = 2_000
-"""Tokens of organisation instructions that always fit beside the SOUL in P0."""
 
 
 def acting_as(request: HttpRequest, workspace_id: int) -> Access:
@@ -50,8 +47,8 @@ def acting_as(request: HttpRequest, workspace_id: int) -> Access:
 def checked_instructions(text: str) -> str:
     """Instructions within their 2,000 tokens. Raises ValidationError with the number they take."""
     tokens = count(text)
-    if tokens > INSTRUCTION_LIMIT:
-        raise ValidationError(f"These take {tokens:,} tokens; the limit is {INSTRUCTION_LIMIT:,}. Shorten them.")
+    if tokens > INSTRUCTION_TOKENS:
+        raise ValidationError(f"These take {tokens:,} tokens; the limit is {INSTRUCTION_TOKENS:,}. Shorten them.")
     return text
 
 
