@@ -64,8 +64,8 @@ Three things to try:
 
 1. Ask the agent something right here: `@vibe what can I try first?`
 2. Open **Context** on its answer: every line it was shown, what was left out, and why.
-3. Press thumbs down and say what was missing. Your words stand in its very next prompt, and a chip on the message tells \
-what became of them.""",
+3. Press thumbs down and say what was missing. Your words stand in its very next prompt, and a chip on the \
+message tells what became of them.""",
     """\
 There is a real conversation to ask about. Open **Spring planting** in #meetings and write \
 `@vibe when do we prune the roses, and who brings the mulch?` It finds the right passage in long threads too.""",
