@@ -136,7 +136,7 @@ def _with_history(
         fitted = _fit(scene, [*before, *near, *after], overhead)
         if not _misses_history(fitted):
             return fitted, sight.hidden
-    bearing = recalled(scene, _seqs_in_view(scene, [*before, near[0]], overhead))
+    bearing = recalled(scene, _seqs_in_view(scene, [*before, replace(near[0], extendable=False)], overhead))
     fitted = _fit(scene, [*before, *near, *after, bearing], overhead)
     if read_at_most < REACH and not sight.is_all and not _misses_history(fitted):
         newest = said_in(scene.place.thread_id, before=scene.asked.before, messages=REACH)
@@ -157,7 +157,7 @@ def _left_out(fitted: Fitted) -> tuple[Dropped, ...]:
 
 def _seqs_in_view(scene: Scene, offers: Sequence[Offer], overhead: int) -> list[int]:
     """Which messages the caps of P1 bring into view, before anything is recalled."""
-    fitted = _fit(scene, [replace(offer, extendable=False) for offer in offers], overhead)
+    fitted = _fit(scene, offers, overhead)
     return [entry.order for entry in fitted.included if entry.section == "history"]
 
 

@@ -100,16 +100,17 @@ def bearing(hits: Sequence[Hit], before: int) -> dict[int, float]:
     """How much each message bears on the words, by number; only hits and their neighbours below `before`. Pure."""
     holding = Counter(hit.term for hit in hits)
     mean = sum(hit.tokens for hit in hits) / len(hits) if hits else 1.0
-    weights = {term: math.log(1 + (2 * HITS - found) / found) for term, found in holding.items()}
+    weights = {term: (_K1 + 1) * math.log(1 + (2 * HITS - found) / found) for term, found in holding.items()}
+    least, per_token = 1 + _K1 * (1 - _B), _K1 * _B / (mean or 1.0)
     scores: defaultdict[int, float] = defaultdict(float)
     for term, seq, tokens in hits:
-        scores[seq] += weights[term] * (_K1 + 1) / (1 + _K1 * (1 - _B + _B * tokens / (mean or 1.0)))
+        scores[seq] += weights[term] / (least + per_token * tokens)
     strongest = sorted(scores.items(), key=lambda found: (-found[1], found[0]))[:STRONGEST]
-    spread: defaultdict[int, float] = defaultdict(float)
+    near: defaultdict[int, float] = defaultdict(float)
     for seq, score in strongest:
         for place, share in _SHARES:
-            if 0 < seq + place < before:
-                spread[seq + place] += score * share
+            near[seq + place] += score * share
+    spread = {seq: score for seq, score in near.items() if 0 < seq < before}
     weakest = WEAKEST * max(spread.values(), default=0.0)
     return {seq: score for seq, score in spread.items() if score >= weakest}
 
