@@ -139,8 +139,9 @@ class WorkspaceRowsAdmin(ModelAdmin):  # type: ignore[misc]
         given = request.POST.getlist(ACTION_CHECKBOX_NAME)
         ids = [one for one in given if one.isascii() and one.isdigit() and len(one) < 19]
         if ids != given:
-            request.POST = request.POST.copy()  # type: ignore[assignment]
-            request.POST.setlist(ACTION_CHECKBOX_NAME, ids)
+            posted = request.POST.copy()
+            posted.setlist(ACTION_CHECKBOX_NAME, ids)
+            request.POST = posted  # type: ignore[assignment]
         return super().response_action(request, queryset)
 
     def confirmed(
