@@ -13,3 +13,5 @@ urlpatterns = [
     path("w/<slug:slug>/", include("memory.web.urls")),
     path("w/<slug:slug>/", include("agents.web.urls")),
 ]
+
+handler400 = "openvibe.workspaces.web.errors.bad_request"

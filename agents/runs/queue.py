@@ -62,12 +62,15 @@ def retry_run(*, run: Run, by: Access) -> Run:
         raise Refused("Only people may try a run again.")
     if current.state not in (Run.State.FAILED, Run.State.STOPPED):
         raise Conflict("This run is under way or done already.", code="not_failed")
+    if current.trigger.is_deleted or (current.reply and current.reply.is_deleted):
+        raise Conflict("The message was deleted. Ask anew.", code="deleted")
     reason = why_silent(current.agent, current.thread, current.task)
     if reason is not None:
         raise Refused(reason, code="agent_silent")
     current.state, current.error, current.error_code = Run.State.QUEUED, "", ""
     current.stop_requested_at, current.finished_at, current.started_at = None, None, None
     current.attempt, current.sent_at = 0, timezone.now()
+    current.queued_at = current.sent_at  # what it uses counts for today
     current.save()
     return current
 

@@ -16,6 +16,7 @@ from memory.models import Episode
 from openvibe.base.problems import Missing
 from openvibe.chat.markdown import render as render_markdown
 from openvibe.chat.models import Message, Thread
+from openvibe.chat.querysets import participants_known_to
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
 
@@ -80,7 +81,7 @@ def _agent(request: WorkspaceRequest, handle: str) -> Agent:
         .select_related("participant", "workspace", "soul", "endpoint")
         .first()
     )
-    if found is None:
+    if found is None or (request.access.is_guest and found.participant not in participants_known_to(request.access)):
         raise Missing
     return found
 

@@ -206,3 +206,5 @@ class UserAdmin(WorkspaceRowsAdmin):
         if form.cleaned_data["new_password"]:
             obj.set_password(form.cleaned_data["new_password"])
         obj.save()
+        # An address of before must not sign in or reset the password any more.
+        EmailAddress.objects.filter(user=obj).exclude(email=obj.email).delete()

@@ -96,3 +96,11 @@ def test_the_same_queries_for_one_run_and_three(ana: Member, answered: Run) -> N
     with CaptureQueriesContext(connection) as three:
         page_of(ana)
     assert len(three) == len(one)
+
+
+def test_a_guest_knows_only_agents_of_their_channels(ana: Member, ben: Member, vibe: Agent) -> None:
+    address, browser = f"/w/{ana.workspace.slug}/agents/vibe/", signed_in(ben)
+    for page in (address, f"{address}view/"):
+        assert browser.get(page).status_code == 404
+    ben.participant.channel_memberships.create(channel=vibe.participant.channels.get())
+    assert browser.get(address).status_code == 200
