@@ -22,10 +22,8 @@ MOST_GROWTH = 1.15
 PLACES = (
     ("SQL, driver included", "psycopg/cursor.py", "execute"),
     ("the commit", "psycopg/connection.py", "commit"),
-    ("inserting the message", "models/base.py", "save"),
-    ("mentions, parsed and stored", "chat/services/messages.py", "record_mentions"),
+    ("message, mentions, reading place and draft", "chat/services/messages.py", "_said"),
     ("asking which agents answer", "agents/receivers.py", "answer"),
-    ("reading place and draft", "chat/services/messages.py", "_seen_by_author"),
 )
 BARE_TABLE = """CREATE TABLE IF NOT EXISTS bench_message
 (LIKE chat_message INCLUDING DEFAULTS INCLUDING IDENTITY, PRIMARY KEY (id))"""

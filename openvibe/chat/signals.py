@@ -3,6 +3,8 @@
 from django.dispatch import Signal
 
 # Sent inside the transaction that wrote the message, after its mentions:
-#   message: Message, mentioned: tuple[Participant, ...] (in order of appearance)
+#   message: Message
+#   mentioned_agents: tuple[int, ...], participants, in order of appearance
+#   following_agents: tuple[int, ...], participants that answer everything in the thread
 # Only for messages people post; an agent's reply, an import and an edit ring nothing.
 message_posted = Signal()

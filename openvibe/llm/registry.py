@@ -9,7 +9,6 @@ from django.conf import settings
 
 from openvibe.llm.breaker import Breaker, WithBreaker
 from openvibe.llm.offline import OfflineModel
-from openvibe.llm.openai import Limits, OpenAIModel
 from openvibe.llm.protocol import ModelClient
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ def _offline(endpoint: Endpoint) -> ModelClient:
 
 
 def _openai(endpoint: Endpoint) -> ModelClient:
+    from openvibe.llm.openai import Limits, OpenAIModel  # the package takes a second to import: only when it is used
+
     return OpenAIModel(
         base_url=endpoint.base_url,
         api_key=endpoint.api_key,

@@ -1,6 +1,5 @@
 """Verbs of messages: post, reply, edit, delete."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import IntegrityError, connection, transaction
@@ -15,22 +14,42 @@ from openvibe.llm.tokens import count
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
-# One statement each: every round trip to the database is a good part of what a message costs.
-STORE_MENTIONS = """
-WITH named AS (
-    SELECT * FROM workspaces_participant
-    WHERE workspace_id = %(workspace)s AND handle = ANY(%(handles)s) AND is_active AND kind <> 'imported'
-), stored AS (
+# All of a message in one statement: every round trip to the database is a good part of what a message costs.
+# What the database does by itself (models): the next seq of the thread, the event, the text index. Nothing is
+# stored when the author said it before under the same client_id.
+SAY = """
+WITH said AS (
+    INSERT INTO chat_message (thread_id, author_id, kind, state, body, call_id, client_id, token_count)
+    SELECT %(thread)s, %(author)s, %(kind)s, 'complete', %(body)s, %(call_id)s, %(client_id)s, %(tokens)s
+    WHERE %(client_id)s = '' OR NOT EXISTS (
+        SELECT FROM chat_message
+        WHERE thread_id = %(thread)s AND author_id = %(author)s AND client_id = %(client_id)s AND client_id <> ''
+    )
+    RETURNING id, seq, created_at
+), named AS (
+    SELECT id, kind, array_position(%(handles)s::text[], handle::text) AS place FROM workspaces_participant
+    WHERE workspace_id = %(workspace)s AND handle = ANY(%(handles)s::text[]) AND is_active AND kind <> 'imported'
+), noted AS (
     INSERT INTO chat_mention (message_id, participant_id, note)
-    SELECT %(message)s, id, '' FROM named ORDER BY array_position(%(handles)s, handle::text)
-    ON CONFLICT (message_id, participant_id) DO NOTHING
+    SELECT said.id, named.id, '' FROM said, named ORDER BY place
+), sent AS (
+    DELETE FROM chat_draft USING said WHERE thread_id = %(thread)s AND participant_id = %(author)s AND %(by_person)s
+), read AS (
+    INSERT INTO chat_readmarker (thread_id, participant_id, last_read_seq)
+    SELECT %(thread)s, %(author)s, seq FROM said WHERE %(by_person)s
+    ON CONFLICT (participant_id, thread_id) DO UPDATE SET last_read_seq = EXCLUDED.last_read_seq
 )
-SELECT * FROM named
+SELECT id, seq, created_at,
+    ARRAY(SELECT id FROM named WHERE kind = 'agent' ORDER BY place),
+    ARRAY(SELECT participant_id FROM chat_thread_following_agents WHERE thread_id = %(thread)s)
+FROM said
 """
-SEEN_BY_AUTHOR = """
-WITH sent AS (DELETE FROM chat_draft WHERE thread_id = %(thread)s AND participant_id = %(author)s)
-INSERT INTO chat_readmarker (thread_id, participant_id, last_read_seq) VALUES (%(thread)s, %(author)s, %(seq)s)
-ON CONFLICT (participant_id, thread_id) DO UPDATE SET last_read_seq = EXCLUDED.last_read_seq
+STORE_MENTIONS = """
+INSERT INTO chat_mention (message_id, participant_id, note)
+SELECT %(message)s, id, '' FROM workspaces_participant
+WHERE workspace_id = %(workspace)s AND handle = ANY(%(handles)s) AND is_active AND kind <> 'imported'
+ORDER BY array_position(%(handles)s, handle::text)
+ON CONFLICT (message_id, participant_id) DO NOTHING
 """
 
 AGENT_KINDS = (Message.Kind.TEXT, Message.Kind.TOOL_CALL, Message.Kind.TOOL_RESULT)
@@ -48,23 +67,18 @@ def _may_write(thread: Thread) -> None:
         raise Refused("This conversation is archived. Your text is kept in the composer.", code="archived")
 
 
-def _said_before(thread: Thread, by: Access, client_id: str) -> Message | None:
-    if not client_id:
-        return None
-    return Message.objects.filter(thread=thread, author_id=by.participant_id, client_id=client_id).first()
+def _said_before(thread: Thread, by: Access, client_id: str) -> Message:
+    return Message.objects.get(thread=thread, author_id=by.participant_id, client_id=client_id)
 
 
-def record_mentions(message: Message) -> tuple[Participant, ...]:
+def record_mentions(message: Message) -> None:
     """Store who is named in the message: active members and agents of the workspace, in order of appearance."""
-    handles = mentioned_handles(message.body)
+    handles = list(mentioned_handles(message.body))
     if not handles:
-        return ()
-    found = {p.handle: p for p in Participant.objects.raw(STORE_MENTIONS, _named(message, handles))}
-    return tuple(found[handle] for handle in handles if handle in found)
-
-
-def _named(message: Message, handles: Sequence[str]) -> dict[str, object]:
-    return {"message": message.pk, "workspace": message.thread.workspace_id, "handles": list(handles)}
+        return
+    named = {"message": message.pk, "workspace": message.thread.workspace_id, "handles": handles}
+    with connection.cursor() as cursor:
+        cursor.execute(STORE_MENTIONS, named)
 
 
 def post_message(
@@ -88,31 +102,41 @@ def post_message(
                       code="bad_kind", field="kind")  # fmt: skip
     if len(client_id) > 100 or len(call_id) > 100 or "\x00" in client_id + call_id:
         raise Problem("client_id and call_id are at most 100 plain characters.", code="bad_id", field="client_id")
-    if (before := _said_before(thread, by, client_id)) is not None:
-        return before
+    message = Message(
+        thread=thread, author_id=by.participant_id, body=text, kind=kind, call_id=call_id,
+        client_id=client_id, token_count=count(text),
+    )  # fmt: skip
     try:
-        with transaction.atomic():
-            message = Message(
-                thread=thread, author_id=by.participant_id, body=text, kind=kind, call_id=call_id,
-                client_id=client_id, token_count=count(text),
-            )  # fmt: skip
-            message.save(force_insert=True)
-            named = record_mentions(message)
-            if not by.is_agent:
-                message_posted.send(sender=Message, message=message, mentioned=named)
-                _seen_by_author(message)
+        with transaction.atomic(savepoint=bool(client_id)):
+            return message if _said(message, by) else _said_before(thread, by, client_id)
     except IntegrityError:
-        before = _said_before(thread, by, client_id)  # the same message, posted twice at once
-        if before is None:
+        if not client_id:
             raise
-        return before
-    return message
+        return _said_before(thread, by, client_id)  # the same message, posted twice at once
 
 
-def _seen_by_author(message: Message) -> None:
-    """Who posts has read up to the own message; the draft it came from is done."""
+def _said(message: Message, by: Access) -> bool:
+    """Store the message and whom it names; its author has read up to it, and the draft it came from is done.
+
+    False, with nothing stored, when it was said before.
+    """
+    values = {
+        "thread": message.thread_id, "author": message.author_id, "workspace": message.thread.workspace_id,
+        "kind": str(message.kind), "body": message.body, "call_id": message.call_id, "client_id": message.client_id,
+        "tokens": message.token_count, "handles": list(mentioned_handles(message.body)), "by_person": not by.is_agent,
+    }  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(SEEN_BY_AUTHOR, {"thread": message.thread_id, "author": message.author_id, "seq": message.seq})
+        cursor.execute(SAY, values)
+        stored = cursor.fetchone()
+    if stored is None:
+        return False
+    message.pk, message.seq, message.created_at, mentioned, following = stored
+    message._state.adding, message._state.db = False, connection.alias
+    if not by.is_agent:
+        message_posted.send(
+            sender=Message, message=message, mentioned_agents=tuple(mentioned), following_agents=tuple(following)
+        )
+    return True
 
 
 def write_reply(*, thread: Thread, author: Participant, client_id: str, at: datetime | None = None) -> Message:
