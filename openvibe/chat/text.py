@@ -50,8 +50,8 @@ def clean_body(text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: in
     if len(cleaned.encode()) > max_bytes:
         raise TextRefused(
             "too_long",
-            f"This message takes more than {max_bytes:,} bytes, the most a message may have. "
-            "Nothing was lost: your text is still in the composer. Shorten it, or attach it as a file.",
+            f"This text takes more than {max_bytes:,} bytes, the most that fits. "
+            "Nothing was lost: shorten it, or send it in pieces.",
         )
     return cleaned
 
@@ -98,8 +98,8 @@ def _refuse_broken_characters(text: str) -> None:
 def _too_long(characters: int, limit: int) -> TextRefused:
     return TextRefused(
         "too_long",
-        f"This message has {characters:,} characters; a message may have {limit:,}. "
-        "Nothing was lost: your text is still in the composer. Shorten it, or attach it as a file.",
+        f"This text has {characters:,} characters; at most {limit:,} fit. "
+        "Nothing was lost: shorten it, or send it in pieces.",
     )
 
 

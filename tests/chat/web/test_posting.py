@@ -37,7 +37,7 @@ def test_the_same_client_id_is_the_same_message(ana: Member, thread: Thread, add
         ("", "There is nothing to send yet."),
         (" \n\u200b ", "There is nothing to send yet."),
         ("nul\x00inside", "NUL character"),
-        ("x" * 100_001, "a message may have 100,000"),
+        ("x" * 100_001, "at most 100,000 fit"),
     ],
 )
 def test_what_cannot_be_kept_gets_a_sentence_and_the_text_back(
