@@ -77,7 +77,6 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "csp",
-    "django_filters",
     "django_htmx",
     "drf_spectacular",
     "pgtrigger",
