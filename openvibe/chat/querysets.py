@@ -10,7 +10,7 @@ from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, 
 from django.db.models.functions import Coalesce
 from django.utils.module_loading import import_string
 
-from openvibe.chat.models import Channel, ChannelMembership, Mention, Message, ReadMarker, Thread
+from openvibe.chat.models import Channel, ChannelMembership, Mention, Message, ReadMarker, Thread, in_short_runs
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
 
@@ -191,7 +191,13 @@ def search_messages(
         query = SearchQuery(words, config="english", search_type="websearch")
         messages = messages.filter(search=query).annotate(
             snippet=SearchHeadline(
-                "body", query, config="english", start_sel=FOUND, stop_sel=END, max_words=40, min_words=15
+                in_short_runs("body"),
+                query,
+                config="english",
+                start_sel=FOUND,
+                stop_sel=END,
+                max_words=40,
+                min_words=15,
             )
         )
     else:

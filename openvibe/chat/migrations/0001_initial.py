@@ -128,7 +128,17 @@ class Migration(migrations.Migration):
                     "search",
                     models.GeneratedField(
                         db_persist=True,
-                        expression=django.contrib.postgres.search.SearchVector("body", config="english"),
+                        expression=django.contrib.postgres.search.SearchVector(
+                            models.Func(
+                                models.F("body"),
+                                models.Value("(\\S{100})"),
+                                models.Value("\\1 "),
+                                models.Value("g"),
+                                function="regexp_replace",
+                                output_field=models.TextField(),
+                            ),
+                            config="english",
+                        ),
                         output_field=django.contrib.postgres.search.SearchVectorField(),
                     ),
                 ),

@@ -29,7 +29,7 @@ def failed(ana: Member, vibe: Agent, thread: Thread) -> Run:
 
 
 def test_a_deleted_reply_is_not_written_again(ana: Member, failed: Run) -> None:
-    reply = Message.objects.get(pk=failed.reply_id)
+    reply = Message.objects.get(run=failed)
     delete_message(message=reply, by=access(ana))
     with pytest.raises(Conflict, match="deleted"):
         retry_run(run=failed, by=access(ana))
