@@ -1,6 +1,7 @@
 """Verbs of messages: post, reply, edit, delete."""
 
 from datetime import datetime
+from typing import Any
 
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
@@ -68,7 +69,8 @@ def _may_write(thread: Thread) -> None:
 
 
 def _said_before(thread: Thread, by: Access, client_id: str) -> Message:
-    return Message.objects.get(thread=thread, author_id=by.participant_id, client_id=client_id)
+    """Raises Message.DoesNotExist."""
+    return Message.objects.exclude(client_id="").get(thread=thread, author_id=by.participant_id, client_id=client_id)
 
 
 def record_mentions(message: Message) -> None:
@@ -76,7 +78,7 @@ def record_mentions(message: Message) -> None:
     handles = list(mentioned_handles(message.body))
     if not handles:
         return
-    named = {"message": message.pk, "workspace": message.thread.workspace_id, "handles": handles}
+    named: dict[str, Any] = {"message": message.pk, "workspace": message.thread.workspace_id, "handles": handles}
     with connection.cursor() as cursor:
         cursor.execute(STORE_MENTIONS, named)
 
@@ -109,10 +111,11 @@ def post_message(
     try:
         with transaction.atomic(savepoint=bool(client_id)):
             return message if _said(message, by) else _said_before(thread, by, client_id)
-    except IntegrityError:
-        if not client_id:
-            raise
-        return _said_before(thread, by, client_id)  # the same message, posted twice at once
+    except IntegrityError as error:  # the same message, posted twice at once
+        try:
+            return _said_before(thread, by, client_id)
+        except Message.DoesNotExist:
+            raise error from None
 
 
 def _said(message: Message, by: Access) -> bool:
@@ -120,7 +123,7 @@ def _said(message: Message, by: Access) -> bool:
 
     False, with nothing stored, when it was said before.
     """
-    values = {
+    values: dict[str, Any] = {
         "thread": message.thread_id, "author": message.author_id, "workspace": message.thread.workspace_id,
         "kind": str(message.kind), "body": message.body, "call_id": message.call_id, "client_id": message.client_id,
         "tokens": message.token_count, "handles": list(mentioned_handles(message.body)), "by_person": not by.is_agent,

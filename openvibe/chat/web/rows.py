@@ -41,7 +41,7 @@ def _sources() -> tuple[Extras, ...]:
 
 
 def extras_of(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
-    """What upper floors show on each message, merged. A constant number of queries."""
+    """What upper floors show on each message, merged: frozen values. A constant number of queries."""
     merged: dict[int, dict[str, object]] = {message.pk: {} for message in messages}
     for source in _sources():
         for message_id, added in source(messages, access).items():

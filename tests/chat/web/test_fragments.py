@@ -1,0 +1,77 @@
+"""Messages on a page are remembered, and never shown as they were."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.test import Client
+
+from openvibe.chat.models import Thread
+from openvibe.chat.services import delete_message, edit_message
+from openvibe.chat.web import fragments
+from openvibe.workspaces.models import Member
+from tests.factories import access, say
+
+SignedIn = Callable[[Member], Client]
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> Iterator[None]:
+    fragments._remembered.clear()
+    yield
+    fragments._remembered.clear()
+
+
+@pytest.fixture
+def address(home: str, thread: Thread) -> str:
+    return f"{home}t/{thread.pk}/"
+
+
+def body_of(browser: Client, address: str) -> str:
+    """The page without its nonces and tokens, which differ every time."""
+    page = browser.get(address).content.decode()
+    return re.sub(r"nonce[^ >]*|csrfmiddlewaretoken\" value=\"\w+|X-CSRFToken\": \"\w+", "", page)
+
+
+def test_the_second_look_is_the_first(ana: Member, thread: Thread, address: str, signed_in: SignedIn) -> None:
+    say(thread, ana, "Roses *need* sun")
+    browser = signed_in(ana)
+    first = body_of(browser, address)
+    assert len(fragments._remembered) == 1
+    assert body_of(browser, address) == first
+    assert "<em>need</em>" in first
+
+
+def test_a_change_shows_at_once(ana: Member, thread: Thread, address: str, signed_in: SignedIn) -> None:
+    message = say(thread, ana, "Before")
+    browser = signed_in(ana)
+    assert "Before" in body_of(browser, address)
+    edit_message(message=message, by=access(ana), body="After")
+    assert "After" in body_of(browser, address)
+    ana.participant.name = "Ana Maria"
+    ana.participant.save()
+    assert 'data-author="Ana Maria"' in body_of(browser, address)
+    delete_message(message=message, by=access(ana))
+    assert "This message was deleted." in body_of(browser, address)
+
+
+def test_each_reader_sees_her_own_buttons_and_token(
+    ana: Member, dora: Member, thread: Thread, address: str, signed_in: SignedIn
+) -> None:
+    say(thread, ana, "Mine")
+    own, other = (signed_in(one).get(address).content.decode() for one in (ana, dora))
+    assert "data-edit" in own
+    assert "data-edit" not in other
+    tokens = [set(re.findall(r'csrfmiddlewaretoken" value="(\w+)"', page)) for page in (own, other)]
+    assert [len(each) for each in tokens] == [1, 1]
+    assert tokens[0] != tokens[1]
+
+
+def test_many_messages_are_forgotten(
+    ana: Member, thread: Thread, address: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fragments, "REMEMBERED", 2)
+    for body in ("One", "Two", "Three"):
+        say(thread, ana, body)
+    assert "Three" in body_of(signed_in(ana), address)
+    assert len(fragments._remembered) == 1
