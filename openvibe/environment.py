@@ -16,6 +16,9 @@ class Environment(BaseSettings):
     var: Path = Field(ROOT / "var", description="Folder for the embedded database, keys and process files.")
     debug: bool = Field(False, description="Developer error pages. Never on a server others can reach.")
     secret_key: str = Field("", description="Signs sessions and encrypts keys. Made and kept in var/ when empty.")
+    secret_key_fallbacks: str = Field(
+        "", description="Comma-separated earlier secret keys: what they signed and encrypted can still be read."
+    )
     production: bool = Field(
         False,
         description="Behind HTTPS for others: secure cookies, HSTS, and a secret key of your own is required.",

@@ -28,6 +28,7 @@ elif ENV.production:
     )
 else:
     SECRET_KEY = kept_secret_key(VAR / "secret_key")
+SECRET_KEY_FALLBACKS = [key.strip() for key in ENV.secret_key_fallbacks.split(",") if key.strip()]
 ALLOWED_HOSTS = [h.strip() for h in ENV.allowed_hosts.split(",") if h.strip()]
 CSRF_TRUSTED_ORIGINS = [o.strip() for o in ENV.csrf_trusted_origins.split(",") if o.strip()]
 SESSION_COOKIE_HTTPONLY = True
