@@ -47,8 +47,8 @@ def decrypt(stored: str) -> str:
 
 
 class EncryptedTextField(_Text):
-    """A TextField stored as `enc1:…`. Encrypted with `settings.SECRET_KEY`, or with the first of
-    `settings.ENCRYPTION_KEYS` where that is set; every later one (and `SECRET_KEY_FALLBACKS`) still decrypts.
+    """A TextField stored as `enc1:…`. Encrypted with `settings.SECRET_KEY`; each of
+    `SECRET_KEY_FALLBACKS` still decrypts.
 
     The same text is stored differently each time, so it can be looked up only by `isnull` and by being empty.
     """
@@ -67,7 +67,7 @@ class EncryptedTextField(_Text):
 
 
 def _fernet() -> MultiFernet:
-    keys = getattr(settings, "ENCRYPTION_KEYS", None) or [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     return _fernet_for(tuple(keys))
 
 

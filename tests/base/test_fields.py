@@ -37,12 +37,12 @@ def test_another_key_cannot_read_it_and_the_error_names_the_setting(settings: Se
 
 
 def test_keys_can_be_rotated(settings: Settings) -> None:
-    settings.ENCRYPTION_KEYS = ["old"]
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "old", []
     stored = encrypt(SECRET)
-    settings.ENCRYPTION_KEYS = ["new", "old"]
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "new", ["old"]
     assert decrypt(stored) == SECRET
     stored = encrypt(SECRET)
-    settings.ENCRYPTION_KEYS = ["new"]
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "new", []
     assert decrypt(stored) == SECRET
 
 
