@@ -1,11 +1,24 @@
 """The cast, for every test that asks for it."""
 
+import threading
+from collections.abc import Iterator
+
 import pytest
 
 from agents.models import Agent
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.models import Member
 from tests import factories
+
+
+@pytest.fixture(autouse=True)
+def listeners_have_left() -> Iterator[None]:
+    """The threads behind event streams end a moment after the last stream, and their database connections with them."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name.startswith("event-"):
+            thread.join(10)
+            assert not thread.is_alive(), f"{thread.name} goes on without a stream"
 
 
 @pytest.fixture

@@ -15,3 +15,4 @@ STORAGES = {
 }
 CELERY_BROKER_URL = "memory://"  # the real queue is used by the journeys, which serve an installation of their own
 CELERY_BROKER_TRANSPORT_OPTIONS = {}
+Path(STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # noqa: F405 - WhiteNoise warns where nothing was collected

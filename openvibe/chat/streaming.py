@@ -84,7 +84,7 @@ class Hub:
                 return
             self._ended.set()
             with suppress(RuntimeError):  # the interpreter is shutting down
-                self._reader.submit(connection.close)
+                self._reader.submit(lambda: connection.close())  # there, not here: each thread has its own
             self._reader.shutdown(wait=False)
             self._ended = self._reader = None
 

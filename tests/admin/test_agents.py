@@ -36,6 +36,24 @@ def test_problems_name_line_and_field_and_the_text_stays(ana: Member, vibe: Agen
     assert SoulVersion.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("good", "bad", "shown_as"),
+    [
+        ("role: Helps the team find what was said", "role: [a, b]", "line 3, identity.role"),
+        ("principles: [Quote before you conclude]", "principles: 7", "line 6, philosophy.principles"),
+        ("never_do: [Guess]", "never_do: {a: b}", "line 8, constraints.never_do"),
+    ],
+)
+def test_wrong_types_name_line_and_field(good: str, bad: str, shown_as: str, ana: Member, vibe: Agent) -> None:
+    assert good in GOOD
+    response = staff(ana).post(page(vibe, "soul"), {"soul": GOOD.replace(good, bad), "note": "Oops", "based_on": "1"})
+    shown = response.content.decode()
+    assert response.status_code == 422
+    assert shown_as in shown
+    assert bad in shown
+    assert SoulVersion.objects.count() == 1
+
+
 def test_a_soul_over_the_limit_is_refused_with_its_size(ana: Member, vibe: Agent) -> None:
     text = GOOD + "capabilities:\n  domains:\n" + "".join(f"    - Subject number {n} of many\n" for n in range(400))
     shown = staff(ana).post(page(vibe, "soul"), {"soul": text, "note": "More", "based_on": "1"}).content.decode()

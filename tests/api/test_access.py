@@ -11,6 +11,7 @@ import pytest
 from django.db import transaction
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
+from pytest_django import DjangoDbBlocker
 
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
@@ -90,9 +91,15 @@ LISTING = [name for name, row in ROWS.items() if row.lists]
 PLAIN = [name for name, row in ROWS.items() if not row.thing and not row.public]
 
 
-@pytest.fixture
-def scene(db: None) -> Scene:
-    return make_scene()
+pytestmark = pytest.mark.xdist_group("access matrix")  # one process builds the scene, once
+
+
+@pytest.fixture(scope="module")
+def scene(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Scene]:
+    """Built once, in a transaction around all tests here; each call on it is taken back (see `ask`)."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield make_scene()
+        transaction.set_rollback(True)
 
 
 class Entrance:
@@ -127,7 +134,7 @@ class Entrance:
         return Api(Client(), {"Authorization": f"Bearer {secret}"})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def entrance(scene: Scene) -> Entrance:
     return Entrance(scene)
 
@@ -229,8 +236,12 @@ def test_what_is_public_says_nothing_of_anybody(entrance: Entrance) -> None:
 
 def test_a_narrower_token_of_the_same_member_sees_the_same(scene: Scene, entrance: Entrance) -> None:
     full = entrance.api("dora")
-    _, secret = issue_token(participant=scene.participant("dora"), name="narrow", scopes=["read"])
-    narrow = Api(Client(), {"Authorization": f"Bearer {secret}"})
+    with transaction.atomic():
+        _, secret = issue_token(participant=scene.participant("dora"), name="narrow", scopes=["read"])
+        narrow = Api(Client(), {"Authorization": f"Bearer {secret}"})
+        seen, seen_narrowly = full.get("threads/"), narrow.get("threads/")
+        assert Token.objects.filter(name="narrow").exists()
+        transaction.set_rollback(True)
 
-    assert full.get("threads/").json() == narrow.get("threads/").json()
-    assert Token.objects.filter(name="narrow").exists()
+    assert seen.status_code == 200
+    assert seen.json() == seen_narrowly.json()

@@ -57,6 +57,7 @@ def test_the_stream_replays_and_ends_with_the_token(monkeypatch: pytest.MonkeyPa
     async def listen() -> str:
         answer: Any = await AsyncClient().get("/api/v1/events/?after=0", headers={"Authorization": f"Bearer {secret}"})
         assert answer["Content-Type"] == "text/event-stream"
+        assert await sync_to_async(lambda: connection.connection is None)(), "a waiting stream holds a connection"
         heard = ""
         async for part in answer.streaming_content:
             heard += part.decode()

@@ -8,7 +8,7 @@ import pytest
 from tests.journeys.installation import Installation
 from tests.operations.running import wait_until
 
-pytestmark = pytest.mark.xdist_group("serve")
+pytestmark = pytest.mark.xdist_group("journeys")
 
 
 def ask(installation: Installation, token: str, body: str) -> tuple[int, int]:

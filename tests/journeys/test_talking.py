@@ -10,7 +10,7 @@ from tests.journeys.installation import Installation
 from tests.llm.server import Answer
 from tests.operations.running import wait_until
 
-pytestmark = [pytest.mark.xdist_group("serve"), pytest.mark.browser]
+pytestmark = [pytest.mark.xdist_group("journeys"), pytest.mark.browser]
 
 
 def start_thread(page: Page, title: str, body: str, channel: str = "general") -> None:
@@ -184,8 +184,13 @@ def test_hostile_text_stays_text(people: People, installation: Installation) -> 
     attack = "<img src=x onerror=alert(1)> <script>alert(2)</script> [x](javascript:alert(3)) ![y](http://evil.example/y.png)"
     installation.model.says(attack)
     ana = people.ana()
-    dialogs: list[Dialog] = []
-    ana.on("dialog", dialogs.append)
+    dialogs: list[str] = []
+
+    def note(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    ana.on("dialog", note)
     start_thread(ana, attack, attack)
     say(ana, f"@vibe {attack}")
     expect(replies(ana)).to_have_attribute("data-state", "complete")

@@ -33,10 +33,13 @@ class Serving:
         """Waits until it has said something."""
 
         def it_did() -> bool:
-            assert self.process.poll() is None or words in self.text, f"it ended, saying:\n{self.text}"
+            assert self.process.poll() is None or words in self.text, "it ended"
             return words in self.text
 
-        wait_until(it_did, f"{words!r}")
+        try:
+            wait_until(it_did, f"{words!r}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; so far it said:\n{self.text}") from None
 
     def status(self, path: str) -> int:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -55,8 +58,8 @@ class Serving:
 
 
 @contextmanager
-def serving(var: Path) -> Iterator[Serving]:
-    """A `serve` that answers."""
-    serve = Serving(var, free_port())
+def serving(var: Path, **extra: str) -> Iterator[Serving]:
+    """A `serve` that answers; `extra` settings go into its environment."""
+    serve = Serving(var, free_port(), **extra)
     serve.wait_for("OpenVibe is ready")
     yield serve

@@ -183,3 +183,13 @@ def test_any_command_of_manage_starts_it_and_stops_it(var: Path) -> None:
     done = manage("showmigrations", "--plan", var=var)
     assert done.returncode == 0, done.stderr
     assert not runs(var)
+
+
+def test_any_command_of_manage_joins_the_one_that_runs(var: Path) -> None:
+    user = user_of(var)
+    before = find_postmaster(var / "postgres")
+    done = manage("showmigrations", "--plan", var=var)
+    assert done.returncode == 0, done.stderr
+    assert find_postmaster(var / "postgres") == before
+    lets_go(user)
+    assert not runs(var)

@@ -1,12 +1,7 @@
 """`manage.py serve`, as a person meets it: started, used, interrupted, killed and started again."""
 
-import http.client
-import signal
 import socket
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -16,62 +11,9 @@ import pytest
 from openvibe.base.embedded import ensure_server, leave_server
 from openvibe.base.supervisor import MARK, end_leftovers
 from tests.operations.running import free_port, manage, processes_of, python, wait_until
+from tests.operations.serving import serving
 
 pytestmark = pytest.mark.xdist_group("serve")  # each of these starts seven processes; one at a time is plenty
-
-
-class Serving:
-    """One `manage.py serve` and everything it said."""
-
-    def __init__(self, var: Path, port: int) -> None:
-        self.port = port
-        self.process = python("manage.py", "serve", "--port", str(port), var=var, OPENVIBE_WORKER_CONCURRENCY="1")
-        self.said: list[str] = []
-        self._reader = threading.Thread(target=self._listen, daemon=True)
-        self._reader.start()
-
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        self.said.extend(iter(self.process.stdout.readline, ""))
-
-    @property
-    def text(self) -> str:
-        return "".join(self.said)
-
-    def wait_for(self, words: str) -> None:
-        """Waits until it has said something."""
-
-        def it_did() -> bool:
-            assert self.process.poll() is None or words in self.text, f"it ended, saying:\n{self.text}"
-            return words in self.text
-
-        try:
-            wait_until(it_did, f"{words!r}")
-        except AssertionError as error:
-            raise AssertionError(f"{error}; so far it said:\n{self.text}") from None
-
-    def status(self, path: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        try:
-            connection.request("GET", path)
-            return connection.getresponse().status
-        finally:
-            connection.close()
-
-    def interrupt(self) -> int:
-        """What Ctrl-C does; answers the exit code."""
-        self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(60)
-        self._reader.join(10)
-        return code
-
-
-@contextmanager
-def serving(var: Path) -> Iterator[Serving]:
-    """A `serve` that answers."""
-    serve = Serving(var, free_port())
-    serve.wait_for("OpenVibe is ready")
-    yield serve
 
 
 def remember(var: Path, what: str) -> None:
@@ -202,9 +144,11 @@ def test_a_leash_passes_the_exit_code_on(var: Path) -> None:
     leash.communicate()
 
 
-def test_a_folder_that_cannot_be_written_says_so(var: Path) -> None:
+@pytest.mark.parametrize("command", ["serve", "migrate"])
+@pytest.mark.parametrize("folder", ["file", "/sys/openvibe"], ids=["a file", "read-only"])
+def test_a_folder_that_cannot_be_written_says_so(var: Path, folder: str, command: str) -> None:
     (var / "file").write_text("not a folder")
-    done = manage("serve", "--port", str(free_port()), var=var / "file")
+    done = manage(command, var=var / folder, PORT=str(free_port()))  # nobody, root neither, makes folders in /sys
     assert done.returncode == 1
     assert "OPENVIBE_VAR" in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.db import connection
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -53,4 +54,6 @@ class Events(ApiView):
         if seen.isascii() and seen.isdigit() and len(seen) < 19:
             after = int(seen)
         stream = event_stream(access_now_of(caller_of(request)), after)
+        if not connection.in_atomic_block:
+            connection.close()  # a stream lasts, and would hold it all the while
         return StreamingHttpResponse(stream, content_type=STREAM, headers={"X-Accel-Buffering": "no"})
