@@ -30,8 +30,10 @@ BARE_TABLE = """CREATE TABLE IF NOT EXISTS bench_message
 
 
 def measure_append(*, sizes: Sequence[int] = SIZES, repeats: int = 200, warm_up: int = 20) -> Report:
-    """`post_message` with a mention (counted, mentioned, told to open pages, indexed) in threads of growing length.
+    """`post_message` with a mention in threads of growing length: one committed transaction.
 
+    In it: the message with its count, number and text index, the mention, the event for open pages, the author's
+    reading place, and the draft that is done. A member is named, so no run is part of it.
     The floor is one INSERT in autocommit into a table of the same columns that has a primary key and nothing else.
     """
     world = make_world()

@@ -144,21 +144,18 @@ def messages_between(
     return Slice(rows, before, bool(rows) and rows[-1].seq < thread.last_seq)
 
 
-def agents_reading(access_of: QuerySet[Thread] | QuerySet[Channel]) -> list[Participant]:
-    """Active agents that may see the one row of this queryset now, by the same rule their prompts follow.
+def agents_reading(row: Thread | Channel) -> list[Participant]:
+    """Active agents that may see this row now, by the same rule their prompts follow.
 
-    Three queries whatever the number of agents.
+    Two queries whatever the number of agents.
     """
-    row = access_of.first()
-    if row is None:
-        return []
     agents = list(
         Participant.objects.filter(
             workspace_id=row.workspace_id, kind=Participant.Kind.AGENT, is_active=True
         ).select_related("agent")
     )
     accesses: dict[int, Access] = import_string(settings.AGENT_ACCESSES)(agents)
-    rows = access_of.model._default_manager
+    rows = type(row)._default_manager
     seen = {f"agent_{pk}": Exists(rows.visible_to(a).filter(pk=OuterRef("pk"))) for pk, a in accesses.items()}
     sees: Mapping[str, Any] = dict((rows.filter(pk=row.pk).values(**seen).first() if seen else None) or {})
     return [agent for agent in agents if sees.get(f"agent_{agent.pk}")]

@@ -72,7 +72,7 @@ def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     )
     context = {
         "channel": found,
-        "agents": agents_reading(Channel.objects.filter(pk=found.pk)),
+        "agents": agents_reading(found),
         "people": people_reading(found).annotate(added=Exists(added)),
         "added_ids": set(found.memberships.values_list("participant_id", flat=True)),
         "others": [] if request.access.is_guest else others.order_by("kind", "name"),

@@ -66,7 +66,7 @@ def _page(
         "channel": found.channel,
         **_stretch(request, found),
         "at": number(request.GET, "at"),
-        "agents_here": agents_reading(Thread.objects.filter(pk=found.pk)),
+        "agents_here": agents_reading(found),
         "followers": list(found.following_agents.all()),
         "allowed": list(found.allowed_agents.all()),
         "text": kept if kept is not None else (draft.body if draft else ""),
@@ -151,7 +151,7 @@ def thread_names(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Who can be mentioned here: readers of the channel, and the agents that may see the thread, with their level."""
     found = thread_of(request, thread_id)
     people = people_reading(found.channel).exclude(pk=request.access.participant_id)
-    agents = agents_reading(Thread.objects.filter(pk=found.pk))
+    agents = agents_reading(found)
     return JsonResponse({"names": [*map(_name, agents), *map(_name, people)]})
 
 
