@@ -167,8 +167,11 @@ def request(scene: Scene, room: int) -> Offer:
 
 
 def shortened(text: str, limit: int, counter: TokenCounter, *, ref: str) -> str:
-    """Head and tail of a text with a marker that says where the whole is; the text itself when it fits."""
-    return head_and_tail(text, limit, counter, f"\n[… cut here: message {ref} is stored whole …]\n")
+    """Head and tail of a text with a marker that says where the whole is; the text itself when it fits.
+
+    Secrets are masked first, so that no cut leaves half of one.
+    """
+    return head_and_tail(mask_secrets(text), limit, counter, f"\n[… cut here: message {ref} is stored whole …]\n")
 
 
 # --- P2, P6: what the agent remembers -----------------------------------------------------------------------

@@ -25,7 +25,17 @@ def scratch_database() -> Iterator[None]:
     try:
         yield
     finally:
+        _end_other_sessions()
         connection.creation.destroy_test_db(usual, verbosity=0)
+
+
+def _end_other_sessions() -> None:
+    """Sessions of a server that was just stopped may outlive it by a moment, and hold the database."""
+    with bare_connection() as bare:
+        bare.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
 
 
 def bare_connection() -> psycopg.Connection[Any]:

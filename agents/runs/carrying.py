@@ -120,7 +120,7 @@ def _answer(run: Run, client: ModelClient | None) -> None:
     except ModelError:
         _keep(run, reply, answer)
         raise
-    _finish(run, reply, answer)
+    _finish(run, reply, answer, planned=prompt.tokens)
 
 
 def _begin_writing(run: Run, prompt: Prompt) -> Message:
@@ -130,7 +130,7 @@ def _begin_writing(run: Run, prompt: Prompt) -> Message:
         store_snapshot(run, prompt)
         reply = write_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
         current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
-        current.input_tokens = prompt.tokens
+        current.input_tokens += prompt.tokens  # every attempt costs, and counts against the budgets
         current.save(update_fields=["state", "reply", "model", "input_tokens"])
     run.reply = reply
     return reply
@@ -187,7 +187,8 @@ def _still_mine(run: Run) -> Run:
     return current
 
 
-def _finish(run: Run, reply: Message, answer: Answer) -> None:
+def _finish(run: Run, reply: Message, answer: Answer, *, planned: int) -> None:
+    """The answer stands. `planned`: tokens the prompt was counted with, corrected by what the provider says."""
     completion = answer.completion
     text = clean(completion.text if completion and completion.text else answer.text).strip()
     if len(text) > MAX_BODY_CHARACTERS:
@@ -201,9 +202,9 @@ def _finish(run: Run, reply: Message, answer: Answer) -> None:
         current.state = Run.State.STOPPED if answer.stopped else Run.State.DONE
         current.finished_at = timezone.now()
         if completion is not None:
-            current.input_tokens = completion.usage.input_tokens or current.input_tokens
+            current.input_tokens += (completion.usage.input_tokens or planned) - planned
             current.cached_tokens = completion.usage.cached_tokens
-        current.output_tokens = (completion.usage.output_tokens if completion else 0) or written.token_count
+        current.output_tokens += (completion.usage.output_tokens if completion else 0) or written.token_count
         current.save()
 
 
@@ -216,9 +217,10 @@ def _failed(run: Run, code: str, reason: str, *, remember: bool = False) -> None
             return
         current.state, current.finished_at = Run.State.FAILED, timezone.now()
         current.error_code, current.error = code[:40], reason
-        current.save()
         if current.reply_id is not None:
             written = Message.objects.get(pk=current.reply_id)
-            finish_reply(reply=written, body=written.body, state=Message.State.FAILED)
+            written = finish_reply(reply=written, body=written.body, state=Message.State.FAILED)
+            current.output_tokens += written.token_count
+        current.save()
         if remember:
             record_failure(agent=run.agent.participant, thread=run.thread, summary=f"An answer failed: {reason}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.apps import apps
 from django.contrib import admin, messages
 from django.db import models
 from django.db.models import Q
@@ -87,8 +88,15 @@ class TokenAdmin(WorkspaceRowsAdmin):
         if not user.is_superuser:
             own_or_agents = Q(kind="agent") | Q(member__user=user)
             people = people.filter(own_or_agents, workspace__in=administered(request))
+            people = people.exclude(kind="agent", channels__in=self._closed_to(user))
         kwargs["queryset"] = people.exclude(kind="imported").select_related("workspace")
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def _closed_to(self, user: Any) -> models.QuerySet[Any]:
+        """Private channels the person is not in: a token of an agent that reads them would open them."""
+        channels: Any = apps.get_model("chat.Channel")._default_manager.filter(is_private=True)
+        closed: models.QuerySet[Any] = channels.exclude(participants__member__user=user)
+        return closed
 
     def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
         made, secret = form.made

@@ -23,7 +23,7 @@ from openvibe.chat.step_limit import TooMuchWork, count_steps
 MAX_MARKDOWN_CHARACTERS = 100_000
 MAX_BLOCK_NESTING = 30
 MAX_INLINE_NESTING = 60
-_CACHED_CHARACTERS = 20_000
+_LONG = 20_000
 
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "em", "strong", "s", "blockquote"),
@@ -50,9 +50,7 @@ def render(body: str, *, handles: frozenset[str] = frozenset()) -> str:
     Unfinished Markdown (a reply still being written) renders as far as it goes. A text that is too large
     or nested too deeply to read as Markdown is shown whole, as plain text in `<pre class="plain">`.
     """
-    if len(body) > _CACHED_CHARACTERS:
-        return _render(body, handles)
-    return _render_cached(body, handles)
+    return _render_long(body, handles) if len(body) > _LONG else _render_short(body, handles)
 
 
 def mentioned_handles(body: str) -> tuple[str, ...]:
@@ -89,7 +87,12 @@ def plain_text(body: str) -> str:
 
 
 @lru_cache(maxsize=2048)
-def _render_cached(body: str, handles: frozenset[str]) -> str:
+def _render_short(body: str, handles: frozenset[str]) -> str:
+    return _render(body, handles)
+
+
+@lru_cache(maxsize=64)  # few, so that they take little memory; hostile ones take seconds to render once
+def _render_long(body: str, handles: frozenset[str]) -> str:
     return _render(body, handles)
 
 

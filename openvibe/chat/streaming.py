@@ -31,6 +31,8 @@ HEARTBEAT_SECONDS = 25.0
 RETRY_MILLISECONDS = 2000
 BATCH = 200
 MAX_STREAMS = 2000
+MAX_STREAMS_OF_ONE = 40  # tabs of one person, or processes of one agent, in one web process
+BUSY = "retry: 30000\nevent: busy\ndata: {}\n\n"
 T = TypeVar("T")
 AccessNow = Callable[[], Access | None]
 log = structlog.get_logger(__name__)
@@ -44,6 +46,7 @@ class Sleeper:
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     bell: asyncio.Event = field(default_factory=asyncio.Event)
     workspace_id: int | None = None
+    participant_id: int | None = None
 
     def wake(self) -> None:
         with suppress(RuntimeError):  # its loop has ended meanwhile
@@ -75,6 +78,12 @@ class Hub:
                 self._reader = ThreadPoolExecutor(1, thread_name_prefix="event-reader")
                 threading.Thread(target=self._listen, args=(self._ended,), name="event-listener", daemon=True).start()
             return True
+
+    def has_room_for(self, sleeper: Sleeper, participant_id: int) -> bool:
+        """Whose stream it is; False when that participant has too many here already."""
+        with self._lock:
+            sleeper.participant_id = participant_id
+            return sum(one.participant_id == participant_id for one in self._sleepers) <= MAX_STREAMS_OF_ONE
 
     def leave(self, sleeper: Sleeper) -> None:
         """The last one out closes both connections."""
@@ -189,7 +198,7 @@ async def event_stream(access_now: AccessNow, after: int | None) -> AsyncIterato
     """
     sleeper = Sleeper()
     if not hub.join(sleeper):
-        yield "retry: 30000\nevent: busy\ndata: {}\n\n"
+        yield BUSY
         return
     try:
         yield f"retry: {RETRY_MILLISECONDS}\n: open\n\n"
@@ -202,6 +211,9 @@ async def event_stream(access_now: AccessNow, after: int | None) -> AsyncIterato
 async def _told(sleeper: Sleeper, access_now: AccessNow, after: int | None) -> AsyncIterator[str]:
     reading = await hub.read(partial(begin, access_now, after))
     said_at = sleeper.loop.time()
+    if reading.access is not None and not hub.has_room_for(sleeper, reading.access.participant_id):
+        yield BUSY
+        return
     if reading.must_reload:
         yield f"id: {reading.position}\nevent: reload\ndata: {{}}\n\n"
     while reading.access is not None:

@@ -4,12 +4,14 @@ from unittest import mock
 
 import pytest
 
+from agents.models import Agent
 from memory.models import Episode
 from openvibe.api.models import Token
 from openvibe.chat.models import Channel
 from openvibe.llm.models import Endpoint
 from openvibe.llm.services import TryResult
 from openvibe.workspaces.models import Invitation, Member
+from tests import factories
 from tests.admin.conftest import KEY, staff
 from tests.factories import make_channel
 
@@ -198,3 +200,15 @@ def test_ticks_made_by_hand_choose_nothing(garden: Member, model: str) -> None:
     action = {"workspaces/invitation": "take_back", "api/token": "revoke", "memory/episode": "settle"}
     made_up = {"action": action.get(model, "delete_selected"), "_selected_action": ["zz", "1" * 40], "confirmed": "yes"}
     assert staff(garden).post(f"/admin/{model}/", made_up).status_code == 302
+
+
+def test_an_agent_that_reads_a_private_channel_gives_no_token_to_who_does_not(ana: Member, vibe: Agent) -> None:
+    dora = factories.make_member("Dora", ana.workspace, role="admin")
+    den = factories.make_channel(ana, "den", private=True)
+    den.memberships.create(participant=vibe.participant)
+    data = {"participant": vibe.participant_id, "name": "peek", "scopes": ["read"], "days": "7"}
+    staff(dora).post("/admin/api/token/add/", data)
+    assert not Token.objects.exists()
+    den.memberships.create(participant=dora.participant)
+    staff(dora).post("/admin/api/token/add/", data)
+    assert Token.objects.get().participant == vibe.participant

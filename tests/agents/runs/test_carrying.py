@@ -232,3 +232,12 @@ def wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "It did not happen in time."
+
+
+def test_every_attempt_counts_against_the_budget(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    carry_out(run.pk, client=ScriptedModel([Say("In March, because", then=ModelUnavailable("It broke off."))]))
+    first = tokens_used_today(agent=vibe)
+    retry_run(run=run, by=access(ana))
+    carry_out(run.pk, client=ScriptedModel(["In March."]))
+    assert tokens_used_today(agent=vibe) > first * 3 // 2
