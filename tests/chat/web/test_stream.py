@@ -8,6 +8,7 @@ from django.db import connection
 from django.test import Client
 
 from openvibe.base.models import Event
+from openvibe.chat import streaming
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import edit_message, mark_read, remove_from_channel
 from openvibe.workspaces.models import Member
@@ -135,3 +136,16 @@ def test_signed_out_and_strangers_get_no_stream(cleo: Member, thread: Thread, pa
 
 def test_a_server_without_streams_says_so(ana: Member, path: str, signed_in: SignedIn) -> None:
     assert signed_in(ana).get(path).status_code == 503
+
+
+def test_one_reader_cannot_take_all_streams(
+    ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "MAX_STREAMS_OF_ONE", 1)
+    with Reader(signed_in(ana), path, query=f"after={last_position()}") as first:
+        say(thread, ana, "one")
+        first.next()
+        with Reader(signed_in(ana), path) as second:
+            assert second.next().event == "busy"
+        with Reader(signed_in(dora), path, query="after=0") as other:
+            assert other.next().event != "busy"
