@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,14 @@ from agents.models import Agent
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.models import Member
 from tests import factories
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`-n 2` keeps tests together that share what is dear to set up."""
+    from tests.scheduling import Together
+
+    return Together(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,6 @@ from openvibe.chat.models import Message
 from openvibe.chat.services import post_message
 from openvibe.database import database_settings
 
-pytestmark = pytest.mark.xdist_group("bench")  # one process makes the scratch database, once
-
 
 @pytest.fixture(scope="module")
 def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import setup_databases, teardown_databases
 from django.urls import URLPattern, URLResolver, get_resolver
 from pytest_django import DjangoDbBlocker
 
@@ -91,13 +92,21 @@ LISTING = [name for name, row in ROWS.items() if row.lists]
 PLAIN = [name for name, row in ROWS.items() if not row.thing and not row.public]
 
 
-pytestmark = pytest.mark.xdist_group("access matrix")  # one process builds the scene, once
+@pytest.fixture(scope="module")
+def database(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """The test database, made here where no other test of the run has asked for it."""
+    made = []
+    with django_db_blocker.unblock():
+        if not str(connection.settings_dict["NAME"]).startswith("test_"):
+            made = setup_databases(verbosity=0, interactive=False)
+        yield
+        teardown_databases(made, verbosity=0)
 
 
 @pytest.fixture(scope="module")
-def scene(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Scene]:
+def scene(database: None) -> Iterator[Scene]:
     """Built once, in a transaction around all tests here; each call on it is taken back (see `ask`)."""
-    with django_db_blocker.unblock(), transaction.atomic():
+    with transaction.atomic():
         yield make_scene()
         transaction.set_rollback(True)
 

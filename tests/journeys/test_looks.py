@@ -10,7 +10,7 @@ from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.test_talking import replies, say, start_thread
 
-pytestmark = [pytest.mark.xdist_group("journeys"), pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 
 def violations(page: Page) -> list[str]:

@@ -11,7 +11,6 @@ from tests.journeys.installation import Installation
 from tests.journeys.test_runs_survive import ask, messages
 from tests.operations.running import wait_until
 
-pytestmark = pytest.mark.xdist_group("journeys")
 MAKE_FERN = """
 from agents.models import Agent
 from agents.services import create_agent

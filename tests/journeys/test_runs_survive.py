@@ -8,8 +8,6 @@ import pytest
 from tests.journeys.installation import Installation
 from tests.operations.running import wait_until
 
-pytestmark = pytest.mark.xdist_group("journeys")
-
 
 def ask(installation: Installation, token: str, body: str) -> tuple[int, int]:
     """Ana asks in a new thread of #general; the ids of thread and message."""

@@ -10,7 +10,7 @@ from tests.journeys.installation import Installation
 from tests.llm.server import Answer
 from tests.operations.running import wait_until
 
-pytestmark = [pytest.mark.xdist_group("journeys"), pytest.mark.browser]
+pytestmark = pytest.mark.browser
 
 
 def start_thread(page: Page, title: str, body: str, channel: str = "general") -> None:

@@ -3,14 +3,11 @@
 from pathlib import Path
 
 import psycopg
-import pytest
 
 from openvibe.base.embedded import ensure_server, leave_server
 from openvibe.base.postgres.postmaster import find_postmaster
 from tests.operations.running import manage, processes_of
 from tests.operations.serving import serving
-
-pytestmark = pytest.mark.xdist_group("serve")
 
 
 def test_a_server_of_ones_own_is_served_from(var: Path) -> None:

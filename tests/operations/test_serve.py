@@ -13,8 +13,6 @@ from openvibe.base.supervisor import MARK, end_leftovers
 from tests.operations.running import free_port, manage, processes_of, python, wait_until
 from tests.operations.serving import serving
 
-pytestmark = pytest.mark.xdist_group("serve")  # each of these starts seven processes; one at a time is plenty
-
 
 def remember(var: Path, what: str) -> None:
     with psycopg.connect(ensure_server(var).conninfo()) as connection:
