@@ -164,9 +164,15 @@ function showNewer() {
 
 const refetches = new Map();
 
-/** Fetch one message again; never twice at a time, once more when it changed meanwhile. */
+const isShown = (id) => Boolean(one(`.message[data-id="${id}"]`, list));
+
+/**
+ * Fetch one message again; never twice at a time, once more when it changed meanwhile. One that is not shown may be
+ * on its way, in an answer older than this change: it is fetched again once it has arrived.
+ */
 export function refetch(id) {
-  if (!list || !one(`.message[data-id="${id}"]`, list)) return Promise.resolve();
+  if (!list) return Promise.resolve();
+  if (!isShown(id)) return catchUp().then(() => (isShown(id) ? refetch(id) : undefined));
   if (!refetches.has(id)) {
     refetches.set(id, oneAtATime(async () => {
       const response = await getFragment(`${workspace}m/${id}/`).catch(() => null);
