@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Dialog, Locator, Page, expect
+from playwright.sync_api import APIResponse, Dialog, Locator, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
@@ -91,6 +91,33 @@ def test_a_reply_streams_to_two_people_and_feedback_is_in_the_next_prompt(
     expect(replies(ana)).to_have_count(3)
     expect(replies(ana).nth(2)).to_have_attribute("data-state", "complete")
     assert "Name the month first" not in model.last_prompt
+
+
+def test_a_change_that_overtakes_its_message_is_not_lost(people: People, installation: Installation) -> None:
+    ana, slow = people.ana(), people.ana()
+    start_thread(ana, "Overtaken", "Hello.")
+    slow.goto(ana.url)
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold_the_unfinished(route: Route) -> None:
+        answer = route.fetch()
+        if 'data-state="writing"' in answer.text() and not held:
+            held.append((route, answer))
+        else:
+            route.fulfill(response=answer)
+
+    slow.route(re.compile("live=1"), hold_the_unfinished)
+    go_on = installation.model.holds_back_after_first_words("Late but whole.")
+    say(ana, "@vibe are you there?")
+    expect(replies(ana)).to_contain_text("Late")
+    wait_until(lambda: slow.title() and held, "the unfinished reply is on its way")  # asking lets the page's events in
+    slow.evaluate("document.addEventListener('openvibe:event', (e) => { window.heard = e.detail.kind })")
+    go_on.set()
+    expect(replies(ana)).to_have_attribute("data-state", "complete")
+    slow.wait_for_function("window.heard === 'run_changed'")
+    (route, answer), *_ = held
+    route.fulfill(response=answer)
+    expect(replies(slow)).to_contain_text("Late but whole.")
 
 
 def test_stop_keeps_the_text_and_a_failure_can_be_tried_again(people: People, installation: Installation) -> None:
