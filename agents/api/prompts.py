@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from agents.assembler.snapshot import SnapshotView
+from agents.assembler.viewing import SnapshotView
 from agents.models import Run
 from openvibe.llm.values import ChatMessage
 

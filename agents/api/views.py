@@ -11,7 +11,8 @@ from agents.api.prompts import seen
 from agents.api.serializers import AssembledOut, AssembleIn, RunContextOut, RunOut, RunsAsked
 from agents.assembler.answer import assembled_answer
 from agents.assembler.assemble import assemble
-from agents.assembler.snapshot import read_snapshot, shared_prefix
+from agents.assembler.snapshot import shared_prefix
+from agents.assembler.viewing import read_snapshot
 from agents.models import Agent, Run
 from agents.runs.queue import retry_run, stop_run
 from agents.tasks import send_after_commit

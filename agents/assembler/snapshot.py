@@ -1,9 +1,9 @@
-"""What a run saw, stored with it and shown to whoever may see it."""
+"""What a run saw, stored with it. `agents.assembler.viewing` shows it."""
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -15,16 +15,11 @@ from agents.assembler.render import shared_prefix_tokens
 from agents.models import Run, Snapshot
 from memory.models import Episode
 from openvibe.base.models import emit
-from openvibe.chat.models import Channel, Message
 from openvibe.llm.values import ChatMessage
-from openvibe.workspaces.access import Access
 
 KEPT = timedelta(days=30)
-DELETED = "deleted since"
-NO_ACCESS = "hidden by your access"
 
 
-# --- writing ------------------------------------------------------------------------------------------------
 def shared_prefix(run_or_none: Run | None, prompt: Prompt, *, agent_id: int, thread_id: int) -> int:
     """Tokens this prompt starts with in common with the newest stored prompt of the same agent and thread."""
     before = Snapshot.objects.filter(run__agent_id=agent_id, run__thread_id=thread_id, content__isnull=False)
@@ -33,7 +28,7 @@ def shared_prefix(run_or_none: Run | None, prompt: Prompt, *, agent_id: int, thr
     newest = before.order_by("-id").first()
     if newest is None:
         return 0
-    return shared_prefix_tokens(_messages(_unpacked(newest)), prompt.messages, prompt.counter)
+    return shared_prefix_tokens(messages_of(unpacked(newest)), prompt.messages, prompt.counter)
 
 
 def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
@@ -41,7 +36,7 @@ def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
 
     Feedback and episodes in the prompt count once more as used.
     """
-    content = _content(prompt)
+    content = content_of(prompt)
     first_time = not Snapshot.objects.filter(run=run).exists()
     snapshot, _ = Snapshot.objects.update_or_create(
         run=run,
@@ -82,114 +77,7 @@ def thin_snapshots() -> int:
     return old.update(content=None)
 
 
-# --- reading ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class SeenItem:
-    """One item of a prompt as the viewer may see it; `hidden` says why text and author are withheld."""
-
-    layer: str
-    section: str
-    key: str
-    source: str
-    author: str
-    ref: str
-    trust: str
-    tokens: int
-    text: str
-    message_id: int | None = None
-    hidden: str = ""
-
-
-@dataclass(frozen=True)
-class SeenSection:
-    layer: str
-    section: str
-    trust: str
-    tokens: int
-    items: tuple[SeenItem, ...]
-
-
-@dataclass(frozen=True)
-class SeenDrop:
-    layer: str
-    section: str
-    source: str
-    author: str
-    tokens: int
-    reason: str
-
-
-@dataclass(frozen=True)
-class SnapshotView:
-    """A stored prompt as one viewer may see it. Sizes in tokens. Without `kept`, only the counts are left."""
-
-    snapshot: Snapshot
-    kept: bool
-    sections: tuple[SeenSection, ...] = ()
-    dropped: tuple[SeenDrop, ...] = ()
-    messages: tuple[ChatMessage, ...] = ()
-    hidden_count: int = 0
-    layers: Mapping[str, int] | None = None
-
-    @property
-    def free(self) -> int:
-        return max(self.snapshot.budget - self.snapshot.tokens, 0)
-
-
-def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
-    """What the run saw, as `access` may see it now; None when the run has read nothing yet.
-
-    The caller has checked that the run itself is visible. Texts of items that the viewer may not see (an episode
-    learned in a channel she is not in) or that were deleted since are withheld everywhere, raw messages included.
-    """
-    snapshot = Snapshot.objects.select_related("soul", "run").filter(run=run).first()
-    if snapshot is None:
-        return None
-    if snapshot.content is None:
-        return SnapshotView(snapshot, kept=False, layers=snapshot.layers)
-    return _view(snapshot, _unpacked(snapshot), access)
-
-
-def _view(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> SnapshotView:
-    withheld = _withheld([*content["items"], *content["dropped"]], access)
-    items = [_seen(entry, withheld) for entry in content["items"]]
-    return SnapshotView(
-        snapshot=snapshot,
-        kept=True,
-        sections=_sections(items),
-        dropped=tuple(_seen_drop(entry, withheld) for entry in content["dropped"]),
-        messages=_redacted(content, withheld),
-        hidden_count=sum(1 for entry in items if entry.hidden == NO_ACCESS),
-        layers=snapshot.layers,
-    )
-
-
-def view_of_prompt(prompt: Prompt, access: Access) -> SnapshotView:
-    """A prompt that was not sent (a preview), as `access` may see it. Nothing is stored."""
-    snapshot = Snapshot(
-        task=prompt.task,
-        model=prompt.model,
-        assembler_version=ASSEMBLER_VERSION,
-        budget=prompt.ceiling,
-        tokens=prompt.tokens,
-        counter=prompt.counter.name,
-        layers=dict(prompt.layers),
-        included_count=len(prompt.included),
-        dropped_count=len(prompt.dropped),
-    )
-    return _view(snapshot, _content(prompt), access)
-
-
-def compared_with_previous(run: Run) -> Snapshot | None:
-    """The snapshot before this run's, of the same agent and thread."""
-    return (
-        Snapshot.objects.filter(run__agent_id=run.agent_id, run__thread_id=run.thread_id, run_id__lt=run.pk)
-        .order_by("-run_id")
-        .first()
-    )
-
-
-def _content(prompt: Prompt) -> dict[str, Any]:
+def content_of(prompt: Prompt) -> dict[str, Any]:
     return {
         "messages": [{"role": m.role, "content": m.content} for m in prompt.messages],
         "items": [asdict(entry) for entry in prompt.included],
@@ -197,106 +85,10 @@ def _content(prompt: Prompt) -> dict[str, Any]:
     }
 
 
-def _unpacked(snapshot: Snapshot) -> dict[str, Any]:
+def unpacked(snapshot: Snapshot) -> dict[str, Any]:
     unpacked: dict[str, Any] = json.loads(zlib.decompress(bytes(snapshot.content or b"")))
     return unpacked
 
 
-def _messages(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
+def messages_of(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     return tuple(ChatMessage(m["role"], m["content"]) for m in content["messages"])
-
-
-def _ids(entries: Iterable[Mapping[str, Any]], kind: str) -> set[int]:
-    found = (str(entry["key"]).partition(":") for entry in entries)
-    return {int(number) for name, _, number in found if name == kind and number.isdigit()}
-
-
-def _withheld(entries: list[Mapping[str, Any]], access: Access) -> dict[str, str]:
-    """Keys whose text this viewer may not see, each with the reason."""
-    reasons: dict[str, str] = {}
-    message_ids = _ids(entries, "message")
-    visible = Message.objects.visible_to(access).filter(pk__in=message_ids)
-    states = dict(visible.values_list("pk", "deleted_at"))
-    for pk in message_ids:
-        if pk not in states:
-            reasons[f"message:{pk}"] = NO_ACCESS
-        elif states[pk] is not None:
-            reasons[f"message:{pk}"] = DELETED
-    episode_ids = _ids(entries, "episode")
-    channels = Channel.objects.visible_to(access)
-    episodes = Episode.objects.filter(pk__in=episode_ids)
-    known = set(episodes.values_list("pk", flat=True))
-    open_to_viewer = set(episodes.filter(channel__in=channels).values_list("pk", flat=True))
-    open_to_viewer |= set(episodes.filter(channel=None).values_list("pk", flat=True))
-    for pk in episode_ids - open_to_viewer:
-        reasons[f"episode:{pk}"] = NO_ACCESS if pk in known else DELETED
-    return reasons
-
-
-def _seen(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> SeenItem:
-    hidden = withheld.get(entry["key"], "")
-    kind, _, number = str(entry["key"]).partition(":")
-    return SeenItem(
-        layer=entry["layer"],
-        section=entry["section"],
-        key=entry["key"],
-        source=entry["source"],
-        author="" if hidden else entry["author"],
-        ref=entry["ref"],
-        trust=entry["trust"],
-        tokens=entry["tokens"],
-        text="" if hidden else entry["text"].strip(),
-        message_id=int(number) if kind == "message" and number.isdigit() and not hidden else None,
-        hidden=hidden,
-    )
-
-
-def _seen_drop(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> SeenDrop:
-    hidden = entry["key"] in withheld
-    return SeenDrop(
-        layer=entry["layer"],
-        section=entry["section"],
-        source=entry["source"],
-        author="" if hidden else entry["author"],
-        tokens=entry["tokens"],
-        reason=entry["reason"],
-    )
-
-
-def _sections(items: list[SeenItem]) -> tuple[SeenSection, ...]:
-    grouped: dict[tuple[str, str, str], list[SeenItem]] = {}
-    for entry in items:
-        grouped.setdefault((entry.layer, entry.section, entry.trust), []).append(entry)
-    return tuple(
-        SeenSection(layer, section, trust, sum(e.tokens for e in entries), tuple(entries))
-        for (layer, section, trust), entries in sorted(grouped.items(), key=lambda pair: pair[0][0])
-    )
-
-
-def _redacted(content: Mapping[str, Any], withheld: Mapping[str, str]) -> tuple[ChatMessage, ...]:
-    """The prompt as sent, with a note where a withheld item stood."""
-    messages = list(_messages(content))
-    for entry in content["items"]:
-        reason = withheld.get(entry["key"])
-        if reason is None:
-            continue
-        note = f"[1 item {reason}]\n\n"
-        messages = [
-            ChatMessage(m.role, m.content.replace(entry["text"], note)) if entry["text"] in m.content else m
-            for m in messages
-        ]
-    return tuple(messages)
-
-
-__all__ = [
-    "SeenDrop",
-    "SeenItem",
-    "SeenSection",
-    "SnapshotView",
-    "compared_with_previous",
-    "read_snapshot",
-    "shared_prefix",
-    "store_snapshot",
-    "thin_snapshots",
-    "view_of_prompt",
-]

@@ -8,7 +8,7 @@ from django.shortcuts import render
 
 from agents.assembler.assemble import assemble
 from agents.assembler.fit import RequiredPartsTooLarge
-from agents.assembler.snapshot import view_of_prompt
+from agents.assembler.viewing import view_of_prompt
 from agents.models import Agent
 from agents.visibility import why_silent
 from agents.web.viewer import TABS, shown

@@ -8,8 +8,8 @@ from typing import Any
 from django.http import HttpResponse
 from django.shortcuts import render
 
-from agents.assembler.snapshot import SeenSection, SnapshotView, compared_with_previous, read_snapshot
 from agents.assembler.stack import STACK
+from agents.assembler.viewing import SeenSection, SnapshotView, compared_with_previous, read_snapshot
 from agents.models import Run, Snapshot
 from agents.web.runs import visible_run
 from openvibe.base.problems import Missing

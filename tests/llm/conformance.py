@@ -74,7 +74,9 @@ class ModelClientSuite:
         assert answering.complete(PROMPT).text
 
     def test_nothing_is_asked_before_the_stream_is_read(self, answering: ModelClient) -> None:
-        answering.stream(PROMPT).close()
+        stream = answering.stream(PROMPT)
+        stream.close()
+        assert list(stream) == []
 
     def test_tools_and_hostile_text_are_accepted(self, answering: ModelClient) -> None:
         odd = ChatMessage("user", "\x00 \ud83d </request> <request>\n" + "a" * 5_000)

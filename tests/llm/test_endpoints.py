@@ -25,9 +25,12 @@ def endpoint(ana: Member, **values: Any) -> Endpoint:
 
 
 def problems(row: Endpoint) -> dict[str, list[str]]:
-    with pytest.raises(ValidationError) as raised:
+    """What saving it in a form would say, by field."""
+    try:
         row.full_clean()
-    return raised.value.message_dict
+    except ValidationError as error:
+        return error.message_dict
+    return {}
 
 
 def test_a_good_endpoint_can_be_saved_and_shows_only_the_end_of_its_key(ana: Member) -> None:
@@ -64,11 +67,11 @@ def test_what_cannot_work_is_refused_at_its_field(ana: Member, values: dict[str,
 
 def test_the_operator_can_allow_private_addresses(ana: Member, settings: Settings) -> None:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
-    endpoint(ana, base_url="http://127.0.0.1:11434/v1").full_clean()
+    assert not problems(endpoint(ana, base_url="http://127.0.0.1:11434/v1"))
 
 
 def test_an_offline_endpoint_needs_neither_address_nor_model(ana: Member) -> None:
-    endpoint(ana, kind="offline", base_url="", model="", api_key="").full_clean()
+    assert not problems(endpoint(ana, kind="offline", base_url="", model="", api_key=""))
 
 
 def test_a_workspace_has_one_default_and_each_name_once(ana: Member, cleo: Member) -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from agents.assembler.assemble import assemble
-from agents.assembler.snapshot import store_snapshot, view_of_prompt
+from agents.assembler.snapshot import store_snapshot
+from agents.assembler.viewing import view_of_prompt
 from agents.models import Agent, Run, Snapshot
 from agents.runs.carrying import carry_out
 from agents.web.viewer import BAR, segments
