@@ -88,6 +88,7 @@ INSTALLED_APPS = [
     "openvibe.workspaces",
     "openvibe.chat",
     "memory",
+    "memory.providers.lcm",
     "agents",
 ]
 MIDDLEWARE = [

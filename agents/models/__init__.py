@@ -1,6 +1,6 @@
 """Who answers: agents, their versioned SOULs and trust, their runs and exactly what each run saw."""
 
 from agents.models.agent import Agent, SoulVersion, TrustChange
-from agents.models.run import Run, Snapshot
+from agents.models.run import LoadedSkill, Run, Snapshot, ToolCall
 
-__all__ = ["Agent", "Run", "Snapshot", "SoulVersion", "TrustChange"]
+__all__ = ["Agent", "LoadedSkill", "Run", "Snapshot", "SoulVersion", "ToolCall", "TrustChange"]

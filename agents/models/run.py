@@ -26,7 +26,7 @@ class RunQuerySet(models.QuerySet["Run"]):
 
 
 class Run(models.Model):
-    """`queued → reading → writing → done | stopped | failed`.
+    """`queued → reading → writing → done | stopped | failed`, with `waiting_approval` while a person has to decide.
 
     Written with the message that caused it. At most one per agent and thread is active; the others wait in order.
     `attempt` fences writers: a worker whose attempt is no longer the row's has lost the run and must not write.
@@ -42,6 +42,7 @@ class Run(models.Model):
         QUEUED = "queued", "waiting"
         READING = "reading", "reading"
         WRITING = "writing", "writing"
+        WAITING = "waiting_approval", "waiting for an approval"
         DONE = "done", "done"
         STOPPED = "stopped", "stopped"
         FAILED = "failed", "failed"
@@ -55,7 +56,10 @@ class Run(models.Model):
     trigger = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="runs_caused")
     requested_by = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
     task = models.CharField(max_length=8, choices=Task.choices)
-    state = models.CharField(max_length=8, choices=State.choices, default=State.QUEUED)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
+    approval = models.ForeignKey(
+        "memory.Approval", null=True, on_delete=models.SET_NULL, related_name="runs", help_text="What it waits for."
+    )
     reply = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="run")
     regenerates = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="regenerations")
     attempt = models.PositiveSmallIntegerField(default=0)
@@ -85,7 +89,9 @@ class Run(models.Model):
                 name="run_one_at_a_time",
             ),
             models.CheckConstraint(
-                condition=Q(state__in=["queued", "reading", "writing", "done", "stopped", "failed"]),
+                condition=Q(
+                    state__in=["queued", "reading", "writing", "waiting_approval", "done", "stopped", "failed"]
+                ),
                 name="run_state_known",
             ),
             models.CheckConstraint(
@@ -124,6 +130,56 @@ class Run(models.Model):
     @property
     def is_over(self) -> bool:
         return self.state in self.ENDED
+
+
+class ToolCall(models.Model):
+    """A tool call of a run: what was asked, what was decided, what came of it. `result` is kept for 30 days."""
+
+    class Decision(models.TextChoices):
+        ALLOWED = "allowed", "Allowed"
+        REFUSED = "refused", "Refused"
+        WAITS = "waits", "Waits for an approval"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls")
+    attempt = models.PositiveSmallIntegerField()
+    round = models.PositiveSmallIntegerField(help_text="Counts from 1; at most 8.")
+    call_id = models.CharField(max_length=100)
+    name = models.CharField(max_length=100)
+    arguments = models.TextField(help_text="JSON as the model wrote it; it may be invalid.")
+    decision = models.CharField(max_length=8, choices=Decision.choices)
+    why = models.CharField(max_length=300, blank=True, help_text="Why it was refused, in words for people.")
+    result = models.TextField(blank=True)
+    result_tokens = models.PositiveIntegerField(default=0)
+    milliseconds = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "attempt", "round", "call_id"], name="tool_call_once"),
+            models.CheckConstraint(condition=Q(round__gte=1, round__lte=8), name="tool_call_round_bounded"),
+            models.CheckConstraint(condition=Q(decision__in=["allowed", "refused", "waits"]), name="tool_call_decided"),
+        ]
+        indexes = [models.Index(fields=["created_at"], condition=~Q(result=""), name="tool_call_with_result")]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.decision})"
+
+
+class LoadedSkill(models.Model):
+    """A skill an agent has taken up in a thread: its text stands in the agent's prompts there until it is put down."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="loaded_skills")
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=80)
+    loaded_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["agent", "thread", "name"], name="skill_loaded_once")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Snapshot(models.Model):

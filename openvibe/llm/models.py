@@ -63,6 +63,9 @@ class Endpoint(Timestamped):
         help_text="How long one answer may take in all.",
     )
     is_default = models.BooleanField(default=False, help_text="Used by agents that name no endpoint of their own.")
+    is_for_summaries = models.BooleanField(
+        default=False, help_text="Writes summaries of conversations; without one, the default does."
+    )
 
     class Meta:
         ordering: ClassVar = ["workspace_id", "name", "id"]
@@ -72,6 +75,11 @@ class Endpoint(Timestamped):
                 fields=["workspace"],
                 condition=Q(is_default=True),
                 name="llm_endpoint_one_default_per_workspace",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace"],
+                condition=Q(is_for_summaries=True),
+                name="llm_endpoint_one_for_summaries_per_workspace",
             ),
             models.CheckConstraint(
                 condition=Q(kind="offline") | (~Q(base_url="") & ~Q(model="")),
