@@ -11,8 +11,9 @@ from django.utils import timezone
 from agents.assembler import gather
 from agents.assembler.fit import RequiredPartsTooLarge, fit
 from agents.assembler.gather import Asked, Scene
-from agents.assembler.history import REACH, history, in_sight, read_first
-from agents.assembler.reading import Found, Place, Said, Window, read, said_in
+from agents.assembler.history import first_room, hidden_results, history, recollect
+from agents.assembler.items import tool_item
+from agents.assembler.reading import Found, Place, Window, read
 from agents.assembler.recall import recalled
 from agents.assembler.render import frame_tokens, render
 from agents.assembler.stack import BUDGETS, TaskBudget, bounded_by_window, with_overrides
@@ -69,6 +70,7 @@ def assemble(
     budget: int | None = None,
     model: str | None = None,
     now: datetime | None = None,
+    tools: Sequence[ToolSpec] = (),
 ) -> Prompt:
     """The prompt for `agent` in `thread`, for a stored request, for text not sent yet, or for the thread as it stands.
 
@@ -79,8 +81,8 @@ def assemble(
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
     asked = _asked(request, thread, asked_by, now)
     access = visible_to(agent)
-    messages = read_first(cast(TaskType, task), asked.before or thread.last_seq + 1)
-    found = read(access, thread_id=thread.pk, before=asked.before, messages=messages) if agent.is_active else None
+    person_id = asked.author.pk if asked.author else None
+    found = read(access, thread_id=thread.pk, person_id=person_id) if agent.is_active else None
     if found is None:
         raise Missing
     endpoint = agent.endpoint or found.default_endpoint
@@ -94,26 +96,27 @@ def assemble(
         counter=counter_for(name),
         budget=_budget(cast(TaskType, task), found.place, endpoint, budget),
     )
-    return _build(scene, found, messages, name)
+    return _build(scene, found, name, tools)
 
 
-def _build(scene: Scene, found: Found, messages: int, model: str) -> Prompt:
+def _build(scene: Scene, found: Found, model: str, tools: Sequence[ToolSpec]) -> Prompt:
     overhead = frame_tokens(scene.counter)
-    standing = [gather.policy(scene), gather.soul(scene), *gather.instructions(scene)]
+    standing = [gather.policy(scene), gather.soul(scene), *gather.instructions(scene), _tools(scene, tools)]
     needed = overhead + sum(bundle.tokens for offer in standing if offer.required for bundle in offer.bundles)
     cap = scene.budget.caps["P1"] or scene.budget.ceiling
     request = gather.request(scene, min(cap, scene.budget.ceiling - needed))
     feedback, episodes, private = gather.remembered(scene, found.episodes)
     before_history = [*standing, request, gather.clock(scene)]
-    after_history = [feedback, gather.surroundings(scene), episodes]
-    fitted, hidden = _with_history(scene, (before_history, after_history), found.newest, messages, overhead)
+    after_history = [feedback, gather.surroundings(scene)]
+    room = scene.budget.ceiling - needed - sum(bundle.tokens for bundle in request.bundles)
+    fitted, hidden = _with_history(scene, found, (before_history, after_history, [episodes]), room, overhead)
     return Prompt(
         task=scene.task,
         model=model,
         counter=scene.counter,
         budget=scene.budget,
         messages=render(fitted),
-        tools=(),
+        tools=tuple(tools),
         included=fitted.included,
         dropped=(*_left_out(fitted), *hidden, *private),
         tokens=fitted.tokens,
@@ -121,28 +124,42 @@ def _build(scene: Scene, found: Found, messages: int, model: str) -> Prompt:
     )
 
 
-Around = tuple[Sequence[Offer], Sequence[Offer]]
-"""The offers that stand before history, and those after it."""
+def _tools(scene: Scene, tools: Sequence[ToolSpec]) -> Offer:
+    return Offer("P0", "tools", gather.one_each(tool_item(scene.counter, tool) for tool in tools), required=True)
+
+
+Around = tuple[Sequence[Offer], Sequence[Offer], Sequence[Offer]]
+"""The offers that stand before history, those after it, and those of P6 that stand beside what is recalled."""
 
 
 def _with_history(
-    scene: Scene, around: Around, newest: Sequence[Said], read_at_most: int, overhead: int
+    scene: Scene, found: Found, around: Around, room: int, overhead: int
 ) -> tuple[Fitted, list[Dropped]]:
     """The prompt with all of a short thread; else with what bears on the request, and as much history as then fits."""
-    before, after = around
-    sight = in_sight(scene, newest, read_at_most)
-    near = history(scene, sight.messages)
-    if sight.is_all:
-        fitted = _fit(scene, [*before, *near, *after], overhead)
+    from memory.providers.registry import provider_named
+
+    before, after, beside = around
+    provider = provider_named(*found.plugin)
+    asked_first = first_room(scene, room)
+    entries, is_all = recollect(scene, provider, asked_first)
+    near, remembered, rest = history(scene, entries)
+    hidden = hidden_results(scene, entries)
+    if is_all and not any(entry.summary_id for entry in entries):
+        fitted = _fit(scene, [*before, *near, *after, *remembered, *beside, *rest], overhead)
         if not _misses_history(fitted):
-            return fitted, sight.hidden
-    bearing = recalled(scene, _seqs_in_view(scene, [*before, replace(near[0], extendable=False)], overhead))
-    fitted = _fit(scene, [*before, *near, *after, bearing], overhead)
-    if read_at_most < REACH and not sight.is_all and not _misses_history(fitted):
-        newest = said_in(scene.place.thread_id, before=scene.asked.before, messages=REACH)
-        sight = in_sight(scene, newest, REACH)
-        fitted = _fit(scene, [*before, *history(scene, sight.messages), *after, bearing], overhead)
-    return fitted, sight.hidden
+            return fitted, hidden
+    in_view = _seqs_in_view(scene, [*before, *map(_as_it_is, near), *after, *remembered], overhead)
+    bearing = recalled(scene, in_view)
+    fitted = _fit(scene, [*before, *near, *after, *remembered, *beside, bearing, *rest], overhead)
+    if asked_first < room and not is_all and not _misses_history(fitted):
+        entries, _ = recollect(scene, provider, room)
+        near, remembered, rest = history(scene, entries)
+        fitted = _fit(scene, [*before, *near, *after, *remembered, *beside, bearing, *rest], overhead)
+    return fitted, hidden
+
+
+def _as_it_is(offer: Offer) -> Offer:
+    return replace(offer, extendable=False)
 
 
 def _misses_history(fitted: Fitted) -> bool:
@@ -150,15 +167,16 @@ def _misses_history(fitted: Fitted) -> bool:
 
 
 def _left_out(fitted: Fitted) -> tuple[Dropped, ...]:
-    """What is not in the prompt; a message that stands elsewhere in it was not left out."""
+    """What is not in the prompt, each once; a message that stands elsewhere in it was not left out."""
     standing = {entry.key for entry in fitted.included}
-    return tuple(left for left in fitted.dropped if left.key not in standing)
+    left_out = {left.key: left for left in reversed(fitted.dropped) if left.key not in standing}
+    return tuple(reversed(left_out.values()))
 
 
 def _seqs_in_view(scene: Scene, offers: Sequence[Offer], overhead: int) -> list[int]:
-    """Which messages the caps of P1 bring into view, before anything is recalled."""
+    """Which messages are in view themselves, not in a summary, before anything is recalled."""
     fitted = _fit(scene, offers, overhead)
-    return [entry.order for entry in fitted.included if entry.section == "history"]
+    return [entry.order for entry in fitted.included if entry.key.startswith("message:") and entry.section == "history"]
 
 
 def _fit(scene: Scene, offers: Sequence[Offer], overhead: int) -> Fitted:

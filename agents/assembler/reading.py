@@ -1,8 +1,9 @@
-"""What a prompt reads of the database before it recalls: one statement, one row.
+"""What a prompt reads of the database besides the conversation itself: one statement, one row.
 
-The thread (only if the agent sees it), where it stands, the default endpoint, the newest messages and the agent's
-open episodes. The conditions are the querysets' own: `Thread.objects.visible_to`, `Episode.objects.of` and
-`usable_in`. Nothing here writes.
+The thread (only if the agent sees it), where it stands, the default endpoint, the memory plugin, the agent's open
+episodes, its blocks, its notes about the asker, the work that is open and what its tools answered last. The
+conditions are the querysets' own: `Thread.objects.visible_to`, `Episode.objects.of` and `usable_in`. Nothing here
+writes.
 """
 
 from datetime import datetime
@@ -14,7 +15,17 @@ from django.db.models import Case, Exists, F, Func, JSONField, OuterRef, Q, Quer
 from django.db.models.functions import Coalesce
 
 from agents.assembler.compiled import Compiled
-from memory.models import Episode
+from agents.models import LoadedSkill, Snapshot, ToolCall
+from memory.models import (
+    DEFAULT_PLUGIN,
+    Approval,
+    Block,
+    Episode,
+    MemoryPlugin,
+    ProfileNote,
+    ProgressEntry,
+    WorkItem,
+)
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
@@ -22,22 +33,16 @@ from openvibe.workspaces.access import Access
 EPISODES = 40
 """Open episodes looked at, the newest first."""
 
-END = 2**62
-"""A number after every message: all of the thread is history."""
+WORK = 100
+"""Rows of open work looked at."""
 
+ASKED, LOGGED, OBSERVED = 10, 3, 4
+"""Approvals, lines of the progress log and answers of tools that prompts show, the newest first."""
 
-class Said(NamedTuple):
-    """A stored message as prompts read it; `at` in ISO 8601."""
-
-    pk: int
-    seq: int
-    kind: str
-    body: str
-    token_count: int
-    at: str
-    author_id: int
-    author_name: str
-    author_kind: str
+WORK_ORDER = (
+    "constraint", "objective", "plan", "goal", "todo", "do_not_redo", "open_question", "error_tried", "artifact",
+)  # fmt: skip
+"""Kinds of work in the order prompts show them."""
 
 
 class Remembered(NamedTuple):
@@ -77,13 +82,90 @@ class Place(NamedTuple):
     budgets: Any
 
 
+class Carried(NamedTuple):
+    """A context block or, with `person`, notes about somebody."""
+
+    pk: int
+    label: str
+    description: str
+    content: str
+    readonly: bool = False
+
+
+class Notes(NamedTuple):
+    """What the agent noted about the asker."""
+
+    pk: int
+    person_id: int
+    person: str
+    content: str
+
+
+class Work(NamedTuple):
+    """A row of the thread's open work."""
+
+    pk: int
+    kind: str
+    text: str
+    data: Any
+    author: str
+    author_id: int
+    author_kind: str
+
+
+class Asking(NamedTuple):
+    """An approval: what it is for, and who decided."""
+
+    pk: int
+    what: str
+    state: str
+    requested_by: str
+    decided_by: str
+    note: str
+    at: str
+
+
+class Logged(NamedTuple):
+    """A line of the progress log."""
+
+    pk: int
+    checkpoint: str
+    changed: str
+    evidence: str
+    open_issues: str
+    next_action: str
+    author: str
+    author_id: int
+    author_kind: str
+    at: str
+
+
+class Observed(NamedTuple):
+    """What a tool answered in an earlier run of this agent here. `is_changed`: a message was edited or deleted since."""
+
+    pk: int
+    name: str
+    arguments: str
+    result: str
+    at: str
+    is_changed: bool
+
+
 class Found(NamedTuple):
-    """All of one reading. `newest` are messages, the newest first."""
+    """All of one reading."""
 
     place: Place
     default_endpoint: Window | None
-    newest: list[Said]
+    plugin: tuple[str, dict[str, Any]]
     episodes: list[Remembered]
+    blocks: list[Carried]
+    notes: list[Notes]
+    work: list[Work]
+    approvals: list[Asking]
+    progress: list[Logged]
+    observed: list[Observed]
+    skills: list[str]
+    tools_before: list[str] | None
 
 
 _PLACE = (
@@ -92,31 +174,42 @@ _PLACE = (
     "workspace__budgets",
 )  # fmt: skip
 _EPISODE = ("pk", "kind", "words", "giver", "from_feedback", "created_at", "is_usable")
-_SAID = ("pk", "seq", "kind", "body", "token_count", "created_at", "author_id", "author__name", "author__kind")
+_BLOCK = ("pk", "label", "description", "content", "readonly")
+_NOTES = ("pk", "person_id", "person__name", "content")
+_WORK = ("pk", "kind", "text", "data", "author__name", "author_id", "author__kind")
+_APPROVAL = ("pk", "what", "state", "requested_by__name", "decider", "note", "at")
+_PROGRESS = (
+    "pk", "checkpoint", "changed", "evidence", "open_issues", "next_action", "author__name", "author_id",
+    "author__kind", "created_at",
+)  # fmt: skip
+_OBSERVED = ("pk", "name", "arguments", "result", "created_at", "is_changed")
 
 
-def read(access: Access, *, thread_id: int, before: int | None, messages: int) -> Found | None:
-    """What the agent may read of the thread, with its newest messages below number `before`, at most so many.
+def read(access: Access, *, thread_id: int, person_id: int | None) -> Found | None:
+    """What the agent may read around the conversation; `person_id` is the participant who asks.
 
     None when the agent may not see the thread. One query.
     """
-    query = _compiled(access.is_agent, access.reads_public_channels, messages)
-    rows = query.rows(access.workspace_id, access.participant_id, thread_id, END if before is None else before)
+    query = _compiled(access.is_agent, access.reads_public_channels)
+    rows = query.rows(access.workspace_id, access.participant_id, thread_id, person_id or 0)
     if not rows:
         return None
-    *place, endpoints, newest, episodes = rows[0][0]
+    (*place, endpoints, plugins, episodes, blocks, notes, work, approvals, progress, observed, skills,
+     tools_before) = rows[0][0]  # fmt: skip
     return Found(
         place=Place(*place),
         default_endpoint=next((Window(*row) for row in endpoints), None),
-        newest=[Said(*row) for row in newest],
+        plugin=next(((name, config) for name, config in plugins), (DEFAULT_PLUGIN, {})),
         episodes=[_remembered(row) for row in episodes],
+        blocks=[Carried(*row) for row in blocks],
+        notes=[Notes(*row) for row in notes],
+        work=[Work(*row) for row in work],
+        approvals=[Asking(*row) for row in approvals],
+        progress=[Logged(*row) for row in progress],
+        observed=[Observed(*row) for row in observed],
+        skills=[name for (name,) in skills],
+        tools_before=next((names for (names,) in tools_before), None),
     )
-
-
-def said_in(thread_id: int, *, before: int | None, messages: int) -> list[Said]:
-    """The newest messages of a thread below number `before` that prompts may hold, the newest first. One query."""
-    rows = _compiled_history(messages).rows(thread_id, END if before is None else before)
-    return [Said(*row[0]) for row in rows]
 
 
 def _remembered(row: list[Any]) -> Remembered:
@@ -126,16 +219,27 @@ def _remembered(row: list[Any]) -> Remembered:
 
 # --- the statement ------------------------------------------------------------------------------------------
 @cache
-def _compiled(is_agent: bool, reads_public_channels: bool, messages: int) -> Compiled:
+def _compiled(is_agent: bool, reads_public_channels: bool) -> Compiled:
     """For each kind of access its own SQL: which conditions there are depends on it."""
 
-    def statement(workspace_id: int, participant_id: int, thread_id: int, before: int) -> QuerySet[Any, Any]:
+    def statement(workspace_id: int, participant_id: int, thread_id: int, person_id: int) -> QuerySet[Any, Any]:
         access = Access(workspace_id, participant_id, is_agent=is_agent, reads_public_channels=reads_public_channels)
         endpoints = Endpoint.objects.filter(workspace_id=OuterRef("workspace_id"), is_default=True).order_by()
+        plugins = MemoryPlugin.objects.filter(workspace_id=OuterRef("workspace_id"), enabled=True).order_by()
+        notes = ProfileNote.objects.filter(agent=participant_id, person=person_id).exclude(content="").order_by()
+        skills = LoadedSkill.objects.filter(agent__participant=participant_id, thread=OuterRef("pk")).order_by("id")
         parts = (
             _listed(endpoints, "model", "context_window", "output_reserve"),
-            _listed(_history(OuterRef("pk"), before)[:messages], *_SAID),
+            _listed(plugins, "name", "config"),
             _listed(_open_episodes(participant_id), *_EPISODE),
+            _listed(Block.objects.filter(agent=participant_id).exclude(content="").order_by("label"), *_BLOCK),
+            _listed(notes, *_NOTES),
+            _listed(_open_work(), *_WORK),
+            _listed(_approvals(), *_APPROVAL),
+            _listed(ProgressEntry.objects.filter(thread=OuterRef("pk")).order_by("-id")[:LOGGED], *_PROGRESS),
+            _listed(_observed(participant_id), *_OBSERVED),
+            _listed(skills, "name"),
+            _listed(_snapshots(participant_id)[:1], "tool_names"),
         )
         seen = Thread.objects.visible_to(access).filter(pk=thread_id).order_by()
         return seen.values_list(_json(*_PLACE, *parts))
@@ -143,18 +247,32 @@ def _compiled(is_agent: bool, reads_public_channels: bool, messages: int) -> Com
     return Compiled(statement, 4)
 
 
-@cache
-def _compiled_history(messages: int) -> Compiled:
-    return Compiled(lambda thread_id, before: _history(thread_id, before)[:messages].values_list(_json(*_SAID)), 2)
+def _open_work() -> QuerySet[Any, Any]:
+    """What still holds, kinds in the order prompts show them."""
+    place = Case(*[When(kind=kind, then=Value(at)) for at, kind in enumerate(WORK_ORDER)], default=Value(99))
+    rows = WorkItem.objects.filter(thread=OuterRef("pk"), state=WorkItem.State.OPEN)
+    return rows.annotate(place=place).order_by("place", "id")[:WORK]
 
 
-def _history(thread: int | OuterRef, before: int) -> QuerySet[Message]:
-    return (
-        Message.objects.filter(thread=thread, deleted_at=None, state__in=("complete", "stopped"), seq__lt=before)
-        .exclude(kind=Message.Kind.SYSTEM)
-        .exclude(body="")
-        .order_by("-seq")
+def _approvals() -> QuerySet[Any, Any]:
+    rows = Approval.objects.filter(thread=OuterRef("pk")).order_by("-id")
+    return rows.annotate(decider=Coalesce("decided_by__name", Value("")), at=Coalesce("decided_at", "created_at"))[:ASKED]
+
+
+def _snapshots(participant_id: int) -> QuerySet[Any, Any]:
+    before = Snapshot.objects.filter(run__agent__participant=participant_id, run__thread=OuterRef("pk"))
+    return before.order_by("-run_id")
+
+
+def _observed(participant_id: int) -> QuerySet[Any, Any]:
+    """The newest tool calls that were carried out. What quotes a message that changed since is not shown again."""
+    calls = ToolCall.objects.filter(
+        run__agent__participant=participant_id, run__thread=OuterRef("pk"), decision=ToolCall.Decision.ALLOWED
     )
+    changed = Message.objects.filter(thread=OuterRef(OuterRef("pk"))).filter(
+        Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))
+    )
+    return calls.annotate(is_changed=Exists(changed)).order_by("-id")[:OBSERVED]
 
 
 def _open_episodes(participant_id: int) -> QuerySet[Any, Any]:

@@ -19,8 +19,8 @@ from agents.assembler.compiled import prepared_rows
 from agents.assembler.gather import Scene, one_each, shortened, trust_of
 from agents.assembler.history import message_block
 from agents.assembler.items import item
-from agents.assembler.reading import Said
 from agents.assembler.values import Item, Offer
+from memory.providers.base import Entry
 from openvibe.llm.tokens import TokenCounter
 from openvibe.search.lexical import question_terms
 
@@ -69,7 +69,7 @@ ORDER BY seq DESC""")
 _HELD = sql.SQL("CASE WHEN search @@ (SELECT to_tsquery('english', %s)) THEN {} ELSE 0 END")
 
 _BEST = """SELECT coalesce(json_agg(json_build_array(
-    m.id, m.seq, m.kind, m.body, m.token_count, m.created_at, m.author_id, p.name, p.kind)), '[]')
+    m.seq, m.seq, m.kind, m.body, m.token_count, m.created_at, m.id, m.author_id, p.name, p.kind)), '[]')
 FROM chat_message m JOIN workspaces_participant p ON p.id = m.author_id
 WHERE m.thread_id = %s AND m.seq = ANY(%s)
 AND m.kind = 'text' AND m.state = 'complete' AND m.deleted_at IS NULL AND m.author_id <> %s"""
@@ -92,7 +92,7 @@ def recalled(scene: Scene, in_view: Collection[int]) -> Offer:
     scores = bearing(_hits(scene, terms, before), before)
     best = sorted(scores, key=lambda seq: (-scores[seq], seq))[:RECALLED]
     rows = prepared_rows(_BEST, [scene.place.thread_id, best, scene.agent.participant_id])
-    found = {row[1]: Said(*row) for row in rows[0][0]}
+    found = {row[0]: Entry(*row) for row in rows[0][0]}
     return Offer("P6", "recall", one_each(recalled_item(scene.counter, found[seq]) for seq in best if seq in found))
 
 
@@ -150,19 +150,19 @@ def _terms_in(bits: int) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=8_192)
-def recalled_item(counter: TokenCounter, message: Said) -> Item:
-    ref = str(message.seq)
-    body = message.body
-    if message.token_count > LONGEST:
+def recalled_item(counter: TokenCounter, message: Entry) -> Item:
+    ref = str(message.ordinal)
+    body = message.text
+    if message.tokens > LONGEST:
         body = shortened(body, LONGEST, counter, ref=ref)
     return item(
         counter,
         section="recall",
-        key=f"message:{message.pk}",
+        key=f"message:{message.message_id}",
         text=message_block(message, body, is_own=False),
         trust=trust_of(message.author_kind, is_own=False),
         source=f"message {ref}, recalled",
         author=message.author_name,
         ref=ref,
-        order=message.seq,
+        order=message.ordinal,
     )

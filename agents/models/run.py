@@ -200,6 +200,7 @@ class Snapshot(models.Model):
     prefix_shared = models.PositiveIntegerField(default=0, help_text="Tokens in common with the run before it.")
     included_count = models.PositiveIntegerField(default=0)
     dropped_count = models.PositiveIntegerField(default=0)
+    tool_names = models.JSONField(default=list, help_text="The tools the run was offered.")
     content = models.BinaryField(null=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
