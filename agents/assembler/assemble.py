@@ -8,7 +8,7 @@ from typing import cast, get_args
 
 from django.utils import timezone
 
-from agents.assembler import gather
+from agents.assembler import carried, gather
 from agents.assembler.fit import RequiredPartsTooLarge, fit
 from agents.assembler.gather import Asked, Scene
 from agents.assembler.history import first_room, hidden_results, history, recollect
@@ -18,6 +18,7 @@ from agents.assembler.recall import recalled
 from agents.assembler.render import frame_tokens, render
 from agents.assembler.stack import BUDGETS, TaskBudget, bounded_by_window, with_overrides
 from agents.assembler.values import Dropped, Fitted, Item, Offer
+from agents.assembler.working import work
 from agents.models import Agent
 from agents.soul import TaskType
 from agents.visibility import visible_to
@@ -106,9 +107,17 @@ def _build(scene: Scene, found: Found, model: str, tools: Sequence[ToolSpec]) ->
     cap = scene.budget.caps["P1"] or scene.budget.ceiling
     request = gather.request(scene, min(cap, scene.budget.ceiling - needed))
     feedback, episodes, private = gather.remembered(scene, found.episodes)
-    before_history = [*standing, request, gather.clock(scene)]
-    after_history = [feedback, gather.surroundings(scene)]
-    room = scene.budget.ceiling - needed - sum(bundle.tokens for bundle in request.bundles)
+    bound, working = work(scene, found, (tool.name for tool in tools))
+    before_history = [*standing, request, bound, gather.clock(scene), working]
+    after_history = [
+        carried.blocks(scene, found.blocks),
+        feedback,
+        carried.profile(scene, found.notes),
+        *carried.skills(scene, found.skills),
+        gather.surroundings(scene),
+    ]
+    required = (*request.bundles, *bound.bundles)
+    room = scene.budget.ceiling - needed - sum(bundle.tokens for bundle in required)
     fitted, hidden = _with_history(scene, found, (before_history, after_history, [episodes]), room, overhead)
     return Prompt(
         task=scene.task,
@@ -132,9 +141,7 @@ Around = tuple[Sequence[Offer], Sequence[Offer], Sequence[Offer]]
 """The offers that stand before history, those after it, and those of P6 that stand beside what is recalled."""
 
 
-def _with_history(
-    scene: Scene, found: Found, around: Around, room: int, overhead: int
-) -> tuple[Fitted, list[Dropped]]:
+def _with_history(scene: Scene, found: Found, around: Around, room: int, overhead: int) -> tuple[Fitted, list[Dropped]]:
     """The prompt with all of a short thread; else with what bears on the request, and as much history as then fits."""
     from memory.providers.registry import provider_named
 

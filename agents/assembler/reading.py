@@ -141,7 +141,7 @@ class Logged(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What a tool answered in an earlier run of this agent here. `is_changed`: a message was edited or deleted since."""
+    """What a tool answered in an earlier run here. `is_changed`: a message was edited or deleted since."""
 
     pk: int
     name: str
@@ -256,7 +256,8 @@ def _open_work() -> QuerySet[Any, Any]:
 
 def _approvals() -> QuerySet[Any, Any]:
     rows = Approval.objects.filter(thread=OuterRef("pk")).order_by("-id")
-    return rows.annotate(decider=Coalesce("decided_by__name", Value("")), at=Coalesce("decided_at", "created_at"))[:ASKED]
+    decider = Coalesce("decided_by__name", Value(""))
+    return rows.annotate(decider=decider, at=Coalesce("decided_at", "created_at"))[:ASKED]
 
 
 def _snapshots(participant_id: int) -> QuerySet[Any, Any]:

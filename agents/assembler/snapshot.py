@@ -52,6 +52,7 @@ def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
             "prefix_shared": shared_prefix(run, prompt, agent_id=run.agent_id, thread_id=run.thread_id),
             "included_count": len(prompt.included),
             "dropped_count": len(prompt.dropped),
+            "tool_names": sorted(tool.name for tool in prompt.tools),
             "content": zlib.compress(json.dumps(content, ensure_ascii=False).encode(), level=6),
         },
     )

@@ -55,7 +55,7 @@ STACK: tuple[Layer, ...] = (
         (
             Part("feedback", "dynamic"),
             Part("blocks", "reference"),
-            Part("profile", "reference"),
+            Part("profile", "dynamic"),
             Part("skills", "reference"),
         ),
     ),
@@ -71,9 +71,9 @@ RENDERED: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
     {
         "tools": ("tools",),
         "system": ("policy", "soul", "instructions"),
-        "reference": ("workspace", "channel", "blocks", "profile", "skills"),
+        "reference": ("workspace", "channel", "blocks", "skills"),
         "history": ("history",),
-        "dynamic": ("work", "feedback", "knowledge", "dives", "episodes", "recall", "time"),
+        "dynamic": ("work", "profile", "feedback", "knowledge", "dives", "episodes", "recall", "time"),
         "request": ("request",),
     }
 )

@@ -4,15 +4,14 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('agents', '0004_tool_calls'),
+        ("agents", "0004_tool_calls"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='snapshot',
-            name='tool_names',
-            field=models.JSONField(default=list, help_text='The tools the run was offered.'),
+            model_name="snapshot",
+            name="tool_names",
+            field=models.JSONField(default=list, help_text="The tools the run was offered."),
         ),
     ]
