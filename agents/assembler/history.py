@@ -173,7 +173,7 @@ def _summary_item(counter: TokenCounter, entry: Entry) -> Item:
         text=block,
         trust="untrusted",
         source=f"summary of messages {entry.ordinal}–{entry.last}",
-        ref=f"summary:{entry.summary_id}",
+        ref=f"{entry.ordinal}-{entry.last}",
         order=entry.ordinal,
     )
 

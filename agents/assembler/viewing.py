@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Q
+
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.snapshot import content_of, messages_of, unpacked
 from agents.models import Run, Snapshot
@@ -13,6 +15,7 @@ from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.access import Access
 
 DELETED = "deleted since"
+CHANGED = "changed since"
 NO_ACCESS = "hidden by your access"
 
 
@@ -84,7 +87,12 @@ def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
 
 
 def _view(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> SnapshotView:
-    withheld = _withheld([*content["items"], *content["dropped"]], access)
+    entries = [*content["items"], *content["dropped"]]
+    withheld = {
+        **_withheld(entries, access),
+        **_notes_of_others(entries, access),
+        **_changed(content["items"], snapshot),
+    }
     items = [_seen(entry, withheld) for entry in content["items"]]
     return SnapshotView(
         snapshot=snapshot,
@@ -146,6 +154,30 @@ def _withheld(entries: list[Mapping[str, Any]], access: Access) -> dict[str, str
     open_to_viewer |= set(episodes.filter(channel=None).values_list("pk", flat=True))
     for pk in episode_ids - open_to_viewer:
         reasons[f"episode:{pk}"] = NO_ACCESS if pk in known else DELETED
+    return reasons
+
+
+def _notes_of_others(entries: list[Mapping[str, Any]], access: Access) -> dict[str, str]:
+    """What an agent noted about a person is for that person, the admins and the agent."""
+    if access.administers or access.is_agent:
+        return {}
+    others = _ids(entries, "profile") - {access.participant_id}
+    return {f"profile:{pk}": NO_ACCESS for pk in others}
+
+
+def _changed(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, str]:
+    """Summaries of messages, and answers of tools, that were edited or deleted after the prompt was stored."""
+    spans = {entry["key"]: entry["ref"] for entry in items if str(entry["key"]).startswith("summary:")}
+    quoting = [entry["key"] for entry in items if str(entry["key"]).startswith("observation:")]
+    if snapshot.pk is None or not (spans or quoting):
+        return {}
+    later = Q(edited_at__gt=snapshot.created_at) | Q(deleted_at__gt=snapshot.created_at)
+    changed = list(Message.objects.filter(later, thread=snapshot.run.thread_id).values_list("seq", flat=True))
+    reasons = dict.fromkeys(quoting, CHANGED) if changed else {}
+    for key, span in spans.items():
+        first, _, last = str(span).partition("-")
+        if any(int(first) <= seq <= int(last) for seq in changed):
+            reasons[key] = CHANGED
     return reasons
 
 

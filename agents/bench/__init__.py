@@ -2,7 +2,17 @@
 
 from agents.bench.appending import measure_append
 from agents.bench.assembling import measure_assemble
+from agents.bench.remembering import measure_cache, measure_compact
 from agents.bench.report import Aim, Report, Row
 from agents.bench.serving import measure_http
 
-__all__ = ["Aim", "Report", "Row", "measure_append", "measure_assemble", "measure_http"]
+__all__ = [
+    "Aim",
+    "Report",
+    "Row",
+    "measure_append",
+    "measure_assemble",
+    "measure_cache",
+    "measure_compact",
+    "measure_http",
+]

@@ -5,12 +5,14 @@ from itertools import product
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from agents.assembler.assemble import assemble
-from agents.assembler.reading import Found, read, said_in
+from agents.assembler.reading import Found, read
 from agents.assembler.recall import SPAN
 from agents.models import Agent
 from agents.visibility import visible_to
+from memory.models import Block, ProfileNote, WorkItem
 from memory.services import give_feedback
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
@@ -19,7 +21,7 @@ from tests.factories import access, make_agent, make_channel, make_thread, say
 
 
 def found(of: Access, thread: Thread) -> Found | None:
-    return read(of, thread_id=thread.pk, before=None, messages=20)
+    return read(of, thread_id=thread.pk, person_id=None)
 
 
 def test_it_sees_exactly_what_visible_to_sees(ana: Member, ben: Member, dora: Member, cleo: Member) -> None:
@@ -48,17 +50,28 @@ def test_it_is_one_query_however_much_there_is(ana: Member, vibe: Agent, thread:
         assert len(seen) == 1
 
 
-def test_it_reads_the_newest_below_a_number_and_who_gave_feedback(ana: Member, vibe: Agent, thread: Thread) -> None:
-    for body in ("one", "two", 'it\'s 100% {x} "three"', "four"):
-        say(thread, ana, body)
-    Message.objects.filter(thread=thread, seq=1).update(state="failed")
+def test_it_reads_what_the_agent_carries_and_what_is_open_here(
+    ana: Member, dora: Member, vibe: Agent, thread: Thread
+) -> None:
     answer = Message.objects.create(thread=thread, author=vibe.participant, body="five")
     give_feedback(message=answer, by=access(ana), verdict="down", text="Say the month.")
-    seen = read(visible_to(vibe), thread_id=thread.pk, before=4, messages=20)
+    Block.objects.create(agent=vibe.participant, label="team", content="Ana prunes.", tokens=4)
+    for person in (ana, dora):
+        ProfileNote.objects.create(agent=vibe.participant, person=person.participant, content=f"About {person}")
+    for state, text in (("open", "Water the roses"), ("done", "Buy mulch")):
+        closed = None if state == "open" else timezone.now()
+        WorkItem.objects.create(
+            thread=thread, kind="todo", text=text, state=state, author=ana.participant, closed_at=closed
+        )
+
+    seen = read(visible_to(vibe), thread_id=thread.pk, person_id=dora.participant_id)
+
     assert seen is not None
-    assert [said.body for said in seen.newest] == ['it\'s 100% {x} "three"', "two"]
-    assert seen.newest == said_in(thread.pk, before=4, messages=20)
     assert [(e.text, e.giver, e.is_usable) for e in seen.episodes] == [("Say the month.", "Ana", True)]
+    assert [block.content for block in seen.blocks] == ["Ana prunes."]
+    assert [notes.person_id for notes in seen.notes] == [dora.participant_id]
+    assert [(row.kind, row.text, row.author) for row in seen.work] == [("todo", "Water the roses", "Ana")]
+    assert seen.plugin == ("memory/lcm", {})
 
 
 def test_it_works_where_connections_are_shared(
