@@ -108,7 +108,7 @@ def _build(scene: Scene, found: Found, model: str, tools: Sequence[ToolSpec]) ->
     request = gather.request(scene, min(cap, scene.budget.ceiling - needed))
     feedback, episodes, private = gather.remembered(scene, found.episodes)
     bound, working = work(scene, found, (tool.name for tool in tools))
-    before_history = [*standing, request, bound, gather.clock(scene), working]
+    before_history = [*standing, request, bound, working]
     after_history = [
         carried.blocks(scene, found.blocks),
         feedback,

@@ -141,7 +141,7 @@ def request(scene: Scene, room: int) -> Offer:
     """The request whole, or its head and tail when it needs more than `room` tokens."""
     asked = scene.asked
     ref = str(asked.before) if asked.message else "draft"
-    author = asked.author.name if asked.author else "somebody"
+    author = f"{asked.author.name} (@{asked.author.handle})" if asked.author else "somebody"
     is_own = asked.author is None or asked.author.pk == scene.agent.participant_id
     trust = trust_of(asked.author.kind if asked.author else "", is_own=is_own)
 
@@ -227,7 +227,7 @@ def _share(scene: Scene) -> int:
     return max(40, (scene.budget.caps["P2"] or 500) // FEEDBACK_ITEMS - 45)
 
 
-# --- P4, time -----------------------------------------------------------------------------------------------
+# --- P4 ----------------------------------------------------------------------------------------------------
 def surroundings(scene: Scene) -> Offer:
     """Who the workspace is and what the channel is for."""
     place = scene.place
@@ -244,18 +244,3 @@ def _about(counter: TokenCounter, name: SectionName, text: str, limit: int) -> I
     shown = head_and_tail(text, limit, counter, " … ")
     block = data_block(shown, source=name, ref=name, author="workspace", trust="semi_trusted")
     return item(counter, section=name, key=name, text=block, trust="semi_trusted", source=name, ref=name)
-
-
-def clock(scene: Scene) -> Offer:
-    """When it is and who asks: what changes with every prompt stands last."""
-    asker = f" Asked by {scene.asked.author.name} (@{scene.asked.author.handle})." if scene.asked.author else ""
-    text = f"It is {minute(scene.asked.at)} UTC.{asker}"
-    entry = item(
-        scene.counter,
-        section="time",
-        key="time",
-        text=data_block(text, source="clock", ref="time", author="OpenVibe", trust="semi_trusted"),
-        trust="semi_trusted",
-        source="clock",
-    )
-    return Offer("P1", "time", (Bundle((entry,)),))

@@ -1,7 +1,7 @@
 """How a prompt stands: stable first, changing last, so that providers can cache the longest prefix.
 
 tools · system (policy, SOUL, instructions) · reference (workspace, channel, blocks, skills) · history ·
-dynamic (work, feedback, knowledge, dives, recall, time) · the request.
+dynamic (work, notes, feedback, knowledge, dives, recall) · the request, which says when it was asked.
 Only trusted text stands in the system message.
 """
 

@@ -46,7 +46,6 @@ STACK: tuple[Layer, ...] = (
             Part("request", "request"),
             Part("history", "history"),
             Part("work", "dynamic"),
-            Part("time", "dynamic"),
         ),
     ),
     Layer(
@@ -73,7 +72,7 @@ RENDERED: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
         "system": ("policy", "soul", "instructions"),
         "reference": ("workspace", "channel", "blocks", "skills"),
         "history": ("history",),
-        "dynamic": ("work", "profile", "feedback", "knowledge", "dives", "episodes", "recall", "time"),
+        "dynamic": ("work", "profile", "feedback", "knowledge", "dives", "episodes", "recall"),
         "request": ("request",),
     }
 )

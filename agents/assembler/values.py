@@ -15,7 +15,6 @@ SectionName = Literal[
     "request",
     "history",
     "work",
-    "time",
     "feedback",
     "blocks",
     "profile",
