@@ -231,6 +231,22 @@ class ReviewSource(Protocol):
     def mark_reviewed(self, session: Session, upto: int) -> None: ...
 
 
+@runtime_checkable
+class Rebuilder(Protocol):
+    """What summaries need when messages change. Not a capability that anybody is offered: only the job that rebuilds
+    asks for it."""
+
+    def holds(self, message_id: int) -> bool:
+        """Whether a summary stands for this message. One cheap query."""
+
+    def rebuild(self, session: Session) -> Compacted:
+        """Write anew every summary of the session whose messages were changed. Nothing to do costs one query.
+        Raises Problem when a model fails or compaction is paused; what was rebuilt until then stays."""
+
+    def threads_to_rebuild(self, limit: int = 200) -> list[int]:
+        """Threads, of any workspace, with summaries that wait for it."""
+
+
 CAPABILITIES: tuple[type[Any], ...] = (Compactor, Searcher, Explorer, ProfileStore, SessionManager, ReviewSource)
 
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.markdown import mentioned_handles
 from openvibe.chat.models import Mention, Message, MessageRevision, Thread
-from openvibe.chat.signals import message_posted
+from openvibe.chat.signals import message_posted, message_revised
 from openvibe.chat.text import TextRefused, clean_body
 from openvibe.llm.tokens import count
 from openvibe.workspaces.access import Access
@@ -197,6 +197,7 @@ def edit_message(*, message: Message, by: Access, body: str, based_on: str | Non
     current.save(update_fields=["body", "token_count", "edited_at"])
     Mention.objects.filter(message=current).exclude(participant__handle__in=mentioned_handles(text)).delete()
     record_mentions(current)
+    message_revised.send(sender=Message, message=current)
     return current
 
 
@@ -214,4 +215,5 @@ def delete_message(*, message: Message, by: Access) -> Message:
     current.save(update_fields=["body", "token_count", "deleted_at"])
     current.revisions.all().delete()
     current.mentions.all().delete()
+    message_revised.send(sender=Message, message=current)
     return current

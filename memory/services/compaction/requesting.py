@@ -1,0 +1,87 @@
+"""Asking for a compaction: a row in the caller's transaction. Doors and receivers send it to a worker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.db import IntegrityError, transaction
+
+from memory.models import Compaction
+from memory.providers.base import Compactor, Rebuilder
+from memory.providers.budgets import context_budget
+from memory.providers.registry import enabled_name, provider_for
+from memory.services.compaction.viewpoint import session_on
+from openvibe.base.problems import Refused
+from openvibe.chat.models import Message, Thread
+from openvibe.workspaces.access import Access
+
+WAITING: Final = (Compaction.State.QUEUED, Compaction.State.RUNNING)
+
+
+def request_compaction(
+    *, thread: Thread, trigger: str, full: bool = False, by: Access | None = None
+) -> Compaction | None:
+    """The new row, for the caller to send to a worker; None when one is waiting or running already.
+
+    A full one asked for by hand takes the place of one that waits: that row is returned. Where nothing can be
+    compacted (people only, a plugin without summaries), asking by hand raises Refused and a trigger gets None.
+    """
+    by_hand = trigger == Compaction.Trigger.HAND
+    reason = why_not(thread)
+    if reason is not None:
+        if by_hand:
+            raise Refused(reason, code="cannot_compact")
+        return None
+    with transaction.atomic():
+        waiting = Compaction.objects.select_for_update().filter(thread=thread, state__in=WAITING).first()
+        if waiting is None:
+            return _new(thread, trigger, full, by)
+        if not (by_hand and full) or waiting.full or waiting.state != Compaction.State.QUEUED:
+            return None
+        waiting.full, waiting.trigger = True, trigger
+        waiting.requested_by_id = by.participant_id if by else None
+        waiting.save(update_fields=["full", "trigger", "requested_by"])
+        return waiting
+
+
+def why_not(thread: Thread) -> str | None:
+    """Why this thread is never compacted, as a sentence for people; None when it can be."""
+    if thread.access == Thread.Access.HUMAN_ONLY:
+        return "This thread is for people only. No agent reads it, so nothing of it is summarised."
+    if not isinstance(provider_for(thread.workspace_id), Compactor):
+        name = enabled_name(thread.workspace_id)
+        return f"The memory plugin {name} makes no summaries, so there is nothing to compact."
+    return None
+
+
+def _new(thread: Thread, trigger: str, full: bool, by: Access | None) -> Compaction | None:
+    try:
+        with transaction.atomic():
+            return Compaction.objects.create(
+                thread=thread,
+                plugin=enabled_name(thread.workspace_id),
+                trigger=trigger,
+                full=full,
+                requested_by_id=by.participant_id if by else None,
+            )
+    except IntegrityError:  # somebody else asked in the same moment
+        return None
+
+
+def request_if_due(*, thread: Thread) -> Compaction | None:
+    """Ask for a compaction when the conversation has grown past its threshold and something can be summarised."""
+    provider = provider_for(thread.workspace_id)
+    if not isinstance(provider, Compactor):
+        return None
+    session = session_on(thread)
+    if session is None or not provider.needs_compaction(session, context_budget(thread)):
+        return None
+    return request_compaction(thread=thread, trigger=Compaction.Trigger.THRESHOLD)
+
+
+def request_rebuilding(*, message: Message) -> Compaction | None:
+    """Ask for the summaries to be written anew that stand for this message, if any does."""
+    provider = provider_for(message.thread.workspace_id)
+    if not isinstance(provider, Rebuilder) or not provider.holds(message.pk):
+        return None
+    return request_compaction(thread=message.thread, trigger=Compaction.Trigger.CHANGED)
