@@ -17,6 +17,7 @@ from openvibe.mail import mail_settings
 ENV = Environment()
 BASE_DIR = ROOT
 VAR = ENV.var.resolve()
+HOME = ENV.home.resolve()
 
 # --- safety -------------------------------------------------------------------------------------------------
 DEBUG = ENV.debug
@@ -162,6 +163,7 @@ CELERY_BEAT_SCHEDULER = "openvibe.celery.BeatScheduler"
 CELERY_BEAT_SCHEDULE: dict[str, Any] = {  # tasks of upper floors, named as strings
     "sweep runs": {"task": "agents.sweep_runs", "schedule": 10.0},
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
+    "sweep compactions": {"task": "memory.sweep_compactions", "schedule": 15.0},
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
     "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
     "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
@@ -190,6 +192,8 @@ ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
 OPEN_SIGNUP = ENV.open_signup
 # What upper floors add to each message shown: (messages, access) -> {message id: {…}}.
 MESSAGE_EXTRAS = ("memory.web.extras.feedback_of", "agents.web.extras.runs_of")
+# What upper floors add to a compaction's handoff: (thread id) -> {section title: [{"ref", "text"}]}.
+HANDOFF_EXTRAS: tuple[str, ...] = ()
 # How a participant that is an agent gets its access (upper floor, named as a string).
 AGENT_ACCESS = "agents.visibility.access_of_agent"
 AGENT_ACCESSES = "agents.visibility.accesses_of_agents"  # many at once, by participant id

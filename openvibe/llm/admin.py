@@ -30,7 +30,7 @@ class EndpointForm(SameWorkspaceForm):
         model = Endpoint
         fields = (
             "workspace", "name", "kind", "base_url", "model", "context_window", "output_reserve",
-            "price_in", "price_out", "timeout_seconds", "is_default",
+            "price_in", "price_out", "timeout_seconds", "is_default", "is_for_summaries",
         )  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -47,14 +47,17 @@ class EndpointForm(SameWorkspaceForm):
         keeps = not (self.cleaned_data.get("forget_key") or self._goes_elsewhere())
         stored = self.instance.api_key if keeps else ""
         self.cleaned_data["api_key"] = self.cleaned_data.get("api_key") or stored
-        self._one_default()
+        self._one_per_workspace("is_default", "{} is the default of this workspace. Switch it off there first.")
+        self._one_per_workspace(
+            "is_for_summaries", "{} writes the summaries of this workspace already. Switch it off there first."
+        )
         return cleaned
 
-    def _one_default(self) -> None:
-        given = self.cleaned_data
-        others = Endpoint.objects.filter(workspace=given.get("workspace"), is_default=True).exclude(pk=self.instance.pk)
-        if given.get("is_default") and (other := others.first()) is not None:
-            self.add_error("is_default", f"{other} is the default of this workspace. Switch it off there first.")
+    def _one_per_workspace(self, role: str, refusal: str) -> None:
+        others = Endpoint.objects.filter(workspace=self.cleaned_data.get("workspace"), **{role: True})
+        other = others.exclude(pk=self.instance.pk).first()
+        if self.cleaned_data.get(role) and other is not None:
+            self.add_error(role, refusal.format(other))
 
     def _goes_elsewhere(self) -> bool:
         """A stored key is only for the address it was entered for; a new address needs it again."""
@@ -65,14 +68,14 @@ class EndpointForm(SameWorkspaceForm):
 class EndpointAdmin(WorkspaceRowsAdmin):
     may_add = may_change = may_delete = True
     form = EndpointForm
-    list_display = ("name", "workspace", "kind", "model", "key", "is_default")
-    list_filter = ("kind", "is_default")
+    list_display = ("name", "workspace", "kind", "model", "key", "is_default", "is_for_summaries")
+    list_filter = ("kind", "is_default", "is_for_summaries")
     list_select_related = ("workspace",)
     search_fields = ("name", "model")
     ordering = ("workspace", "name")
     actions_detail = ("test_endpoint",)
     fieldsets = (
-        (None, {"fields": ("workspace", "name", "kind", "is_default")}),
+        (None, {"fields": ("workspace", "name", "kind", "is_default", "is_for_summaries")}),
         ("Where and with which key", {"fields": ("base_url", "model", "api_key", "forget_key")}),
         (
             "Limits and prices",

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from memory.handoff import write_handoff
 from memory.models import Compaction
-from memory.providers.base import Compacted, Compactor, MemoryProvider, Rebuilder, Session
+from memory.providers.base import Compacted, Compactor, MemoryProvider, Rebuilder
 from memory.providers.budgets import context_budget
 from memory.providers.registry import enabled_name, provider_for
 from memory.services.compaction.ownership import owned
@@ -48,17 +48,20 @@ class Again:
     seconds: int
 
 
-def carry_out_compaction(compaction_id: int, *, clock: Callable[[], float] = time.monotonic) -> Again | None:
+def carry_out_compaction(
+    compaction_id: int, *, provider: MemoryProvider | None = None, clock: Callable[[], float] = time.monotonic
+) -> Again | None:
     """Carry it out if nobody else does. What comes back is to be tried again later: a model failed.
 
-    Safe to call any number of times. Raises only when the database is out of reach; the sweeper then finds the row.
+    Safe to call any number of times. `provider` stands in for the workspace's own plugin. Raises only when the
+    database is out of reach; the sweeper then finds the row without an owner.
     """
     with structlog.contextvars.bound_contextvars(compaction_id=compaction_id), owned(compaction_id) as mine:
         compaction = claim(compaction_id) if mine else None
         if compaction is None:
             return None
         try:
-            _finish(compaction, _work(compaction, clock))
+            _finish(compaction, _work(compaction, provider or provider_for(compaction.thread.workspace_id), clock))
         except CompactionLost:
             log.warning("compaction_lost")
         except ModelError as error:
@@ -95,25 +98,13 @@ def claim(compaction_id: int) -> Compaction | None:
     return compaction
 
 
-def _work(compaction: Compaction, clock: Callable[[], float]) -> Compacted:
+def _work(compaction: Compaction, provider: MemoryProvider, clock: Callable[[], float]) -> Compacted:
     """Summaries of changed messages first, so that no new one is made from an old one that waits to be rewritten."""
-    thread = compaction.thread
-    provider = provider_for(thread.workspace_id)
-    try:
-        if not isinstance(provider, Compactor):
-            raise Refused(f"The memory plugin {compaction.plugin} makes no summaries, so there is nothing to compact.")
-        session = session_on(thread, compaction.requested_by)
-        if session is None:
-            raise Refused("No agent and no person reads this thread any more, or it is for people only now.")
-        return _compacted(provider, compaction, session, clock)
-    finally:
-        provider.close()
-
-
-def _compacted(
-    provider: MemoryProvider, compaction: Compaction, session: Session, clock: Callable[[], float]
-) -> Compacted:
-    assert isinstance(provider, Compactor)
+    if not isinstance(provider, Compactor):
+        raise Refused(f"The memory plugin {compaction.plugin} makes no summaries, so there is nothing to compact.")
+    session = session_on(compaction.thread, compaction.requested_by)
+    if session is None:
+        raise Refused("No agent and no person reads this thread any more, or it is for people only now.")
     provider.bootstrap(session)
     rebuilt = provider.rebuild(session) if isinstance(provider, Rebuilder) else Compacted(0, 0)
     if compaction.trigger == Compaction.Trigger.CHANGED:
@@ -139,9 +130,7 @@ def _saved_now_and_then(compaction: Compaction, clock: Callable[[], float]) -> C
 
 
 def _row_of(compaction: Compaction) -> models.QuerySet[Compaction]:
-    return Compaction.objects.filter(
-        pk=compaction.pk, attempt=compaction.attempt, state=Compaction.State.RUNNING
-    )
+    return Compaction.objects.filter(pk=compaction.pk, attempt=compaction.attempt, state=Compaction.State.RUNNING)
 
 
 def _still_mine(compaction: Compaction) -> Compaction:
@@ -164,9 +153,7 @@ def _finish(compaction: Compaction, made: Compacted) -> None:
         current.finished_at, current.error = timezone.now(), ""
         current.save()
         if current.trigger != Compaction.Trigger.CHANGED:  # words were rewritten, the work stands where it stood
-            write_handoff(
-                thread=current.thread, trigger=current.trigger, compaction=current, summary_ids=made.created
-            )
+            write_handoff(thread=current.thread, trigger=current.trigger, compaction=current, summary_ids=made.created)
 
 
 def _tried(compaction: Compaction, reason: str) -> Again | None:

@@ -44,6 +44,11 @@ def request_compaction(
         return waiting
 
 
+def waiting_compaction(thread: Thread) -> Compaction | None:
+    """The one that waits or is being carried out, if any."""
+    return Compaction.objects.filter(thread=thread, state__in=WAITING).first()
+
+
 def why_not(thread: Thread) -> str | None:
     """Why this thread is never compacted, as a sentence for people; None when it can be."""
     if thread.access == Thread.Access.HUMAN_ONLY:

@@ -5,9 +5,9 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from memory.models import Compaction
+from memory.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin
 from memory.providers.base import Rebuilder
-from memory.providers.registry import enabled_names, provider_named
+from memory.providers.registry import provider_named
 from memory.services.compaction.carrying import ATTEMPTS
 from memory.services.compaction.ownership import owned
 from memory.services.compaction.requesting import WAITING, request_compaction
@@ -70,7 +70,7 @@ def _unsent() -> list[int]:
 def _unrebuilt() -> list[int]:
     """New requests for threads whose summaries wait: a message changed while its thread was being compacted."""
     asked = []
-    for name in enabled_names():
+    for name in {DEFAULT_PLUGIN, *MemoryPlugin.objects.filter(enabled=True).values_list("name", flat=True)}:
         provider = provider_named(name, {})
         if not isinstance(provider, Rebuilder):
             continue

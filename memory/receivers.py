@@ -1,0 +1,46 @@
+"""What memory does when chat and the work ring: it only asks; workers do the rest once the message is committed."""
+
+from typing import Any
+
+from django.dispatch import receiver
+
+from memory.services.compaction import request_compaction, request_rebuilding
+from memory.services.work import forget_quotes
+from memory.signals import milestone_reached
+from memory.tasks import consider_compaction_after_commit, send_compaction_after_commit
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.signals import message_posted, message_revised
+from openvibe.workspaces.access import Access
+
+EVERY = 25
+"""Messages between two looks at whether a thread that agents follow has grown past its threshold."""
+
+
+@receiver(message_posted, dispatch_uid="memory.consider_compaction")
+def consider(sender: type[Message], message: Message, following_agents: tuple[int, ...], **_: Any) -> None:
+    """Posting stays cheap: no query here. The other threads are looked at when an agent's run in them ends."""
+    if following_agents and message.seq % EVERY == 0:
+        consider_compaction_after_commit(message.thread_id)
+
+
+@receiver(message_revised, dispatch_uid="memory.rebuild_summaries")
+def rebuild(sender: type[Message], message: Message, **_: Any) -> None:
+    """The database wiped the summaries that held the message, in this transaction; a worker writes them anew."""
+    compaction = request_rebuilding(message=message)
+    if compaction is not None:
+        send_compaction_after_commit(compaction.pk)
+
+
+@receiver(message_revised, dispatch_uid="memory.forget_quotes")
+def forget(sender: type[Message], message: Message, **_: Any) -> None:
+    """Work rows that repeat a deleted message's words lose them with it."""
+    if message.is_deleted:
+        forget_quotes(message=message)
+
+
+@receiver(milestone_reached, dispatch_uid="memory.compact_at_milestone")
+def compact_at_milestone(sender: Any, thread: Thread, trigger: str, by: Access | None = None, **_: Any) -> None:
+    """The work paused, was taken up again, or reached a milestone: a good moment, and a handoff is written."""
+    compaction = request_compaction(thread=thread, trigger=trigger, by=by)
+    if compaction is not None:
+        send_compaction_after_commit(compaction.pk)
