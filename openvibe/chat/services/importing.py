@@ -123,24 +123,31 @@ class _Speakers:
         self.met: set[int] = set()
 
     def __getitem__(self, author: str) -> int:
-        name = " ".join(author.split())[:LONGEST_NAME].strip() or "Unknown"
+        name = speaker_name(author)
         if name not in self._known:
-            self._known[name] = self._found_or_made(name)
+            self._known[name] = imported_speaker(self._workspace, name)
         self.met.add(self._known[name])
         return self._known[name]
 
-    @transaction.atomic
-    def _found_or_made(self, name: str) -> int:
-        Workspace.objects.select_for_update().get(pk=self._workspace.pk)  # two imports at once agree on one row
-        imported = Participant.objects.filter(workspace=self._workspace, kind=Participant.Kind.IMPORTED)
-        found = imported.filter(name=name).order_by("pk").first()
-        if found is None:
-            handle = free_handle(self._workspace, clean_handle(name))
-            found = Participant.objects.create(
-                workspace=self._workspace, kind=Participant.Kind.IMPORTED, handle=handle, name=name
-            )
-            emit("members_changed", workspace_id=self._workspace.pk)
-        return found.pk
+
+def speaker_name(author: str) -> str:
+    """A display name on one line, at most LONGEST_NAME characters."""
+    return " ".join(author.split())[:LONGEST_NAME].strip() or "Unknown"
+
+
+@transaction.atomic
+def imported_speaker(workspace: Workspace, name: str) -> int:
+    """The id of the workspace's imported participant of this display name, made when there is none."""
+    Workspace.objects.select_for_update().get(pk=workspace.pk)  # two imports at once agree on one row
+    imported = Participant.objects.filter(workspace=workspace, kind=Participant.Kind.IMPORTED)
+    found = imported.filter(name=name).order_by("pk").first()
+    if found is None:
+        handle = free_handle(workspace, clean_handle(name))
+        found = Participant.objects.create(
+            workspace=workspace, kind=Participant.Kind.IMPORTED, handle=handle, name=name
+        )
+        emit("members_changed", workspace_id=workspace.pk)
+    return found.pk
 
 
 def _write(thread: Thread, batch: list[_Piece], speakers: _Speakers) -> int:

@@ -1,0 +1,14 @@
+"""How many tokens of a prompt a conversation may count on."""
+
+from openvibe.chat.models import Thread
+
+DEFAULT_CEILING = 15_000
+"""The ceiling of task type `thread` (spec: context.md), where a workspace set none of its own."""
+
+
+def context_budget(thread: Thread) -> int:
+    """Tokens: the workspace's own ceiling for task type `thread`, else DEFAULT_CEILING."""
+    own = thread.workspace.budgets
+    ceiling = own.get("thread", {}) if isinstance(own, dict) else {}
+    wanted = ceiling.get("ceiling") if isinstance(ceiling, dict) else None
+    return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > 0 else DEFAULT_CEILING

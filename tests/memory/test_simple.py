@@ -1,0 +1,138 @@
+"""Simple memory: a window that moves in steps, with the tail always and the pairs of tools whole."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.models import Agent
+from agents.visibility import visible_to
+from memory.providers.base import Entry, Session, capabilities_of
+from memory.providers.opening import open_session
+from memory.providers.simple import PAIR_REACH, STEP, Line, SimpleProvider, window
+from openvibe.chat.models import Thread
+from openvibe.workspaces.models import Member
+from tests import factories
+
+PLENTY = 100_000
+
+
+@pytest.fixture
+def session(vibe: Agent, thread: Thread) -> Session:
+    return open_session(visible_to(vibe), thread.pk)
+
+
+def numbers(entries: list[Entry]) -> list[int]:
+    return [entry.ordinal for entry in entries]
+
+
+def texts(count: int, cost: int = 100) -> list[Line]:
+    return [Line(seq, cost, "text", "") for seq in range(1, count + 1)]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Line]:
+    kinds = st.sampled_from(["text", "text", "text", "tool_call", "tool_result"])
+    seq, lines = 0, []
+    for _ in range(draw(st.integers(0, 60))):
+        seq += draw(st.sampled_from([1, 1, 1, 2, 90]))
+        kind = draw(kinds)
+        call_id = "" if kind == "text" else draw(st.sampled_from(["a", "b", "c", ""]))
+        lines.append(Line(seq, draw(st.integers(45, 1_244)), kind, call_id))
+    return lines
+
+
+@settings(deadline=None, max_examples=300)
+@given(histories(), st.integers(-5, 20_000), st.integers(0, 30), st.integers(1, 60), st.booleans())
+def test_a_window_keeps_its_promises(lines: list[Line], budget: int, tail: int, most: int, is_all: bool) -> None:
+    shown = window(lines, budget=budget, tail=tail, most=most, is_all=is_all)
+    everything = window(lines, budget=10**9, tail=10**6, is_all=True)
+    by_seq = {line.seq: line for line in lines}
+    must = window(lines, budget=0, tail=tail, is_all=True)
+
+    assert shown <= everything
+    assert shown == {seq for seq in everything if seq >= min(shown, default=10**9)}, "no gaps"
+    assert must <= shown
+    if shown != must:
+        assert sum(by_seq[seq].cost for seq in shown) <= budget
+        assert len(shown) <= most
+    waiting: dict[str, int] = {}
+    for seq in sorted(shown):
+        line = by_seq[seq]
+        if line.kind == "tool_call":
+            waiting[line.call_id] = seq
+        elif line.kind == "tool_result":
+            assert seq - waiting.pop(line.call_id) <= PAIR_REACH
+    assert not waiting, "every call has its result"
+
+
+def test_the_window_moves_in_steps() -> None:
+    begins = [min(window(texts(count), budget=5_000, tail=5)) for count in range(51, 111)]
+
+    assert {first % STEP for first in begins} == {1}
+    assert begins == sorted(begins)
+    assert len(set(begins)) == 6, "one for ten messages more"
+
+
+def test_all_that_fits_is_shown_whole() -> None:
+    assert window(texts(50), budget=5_000, tail=5) == set(range(1, 51))
+
+
+def test_the_tail_stands_whatever_the_budget() -> None:
+    assert window(texts(30, cost=1_000), budget=0, tail=20) == set(range(11, 31))
+    assert window(texts(7), budget=0, tail=20) == set(range(1, 8)), "all of them when there are fewer"
+    assert window(texts(7), budget=0, tail=0) == set()
+
+
+def test_the_tail_reaches_back_to_the_call_of_its_result() -> None:
+    lines = [*texts(3), Line(4, 50, "tool_call", "a"), Line(5, 50, "text", ""), Line(6, 50, "tool_result", "a")]
+
+    assert window(lines, budget=0, tail=1) == {4, 5, 6}
+
+
+def test_a_call_without_a_result_is_not_shown() -> None:
+    lines = [Line(1, 50, "tool_result", "a"), Line(2, 50, "tool_call", "a"), Line(3, 50, "text", "")]
+
+    assert window(lines, budget=PLENTY, tail=3) == {3}
+
+
+def test_a_call_answered_too_late_is_an_orphan() -> None:
+    lines = [Line(1, 50, "tool_call", "a"), Line(2 + PAIR_REACH, 50, "tool_result", "a")]
+
+    assert window(lines, budget=PLENTY, tail=3) == set()
+
+
+def test_it_recalls_the_newest(ana: Member, thread: Thread, session: Session) -> None:
+    for number in range(30):
+        factories.say(thread, ana, f"Message {number + 1}")
+    simple = SimpleProvider({"messages": 12})
+
+    entries = simple.assemble(session, PLENTY, 5)
+
+    assert numbers(entries) == list(range(21, 31))
+    assert entries[0].text == "Message 21"
+    assert (entries[0].author_name, entries[0].author_kind) == ("Ana", "member")
+
+
+def test_it_has_three_capabilities_less() -> None:
+    assert capabilities_of(SimpleProvider({})) == ("ProfileStore", "SessionManager")
+
+
+def test_a_long_thread_costs_two_statements_that_read_little(ana: Member, thread: Thread, session: Session) -> None:
+    for number in range(400):
+        factories.say(thread, ana, f"Message {number}")
+    with CaptureQueriesContext(connection) as captured:
+        entries = SimpleProvider({}).assemble(session, 1_000, 5)
+
+    assert 10 <= len(entries) <= 20
+    assert len(captured) == 2
+    assert f"LIMIT {1_000 // 45 + 5 + PAIR_REACH + STEP}" in captured[0]["sql"]
+
+
+def test_stats_count_what_was_said(ana: Member, thread: Thread, session: Session) -> None:
+    first = factories.say(thread, ana, "One two three")
+    stats = SimpleProvider({}).stats(session)
+
+    assert (stats.messages, stats.entries, stats.tokens) == (1, 1, first.token_count + 44)
+    assert stats.summaries == stats.deepest == 0
