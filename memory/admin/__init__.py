@@ -1,0 +1,5 @@
+"""Memory in the admin: which plugin recalls, feedback and episodes."""
+
+from memory.admin.remembered import EpisodeAdmin, FeedbackAdmin
+
+__all__ = ["EpisodeAdmin", "FeedbackAdmin"]
