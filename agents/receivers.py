@@ -1,12 +1,14 @@
-"""What agents do when chat rings: write the runs with the message, and ask a worker once it is committed."""
+"""What agents do when a bell rings: write the runs in the same transaction, and ask a worker once it is committed."""
 
 from typing import Any
 
 from django.dispatch import receiver
 
 from agents.models import Agent, Run
-from agents.runs.queue import request_run
+from agents.runs.queue import request_run, resume_runs
 from agents.tasks import send_after_commit
+from memory.models import Approval
+from memory.signals import approval_decided
 from openvibe.chat.models import Message
 from openvibe.chat.signals import message_posted
 
@@ -33,3 +35,10 @@ def answer(
         run = request_run(agent=agent, message=message, task=task)
         if run is not None:
             send_after_commit(run.pk)
+
+
+@receiver(approval_decided, dispatch_uid="agents.resume")
+def resume(sender: type[Approval], approval: Approval, **_: Any) -> None:
+    """What waited for the decision goes on, whichever it was."""
+    for run_id in resume_runs(approval=approval):
+        send_after_commit(run_id)

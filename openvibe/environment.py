@@ -14,6 +14,7 @@ class Environment(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="OPENVIBE_", extra="ignore", populate_by_name=True)
 
     var: Path = Field(ROOT / "var", description="Folder for the embedded database, keys and process files.")
+    home: Path = Field(ROOT / "var" / "home", description="Folder for files of agents: workspaces/<handle>/skills, …")
     debug: bool = Field(False, description="Developer error pages. Never on a server others can reach.")
     secret_key: str = Field("", description="Signs sessions and encrypts keys. Made and kept in var/ when empty.")
     secret_key_fallbacks: str = Field(

@@ -165,6 +165,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {  # tasks of upper floors, named as stri
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
     "sweep compactions": {"task": "memory.sweep_compactions", "schedule": 15.0},
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
+    "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
     "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
     "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
 }
@@ -194,11 +195,12 @@ OPEN_SIGNUP = ENV.open_signup
 MESSAGE_EXTRAS = ("memory.web.extras.feedback_of", "agents.web.extras.runs_of")
 # What upper floors add to a compaction's handoff: (thread id) -> {section title: [{"ref", "text"}]}.
 HANDOFF_EXTRAS: tuple[str, ...] = ()
-# What upper floors add to a compaction's handoff: (thread id) -> {section title: [{"ref", "text"}]}.
-HANDOFF_EXTRAS: tuple[str, ...] = ()
 # How a participant that is an agent gets its access (upper floor, named as a string).
 AGENT_ACCESS = "agents.visibility.access_of_agent"
 AGENT_ACCESSES = "agents.visibility.accesses_of_agents"  # many at once, by participant id
+# Who looks back at conversations to learn, each with its access, and the model a participant that is an agent asks.
+AGENTS_THAT_REVIEW = "agents.hooks.agents_that_review"
+AGENT_CLIENT = "agents.hooks.client_of_agent"
 
 # --- admin --------------------------------------------------------------------------------------------------
 # How a workspace's own token budgets are checked (upper floor, named as a string).

@@ -1,49 +1,51 @@
-"""Carrying a run out: claim it, assemble, stream the model's words into the reply, finish.
+"""Carrying a run out: claim it, assemble, let the model speak and call tools round by round, finish.
 
-Every write is fenced by the run's attempt: a worker that lost the run (its database session broke, the sweeper gave
-the run to another) cannot write any more. What a person said is never touched.
+Every write is fenced by the run's attempt (`agents.runs.writing`), so a worker that lost the run changes nothing.
+A new attempt starts afresh: rounds of an earlier one stay on record and are not gone on with. What a person said is
+never touched.
 """
 
-from dataclasses import dataclass
+from functools import partial
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from agents.assembler.assemble import Prompt, assemble, endpoint_of
-from agents.assembler.snapshot import store_snapshot
+from agents.assembler.assemble import assemble, endpoint_of
 from agents.models import Run
+from agents.runs.afterwards import tell_memory
+from agents.runs.calling import call_all, with_ids
 from agents.runs.ownership import owned
+from agents.runs.rounds import Conversation, Round, Turn
 from agents.runs.streaming import ticking
+from agents.runs.writing import (
+    Answer,
+    RunLost,
+    begin_writing,
+    count_answered,
+    count_asked,
+    count_unfinished,
+    fail,
+    finish,
+    keep,
+    stop_wanted,
+)
+from agents.tools.toolbox import Toolbox
 from agents.visibility import why_silent
-from memory.services import record_failure
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message
-from openvibe.chat.services import finish_reply, write_reply
 from openvibe.chat.text import MAX_BODY_CHARACTERS
 from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError
 from openvibe.llm.fences import clean
+from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.registry import client_for
 from openvibe.llm.values import Completion, Finished, TextDelta
 
 log = structlog.get_logger(__name__)
-CUT = "\n\n[The answer was longer than a message may be and was cut here.]"
 OWN_FAULTS = (BadAnswer, ContextTooLong)
 """Failures worth remembering for the agent; an endpoint that is down says nothing about it."""
-
-
-class RunLost(Exception):
-    """Somebody else carries the run out by now."""
-
-
-@dataclass
-class Answer:
-    """What the model has said so far."""
-
-    text: str = ""
-    completion: Completion | None = None
-    stopped: bool = False
 
 
 def carry_out(run_id: int, *, client: ModelClient | None = None) -> int | None:
@@ -78,14 +80,13 @@ def carry_out(run_id: int, *, client: ModelClient | None = None) -> int | None:
 
 
 def claim(run_id: int) -> Run | None:
-    """Take a queued run whose turn it is: `reading`, one attempt more. None when there is nothing to do."""
+    """Take a queued run whose turn it is: `reading`, one attempt more. None when there is nothing to do.
+
+    A run that waits for an approval holds up no other.
+    """
     with transaction.atomic():
         run = (
-            Run.objects.select_for_update(of=("self",), skip_locked=True)
-            .select_related("agent__participant", "agent__workspace", "agent__soul", "agent__endpoint")
-            .select_related("thread__channel", "trigger__author", "requested_by", "reply")
-            .filter(pk=run_id, state=Run.State.QUEUED)
-            .first()
+            _runs().select_for_update(of=("self",), skip_locked=True).filter(pk=run_id, state=Run.State.QUEUED).first()
         )
         if run is None:
             return None
@@ -104,123 +105,115 @@ def waiting_behind(run: Run) -> int | None:
     return waiting.values_list("pk", flat=True).first()
 
 
-def _answer(run: Run, client: ModelClient | None) -> None:
+def _runs() -> QuerySet[Run]:
+    agent = ("agent__participant", "agent__workspace", "agent__soul", "agent__endpoint")
+    return Run.objects.select_related(*agent, "thread__channel", "trigger__author", "requested_by", "reply")
+
+
+def _toolbox(run: Run) -> Toolbox:
+    """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
     reason = why_silent(run.agent, run.thread, run.task)
     if reason is not None:
         raise Problem(reason, code="agent_silent")
     if run.trigger.is_deleted:
         raise Problem("The message was deleted before it was answered.", code="deleted")
+    return Toolbox.of(run.agent, run.thread, run=run)
+
+
+def _answer(run: Run, client: ModelClient | None) -> None:
+    toolbox = _toolbox(run)
     endpoint = endpoint_of(run.agent)
     client = client or client_for(endpoint)
-    prompt = assemble(agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model)
-    reply = _begin_writing(run, prompt)
-    answer = Answer()
-    try:
-        _stream(run, reply, prompt, client, answer)
-    except ModelError:
-        _keep(run, reply, answer)
-        raise
-    _finish(run, reply, answer, planned=prompt.tokens)
-
-
-def _begin_writing(run: Run, prompt: Prompt) -> Message:
-    """The snapshot, the empty reply and `writing`, in one transaction. A later attempt writes the same reply."""
+    assembled = partial(
+        assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model,
+        tools=toolbox.specs,
+    )  # fmt: skip
+    prompt = assembled()
     with transaction.atomic():
-        current = _still_mine(run)
-        store_snapshot(run, prompt)
-        reply = write_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
-        current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
-        current.input_tokens += prompt.tokens  # every attempt costs, and counts against the budgets
-        current.save(update_fields=["state", "reply", "model", "input_tokens"])
-    run.reply = reply
-    return reply
+        reply = begin_writing(run, prompt)
+    speaking = _Speaking(run, reply, client, _output_limit(run, endpoint))
+    try:
+        is_over = speaking.exchange(Conversation(prompt, lambda budget: assembled(budget=budget)))
+        if is_over:
+            with transaction.atomic():
+                finish(run, reply, speaking.answer)
+    except (ModelError, Problem):
+        speaking.broke_off()
+        raise
+    if is_over:
+        tell_memory(run, had_bulky_result=speaking.had_bulky_result)
 
 
-def _stream(run: Run, reply: Message, prompt: Prompt, client: ModelClient, answer: Answer) -> None:
-    limit = _output_limit(run)
-    saved = ""
-    due = timezone.now()
-    for said in ticking(lambda: client.stream(prompt.messages, tools=prompt.tools, max_output_tokens=limit)):
-        if isinstance(said, Finished):
-            answer.completion = said.completion
-            return
-        if isinstance(said, TextDelta) and len(answer.text) < MAX_BODY_CHARACTERS:
-            answer.text += clean(said.text)
-        now = timezone.now()
-        if said is None or (now - due).total_seconds() >= 0.3:
-            due = now
-            if _stop_wanted(run):
-                answer.stopped = True
-                return
-            if answer.text != saved:
-                saved = answer.text
-                _keep(run, reply, answer)
+class _Speaking:
+    """One attempt of a run, from the first word to the last."""
+
+    def __init__(self, run: Run, reply: Message, client: ModelClient, limit: int | None) -> None:
+        self.run = run
+        self.reply = reply
+        self.client = client
+        self.limit = limit
+        self.answer = Answer()
+        self.had_bulky_result = False
+
+    def exchange(self, talk: Conversation) -> bool:
+        """Model, calls, results, until it only speaks or is stopped. False when the run waits for an approval now."""
+        while True:
+            turn = talk.turn()
+            completion = self.stream(turn)
+            if completion is None or not completion.tool_calls or not turn.tools:
+                return True
+            toolbox = _toolbox(_runs().get(pk=self.run.pk))
+            calls = with_ids(completion.tool_calls, (done.call.id for r in talk.rounds for done in r.answered))
+            called = call_all(self.run, self.reply, self.answer, toolbox, calls, talk.number)
+            self.had_bulky_result = self.had_bulky_result or called.is_bulky
+            if called.waits:
+                return False
+            if called.stopped:
+                self.answer.stopped = True
+                return True
+            talk.add(Round(completion.text, called.answered))
+
+    def stream(self, turn: Turn) -> Completion | None:
+        """One turn, its words saved as they come; None when a person stopped it."""
+        count_asked(self.run, turn.tokens)
+        saved, due = self.answer.text, timezone.now()
+        for said in ticking(lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.limit)):
+            if isinstance(said, Finished):
+                self.end_round(said.completion, turn)
+                return said.completion
+            if isinstance(said, TextDelta) and len(self.answer.current) < MAX_BODY_CHARACTERS:
+                self.answer.current += clean(said.text)
+            now = timezone.now()
+            if said is None or (now - due).total_seconds() >= 0.3:
+                due = now
+                if stop_wanted(self.run):
+                    self.answer.stopped = True
+                    return None
+                if self.answer.text != saved:
+                    saved = self.answer.text
+                    keep(self.run, self.reply, self.answer)
+        return None
+
+    def end_round(self, completion: Completion, turn: Turn) -> None:
+        text = completion.text or self.answer.current
+        count_answered(self.run, completion.usage, planned=turn.tokens, text=text)
+        self.answer.end_round(text)
+        if completion.tool_calls:
+            keep(self.run, self.reply, self.answer)
+
+    def broke_off(self) -> None:
+        """It ends here: what was said so far is kept and counted."""
+        count_unfinished(self.run, self.answer)
+        keep(self.run, self.reply, self.answer)
 
 
-def _output_limit(run: Run) -> int | None:
-    """Tokens the answer may take: the SOUL's own limit, within what the endpoint keeps free."""
-    endpoint = endpoint_of(run.agent)
+def _output_limit(run: Run, endpoint: Endpoint | None) -> int | None:
+    """Tokens one turn may take: the SOUL's own limit, within what the endpoint keeps free."""
     behavior = run.agent.soul.content.get("behavior", {}) if run.agent.soul else {}
     limits = [behavior.get("max_output_tokens"), endpoint.output_reserve if endpoint else None]
     return min((limit for limit in limits if limit), default=None)
 
 
-def _stop_wanted(run: Run) -> bool:
-    """Whether a person asked to stop. Raises RunLost when the run is not this worker's any more."""
-    found = Run.objects.filter(pk=run.pk).values_list("attempt", "state", "stop_requested_at").first()
-    if found is None or found[0] != run.attempt or found[1] not in Run.ACTIVE:
-        raise RunLost
-    return found[2] is not None
-
-
-def _keep(run: Run, reply: Message, answer: Answer) -> None:
-    """Save the text so far, in one statement that only this attempt can make."""
-    Message.objects.filter(pk=reply.pk, state=Message.State.WRITING, run__attempt=run.attempt).update(
-        body=answer.text[:MAX_BODY_CHARACTERS]
-    )
-
-
-def _still_mine(run: Run) -> Run:
-    current = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
-    if current.attempt != run.attempt or current.state not in Run.ACTIVE:
-        raise RunLost
-    return current
-
-
-def _finish(run: Run, reply: Message, answer: Answer, *, planned: int) -> None:
-    """The answer stands. `planned`: tokens the prompt was counted with, corrected by what the provider says."""
-    completion = answer.completion
-    text = clean(completion.text if completion and completion.text else answer.text).strip()
-    if len(text) > MAX_BODY_CHARACTERS:
-        text = text[: MAX_BODY_CHARACTERS - len(CUT)] + CUT
-    if not text and not answer.stopped:
-        raise BadAnswer("The model answered nothing.")
-    with transaction.atomic():
-        current = _still_mine(run)
-        state = Message.State.STOPPED if answer.stopped else Message.State.COMPLETE
-        written = finish_reply(reply=reply, body=text, state=state)
-        current.state = Run.State.STOPPED if answer.stopped else Run.State.DONE
-        current.finished_at = timezone.now()
-        if completion is not None:
-            current.input_tokens += (completion.usage.input_tokens or planned) - planned
-            current.cached_tokens = completion.usage.cached_tokens
-        current.output_tokens += (completion.usage.output_tokens if completion else 0) or written.token_count
-        current.save()
-
-
 def _failed(run: Run, code: str, reason: str, *, remember: bool = False) -> None:
-    """The run and its reply, if it began one, are failed with a reason people can read. Text so far stays."""
     with transaction.atomic():
-        try:
-            current = _still_mine(run)
-        except RunLost:
-            return
-        current.state, current.finished_at = Run.State.FAILED, timezone.now()
-        current.error_code, current.error = code[:40], reason
-        if current.reply_id is not None:
-            written = Message.objects.get(pk=current.reply_id)
-            written = finish_reply(reply=written, body=written.body, state=Message.State.FAILED)
-            current.output_tokens += written.token_count
-        current.save()
-        if remember:
-            record_failure(agent=run.agent.participant, thread=run.thread, summary=f"An answer failed: {reason}")
+        fail(run, code, reason, remember=remember)

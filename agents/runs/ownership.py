@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager
 
-from openvibe.base.ownership import owned as owned_key
+from openvibe.base import ownership
 
 RUNS = 7002 << 40
 """Keeps these locks apart from others in PostgreSQL's one space of 64-bit keys."""
@@ -10,4 +10,4 @@ RUNS = 7002 << 40
 
 def owned(run_id: int) -> AbstractContextManager[bool]:
     """True while this session owns the run; False when another does."""
-    return owned_key(RUNS + run_id)
+    return ownership.owned(RUNS + run_id)

@@ -5,9 +5,20 @@ from django.utils import timezone
 
 from agents.models import Agent, Run
 from agents.visibility import why_silent
+from memory.models import Approval
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Mention, Message
 from openvibe.workspaces.access import Access
+
+
+ATTEMPTS = 3
+"""Workers that may die over a run before it fails for good. Attempts are counted on for ever, never twice the same:
+they tell one worker's writes from another's. So they come in threes, and a fresh start begins the next three."""
+
+
+def afresh(attempt: int) -> int:
+    """The attempt to go on from so that the next one is the first of its three."""
+    return -(-attempt // ATTEMPTS) * ATTEMPTS
 
 
 def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
@@ -39,13 +50,16 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
 
 @transaction.atomic
 def stop_run(*, run: Run, by: Access) -> Run:
-    """Stop writing; the text so far stays. A run that waits is stopped at once, one that is over stays as it is."""
+    """Stop writing; the text so far stays. A run that waits is stopped at once, one that is over stays as it is.
+
+    What it asked people to decide can still be decided; the run does not go on then.
+    """
     current = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
     if by.is_agent and by.participant_id != current.agent.participant_id:
         raise Refused("Only people and the agent itself may stop a run.")
     if current.is_over:
         return current
-    if current.state == Run.State.QUEUED:
+    if current.state in (Run.State.QUEUED, Run.State.WAITING):
         current.state, current.finished_at = Run.State.STOPPED, timezone.now()
     current.stop_requested_at = current.stop_requested_at or timezone.now()
     current.save(update_fields=["state", "finished_at", "stop_requested_at"])
@@ -69,10 +83,23 @@ def retry_run(*, run: Run, by: Access) -> Run:
         raise Refused(reason, code="agent_silent")
     current.state, current.error, current.error_code = Run.State.QUEUED, "", ""
     current.stop_requested_at, current.finished_at, current.started_at = None, None, None
-    current.attempt, current.sent_at = 0, timezone.now()
+    current.attempt, current.sent_at = afresh(current.attempt), timezone.now()
     current.queued_at = current.sent_at  # what it uses counts for today
     current.save()
     return current
+
+
+@transaction.atomic
+def resume_runs(*, approval: Approval) -> list[int]:
+    """Queue the runs that wait for this approval, granted or denied: their prompts say which. Returns their ids."""
+    waiting = Run.objects.select_for_update(of=("self",)).filter(approval=approval, state=Run.State.WAITING)
+    resumed = []
+    for run in waiting.order_by("pk"):
+        run.state, run.attempt, run.sent_at = Run.State.QUEUED, afresh(run.attempt), timezone.now()
+        run.queued_at = run.sent_at  # what it uses counts for today
+        run.save(update_fields=["state", "attempt", "sent_at", "queued_at"])
+        resumed.append(run.pk)
+    return resumed
 
 
 @transaction.atomic

@@ -1,4 +1,4 @@
-"""Finding runs that a dead worker or a down broker left behind."""
+"""Finding runs that a dead worker or a down broker left behind. Those that wait for an approval are left alone."""
 
 from datetime import timedelta
 
@@ -7,13 +7,13 @@ from django.utils import timezone
 
 from agents.models import Run
 from agents.runs.ownership import owned
+from agents.runs.queue import ATTEMPTS
 from openvibe.chat.models import Message
 from openvibe.chat.services import finish_reply
 
 LOST_AFTER = timedelta(seconds=30)
 """A queued run nobody has begun for this long is sent to a worker again."""
 
-ATTEMPTS = 3
 BATCH = 200
 
 
@@ -37,7 +37,7 @@ def _put_back(run_id: int) -> bool:
     run = Run.objects.select_for_update(of=("self",)).filter(pk=run_id, state__in=Run.ACTIVE).first()
     if run is None:
         return False
-    if run.attempt < ATTEMPTS:
+    if run.attempt % ATTEMPTS:
         run.state, run.sent_at = Run.State.QUEUED, timezone.now()
         run.save(update_fields=["state", "sent_at"])
         return True

@@ -1,0 +1,234 @@
+"""Agent folders: skills an agent may take up, and files that stand in place of a layer of its system prompt.
+
+`$OPENVIBE_HOME/workspaces/<handle>/skills/<name>/SKILL.md`, `SYSTEM.md` and `SOUL.md`. Handles are unique in a
+workspace only: the folder `<handle>@<workspace slug>` comes first, and the plain one serves only while a single
+workspace of this server has an agent of that handle. What operators put there is trusted; a link that leads out of
+the folder, a name that is not plain, and a text that is too long are left out, and `folder_problems` says so.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import structlog
+import yaml
+from django.conf import settings
+
+from agents.models import Agent, LoadedSkill
+from openvibe.llm.fences import clean
+from openvibe.llm.tokens import count
+
+log = structlog.get_logger(__name__)
+
+TOKEN_LIMIT = 2_000
+"""Tokens (o200k_base) of one skill, and of SYSTEM.md and SOUL.md each."""
+
+LOADED_AT_ONCE = 3
+"""Skills an agent has taken up in one thread, at most."""
+
+INDEXED = 30
+"""Skills of one agent that prompts name, in the order of their names."""
+
+LOOKED_AT = 200
+"""Folders of skills that are looked at."""
+
+LINE = 160
+"""Characters of a skill's line in the index."""
+
+LARGEST = 64 * 1024
+"""Bytes of a file that are looked at; more than that is never 2,000 tokens."""
+
+OVERRIDES = ("SYSTEM.md", "SOUL.md")
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}\Z")
+_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.S)
+_HEADING = re.compile(r"\A#{1,6}[ \t]+")
+
+
+@dataclass(frozen=True)
+class Skill:
+    """A skill as the index names it. `line` says in one line what it is good for."""
+
+    name: str
+    line: str
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A text file as it was found. `problem` says why it is not used; empty when it is."""
+
+    text: str
+    problem: str = ""
+
+
+def skill_index(agent: Agent) -> tuple[Skill, ...]:
+    """What the agent can take up, by name, at most INDEXED."""
+    folder = folder_of(agent)
+    if folder is None:
+        return ()
+    return tuple(skill for skill, found in _skills(folder) if not found.problem)[:INDEXED]
+
+
+def skill_text(agent: Agent, name: str) -> str | None:
+    """The skill's text, at most TOKEN_LIMIT tokens; None where the agent has no usable skill of that name."""
+    folder = folder_of(agent) if _PLAIN.match(name) else None
+    if folder is None:
+        return None
+    found = _skill(folder, name)
+    return found[1].text if found and not found[1].problem else None
+
+
+def loaded_text(agent: Agent, name: str) -> str:
+    """The text of a skill that was taken up; empty when it is gone since."""
+    return skill_text(agent, name) or ""
+
+
+def loaded_skills(agent: Agent, thread_id: int) -> list[tuple[str, str]]:
+    """Name and text of what the agent has taken up in the thread, in that order; those gone since are left out."""
+    rows = LoadedSkill.objects.filter(agent=agent, thread=thread_id).order_by("id")
+    named = [(name, loaded_text(agent, name)) for name in rows.values_list("name", flat=True)]
+    return [(name, text) for name, text in named if text]
+
+
+def read_override(agent: Agent, name: str) -> str | None:
+    """SYSTEM.md or SOUL.md of the agent's folder; None where there is none, or it cannot be used."""
+    if name not in OVERRIDES:
+        raise ValueError(f"{name} is no such file: {' or '.join(OVERRIDES)}.")
+    folder = folder_of(agent)
+    found = _text_in(folder, folder / name) if folder else None
+    if found is None:
+        return None
+    if found.problem:
+        log.warning("agent_file_ignored", agent_id=agent.pk, file=name, why=found.problem)
+        return None
+    return found.text
+
+
+def folder_problems(agent: Agent) -> list[str]:
+    """Why files of the agent's folder are not used, a sentence each, for whoever runs the server."""
+    plain = _root() / agent.handle
+    folder = folder_of(agent)
+    if folder is None:
+        if not _is_within(_root(), plain):
+            return []
+        return [f"{plain} serves nobody: agents called {agent.handle} live in several workspaces. "
+                f"Name it {agent.handle}@{agent.workspace.slug}."]  # fmt: skip
+    files = [(name, _text_in(folder, folder / name)) for name in OVERRIDES]
+    troubles = [f"{name} is not used: {found.problem}" for name, found in files if found and found.problem]
+    return troubles + [
+        f"The skill {skill.name} is not used: {found.problem}" for skill, found in _skills(folder) if found.problem
+    ]
+
+
+def folder_of(agent: Agent) -> Path | None:
+    """The agent's folder, if it has one. Asks the database only where a folder of its handle stands."""
+    root = _root()
+    names = _names_in(root)
+    handle = agent.handle
+    if not any(name == handle or name.startswith(f"{handle}@") for name in names):
+        return None
+    own = root / f"{handle}@{agent.workspace.slug}"
+    if own.name in names and _is_within(root, own):
+        return own
+    plain = root / handle
+    if handle not in names or not _is_within(root, plain):
+        return None
+    others = Agent.objects.filter(participant__handle=handle).exclude(workspace_id=agent.workspace_id)
+    return None if others.exists() else plain
+
+
+def _root() -> Path:
+    return Path(settings.HOME) / "workspaces"
+
+
+def _names_in(folder: Path) -> frozenset[str]:
+    try:
+        return _listed(folder, folder.stat().st_mtime_ns)
+    except OSError:
+        return frozenset()
+
+
+@lru_cache(maxsize=256)
+def _listed(folder: Path, _changed: int) -> frozenset[str]:
+    return frozenset(entry.name for entry in folder.iterdir() if entry.is_dir())
+
+
+def _is_within(folder: Path, path: Path) -> bool:
+    """Whether the path is there and, links followed, does not lead out of the folder."""
+    try:
+        return path.resolve(strict=True).is_relative_to(folder.resolve(strict=True))
+    except OSError:
+        return False
+
+
+def _skills(folder: Path) -> Iterator[tuple[Skill, _Read]]:
+    """Every skill of the folder by name, with its text or why it is not used."""
+    for name in sorted(_names_in(folder / "skills"))[:LOOKED_AT]:
+        found = _skill(folder, name)
+        if found is not None:
+            yield found
+
+
+def _skill(folder: Path, name: str) -> tuple[Skill, _Read] | None:
+    found = _text_in(folder, folder / "skills" / name / "SKILL.md")
+    if found is None:
+        return None
+    if not _PLAIN.match(name):
+        problem = "its folder's name may hold only small letters, digits, - and _, at most 80."
+        return Skill(clean(name)[:80], ""), _Read("", problem)
+    if found.problem:
+        return Skill(name, ""), found
+    return Skill(name, _line_of(found.text)), _Read(_body_of(found.text))
+
+
+def _text_in(folder: Path, path: Path) -> _Read | None:
+    """The file's text; None where there is no file."""
+    try:
+        about = path.lstat()
+        if not _is_within(folder, path):
+            return _Read("", "it is a link that leads out of the agent's folder.")
+        about = path.stat()
+    except OSError:
+        return None
+    return _read(path, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=512)
+def _read(path: Path, _changed: int, size: int) -> _Read:
+    if size > LARGEST:
+        return _Read("", f"it has {size:,} bytes. At most {TOKEN_LIMIT:,} tokens can be used.")
+    try:
+        text = clean(path.read_text(encoding="utf-8")).strip()
+    except (OSError, UnicodeDecodeError):
+        return _Read("", "it cannot be read as UTF-8 text.")
+    if not text:
+        return _Read("", "it is empty.")
+    tokens = count(text)
+    if tokens > TOKEN_LIMIT:
+        return _Read("", f"it has {tokens:,} tokens. At most {TOKEN_LIMIT:,} can be used.")
+    return _Read(text)
+
+
+def _front_of(text: str) -> dict[str, Any]:
+    found = _FRONT.match(text)
+    try:
+        front = yaml.safe_load(found[1]) if found else None
+    except yaml.YAMLError:
+        return {}
+    return front if isinstance(front, dict) else {}
+
+
+def _body_of(text: str) -> str:
+    return _FRONT.sub("", text, count=1).strip() or text
+
+
+def _line_of(text: str) -> str:
+    """The description in the front matter, else the first heading and the line after it."""
+    front = _front_of(text)
+    said = [str(front[key]) for key in ("title", "description") if isinstance(front.get(key), str)]
+    if not said:
+        lines = [line.strip() for line in _body_of(text).splitlines() if line.strip()]
+        said = [_HEADING.sub("", line) for line in lines[:2]]
+    return " ".join(": ".join(said).split())[:LINE]

@@ -1,0 +1,42 @@
+"""What an agent remembers with: the memory plugin's tool, and the blocks it carries."""
+
+from typing import Any
+
+from agents.tools.values import MadeTool, Setting, Tool
+from memory.providers.base import Session
+from memory.providers.registry import provider_for
+from memory.tool import build_tool
+from openvibe.workspaces.models import Participant
+
+
+def memory(setting: Setting) -> Tool:
+    """The memory plugin's own tool, for this thread as the agent sees it."""
+    made = build_tool(provider_for(setting.agent.workspace_id))
+    return MadeTool(made.spec, lambda arguments: made.perform(session_of(setting), arguments), checks_itself=True)
+
+
+def session_of(setting: Setting) -> Session:
+    """The thread up to what the run answers; profile notes are those about whoever asks."""
+    asked = setting.run.trigger if setting.run else None
+    person = asked.author_id if asked and asked.author.kind == Participant.Kind.MEMBER else None
+    return Session(setting.thread.pk, setting.access, before=asked.seq if asked else None, person_id=person)
+
+
+def update_context_block(setting: Setting) -> Tool | None:
+    """Offered while a block is there that the agent may write."""
+    try:
+        from memory.blocks import ContextBlocks
+    except ImportError:
+        return None
+    blocks = ContextBlocks(setting.agent.participant)
+    spec = blocks.tool()
+    return None if spec is None else MadeTool(spec, lambda arguments: _write(blocks, arguments))
+
+
+def _write(blocks: Any, arguments: dict[str, Any]) -> str:
+    label, content = arguments["label"], arguments["content"]
+    if arguments.get("action", "replace") == "append":
+        block = blocks.append(label, content)
+    else:
+        block = blocks.set(label, content)
+    return f"{block.label} has {block.tokens:,} of {block.max_tokens:,} tokens now."

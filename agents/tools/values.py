@@ -1,0 +1,70 @@
+"""What a tool is, what it is told, and what comes of a call."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agents.models import Agent, Run, ToolCall
+from memory.models import Approval
+from openvibe.chat.models import Thread
+from openvibe.llm.values import ToolSpec
+from openvibe.workspaces.access import Access
+
+Decision = ToolCall.Decision
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Who calls a tool, and where. `run` is None where nothing will be called, as in a preview."""
+
+    agent: Agent
+    thread: Thread
+    access: Access
+    run: Run | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a call: the text the model reads, and what was decided. `why` is for people.
+
+    `approval` is what the run has to wait for, when it has to.
+    """
+
+    result: str
+    decision: Decision = Decision.ALLOWED
+    why: str = ""
+    approval: Approval | None = None
+
+
+class Tool(Protocol):
+    """A tool that an agent is offered."""
+
+    @property
+    def spec(self) -> ToolSpec:
+        """Name, description and JSON schema. Every prompt pays for them: keep them short."""
+
+    @property
+    def checks_itself(self) -> bool:
+        """Whether `run` holds the arguments against the schema itself; else that was done before."""
+
+    def run(self, arguments: dict[str, Any]) -> str | Outcome:
+        """Carry a call out; what the model reads.
+
+        Raises Problem for what cannot be done: the model is told its sentence.
+        """
+
+
+@dataclass(frozen=True)
+class MadeTool:
+    """A tool made of its definition and a function. `checks_itself`: it holds arguments against the schema itself."""
+
+    spec: ToolSpec
+    do: Callable[[dict[str, Any]], str | Outcome]
+    checks_itself: bool = False
+
+    def run(self, arguments: dict[str, Any]) -> str | Outcome:
+        return self.do(arguments)
+
+
+ToolMaker = Callable[[Setting], Tool | None]
+"""Makes the tool for a setting; None where there is nothing to offer."""
