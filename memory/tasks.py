@@ -22,9 +22,7 @@ def forget_episodes() -> None:
 def send_compaction(compaction_id: int, seconds: int = 0) -> None:
     """Ask a worker to carry it out, after so many seconds. A broker that is down is only logged: the sweeper asks."""
     try:
-        compact.apply_async(
-            (compaction_id,), countdown=seconds or None, expires=COMPACTION_EXPIRES + seconds, retry=False
-        )
+        compact.apply_async((compaction_id,), countdown=seconds, expires=COMPACTION_EXPIRES + seconds, retry=False)
     except Exception as error:  # every transport has errors of its own
         log.warning("compaction_not_sent", compaction_id=compaction_id, error=type(error).__name__)
 
@@ -72,3 +70,11 @@ def sweep_compactions() -> None:
 
     for compaction_id in sweep():
         send_compaction(compaction_id)
+
+
+@shared_task(name="memory.review_sessions", ignore_result=True, expires=3_000)
+def review_sessions() -> None:
+    """Agents look back at what was said and propose what they would learn; a bounded number of threads each hour."""
+    from memory.services.review import review_due_sessions
+
+    review_due_sessions()

@@ -28,7 +28,7 @@ from openvibe.workspaces.api.auth import asker
 from openvibe.workspaces.models import Participant
 
 
-class ToolOut(serializers.Serializer[Any]):
+class MemoryToolOut(serializers.Serializer[Any]):
     """The tool as a model is offered it."""
 
     name = serializers.CharField()
@@ -36,7 +36,7 @@ class ToolOut(serializers.Serializer[Any]):
     parameters = serializers.DictField(help_text="A JSON schema of type object.")
 
 
-class ToolIn(serializers.Serializer[Any]):
+class MemoryToolIn(serializers.Serializer[Any]):
     """The thread, the action, and the action's arguments beside them."""
 
     thread = IdField()
@@ -55,7 +55,7 @@ class ThreadAskedMaybe(serializers.Serializer[Any]):
     thread = IdField(required=False, help_text="Only those of this thread.")
 
 
-class StatsOut(serializers.Serializer[Any]):
+class MemoryStatsOut(serializers.Serializer[Any]):
     """Sizes in tokens (o200k_base)."""
 
     thread = serializers.IntegerField()
@@ -111,22 +111,22 @@ def session_of(access: Access, thread_id: int) -> Session:
 class MemoryTool(ApiView):
     scopes = {"GET": "memory", "POST": "memory"}
 
-    @extend_schema(operation_id="memory_tool_schema", responses=ToolOut)
+    @extend_schema(operation_id="memory_tool_schema", responses=MemoryToolOut)
     def get(self, request: Request) -> Response:
         """The memory tool, made from what the workspace's plugin can do: give it to a model as it is."""
         access = asker(request)
         spec = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent).spec
         return Response(
-            ToolOut({"name": spec.name, "description": spec.description, "parameters": spec.parameters}).data
+            MemoryToolOut({"name": spec.name, "description": spec.description, "parameters": spec.parameters}).data
         )
 
-    @extend_schema(operation_id="memory_tool_call", request=ToolIn, responses=ToolAnswer)
+    @extend_schema(operation_id="memory_tool_call", request=MemoryToolIn, responses=ToolAnswer)
     def post(self, request: Request) -> Response:
         """Carry out one action of the tool. Its arguments stand beside `thread` and `action`.
 
         What the model can mend is a problem here: 400 `unknown_action` or `bad_argument`, 404 for an id out of scope.
         """
-        said, access = self.said(ToolIn), asker(request)
+        said, access = self.said(MemoryToolIn), asker(request)
         session = session_of(access, said["thread"])
         tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent)
         return Response(ToolAnswer({"result": tool.perform(session, _arguments(request.data))}).data)
@@ -142,7 +142,7 @@ def _arguments(data: object) -> Mapping[str, Any]:
 class Stats(ApiView):
     scopes = {"GET": "memory"}
 
-    @extend_schema(operation_id="memory_stats", parameters=[ThreadAsked], responses=StatsOut)
+    @extend_schema(operation_id="memory_stats", parameters=[ThreadAsked], responses=MemoryStatsOut)
     def get(self, request: Request) -> Response:
         """How much was said in a thread, and how much of it is remembered in which form."""
         access = asker(request)
@@ -161,7 +161,7 @@ class Stats(ApiView):
             "budget": context_budget(Thread.objects.select_related("workspace").get(pk=session.thread_id)),
             "note": stats.note,
         }
-        return Response(StatsOut(row).data)
+        return Response(MemoryStatsOut(row).data)
 
 
 class Compact(ApiView):

@@ -4,7 +4,7 @@ who may see what."""
 from dataclasses import dataclass
 
 from agents.models import Agent, Run
-from memory.models import Episode
+from memory.models import Compaction, Episode, Proposal
 from memory.services import give_feedback
 from openvibe.api.services import issue_token, revoke_token
 from openvibe.chat.models import Channel, Message, Thread
@@ -39,11 +39,13 @@ def may_see(caller: str, thing: str, place: str) -> bool:
     if thing == "token":
         return caller == ("cleo" if place == "elsewhere" else "ana")
     seen = caller in THREADS[place]
+    if thing == "memory":  # nothing is remembered of threads for people only
+        return seen and place != "people_only"
     if thing == "prompt":  # people, admins, may assemble for the place's agent where that one sees it too
         return seen and (caller in AGENTS or place in ("open", "elsewhere"))
     if thing == "run":  # an agent knows its own runs only
         return seen and caller not in {"l2", "l3", "l4"}
-    if thing == "episode":  # its agent's, its giver's, and the admins'
+    if thing in ("episode", "proposal"):  # its agent's, an episode's giver's, and the admins'
         return seen and caller in {"ana", "cleo", "l1"}
     if thing == "feedback":
         return seen and caller in {"ana", "cleo"}
@@ -61,8 +63,10 @@ class Place:
     run: Run
     episode: Episode
     feedback: int
+    proposal: int
     token: int
     agent: str
+    compaction: int
 
     def ids(self) -> dict[str, int | str]:
         return {
@@ -73,13 +77,18 @@ class Place:
             "run": self.run.pk,
             "episode": self.episode.pk,
             "feedback": self.feedback,
+            "proposal": self.proposal,
             "token": self.token,
             "agent": self.agent,
+            "compaction": self.compaction,
         }
 
 
+NUMBERED = (
+    "channel", "thread", "message", "reply", "run", "episode", "feedback", "proposal", "token", "compaction",
+)  # fmt: skip
 UNKNOWN: dict[str, int | str] = {
-    **dict.fromkeys(("channel", "thread", "message", "reply", "run", "episode", "feedback", "token"), 987_654_321),
+    **dict.fromkeys(NUMBERED, 987_654_321),
     "agent": "unknown",
 }
 
@@ -111,7 +120,13 @@ def make_place(by: Member, channel: Channel, agent: Agent, title: str) -> Place:
     feedback = give_feedback(message=reply, by=factories.access(by), verdict="down", text=f"Too short in {title}")
     token, _ = issue_token(participant=by.participant, name=title, scopes=["read"])
     episode = Episode.objects.get(feedback=feedback)
-    return Place(channel, thread, message, reply, run, episode, feedback.pk, token.pk, agent.handle)
+    proposal = Proposal.objects.create(
+        agent=agent.participant, thread=thread, kind="episode", text=f"Roses in {title}", since_seq=0, upto_seq=1
+    )
+    compaction = Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
+    return Place(
+        channel, thread, message, reply, run, episode, feedback.pk, proposal.pk, token.pk, agent.handle, compaction.pk
+    )
 
 
 def make_scene() -> Scene:

@@ -71,6 +71,16 @@ ROWS = {
     ),
     "GET api-episodes": Row("episodes/", lists="episode"),
     "POST api-episode-applied": Row("episodes/{episode}/applied/", "episode", 200, NOT_AGENTS),
+    "GET api-proposals": Row("proposals/", lists="proposal"),
+    "POST api-proposal-accept": Row("proposals/{proposal}/accept/", "proposal", 200, NOT_AGENTS),
+    "POST api-proposal-reject": Row("proposals/{proposal}/reject/", "proposal", 200, NOT_AGENTS),
+    "POST api-proposal-undo": Row("proposals/{proposal}/undo/", "proposal", 409, NOT_AGENTS),
+    "GET api-memory-tool": Row("memory/tool/"),
+    "POST api-memory-tool": Row("memory/tool/", "memory", 200, body={"thread": "{thread}", "action": "status"}),
+    "GET api-memory-stats": Row("memory/stats/?thread={thread}", "memory"),
+    "POST api-memory-compact": Row("memory/compact/", "memory", 202, body={"thread": "{thread}"}),
+    "GET api-compactions": Row("memory/compactions/", lists="compaction"),
+    "GET api-compaction": Row("memory/compactions/{compaction}/", "compaction"),
     "GET api-runs": Row("runs/", lists="run"),
     "GET api-run": Row("runs/{run}/", "run"),
     "GET api-run-context": Row("runs/{run}/context/", "run", 409),
@@ -183,7 +193,7 @@ def test_every_route_has_a_row() -> None:
 @pytest.mark.parametrize("name", NAMING)
 def test_seen_answers_and_unseen_is_unknown(scene: Scene, entrance: Entrance, name: str) -> None:
     row = ROWS[name]
-    named = "thread" if row.thing == "prompt" else row.thing
+    named = "thread" if row.thing in ("prompt", "memory") else row.thing
     nowhere = {**scene.places["open"].ids(), named: UNKNOWN[named], "reply": UNKNOWN["reply"]}
     for caller in CALLERS:
         for way in entrance.ways(caller):

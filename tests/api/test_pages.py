@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent, Run
-from memory.models import Episode
+from memory.models import Compaction, Episode, Proposal
 from memory.services import give_feedback
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import write_reply
@@ -99,12 +99,17 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
         },
     )  # fmt: skip
     give_feedback(message=reply, by=access, verdict="down", text=f"Too short {number}")
+    Proposal.objects.create(
+        agent=vibe.participant, thread=thread, kind="profile", person=ana.participant, text=f"Likes roses {number}",
+        since_seq=0, upto_seq=1,
+    )  # fmt: skip
     factories.make_agent(ana, f"agent-{number}")
+    Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
 
 
 LISTS = [
     "channels/", "threads/", "threads/{thread}/messages/", "search/?q=roses", "runs/", "feedback/", "episodes/",
-    "agents/", "tokens/",
+    "agents/", "tokens/", "proposals/", "memory/compactions/",
 ]  # fmt: skip
 
 

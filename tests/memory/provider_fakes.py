@@ -82,7 +82,7 @@ class EverythingProvider(LookingProvider, NotingProvider):
 class CompactingProvider(PlainProvider):
     """Compacts as told: `steps` are called one after the other, an exception from one goes through as it is."""
 
-    made: Compacted = Compacted(900, 400, (7, 8), 1)
+    made: Compacted = field(default_factory=lambda: Compacted(900, 400, (7, 8), 1))
     steps: list[Callable[[], None]] = field(default_factory=list)
     reports: list[tuple[int, int]] = field(default_factory=list)
     seen: list[Mapping[str, Any]] = field(default_factory=list)
@@ -113,7 +113,7 @@ class CompactingProvider(PlainProvider):
 class RebuildingProvider(CompactingProvider):
     """Also writes summaries anew."""
 
-    rebuilt: Compacted = Compacted(0, 0)
+    rebuilt: Compacted = field(default_factory=lambda: Compacted(0, 0))
 
     def holds(self, message_id: int) -> bool:
         return True
