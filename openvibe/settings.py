@@ -286,6 +286,9 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "ParticipantKind": "openvibe.workspaces.models.Participant.Kind",
         "MessageState": "openvibe.chat.models.Message.State",
         "RunState": "agents.models.Run.State",
+        "WorkKind": "memory.models.WorkItem.Kind",
+        "WorkState": "memory.models.WorkItem.State",
+        "ApprovalState": "memory.models.Approval.State",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

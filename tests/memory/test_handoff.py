@@ -75,7 +75,7 @@ def test_the_fourteen_sections_stand_in_their_order() -> None:
 
 def test_every_section_says_what_its_rows_say(full: Thread) -> None:
     handoff = write_handoff(thread=full, trigger="hand", summary_ids=[5])
-    text = as_markdown(shown(handoff, lambda ids: {number: "They chose roses." for number in ids}))
+    text = as_markdown(shown(handoff, lambda ids: dict.fromkeys(ids, "They chose roses.")))
     said = {
         part.partition("\n")[0]: part.partition("\n")[2].strip() for part in text.split("\n## ")[1:]
     }  # fmt: skip
@@ -88,7 +88,8 @@ def test_every_section_says_what_its_rows_say(full: Thread) -> None:
         "Active plan": "- Mulch, then plant\n  Stage: executing",
         "Active workflow": "- Beds dug",
         "Active goal and done condition": "- Forty metres of hedge\n  Done when: 40 m stand\n  Budget: 200 €",
-        "Approval state": "- Buy mulch for 80 € · State: granted · Requested by: Ana · Decided by: Ana · Note: Not more",
+        "Approval state": "- Buy mulch for 80 € · State: granted · Requested by: Ana · Decided by: Ana"
+        " · Note: Not more",
         "Resources inspected": "Nothing.",
         "Key facts and decisions": "- They chose roses.",
         "Actions already taken": "- Done: Measure the soil\n- Beds dug\n  Four beds\n"
