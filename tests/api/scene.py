@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from agents.models import Agent, Run
 from memory.models import Compaction, Episode, Proposal
 from memory.services import give_feedback
+from memory.services.approvals import request_approval
+from memory.services.progress import log_progress
+from memory.services.work import add_work
 from openvibe.api.services import issue_token, revoke_token
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel, set_thread_access, write_reply
@@ -67,6 +70,9 @@ class Place:
     token: int
     agent: str
     compaction: int
+    work: int = 0
+    approval: int = 0
+    progress: int = 0
 
     def ids(self) -> dict[str, int | str]:
         return {
@@ -81,11 +87,15 @@ class Place:
             "token": self.token,
             "agent": self.agent,
             "compaction": self.compaction,
+            "work": self.work,
+            "approval": self.approval,
+            "progress": self.progress,
         }
 
 
 NUMBERED = (
     "channel", "thread", "message", "reply", "run", "episode", "feedback", "proposal", "token", "compaction",
+    "work", "approval", "progress",
 )  # fmt: skip
 UNKNOWN: dict[str, int | str] = {
     **dict.fromkeys(NUMBERED, 987_654_321),
@@ -129,6 +139,14 @@ def make_place(by: Member, channel: Channel, agent: Agent, title: str) -> Place:
     )
 
 
+def write_work(place: Place, by: Member) -> None:
+    """A to-do, an approval that waits and a line of progress."""
+    access, title = factories.access(by), place.thread.title
+    place.work = add_work(thread=place.thread, by=access, kind="todo", text=f"Water in {title}").pk
+    place.approval = request_approval(thread=place.thread, by=access, what=f"Order mulch for {title}").pk
+    place.progress = log_progress(thread=place.thread, by=access, checkpoint=f"Dug in {title}").pk
+
+
 def make_scene() -> Scene:
     ana, cleo = factories.make_member("Ana"), factories.make_member("Cleo")
     dora = factories.make_member("Dora", ana.workspace)
@@ -146,6 +164,8 @@ def make_scene() -> Scene:
         "private": make_place(ana, private, l1, "private"),
         "elsewhere": make_place(cleo, there, factories.make_agent(cleo, "fern", channel=there), "elsewhere"),
     }
+    for name, place in places.items():
+        write_work(place, cleo if name == "elsewhere" else ana)
     access = factories.access(ana)
     set_thread_access(thread=places["people_only"].thread, by=access, access="human_only")
     set_thread_access(

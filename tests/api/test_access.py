@@ -81,6 +81,18 @@ ROWS = {
     "POST api-memory-compact": Row("memory/compact/", "memory", 202, body={"thread": "{thread}"}),
     "GET api-compactions": Row("memory/compactions/", lists="compaction"),
     "GET api-compaction": Row("memory/compactions/{compaction}/", "compaction"),
+    "GET api-work": Row("work/", lists="work"),
+    "POST api-work": Row("work/", "thread", 201, body={"thread": "{thread}", "kind": "todo", "text": "Prune"}),
+    "GET api-one-work": Row("work/{work}/", "work"),
+    "PATCH api-one-work": Row("work/{work}/", "work", body={"state": "done"}, headers={"If_Match": '"1"'}),
+    "DELETE api-one-work": Row("work/{work}/", "work", 204, headers={"If_Match": '"1"'}),
+    "GET api-progress": Row("progress/", lists="progress"),
+    "POST api-progress": Row("progress/", "thread", 201, body={"thread": "{thread}", "checkpoint": "Dug"}),
+    "GET api-approvals": Row("approvals/", lists="approval"),
+    "POST api-approvals": Row("approvals/", "thread", 201, body={"thread": "{thread}", "what": "Order more"}),
+    "POST api-approval-decide": Row(
+        "approvals/{approval}/decide/", "approval", 200, NOT_AGENTS, body={"granted": True}
+    ),
     "GET api-runs": Row("runs/", lists="run"),
     "GET api-run": Row("runs/{run}/", "run"),
     "GET api-run-context": Row("runs/{run}/context/", "run", 409),

@@ -9,6 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from agents.models import Agent, Run
 from memory.models import Compaction, Episode, Proposal
 from memory.services import give_feedback
+from memory.services.approvals import request_approval
+from memory.services.progress import log_progress
+from memory.services.work import add_work
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import write_reply
 from openvibe.workspaces.models import Member
@@ -104,12 +107,15 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
         since_seq=0, upto_seq=1,
     )  # fmt: skip
     factories.make_agent(ana, f"agent-{number}")
+    add_work(thread=thread, by=access, kind="todo", text=f"Water {number}")
+    request_approval(thread=thread, by=access, what=f"Order {number}")
+    log_progress(thread=thread, by=access, checkpoint=f"Dug {number}")
     Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
 
 
 LISTS = [
     "channels/", "threads/", "threads/{thread}/messages/", "search/?q=roses", "runs/", "feedback/", "episodes/",
-    "agents/", "tokens/", "proposals/", "memory/compactions/",
+    "agents/", "tokens/", "proposals/", "memory/compactions/", "work/", "progress/", "approvals/",
 ]  # fmt: skip
 
 
