@@ -15,13 +15,14 @@ from agents.assembler.history import first_room, hidden_results, history, recoll
 from agents.assembler.items import tool_item
 from agents.assembler.reading import Found, Place, Window, read
 from agents.assembler.recall import recalled
-from agents.assembler.render import frame_tokens, render
+from agents.assembler.render import frame_tokens, render, sent_tokens
 from agents.assembler.stack import BUDGETS, TaskBudget, bounded_by_window, with_overrides
 from agents.assembler.values import Dropped, Fitted, Item, Offer
 from agents.assembler.working import work
 from agents.models import Agent
 from agents.soul import TaskType
 from agents.visibility import visible_to
+from memory.providers.registry import provider_named
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.models import Endpoint
@@ -128,7 +129,7 @@ def _build(scene: Scene, found: Found, model: str, tools: Sequence[ToolSpec]) ->
         tools=tuple(tools),
         included=fitted.included,
         dropped=(*_left_out(fitted), *hidden, *private),
-        tokens=fitted.tokens,
+        tokens=sent_tokens(fitted),
         soul_number=scene.agent.soul.number if scene.agent.soul else None,
     )
 
@@ -143,8 +144,6 @@ Around = tuple[Sequence[Offer], Sequence[Offer], Sequence[Offer]]
 
 def _with_history(scene: Scene, found: Found, around: Around, room: int, overhead: int) -> tuple[Fitted, list[Dropped]]:
     """The prompt with all of a short thread; else with what bears on the request, and as much history as then fits."""
-    from memory.providers.registry import provider_named
-
     before, after, beside = around
     provider = provider_named(*found.plugin)
     asked_first = first_room(scene, room)

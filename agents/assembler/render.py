@@ -57,6 +57,12 @@ def frame_tokens(counter: TokenCounter) -> int:
     return PROMPT_OVERHEAD + 3 * MESSAGE_OVERHEAD + count_text(DATA_NOTICE, counter)
 
 
+def sent_tokens(fitted: Fitted) -> int:
+    """Tokens of what was fitted, as sent: a dynamic message that would be empty is not sent at all."""
+    has_dynamic = any(item.slot == "dynamic" for item in fitted.included)
+    return fitted.tokens - (0 if has_dynamic else MESSAGE_OVERHEAD)
+
+
 def exact_tokens(messages: Iterable[ChatMessage], tools: Iterable[ToolSpec], counter: TokenCounter) -> int:
     """Tokens of the whole prompt as sent: content, tool calls, tool definitions and every overhead."""
     said = sum(message_tokens(message, counter) for message in messages)

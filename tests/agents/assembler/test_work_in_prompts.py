@@ -35,7 +35,7 @@ def asks(thread: Thread, by: Member, agent: Agent, body: str = "@vibe go on", ta
 
 def ran(agent: Agent, thread: Thread, by: Member, tools: list[str]) -> Run:
     """A run that is over, with what it was offered and one answer of a tool."""
-    trigger = say(thread, by, "@vibe begin")
+    trigger = say(thread, by, "Begin.")
     run = Run.objects.create(
         workspace=agent.workspace, agent=agent, thread=thread, trigger=trigger, requested_by=by.participant,
         task="mention", state=Run.State.DONE,
