@@ -5,6 +5,7 @@ from typing import Any
 from django.dispatch import receiver
 
 from memory.services.compaction import request_compaction, request_rebuilding
+from memory.services.proposals import forget_learned
 from memory.services.work import forget_quotes
 from memory.signals import milestone_reached
 from memory.tasks import consider_compaction_after_commit, send_compaction_after_commit
@@ -33,9 +34,10 @@ def rebuild(sender: type[Message], message: Message, **_: Any) -> None:
 
 @receiver(message_revised, dispatch_uid="memory.forget_quotes")
 def forget(sender: type[Message], message: Message, **_: Any) -> None:
-    """Work rows that repeat a deleted message's words lose them with it."""
+    """Work rows that repeat a deleted message's words lose them with it; so does what was learned from it."""
     if message.is_deleted:
         forget_quotes(message=message)
+        forget_learned(message=message)
 
 
 @receiver(milestone_reached, dispatch_uid="memory.compact_at_milestone")

@@ -13,6 +13,7 @@ from agents.trust_words import does, sees
 from agents.visibility import tokens_used_today, visible_to
 from memory.fates import fate_words
 from memory.models import Episode
+from memory.web.review import proposals_of
 from openvibe.base.problems import Missing
 from openvibe.chat.markdown import render as render_markdown
 from openvibe.chat.models import Message, Thread
@@ -41,6 +42,7 @@ def agent(request: WorkspaceRequest, handle: str) -> HttpResponse:
         "runs": _runs(found, request.access),
         **_soul(request, found),
         **_memory(found, request.access),
+        "proposals": proposals_of(found.participant, request.access),
     }
     return render(request, "agents/_agent.html" if request.htmx else "agents/agent.html", page)
 

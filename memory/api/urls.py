@@ -1,9 +1,9 @@
 from django.urls import path
 
 from memory.api import memory
-from memory.api.proposals import Accepted, Proposals, Rejected, Undone
 from memory.api.approvals import Approvals, Decide
 from memory.api.progress import Progress
+from memory.api.proposals import Accepted, Proposals, Rejected, Undone
 from memory.api.views import Applied, Episodes, FeedbackGiven
 from memory.api.work import OneWork, Work
 

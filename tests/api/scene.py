@@ -131,7 +131,13 @@ def make_place(by: Member, channel: Channel, agent: Agent, title: str) -> Place:
     token, _ = issue_token(participant=by.participant, name=title, scopes=["read"])
     episode = Episode.objects.get(feedback=feedback)
     proposal = Proposal.objects.create(
-        agent=agent.participant, thread=thread, kind="episode", text=f"Roses in {title}", since_seq=0, upto_seq=1
+        agent=agent.participant,
+        thread=thread,
+        kind="episode",
+        text=f"Roses in {title}",
+        since_seq=0,
+        upto_seq=1,
+        state="accepted",
     )
     compaction = Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
     return Place(

@@ -1,0 +1,31 @@
+"""What lower floors ask of agents, each named as a string in the settings."""
+
+from collections.abc import Iterator
+
+from agents.assembler.assemble import endpoint_of
+from agents.models import Agent
+from agents.visibility import tokens_used_today, visible_to
+from openvibe.llm.protocol import ModelClient
+from openvibe.llm.registry import client_for
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+
+def client_of_agent(participant: Participant) -> ModelClient:
+    """The model an agent answers with; the offline one where it has none."""
+    agent = Agent.objects.select_related("endpoint", "workspace").get(participant=participant)
+    return client_for(endpoint_of(agent))
+
+
+def agents_that_review() -> Iterator[tuple[Participant, Access]]:
+    """Agents that may look back at their conversations now, with their access, in another order each time.
+
+    Active, with a SOUL, answering through OpenVibe, and with room left in their own token budget of the day and in the
+    workspace's.
+    """
+    agents = Agent.objects.filter(deactivated_at=None, answers_itself=False, soul__isnull=False)
+    for agent in agents.select_related("participant", "workspace").order_by("?"):
+        own = tokens_used_today(agent=agent)
+        together = tokens_used_today(workspace_id=agent.workspace_id)
+        if own < agent.daily_token_budget and together < agent.workspace.daily_token_budget:
+            yield agent.participant, visible_to(agent)
