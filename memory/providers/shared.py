@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import QuerySet
 
 from memory.models import SessionInfo
@@ -19,7 +19,7 @@ from openvibe.chat.services.importing import imported_speaker, speaker_name
 from openvibe.chat.services.messages import cleaned_body
 from openvibe.llm.tokens import count
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import Workspace
 
 LONGEST_ID = 100  # characters of an external id and of a call id
 MOST_AT_ONCE = 500  # messages
@@ -46,8 +46,8 @@ def store(session: Session, messages: Sequence[NewMessage]) -> list[int]:
         raise Problem(f"At most {MOST_AT_ONCE} messages at once.", code="too_many", field="messages")
     bodies = [_checked(message) for message in messages]
     with transaction.atomic():
+        authors = _authors(session, messages)
         thread = _writable(session)
-        authors = [_author(session, thread, message) for message in messages]
         known = _said_already(thread, messages)
         rows: list[Message] = []
         places: list[int | Message] = []
@@ -82,7 +82,7 @@ def _checked(message: NewMessage) -> str:
 
 def _writable(session: Session) -> Thread:
     """The thread, locked: numbers are given under this lock, so that messages appear in their order."""
-    threads = Thread.objects.select_for_update(of=("self",)).select_related("channel", "workspace")
+    threads = Thread.objects.select_for_update(of=("self",)).select_related("channel")
     thread = threads.filter(pk=session.thread_id, workspace_id=session.access.workspace_id).first()
     if thread is None:
         raise Missing
@@ -91,14 +91,17 @@ def _writable(session: Session) -> Thread:
     return thread
 
 
-def _author(session: Session, thread: Thread, message: NewMessage) -> int:
-    if message.role != "user":
-        return session.access.participant_id
-    if session.person_id is None:
-        return imported_speaker(thread.workspace, speaker_name(message.name or "User"))
-    if not Participant.objects.filter(pk=session.person_id, workspace_id=thread.workspace_id).exists():
-        raise Missing
-    return session.person_id
+def _authors(session: Session, messages: Sequence[NewMessage]) -> list[int]:
+    """Who says each of them. Asked before the thread is locked: making a speaker takes the workspace's lock."""
+    own = session.access.participant_id
+    workspace = Workspace.objects.get(pk=session.access.workspace_id)
+    if session.person_id is not None:
+        if not workspace.participants.filter(pk=session.person_id).exists():
+            raise Missing
+        return [session.person_id if message.role == "user" else own for message in messages]
+    names = {speaker_name(message.name or "User") for message in messages if message.role == "user"}
+    speakers = {name: imported_speaker(workspace, name) for name in sorted(names)}
+    return [speakers[speaker_name(m.name or "User")] if m.role == "user" else own for m in messages]
 
 
 def _said_already(thread: Thread, messages: Iterable[NewMessage]) -> dict[tuple[int, str], int | Message]:

@@ -180,7 +180,14 @@ SIDEBAR: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Changes of trust", "verified_user", "agents.trustchange"),
         ),
     ),
-    ("Memory", (("Feedback", "thumbs_up_down", "memory.feedback"), ("Episodes", "psychology", "memory.episode"))),
+    (
+        "Memory",
+        (
+            ("Memory plugins", "extension", "memory.memoryplugin"),
+            ("Feedback", "thumbs_up_down", "memory.feedback"),
+            ("Episodes", "psychology", "memory.episode"),
+        ),
+    ),
     (
         "Workspace",
         (

@@ -138,9 +138,11 @@ def speaker_name(author: str) -> str:
 @transaction.atomic
 def imported_speaker(workspace: Workspace, name: str) -> int:
     """The id of the workspace's imported participant of this display name, made when there is none."""
-    Workspace.objects.select_for_update().get(pk=workspace.pk)  # two imports at once agree on one row
-    imported = Participant.objects.filter(workspace=workspace, kind=Participant.Kind.IMPORTED)
-    found = imported.filter(name=name).order_by("pk").first()
+    imported = Participant.objects.filter(workspace=workspace, kind=Participant.Kind.IMPORTED, name=name).order_by("pk")
+    found = imported.first()
+    if found is None:
+        Workspace.objects.select_for_update().get(pk=workspace.pk)  # two imports at once agree on one row
+        found = imported.first()
     if found is None:
         handle = free_handle(workspace, clean_handle(name))
         found = Participant.objects.create(

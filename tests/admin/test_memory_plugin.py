@@ -1,0 +1,91 @@
+"""The switch of memory plugins in the admin: it asks first, says what happens, and is for admins of the workspace."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from memory.models import MemoryPlugin
+from memory.providers.registry import enabled_name
+from openvibe.workspaces.models import Member
+from tests import factories
+from tests.admin.conftest import staff
+
+PAGE = "/admin/memory/memoryplugin/"
+
+
+@pytest.fixture
+def browser(ana: Member) -> Client:
+    return staff(ana)
+
+
+def ask(browser: Client, ana: Member, **fields: str) -> str:
+    posted = browser.post(PAGE, {"workspace": str(ana.workspace_id), **fields}, follow=True)
+    assert posted.status_code == 200
+    return posted.content.decode()
+
+
+def test_the_page_shows_which_one_is_enabled(browser: Client) -> None:
+    page = browser.get(PAGE).content.decode()
+
+    assert "Exactly one is enabled" in page
+    assert page.count('<span class="ov-chip">enabled</span>') == 1
+    assert "Enable Simple memory…" in page
+    assert "Enable Lossless memory…" not in page
+
+
+def test_switching_asks_first_and_says_what_happens(ana: Member, browser: Client) -> None:
+    factories.say(factories.make_thread(factories.make_channel(ana), ana), ana, "Hello")
+
+    asked = ask(browser, ana, plugin="memory/simple")
+
+    assert "memory/lcm → memory/simple" in asked
+    assert "From the next prompt on, this ends:" in asked
+    assert "old messages are summarised" in asked
+    assert "1 message in 1 thread stay in reach" in asked
+    assert enabled_name(ana.workspace_id) == "memory/lcm", "nothing happened yet"
+
+    done = ask(browser, ana, plugin="memory/simple", confirmed="yes")
+
+    assert "memory/simple is enabled now, memory/lcm is disabled." in done
+    assert enabled_name(ana.workspace_id) == "memory/simple"
+    assert LogEntry.objects.get().user == ana.user
+
+
+def test_settings_are_stored_and_mistakes_told(ana: Member, browser: Client) -> None:
+    said = ask(browser, ana, settings="memory/lcm", **{"set-summaries": "poem"})
+    assert "summaries must be model or deterministic." in said
+    said = ask(browser, ana, settings="memory/lcm", **{"set-summaries": "deterministic", "set-fresh_tail_tokens": ""})
+    assert "The settings of memory/lcm are saved." in said
+    assert 'value="deterministic"' in said
+    assert MemoryPlugin.objects.get().config == {"summaries": "deterministic"}
+
+
+def test_a_plugin_that_cannot_be_used_is_said_so(ana: Member, browser: Client) -> None:
+    MemoryPlugin.objects.create(workspace=ana.workspace, name="acme/gone", enabled=True)
+
+    page = browser.get(PAGE).content.decode()
+
+    assert "The memory plugin acme/gone is not installed." in page
+    assert "memory/lcm recalls instead" in page
+
+
+def test_others_do_not_get_in(ana: Member, cleo: Member, dora: Member, browser: Client) -> None:
+    posted = {"workspace": str(ana.workspace_id), "plugin": "memory/simple", "confirmed": "yes"}
+
+    assert staff(dora).post(PAGE, posted).status_code == 302
+    strange = staff(cleo).post(PAGE, posted, follow=True).content.decode()
+    assert "There is no such workspace among those you run." in strange
+    assert browser.get(f"{PAGE}?workspace={cleo.workspace_id}").status_code == 302
+    assert browser.get(f"{PAGE}?workspace=x").status_code == 302
+    assert enabled_name(ana.workspace_id) == "memory/lcm"
+
+
+def test_a_superuser_who_is_no_member_is_told_why_not(ana: Member, root: Client, cleo: Member) -> None:
+    assert cleo.workspace.name.replace("'", "&#x27;") in root.get(PAGE).content.decode()
+    posted = {"workspace": str(cleo.workspace_id), "plugin": "memory/simple", "confirmed": "yes"}
+    said = root.post(PAGE, posted, follow=True).content.decode()
+    assert "You are not a member of this workspace" in said
+
+
+def test_an_unknown_plugin_is_refused(ana: Member, browser: Client) -> None:
+    assert "There is no such memory plugin." in ask(browser, ana, plugin="memory/best")
