@@ -2,11 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from memory.models import MemoryPlugin
+from memory.providers import registry
 from memory.providers.base import Compacted, Description, Entry, Expanded, Found, NewMessage, Progress, Session, Stats
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message
+from openvibe.workspaces.models import Workspace
 
 
 class PlainProvider:
@@ -85,6 +91,7 @@ class CompactingProvider(PlainProvider):
     made: Compacted = field(default_factory=lambda: Compacted(900, 400, (7, 8), 1))
     steps: list[Callable[[], None]] = field(default_factory=list)
     reports: list[tuple[int, int]] = field(default_factory=list)
+    is_due: bool = True
     seen: list[Mapping[str, Any]] = field(default_factory=list)
 
     def bootstrap(self, session: Session) -> None:
@@ -92,7 +99,7 @@ class CompactingProvider(PlainProvider):
         self._step()
 
     def needs_compaction(self, session: Session, budget: int) -> bool:
-        return True
+        return self.is_due
 
     def compact(
         self, session: Session, budget: int, *, full: bool = False, progress: Progress | None = None
@@ -115,12 +122,39 @@ class RebuildingProvider(CompactingProvider):
 
     rebuilt: Compacted = field(default_factory=lambda: Compacted(0, 0))
 
+    held: set[int] = field(default_factory=set)
+    changed_threads: list[int] = field(default_factory=list)
+
     def holds(self, message_id: int) -> bool:
-        return True
+        return message_id in self.held
 
     def rebuild(self, session: Session) -> Compacted:
         self.seen.append({"call": "rebuild"})
         return self.rebuilt
 
     def threads_to_rebuild(self, limit: int = 200) -> list[int]:
-        return []
+        return self.changed_threads[:limit]
+
+
+class InstalledProvider(RebuildingProvider):
+    """The same, as an installed package offers it: made with its config."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__()
+
+
+def install(workspace: Workspace, folder: Path, monkeypatch: pytest.MonkeyPatch) -> InstalledProvider:
+    """Put a package with a memory plugin on the path, switch it on in the workspace, and return it."""
+    package = folder / "told_memory-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: told-memory\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(
+        "[openvibe.memory]\ntold = tests.memory.provider_fakes:InstalledProvider\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    registry.forget()
+    MemoryPlugin.objects.filter(workspace=workspace).update(enabled=False)
+    MemoryPlugin.objects.create(workspace=workspace, name="told", enabled=True)
+    provider = registry.provider_for(workspace.pk)
+    assert isinstance(provider, InstalledProvider)
+    return provider
