@@ -178,7 +178,7 @@ RULES: tuple[Rule, ...] = (
         _CONDENSED,
     ),
     Rule(
-        "no empty summary, no marked one with words of its own",
+        "no empty summary, no marked summary with words of its own",
         "Summary {0} is empty, or is marked and still holds what it said.",
         "SELECT id FROM lcm_summary WHERE conversation_id = %(conversation)s AND (content !~ '\\S'"
         " OR (stale AND content <> %(rewriting)s) OR (NOT stale AND content = %(rewriting)s))",

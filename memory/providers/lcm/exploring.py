@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from psycopg import sql
 
-from memory.providers.base import Description, Entry, Expanded, Session
+from memory.providers.base import Description, Expanded, Session
 from memory.providers.lcm import reading
 from memory.providers.lcm.models import Summary
 from openvibe.base.problems import Missing
@@ -30,9 +30,9 @@ WHERE held.container_id = %(summary)s AND s.first_seq > %(cursor)s ORDER BY s.fi
 """).format(summary=reading.SUMMARY)
 _STEP_DOWN = sql.SQL("""
 WITH held AS ({held}), measured AS (SELECT *, sum(tokens) OVER (ORDER BY ordinal) AS together FROM held)
-SELECT {row}, found.together <= %(cap)s OR found.ordinal = (SELECT min(ordinal) FROM held)
+SELECT {row}, (SELECT count(*) FROM held)
 FROM measured AS found LEFT JOIN workspaces_participant who ON who.id = found.author_id
-WHERE found.together - found.tokens <= %(cap)s ORDER BY found.ordinal
+WHERE found.together <= %(cap)s OR found.ordinal = (SELECT min(ordinal) FROM held) ORDER BY found.ordinal
 """)
 MESSAGES_OF_LEAF = _STEP_DOWN.format(held=_OF_LEAF, row=reading.ROW).as_string()
 CONSTITUENTS = _STEP_DOWN.format(held=_OF_CONDENSED, row=reading.ROW).as_string()
@@ -73,8 +73,9 @@ def expand(session: Session, summary_id: int, cursor: int | None = None) -> Expa
     statement = MESSAGES_OF_LEAF if found.kind == Summary.Kind.LEAF else CONSTITUENTS
     values = {"summary": found.pk, "cursor": _place_of(cursor), "cap": CAP, "rows": AT_ONCE + 1}
     rows = reading.rows_of(statement, {**reading.scope_of(session), **values})
-    fitting = [reading.entry_of(row[:-1]) for row in rows if row[-1]][:AT_ONCE]
-    return Expanded(tuple(fitting), _cursor_after(fitting) if len(fitting) < len(rows) else None)
+    entries = tuple(reading.entry_of(row[:-1]) for row in rows[:AT_ONCE])
+    there_are = rows[0][-1] if rows else 0
+    return Expanded(entries, entries[-1].ordinal if len(entries) < there_are else None)
 
 
 def _in_scope(session: Session, summary_id: int) -> Summary:
@@ -91,7 +92,3 @@ def _in_scope(session: Session, summary_id: int) -> Summary:
 
 def _place_of(cursor: int | None) -> int:
     return 0 if cursor is None else min(max(cursor, 0), reading.END)
-
-
-def _cursor_after(entries: list[Entry]) -> int:
-    return entries[-1].ordinal

@@ -84,7 +84,7 @@ ORDER BY found.ordinal
 
 
 class Newest(NamedTuple):
-    """Entries, oldest first; `is_all`: there is nothing older. `long`: real tokens of those over LONGEST, by ordinal."""
+    """Entries, oldest first; `is_all`: there is nothing older. `long`: tokens of those over LONGEST, by ordinal."""
 
     entries: list[Entry]
     is_all: bool

@@ -44,22 +44,24 @@ WITH place AS (
     FROM chat_thread t WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s
 ), words AS (
     SELECT plainto_tsquery('english', %(words)s) AS asked
-), hits AS (
-    (SELECT m.id FROM chat_message m
-     WHERE m.thread_id = (SELECT id FROM place) AND m.seq >= (SELECT since FROM place) AND m.seq < %(before)s
-       AND {shown} AND {holds}
-     ORDER BY m.seq DESC LIMIT %(limit)s)
-    UNION ALL
-    (SELECT m.id FROM (
+), near AS MATERIALIZED (
+    SELECT m.id, m.seq FROM chat_message m
+    WHERE m.thread_id = (SELECT id FROM place) AND m.seq >= (SELECT since FROM place) AND m.seq < %(before)s
+      AND {shown} AND {holds}
+    ORDER BY m.seq DESC LIMIT %(limit)s
+), far AS MATERIALIZED (
+    SELECT m.id, m.seq FROM (
         SELECT * FROM chat_message
-        WHERE thread_id = (SELECT id FROM place) AND seq < least((SELECT since FROM place), %(before)s)
-          AND search @@ (SELECT asked FROM words)
+        WHERE (SELECT count(*) FROM near) < %(limit)s AND thread_id = (SELECT id FROM place)
+          AND seq < least((SELECT since FROM place), %(before)s) AND search @@ (SELECT asked FROM words)
         ORDER BY seq DESC LIMIT %(candidates)s
-     ) m WHERE {shown} AND {holds}
-     ORDER BY m.seq DESC LIMIT %(limit)s)
+    ) m WHERE {shown} AND {holds}
+    ORDER BY m.seq DESC LIMIT %(limit)s
+), hits AS (
+    SELECT * FROM near UNION ALL SELECT * FROM far ORDER BY seq DESC LIMIT %(limit)s
 )
 SELECT m.id, m.seq, who.name, m.created_at, m.body FROM hits JOIN chat_message m ON m.id = hits.id
-JOIN workspaces_participant who ON who.id = m.author_id ORDER BY m.seq DESC LIMIT %(limit)s
+JOIN workspaces_participant who ON who.id = m.author_id ORDER BY m.seq DESC
 """)
     .format(shown=reading.SHOWN, holds=_HOLDS.format(text=sql.SQL("m.body")))
     .as_string()

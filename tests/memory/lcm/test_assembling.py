@@ -50,9 +50,7 @@ def test_a_thread_that_nobody_wrote_in_is_empty(session: Session) -> None:
     assert recalled(session) == []
 
 
-def test_a_tail_of_more_messages_than_there_are_holds_all_of_them(
-    session: Session, thread: Thread, ana: Member
-) -> None:
+def test_a_tail_longer_than_the_thread_holds_all_of_it(session: Session, thread: Thread, ana: Member) -> None:
     told(thread, ana.participant, "one", "two", "three")
     assert places(recalled(session, budget=0, tail=20, fresh_tail_tokens="none")) == [1, 2, 3]
 
@@ -218,9 +216,7 @@ def test_a_long_result_is_referred_to_once_a_person_spoke_after_it(
     assert recalled(Session(session.thread_id, session.access, before=4))[2] == shown, "the request comes after it, too"
 
 
-def test_a_result_that_is_not_so_long_stays_as_it_is(
-    session: Session, thread: Thread, ana: Member, vibe: Agent
-) -> None:
+def test_a_result_not_so_long_stays_as_it_is(session: Session, thread: Thread, ana: Member, vibe: Agent) -> None:
     pair(thread, vibe, result="fact " * 1_990)
     told(thread, ana.participant, "thanks")
     assert recalled(session)[1].text == "fact " * 1_990
