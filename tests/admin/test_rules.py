@@ -50,6 +50,14 @@ def test_one_default_per_workspace(garden: Member, endpoint: Endpoint) -> None:
     assert KEY not in page
 
 
+def test_one_writer_of_summaries_per_workspace(garden: Member, endpoint: Endpoint) -> None:
+    assert save(garden, endpoint, is_for_summaries="on").is_for_summaries
+    other = {**endpoint_form(endpoint, name="Second", is_for_summaries="on"), "api_key": KEY}
+    page = staff(garden).post("/admin/llm/endpoint/add/", other).content.decode()
+    assert "writes the summaries of this workspace already" in page
+    assert Endpoint.objects.filter(workspace=garden.workspace).count() == 1
+
+
 def test_a_key_does_not_follow_to_a_new_address(garden: Member, endpoint: Endpoint) -> None:
     assert save(garden, endpoint, base_url="https://elsewhere.example/v1").api_key == ""
 
