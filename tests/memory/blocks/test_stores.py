@@ -1,0 +1,145 @@
+"""Both stores keep the same promises; the database keeps versions besides, and loses nothing when many write."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connection
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pytest_django import DjangoAssertNumQueries
+
+from agents.models import Agent
+from memory.blocks import Author, ContextBlock, ContextBlocks, DatabaseBlocks, InMemoryBlocks, carried
+from memory.blocks.predefined import PREDEFINED
+from memory.models import Block, CarriedVersion
+from openvibe.base.models import Event
+from openvibe.base.problems import Conflict
+from openvibe.workspaces.models import Member, Participant
+from tests import factories
+from tests.memory.blocks.conformance import BlockStoreConformance, check_writes
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40)
+WRITES = st.lists(st.tuples(st.sampled_from(["set", "append", "delete"]), st.sampled_from("abc"), TEXTS), max_size=8)
+
+
+class TestInMemory(BlockStoreConformance):
+    @pytest.fixture
+    def agent(self) -> Participant:
+        return Participant(pk=1, handle="vibe", kind="agent")
+
+    @pytest.fixture
+    def store(self) -> InMemoryBlocks:
+        return InMemoryBlocks()
+
+
+class TestDatabase(BlockStoreConformance):
+    @pytest.fixture
+    def agent(self, vibe: Agent) -> Participant:
+        return vibe.participant
+
+    @pytest.fixture
+    def store(self, agent: Participant) -> DatabaseBlocks:
+        return DatabaseBlocks(agent.pk)
+
+
+@settings(deadline=None, max_examples=300)
+@given(writes=WRITES)
+def test_whatever_is_written_in_memory(writes: list[tuple[str, str, str]]) -> None:
+    check_writes(Participant(pk=1, handle="vibe", kind="agent"), InMemoryBlocks(), writes)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(writes=WRITES)
+def test_whatever_is_written_in_the_database(vibe: Agent, writes: list[tuple[str, str, str]]) -> None:
+    check_writes(vibe.participant, DatabaseBlocks(vibe.participant_id), writes)
+
+
+def test_versions_say_who_and_how(ana: Member, vibe: Agent) -> None:
+    own = ContextBlocks(vibe.participant)
+    by_ana = ContextBlocks(vibe.participant, author=Author(ana.participant_id, "page", configures=True))
+    own.set("team", "We say hi.")
+    by_ana.set("team", "We say hello.", max_tokens=100)
+    own.append("team", "And bye.")
+    versions = CarriedVersion.objects.filter(block__label="team").order_by("number")
+    assert list(versions.values_list("number", "author_id", "how", "content")) == [
+        (1, vibe.participant_id, "agent", "We say hi."),
+        (2, ana.participant_id, "page", "We say hello."),
+        (3, vibe.participant_id, "agent", "We say hello.\nAnd bye."),
+    ]
+    assert Block.objects.get().changed_by_id == vibe.participant_id
+    own.delete("team")
+    assert not CarriedVersion.objects.exists()
+
+
+def test_each_change_is_an_event(vibe: Agent) -> None:
+    blocks = ContextBlocks(vibe.participant)
+    blocks.set("team", "One")
+    blocks.set("team", "One")
+    blocks.delete("team")
+    assert Event.objects.filter(kind="blocks_changed", workspace_id=vibe.workspace_id).count() == 2
+
+
+def test_blocks_of_agents_do_not_mix(ana: Member, vibe: Agent) -> None:
+    fern = factories.make_agent(ana, "fern")
+    ContextBlocks(vibe.participant).set("team", "Vibe's")
+    ContextBlocks(fern.participant).set("team", "Fern's")
+    assert ContextBlocks(fern.participant).clear() == 1
+    assert [block.content for block in carried(vibe.participant_id)] == ["Vibe's"]
+    assert carried(fern.participant_id) == []
+
+
+def test_every_agent_has_two_empty_blocks_to_fill(vibe: Agent) -> None:
+    blocks = ContextBlocks(vibe.participant)
+    assert [block.label for block in blocks.list()] == ["learned", "team"]
+    assert blocks.text() == ""
+    assert not Block.objects.exists()
+    tool = blocks.tool()
+    assert tool is not None
+    assert tool.parameters["properties"]["label"]["enum"] == ["learned", "team"]
+    assert PREDEFINED[1].description in tool.description
+
+
+def test_what_prompts_read_is_one_query(vibe: Agent, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    blocks = ContextBlocks(vibe.participant, author=Author(None, "admin", configures=True))
+    blocks.set("team", "We say hello.")
+    for number in range(3):
+        blocks.set(f"block-{number}", f"Text {number}", readonly=True)
+    with django_assert_num_queries(1):
+        found = carried(vibe.participant_id)
+    assert [block.label for block in found] == ["block-0", "block-1", "block-2", "team"]
+    assert (found[0].content, found[0].readonly, found[0].version) == ("Text 0", True, 1)
+    assert found[0].tokens == ContextBlock("x", content="Text 0").tokens
+    with django_assert_num_queries(1):
+        blocks.tool()
+
+
+def written(blocks: ContextBlocks, verb: str, text: str, seen: str | None = None) -> bool:
+    try:
+        getattr(blocks, verb)("team", text, seen=seen)
+    except Conflict:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+@pytest.mark.django_db(transaction=True)
+def test_lines_appended_at_once_are_all_there(vibe: Agent) -> None:
+    blocks = ContextBlocks(vibe.participant)
+    lines = [f"line {number}" for number in range(12)]
+    with ThreadPoolExecutor(4) as writers:
+        assert all(writers.map(lambda line: written(blocks, "append", line), lines))
+    block = Block.objects.get()
+    assert sorted(block.content.split("\n")) == sorted(lines)
+    assert (block.version, block.versions.count()) == (12, 12)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_writers_who_saw_the_same_one_wins(vibe: Agent) -> None:
+    blocks = ContextBlocks(vibe.participant)
+    for seen in ("0", None):
+        stamp = seen or blocks.set("team", "Start").stamp
+        with ThreadPoolExecutor(4) as writers:
+            won = list(writers.map(lambda number, stamp=stamp: written(blocks, "set", f"W{number}", stamp), range(4)))
+        assert sum(won) == 1
+        assert Block.objects.get().content == f"W{won.index(True)}"
