@@ -75,3 +75,7 @@ class BadAnswer(ModelError):
 
     code = "model_bad_answer"
     advice = "Try again. If it happens again, ask an admin to check the endpoint's address and model name."
+
+
+class EmptyAnswer(BadAnswer):
+    """The model came to its end without a word or a tool call."""

@@ -19,7 +19,7 @@ import openai
 
 from openvibe.llm import chat_completions as wire
 from openvibe.llm import tokens
-from openvibe.llm.errors import BadAnswer, ModelError, ModelTimedOut, RateLimited
+from openvibe.llm.errors import EmptyAnswer, ModelError, ModelTimedOut, RateLimited
 from openvibe.llm.openai_errors import other_limit_name, translated
 from openvibe.llm.outbound import GuardedTransport, Resolve, resolve_name
 from openvibe.llm.protocol import ModelStream
@@ -160,7 +160,7 @@ class OpenAIModel:
     def _counted(
         self, completion: Completion, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
     ) -> Completion:
-        """The completion with its usage counted here where the endpoint told none. Raises BadAnswer if empty."""
+        """The completion with its usage counted here where the endpoint told none. Raises EmptyAnswer if empty."""
         if not completion.text.strip() and not completion.tool_calls:
             raise _empty(completion.stop_reason)
         if completion.usage.input_tokens:
@@ -203,14 +203,14 @@ class _Patience:
         self._client._sleep(pause)
 
 
-def _empty(stop_reason: str) -> BadAnswer:
+def _empty(stop_reason: str) -> EmptyAnswer:
     if stop_reason == "length":
-        return BadAnswer(
+        return EmptyAnswer(
             "The model used all its output tokens before it said a word.",
             advice="Give the agent more output tokens, or use a model that thinks less before it answers.",
         )
     if stop_reason == "content_filter":
-        return BadAnswer(
+        return EmptyAnswer(
             "The provider's content filter held the answer back.", advice="Put the request in other words."
         )
-    return BadAnswer("The model answered nothing.")
+    return EmptyAnswer("The model answered nothing.")

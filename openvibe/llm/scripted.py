@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from openvibe.llm import tokens
-from openvibe.llm.errors import BadAnswer, ModelError
+from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.values import ChatMessage, Completion, Finished, TextDelta, ToolCall, ToolSpec, Usage
 
@@ -88,7 +88,7 @@ class ScriptedModel:
         if said.then is not None:
             raise said.then
         if not text and not said.tool_calls:
-            raise BadAnswer("The model answered nothing.")
+            raise EmptyAnswer("The model answered nothing.")
         usage = Usage(tokens.prompt_tokens(messages, tools, counter), counter.count(text))
         reason = "tool_calls" if said.tool_calls else "length" if text != said.text else "stop"
         yield Finished(Completion(text, said.tool_calls, usage, reason))
