@@ -13,7 +13,7 @@ from agents.models import Agent
 from memory.models import Compaction, Handoff
 from memory.providers.base import Compacted
 from memory.services.compaction import Again, carry_out_compaction, sweep
-from memory.services.compaction.ownership import owned
+from memory.services.compaction.ownership import COMPACTIONS, owned
 from openvibe.base.models import Event
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
@@ -127,7 +127,7 @@ def test_in_another_workers_hands_it_is_left_alone(compaction: Compaction) -> No
     other = connection.copy()
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [(7003 << 40) + compaction.pk])
+            cursor.execute("SELECT pg_advisory_lock(%s)", [COMPACTIONS + compaction.pk])
         Compaction.objects.filter(pk=compaction.pk).update(state="running")
         with owned(compaction.pk) as mine:
             assert not mine

@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager
 
 from openvibe.base.ownership import owned as owned_key
 
-COMPACTIONS = 7003 << 40
+COMPACTIONS = 7004 << 40
 """Keeps these locks apart from others in PostgreSQL's one space of 64-bit keys."""
 
 
