@@ -2,12 +2,17 @@
 
 from django.urls import path
 
-from memory.web import review, views
+from memory.web import review, views, work
 
 urlpatterns = [
     path("m/<int:message_id>/feedback/", views.feedback, name="feedback"),
     path("episodes/<int:episode_id>/applied/", views.episode_applied, name="episode-applied"),
     path("episodes/<int:episode_id>/reopen/", views.episode_reopen, name="episode-reopen"),
     path("episodes/<int:episode_id>/delete/", views.episode_delete, name="episode-delete"),
+    path("t/<int:thread_id>/work/", work.thread_work, name="thread-work"),
+    path("t/<int:thread_id>/work/progress/", work.progress, name="thread-progress"),
+    path("t/<int:thread_id>/work/handoffs/<int:handoff_id>/", work.handoff, name="work-handoff"),
+    path("work/<int:item_id>/", work.work_item, name="work-item"),
+    path("approvals/<int:approval_id>/", work.approval, name="approval-decide"),
     path("proposals/<int:proposal_id>/<slug:verb>/", review.decide, name="proposal-decide"),
 ]

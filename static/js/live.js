@@ -92,7 +92,7 @@ function onEvent(given) {
     refreshParts();
   }
   if (["channel_changed", "agent_changed", "members_changed"].includes(event.kind)) forgetNames();
-  if (!["message_changed", "run_changed", "feedback_changed"].includes(event.kind)) {
+  if (!["message_changed", "run_changed", "feedback_changed", "work_changed", "memory_changed"].includes(event.kind)) {
     sidebarSoon();
     if (!conversation) partsSoon();
   }
