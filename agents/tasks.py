@@ -42,5 +42,7 @@ def sweep_runs() -> None:
 @shared_task(name="agents.thin_snapshots", ignore_result=True)
 def thin_old_snapshots() -> None:
     from agents.assembler.snapshot import thin_snapshots
+    from agents.tools.viewing import thin_tool_results
 
     thin_snapshots()
+    thin_tool_results()

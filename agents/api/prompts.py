@@ -6,10 +6,11 @@ from typing import Any
 
 from agents.assembler.viewing import SnapshotView
 from agents.models import Run
+from agents.tools.viewing import SeenCall
 from openvibe.llm.values import ChatMessage
 
 
-def seen(run: Run, view: SnapshotView) -> dict[str, Any]:
+def seen(run: Run, view: SnapshotView, calls: Iterable[SeenCall]) -> dict[str, Any]:
     """What a run saw, as far as the viewer may see it."""
     snapshot = view.snapshot
     items = [asdict(item) for section in view.sections for item in section.items]
@@ -27,6 +28,7 @@ def seen(run: Run, view: SnapshotView) -> dict[str, Any]:
         "dropped": [asdict(dropped) for dropped in view.dropped],
         "hidden_count": view.hidden_count,
         "prefix_shared": snapshot.prefix_shared,
+        "tool_calls": [asdict(call) for call in calls],
         "created_at": snapshot.created_at,
     }
 

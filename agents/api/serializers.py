@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from agents.models import Agent, Run, SoulVersion
+from agents.models import Agent, Run, SoulVersion, ToolCall
 from openvibe.api.fields import IdField, TextField
 from openvibe.workspaces.api.serializers import ParticipantOut
 
@@ -52,12 +52,15 @@ class RunOut(serializers.ModelSerializer[Run]):
     trigger = serializers.IntegerField(source="trigger_id", read_only=True, help_text="The message that caused it.")
     reply = serializers.IntegerField(source="reply_id", read_only=True, allow_null=True)
     requested_by = ParticipantOut(read_only=True)
+    approval = serializers.IntegerField(
+        source="approval_id", read_only=True, allow_null=True, help_text="What it waits, or waited, for."
+    )
 
     class Meta:
         model = Run
         fields = (
-            "id", "agent", "thread", "trigger", "reply", "requested_by", "task", "state", "stop_requested_at",
-            "error_code", "error", "model", "input_tokens", "output_tokens", "cached_tokens", "queued_at",
+            "id", "agent", "thread", "trigger", "reply", "requested_by", "task", "state", "approval",
+            "stop_requested_at", "error_code", "error", "model", "input_tokens", "output_tokens", "cached_tokens", "queued_at",
             "started_at", "finished_at",
         )  # fmt: skip
         read_only_fields = fields
@@ -154,6 +157,23 @@ class AssembledOut(serializers.Serializer[Any]):
     prefix_shared = serializers.IntegerField(help_text="Tokens in common with the start of the run before.")
 
 
+class SeenCallOut(serializers.Serializer[Any]):
+    """A tool call that the run made, and what came of it."""
+
+    attempt = serializers.IntegerField(help_text="Of the run; each attempt starts afresh.")
+    round = serializers.IntegerField(help_text="From 1, at most 8.")
+    id = serializers.CharField()
+    name = serializers.CharField()
+    arguments = serializers.CharField(help_text="JSON, as text, as the model wrote it.")
+    decision = serializers.ChoiceField(choices=ToolCall.Decision.choices)
+    why = serializers.CharField(help_text="Why it was refused, or what it waits for.")
+    result = serializers.CharField(help_text="Empty once it is no longer kept (30 days).")
+    result_tokens = serializers.IntegerField()
+    milliseconds = serializers.IntegerField()
+    created_at = serializers.DateTimeField()
+    hidden = serializers.CharField(help_text="Why arguments and result are withheld; empty when they are not.")
+
+
 class RunContextOut(serializers.Serializer[Any]):
     """`kept` is false once the texts are gone (30 days); the counts stay."""
 
@@ -170,4 +190,5 @@ class RunContextOut(serializers.Serializer[Any]):
     dropped = DroppedOut(many=True)
     hidden_count = serializers.IntegerField(help_text="Items withheld from the caller.")
     prefix_shared = serializers.IntegerField()
+    tool_calls = SeenCallOut(many=True)
     created_at = serializers.DateTimeField()

@@ -16,6 +16,8 @@ from agents.assembler.viewing import read_snapshot
 from agents.models import Agent, Run
 from agents.runs.queue import retry_run, stop_run
 from agents.tasks import send_after_commit
+from agents.tools.toolbox import Toolbox
+from agents.tools.viewing import calls_of
 from agents.visibility import visible_to
 from openvibe.api.callers import caller_of
 from openvibe.api.views import ApiView
@@ -30,7 +32,7 @@ from openvibe.workspaces.models import Participant
 def runs_of(access: Access) -> QuerySet[Run]:
     """Runs in threads the asker sees; an agent knows only its own."""
     runs: QuerySet[Run] = Run.objects.visible_to(access)
-    runs = runs.select_related("agent__participant", "requested_by", "thread")
+    runs = runs.select_related("agent__participant", "requested_by", "thread", "trigger")
     return runs.filter(agent__participant_id=access.participant_id) if access.is_agent else runs
 
 
@@ -60,7 +62,7 @@ class RunContext(ApiView):
         view = read_snapshot(run, access)
         if view is None:
             raise Conflict("This run has read nothing yet.", code="nothing_read")
-        return Response(RunContextOut(seen(run, view)).data)
+        return Response(RunContextOut(seen(run, view, calls_of(run, access))).data)
 
 
 class StopRun(ApiView):
@@ -101,6 +103,7 @@ class Assemble(ApiView):
             asked_by=_asked_by(request),
             budget=said["budget"],
             model=said["model"],
+            tools=Toolbox.of(agent, thread).specs,
         )
         shared = shared_prefix(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
         return Response(AssembledOut(assembled_answer(prompt, shared)).data)

@@ -55,7 +55,7 @@ def call_all(
 
 
 def with_ids(calls: Iterable[values.ToolCall], taken: Iterable[str]) -> tuple[values.ToolCall, ...]:
-    """The calls with ids that are unique in the exchange and fit their column. Some endpoints count from 0 each time."""
+    """The calls with ids that fit their column and are unique in the exchange: some endpoints begin at 0 each time."""
     used = set(taken)
     named = []
     for call in calls:

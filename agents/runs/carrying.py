@@ -110,18 +110,19 @@ def _runs() -> QuerySet[Run]:
     return Run.objects.select_related(*agent, "thread__channel", "trigger__author", "requested_by", "reply")
 
 
-def _toolbox(run: Run) -> Toolbox:
+def _toolbox(run: Run, seen: dict[str, str]) -> Toolbox:
     """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
     reason = why_silent(run.agent, run.thread, run.task)
     if reason is not None:
         raise Problem(reason, code="agent_silent")
     if run.trigger.is_deleted:
         raise Problem("The message was deleted before it was answered.", code="deleted")
-    return Toolbox.of(run.agent, run.thread, run=run)
+    return Toolbox.of(run.agent, run.thread, run=run, seen=seen)
 
 
 def _answer(run: Run, client: ModelClient | None) -> None:
-    toolbox = _toolbox(run)
+    seen: dict[str, str] = {}
+    toolbox = _toolbox(run, seen)
     endpoint = endpoint_of(run.agent)
     client = client or client_for(endpoint)
     assembled = partial(
@@ -131,7 +132,7 @@ def _answer(run: Run, client: ModelClient | None) -> None:
     prompt = assembled()
     with transaction.atomic():
         reply = begin_writing(run, prompt)
-    speaking = _Speaking(run, reply, client, _output_limit(run, endpoint))
+    speaking = _Speaking(run, reply, client, _output_limit(run, endpoint), seen)
     try:
         is_over = speaking.exchange(Conversation(prompt, lambda budget: assembled(budget=budget)))
         if is_over:
@@ -147,11 +148,12 @@ def _answer(run: Run, client: ModelClient | None) -> None:
 class _Speaking:
     """One attempt of a run, from the first word to the last."""
 
-    def __init__(self, run: Run, reply: Message, client: ModelClient, limit: int | None) -> None:
+    def __init__(self, run: Run, reply: Message, client: ModelClient, limit: int | None, seen: dict[str, str]) -> None:
         self.run = run
         self.reply = reply
         self.client = client
         self.limit = limit
+        self.seen = seen
         self.answer = Answer()
         self.had_bulky_result = False
 
@@ -162,7 +164,7 @@ class _Speaking:
             completion = self.stream(turn)
             if completion is None or not completion.tool_calls or not turn.tools:
                 return True
-            toolbox = _toolbox(_runs().get(pk=self.run.pk))
+            toolbox = _toolbox(_runs().get(pk=self.run.pk), self.seen)
             calls = with_ids(completion.tool_calls, (done.call.id for r in talk.rounds for done in r.answered))
             called = call_all(self.run, self.reply, self.answer, toolbox, calls, talk.number)
             self.had_bulky_result = self.had_bulky_result or called.is_bulky

@@ -6,10 +6,10 @@ from django.utils import timezone
 from agents.models import Agent, Run
 from agents.visibility import why_silent
 from memory.models import Approval
+from openvibe.base.models import emit
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Mention, Message
 from openvibe.workspaces.access import Access
-
 
 ATTEMPTS = 3
 """Workers that may die over a run before it fails for good. Attempts are counted on for ever, never twice the same:
@@ -59,6 +59,10 @@ def stop_run(*, run: Run, by: Access) -> Run:
         raise Refused("Only people and the agent itself may stop a run.")
     if current.is_over:
         return current
+    if current.state == Run.State.WAITING and current.reply_id:
+        thread = current.thread  # the reply itself does not change, but what its page says of it does
+        emit("message_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id,
+             thread_id=thread.pk, message_id=current.reply_id)  # fmt: skip
     if current.state in (Run.State.QUEUED, Run.State.WAITING):
         current.state, current.finished_at = Run.State.STOPPED, timezone.now()
     current.stop_requested_at = current.stop_requested_at or timezone.now()

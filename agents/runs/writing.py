@@ -63,7 +63,7 @@ def stop_wanted(run: Run) -> bool:
 
 
 def begin_writing(run: Run, prompt: Prompt) -> Message:
-    """The snapshot, the empty reply and `writing`, in the caller's transaction. A later attempt writes the same reply."""
+    """The snapshot, the empty reply and `writing`, in the caller's transaction. Later attempts write the same reply."""
     current = still_mine(run)
     store_snapshot(run, prompt)
     reply = write_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")

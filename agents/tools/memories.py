@@ -3,9 +3,11 @@
 from typing import Any
 
 from agents.tools.values import MadeTool, Setting, Tool
+from memory.blocks import ContextBlocks
 from memory.providers.base import Session
 from memory.providers.registry import provider_for
 from memory.tool import build_tool
+from openvibe.base.problems import Conflict
 from openvibe.workspaces.models import Participant
 
 
@@ -24,19 +26,30 @@ def session_of(setting: Setting) -> Session:
 
 def update_context_block(setting: Setting) -> Tool | None:
     """Offered while a block is there that the agent may write."""
-    try:
-        from memory.blocks import ContextBlocks
-    except ImportError:
-        return None
     blocks = ContextBlocks(setting.agent.participant)
     spec = blocks.tool()
-    return None if spec is None else MadeTool(spec, lambda arguments: _write(blocks, arguments))
+    if spec is None:
+        return None
+    if setting.run is not None:
+        for block in blocks.list():
+            setting.seen.setdefault(block.label, block.stamp)
+    return MadeTool(spec, lambda arguments: _write(setting, blocks, arguments))
 
 
-def _write(blocks: Any, arguments: dict[str, Any]) -> str:
+def _write(setting: Setting, blocks: ContextBlocks, arguments: dict[str, Any]) -> str:
+    """What somebody wrote since the agent read it is not lost: the agent is told, and may write once more."""
     label, content = arguments["label"], arguments["content"]
-    if arguments.get("action", "replace") == "append":
-        block = blocks.append(label, content)
-    else:
-        block = blocks.set(label, content)
+    try:
+        if arguments.get("action", "replace") == "append":
+            block = blocks.append(label, content)
+        else:
+            block = blocks.set(label, content, seen=setting.seen.get(label))
+    except Conflict as conflict:
+        now = blocks.get(label)
+        setting.seen.pop(label, None)
+        if now is None:
+            raise
+        setting.seen[label] = now.stamp
+        raise Conflict(f"{conflict.message} It says now:\n{now.content}") from None
+    setting.seen[label] = block.stamp
     return f"{block.label} has {block.tokens:,} of {block.max_tokens:,} tokens now."

@@ -1,7 +1,8 @@
 """The tools a run is offered, in the order prompts list them, and the one way to call them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
@@ -31,6 +32,7 @@ DEFINITIONS = REQUIRED_PARTS["tool definitions"]
 """Tokens of all definitions together. What does not fit any more is not offered."""
 
 _COUNTER = counter_for("offline")
+_BOUNDS = {"minLength", "maxLength", "minimum", "maximum", "additionalProperties"}
 _CUT = "\n[… the middle of this result was cut here …]\n"
 
 
@@ -62,9 +64,14 @@ class Toolbox:
     tools: dict[str, Tool] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, agent: Agent, thread: Thread, *, run: Run | None = None) -> "Toolbox":
-        """By the agent's trust level, the tools its SOUL names (none named: no restriction), and the memory plugin."""
-        setting = Setting(agent, thread, visible_to(agent), run)
+    def of(
+        cls, agent: Agent, thread: Thread, *, run: Run | None = None, seen: dict[str, str] | None = None
+    ) -> "Toolbox":
+        """By the agent's trust level, the tools its SOUL names (none named: no restriction), and the memory plugin.
+
+        `seen` goes with the run from one box to the next (`Setting.seen`).
+        """
+        setting = Setting(agent, thread, visible_to(agent), run, {} if seen is None else seen)
         chosen = _named_by_soul(agent)
         tools: dict[str, Tool] = {}
         room = DEFINITIONS
@@ -74,7 +81,7 @@ class Toolbox:
             tool = listed.make(setting)
             if tool is None:
                 continue
-            needed = count_tool(tool.spec, _COUNTER)
+            needed = count_tool(lean(tool.spec), _COUNTER)
             if needed > room:
                 log.warning("tool_not_offered", tool=listed.name, tokens=needed, room=room)
                 continue
@@ -84,7 +91,8 @@ class Toolbox:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        return tuple(tool.spec for tool in self.tools.values())
+        """Their definitions as models are given them."""
+        return tuple(lean(tool.spec) for tool in self.tools.values())
 
     def carry(self, call: ToolCall) -> Outcome:
         """Carry one call out, in the caller's transaction. What fails leaves nothing behind and says why.
@@ -114,6 +122,17 @@ class Toolbox:
             log.exception("tool_failed", tool=call.name)
             return refused(f"{call.name} failed inside OpenVibe. Go on without it.")
         return said if isinstance(said, Outcome) else Outcome(said)
+
+
+def lean(spec: ToolSpec) -> ToolSpec:
+    """The definition without bounds, which every prompt would pay for and every call is held against anyway."""
+    return replace(spec, parameters=_lean(spec.parameters))
+
+
+def _lean(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _lean(value) for key, value in schema.items() if key not in _BOUNDS}
 
 
 def refused(why: str) -> Outcome:

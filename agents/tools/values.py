@@ -1,7 +1,7 @@
 """What a tool is, what it is told, and what comes of a call."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agents.models import Agent, Run, ToolCall
@@ -15,12 +15,16 @@ Decision = ToolCall.Decision
 
 @dataclass(frozen=True)
 class Setting:
-    """Who calls a tool, and where. `run` is None where nothing will be called, as in a preview."""
+    """Who calls a tool, and where. `run` is None where nothing will be called, as in a preview.
+
+    `seen` is kept for the whole run: the stamps of the context blocks as the agent read them.
+    """
 
     agent: Agent
     thread: Thread
     access: Access
     run: Run | None = None
+    seen: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

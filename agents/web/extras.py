@@ -30,7 +30,8 @@ class RunShown:
 
     @property
     def is_under_way(self) -> bool:
-        return self.state in ("queued", "reading", "writing")
+        """Not over: also while it waits for an approval."""
+        return self.state in ("queued", "reading", "writing", "waiting_approval")
 
 
 def runs_of(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
@@ -41,7 +42,7 @@ def runs_of(messages: Sequence[Message], access: Access) -> dict[int, dict[str, 
     unanswered = Q(trigger__in=ids, reply=None) & ~Q(state=Run.State.DONE)
     runs = (
         Run.objects.filter(Q(reply__in=ids) | unanswered)
-        .select_related("agent__participant")
+        .select_related("agent__participant", "approval")
         .annotate(has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk"))))
         .order_by("id")
     )
@@ -58,7 +59,7 @@ def runs_of(messages: Sequence[Message], access: Access) -> dict[int, dict[str, 
 
 
 def shown(run: Run, access: Access) -> RunShown:
-    """The run for this asker. Expects `agent__participant` loaded and `has_context` annotated."""
+    """The run for this asker. Expects `agent__participant` and `approval` loaded and `has_context` annotated."""
     person = not access.is_agent
     retriable = run.state in (Run.State.FAILED, Run.State.STOPPED)
     return RunShown(
@@ -87,6 +88,7 @@ def state_words(run: Run) -> str:
         "queued": f"{name} will answer as soon as it can…",
         "reading": f"{name} is reading…",
         "writing": f"{name} is writing…",
+        "waiting_approval": f"{name} is waiting for an approval: {run.approval.what if run.approval else 'see above'}",
         "done": f"{name} replied",
         "stopped": f"{name} was stopped; what it wrote so far is kept"
         if run.reply_id

@@ -10,8 +10,9 @@ from agents.assembler.assemble import assemble
 from agents.assembler.fit import RequiredPartsTooLarge
 from agents.assembler.viewing import view_of_prompt
 from agents.models import Agent
+from agents.tools.toolbox import Toolbox
 from agents.visibility import why_silent
-from agents.web.viewer import TABS, shown
+from agents.web.viewer import OF_RUNS, TABS, shown
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.markdown import mentioned_handles
 from openvibe.chat.models import Draft, Thread
@@ -51,7 +52,7 @@ def full_preview(request: WorkspaceRequest, thread_id: int, handle: str, tab: st
     """The viewer for a message not sent yet: the asker's stored draft, or the thread as it stands."""
     thread = _thread(request, thread_id)
     agent = _agents(thread).filter(participant__handle=handle).first()
-    tabs = tuple(pair for pair in TABS if pair[0] != "compared")
+    tabs = tuple(pair for pair in TABS if pair[0] not in OF_RUNS)
     if agent is None or tab not in dict(tabs):
         raise Missing
     draft = Draft.objects.filter(thread=thread, participant_id=request.member.participant_id).first()
@@ -60,8 +61,9 @@ def full_preview(request: WorkspaceRequest, thread_id: int, handle: str, tab: st
     page = {"agent": agent, "thread": thread, "tab": tab, "tabs": tabs, "silence": why_silent(agent, thread, task)}
     if not page["silence"]:
         prompt = assemble(
-            agent=agent, thread=thread, task=task, request=text or None, asked_by=request.member.participant
-        )
+            agent=agent, thread=thread, task=task, request=text or None, asked_by=request.member.participant,
+            tools=Toolbox.of(agent, thread).specs,
+        )  # fmt: skip
         view = view_of_prompt(prompt, request.access)
         page |= {"view": view, "soul_number": prompt.soul_number} | shown(view, tab)
     return render(request, "agents/_context.html" if request.htmx else "agents/context.html", page)
@@ -98,8 +100,9 @@ def _outlook(request: WorkspaceRequest, agent: Agent, thread: Thread, text: str,
     if silence is None:
         try:
             prompt = assemble(
-                agent=agent, thread=thread, task=task, request=text or None, asked_by=request.member.participant
-            )
+                agent=agent, thread=thread, task=task, request=text or None, asked_by=request.member.participant,
+                tools=Toolbox.of(agent, thread).specs,
+            )  # fmt: skip
             tokens, ceiling = prompt.tokens, prompt.ceiling
         except (Problem, RequiredPartsTooLarge) as problem:
             silence = str(problem)

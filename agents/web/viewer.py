@@ -11,6 +11,7 @@ from django.shortcuts import render
 from agents.assembler.stack import STACK
 from agents.assembler.viewing import SeenSection, SnapshotView, compared_with_previous, read_snapshot
 from agents.models import Run, Snapshot
+from agents.tools.viewing import calls_of
 from agents.web.runs import visible_run
 from openvibe.base.problems import Missing
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
@@ -20,7 +21,11 @@ TABS = (
     ("dropped", "Dropped"),
     ("raw", "Raw messages"),
     ("compared", "Compared with previous turn"),
+    ("tools", "Tool calls"),
 )
+OF_RUNS = ("compared", "tools")
+"""Tabs that only a run has; a preview has none of them."""
+
 TRUST_WORDS = {"trusted": "Trusted", "semi_trusted": "Semi-trusted", "untrusted": "Untrusted"}
 SHORT = {
     "P0": "SOUL and policy",
@@ -64,7 +69,7 @@ def context(request: WorkspaceRequest, run_id: int, tab: str = "sections") -> Ht
         raise Missing
     run = visible_run(request.access, run_id)
     view = read_snapshot(run, request.access)
-    page = {"run": run, "tab": tab, "tabs": TABS, "view": view}
+    page = {"run": run, "tab": tab, "tabs": TABS, "view": view, "calls": calls_of(run, request.access)}
     if view is not None:
         page |= shown(view, tab)
     if view is not None and tab == "compared":

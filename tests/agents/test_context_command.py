@@ -8,6 +8,7 @@ from django.core.management import CommandError, call_command
 
 from agents.assembler.assemble import assemble
 from agents.models import Agent, Snapshot
+from agents.tools.toolbox import Toolbox
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.factories import make_channel, make_thread, say
@@ -32,7 +33,7 @@ def test_json_fits_the_ceiling_and_adds_up(ana: Member, vibe: Agent, thread: Thr
     assert sum(layer["tokens"] for layer in answer["layers"]) == answer["tokens"]
     assert [layer["layer"] for layer in answer["layers"]] == ["P0", "P1", "P2", "P3", "P4", "P5", "P6", "frame"]
     assert {d["reason"] for d in answer["dropped"]} <= {"over budget", "superseded"}
-    prompt = assemble(agent=vibe, thread=thread, task=task)
+    prompt = assemble(agent=vibe, thread=thread, task=task, tools=Toolbox.of(vibe, thread).specs)
     assert [m["content"] for m in answer["messages"]] == [m.content for m in prompt.messages]
     assert not Snapshot.objects.exists()
 

@@ -12,6 +12,7 @@ from agents.assembler.snapshot import shared_prefix
 from agents.assembler.stack import STACK
 from agents.models import Agent
 from agents.soul import TaskType
+from agents.tools.toolbox import Toolbox
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread
 
@@ -38,8 +39,9 @@ class Command(BaseCommand):
         agent = agent_of(thread, options["agent"])
         try:
             prompt = assemble(
-                agent=agent, thread=thread, task=options["task"], request=options["request"], budget=options["budget"]
-            )
+                agent=agent, thread=thread, task=options["task"], request=options["request"],
+                budget=options["budget"], tools=Toolbox.of(agent, thread).specs,
+            )  # fmt: skip
         except Missing:
             raise CommandError(
                 f"@{agent.handle} (L{agent.level}) may not see thread {thread.pk}. Add it to #{thread.channel.name}, "

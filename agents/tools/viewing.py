@@ -1,0 +1,83 @@
+"""The tool calls of a run as one viewer may see them, and how long their results are kept."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Max
+from django.utils import timezone
+
+from agents.models import Run, ToolCall
+from openvibe.chat.models import Message
+from openvibe.workspaces.access import Access
+
+KEPT = timedelta(days=30)
+DELETED = "A message it may have quoted was deleted since."
+NOTES = "Notes about a person are shown to that person and to admins only."
+
+
+@dataclass(frozen=True)
+class SeenCall:
+    """One call. `hidden` says why arguments and result are withheld; `result` is empty once it is no longer kept."""
+
+    attempt: int
+    round: int
+    id: str
+    name: str
+    arguments: str
+    decision: str
+    decision_words: str
+    why: str
+    result: str
+    result_tokens: int
+    milliseconds: int
+    created_at: datetime
+    hidden: str = ""
+
+
+def calls_of(run: Run, access: Access) -> tuple[SeenCall, ...]:
+    """All calls of all attempts, oldest first. The caller has checked that the run itself is visible. Two queries."""
+    calls = list(run.tool_calls.order_by("id"))
+    if not calls:
+        return ()
+    deleted = Message.objects.filter(thread=run.thread_id).aggregate(at=Max("deleted_at"))["at"]
+    reads_notes = access.administers or access.participant_id in (run.trigger.author_id, run.agent.participant_id)
+    return tuple(_seen(call, deleted, reads_notes) for call in calls)
+
+
+def _seen(call: ToolCall, deleted: datetime | None, reads_notes: bool) -> SeenCall:
+    hidden = DELETED if deleted is not None and deleted >= call.created_at else ""
+    if not hidden and not reads_notes and _is_about_a_person(call):
+        hidden = NOTES
+    return SeenCall(
+        attempt=call.attempt,
+        round=call.round,
+        id=call.call_id,
+        name=call.name,
+        arguments="" if hidden else call.arguments,
+        decision=call.decision,
+        decision_words=call.get_decision_display(),
+        why="" if hidden else call.why,
+        result="" if hidden else call.result,
+        result_tokens=call.result_tokens,
+        milliseconds=call.milliseconds,
+        created_at=call.created_at,
+        hidden=hidden,
+    )
+
+
+def _is_about_a_person(call: ToolCall) -> bool:
+    """Whether it read or wrote an agent's notes about whoever asked."""
+    if call.name != "memory":
+        return False
+    try:
+        arguments = json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return True  # refused, but nobody knows what it says
+    return not isinstance(arguments, dict) or str(arguments.get("action", "")).startswith("profile")
+
+
+def thin_tool_results() -> int:
+    """Empty results past their 30 days; what was called stays on record. Returns how many were emptied."""
+    old = ToolCall.objects.filter(created_at__lt=timezone.now() - KEPT).exclude(result="")
+    return old.update(result="")
