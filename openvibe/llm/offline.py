@@ -2,6 +2,7 @@
 
 It reads the prompt's fences, ranks the passages of the `data` ones by the words they share with the last
 `request`, and says plainly that it is the offline model. The same prompt always gives the same answer.
+A `request` with the attribute `task="summarise"` is answered with the gist of the `data`, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 
 from openvibe.llm import tokens
 from openvibe.llm.fences import Fence, read_fences
+from openvibe.llm.gist import gist
 from openvibe.llm.passages import Passage, best_passages, words
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.values import ChatMessage, Completion, Finished, TextDelta, ToolSpec, Usage
@@ -22,6 +24,8 @@ _FEEDBACK = "[RECENT FEEDBACK]"
 _MOST_QUOTES = 5
 _QUOTE_CHARACTERS = 420
 _WORDS_PER_DELTA = 6
+_SUMMARY_TOKENS = 500
+_NOTHING_SAID = "Nothing was said."
 _MENTION = re.compile(r"(?<![\w.])@[\w.-]+")
 _MARKUP = re.compile(r"(?m)^[ \t]*(?:[>#]+|[-*+]|\d{1,3}[.)])[ \t]+|[`*_~|]{1,3}")
 
@@ -65,6 +69,9 @@ class OfflineModel:
 def answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None) -> str:
     """The answer in Markdown. With a limit, the best quotes that fit are kept whole."""
     fences = [found for m in messages if m.role != "system" for found in read_fences(m.content)]
+    asked = next((found.attributes for found in reversed(fences) if found.tag == "request"), {})
+    if asked.get("task") == "summarise":
+        return _summary(fences, asked.get("tokens", ""), max_output_tokens)
     question = _question(messages, fences)
     feedback = _feedback_line(fences)
     passages = best_passages(
@@ -80,6 +87,14 @@ def answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None
         if max_output_tokens is None or tokens.count(text) <= max_output_tokens:
             return text
     return text
+
+
+def _summary(fences: Sequence[Fence], wanted: str, max_output_tokens: int | None) -> str:
+    """What the `data` comes to, in as many tokens as the request wants and the caller allows."""
+    limits = [int(wanted)] if wanted.isdecimal() and len(wanted) < 10 else []
+    limits += [] if max_output_tokens is None else [max_output_tokens]
+    text = "\n".join(found.text for found in fences if found.tag == "data")
+    return gist(text, min(limits, default=_SUMMARY_TOKENS)) or _NOTHING_SAID
 
 
 def _question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> str:

@@ -92,7 +92,7 @@ def _with_neighbours(scores: Sequence[float]) -> list[float]:
 def _windows(passage: Passage, characters: int) -> list[Passage]:
     """Runs of whole sentences of at most about `characters`; a longer sentence is cut at a space."""
     runs: list[str] = []
-    for sentence in _sentences(passage.text, characters):
+    for sentence in sentences(passage.text, characters):
         if runs and len(runs[-1]) + len(sentence) < characters:
             runs[-1] += f" {sentence}"
         else:
@@ -100,7 +100,8 @@ def _windows(passage: Passage, characters: int) -> list[Passage]:
     return [replace(passage, text=run) for run in runs]
 
 
-def _sentences(text: str, characters: int) -> list[str]:
+def sentences(text: str, characters: int) -> list[str]:
+    """The sentences of a text, those longer than `characters` in pieces."""
     pieces: list[str] = []
     for sentence in filter(None, _SENTENCE_END.split(text)):
         start = 0

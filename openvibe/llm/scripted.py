@@ -27,7 +27,7 @@ class Say:
     then: ModelError | None = None
 
 
-Reply = Say | str | ModelError | Callable[[Sequence[ChatMessage]], str]
+Reply = Say | str | ModelError | Callable[[Sequence[ChatMessage]], "Say | str"]
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Call:
 class ScriptedModel:
     """Gives the replies in order, the last one again and again. `calls` holds what it was asked.
 
-    A reply is a text, a `Say`, an error to raise, or a function of the messages that gives a text. An empty
-    text is an empty answer, which is a BadAnswer, as from any model.
+    A reply is a text, a `Say`, an error to raise, or a function of the messages that gives a text or a `Say`. An
+    empty text is an empty answer, which is a BadAnswer, as from any model.
     """
 
     replies: Iterable[Reply] = ("All right.",)
@@ -97,9 +97,8 @@ class ScriptedModel:
         self._last = reply = next(self._replies, self._last)
         if isinstance(reply, ModelError):
             raise reply
-        if isinstance(reply, Say):
-            return reply
-        return Say(reply if isinstance(reply, str) else reply(messages))
+        said = reply if isinstance(reply, Say | str) else reply(messages)
+        return said if isinstance(said, Say) else Say(said)
 
 
 def _wait(said: Say) -> None:

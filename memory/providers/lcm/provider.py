@@ -19,7 +19,9 @@ from memory.providers.base import (
     Unreviewed,
 )
 from memory.providers.lcm import appending, assembling, compacting, exploring, reviewing, searching
+from memory.providers.lcm.models import Conversation, Summary, SummaryMessage
 from memory.providers.shared import Profiles, Sessions
+from openvibe.chat.models import Thread
 from openvibe.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
 
@@ -58,6 +60,17 @@ class LcmProvider(Profiles, Sessions):
         self, session: Session, budget: int, *, full: bool = False, progress: Progress | None = None
     ) -> Compacted:
         return compacting.compact(session, budget, full=full, progress=progress, config=self.config, client=self.client)
+
+    def holds(self, message_id: int) -> bool:
+        return SummaryMessage.objects.filter(message=message_id).exists()
+
+    def rebuild(self, session: Session) -> Compacted:
+        return compacting.rebuild(session, config=self.config, client=self.client)
+
+    def threads_to_rebuild(self, limit: int = 200) -> list[int]:
+        stale = Summary.objects.filter(stale=True).values("conversation")
+        conversations = Conversation.objects.filter(pk__in=stale).exclude(thread__access=Thread.Access.HUMAN_ONLY)
+        return list(conversations.order_by("pk").values_list("thread", flat=True)[:limit])
 
     def search(self, session: Session, query: str, limit: int = 20) -> list[Found]:
         return searching.search(session, query, limit)
