@@ -83,7 +83,8 @@ class Unreadable(ValueError):
 
 def fitting(entries: Sequence[Entry], limit: int) -> tuple[Entry, ...]:
     """The first entries that take at most `limit` tokens together, at least one."""
-    taken, spent = [], 0
+    taken: list[Entry] = []
+    spent = 0
     for entry in entries:
         spent += entry.cost
         if taken and spent > limit:

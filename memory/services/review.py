@@ -145,7 +145,11 @@ def _asked(
 
 
 def _material(session: Session, agent: Participant, prior: tuple[Entry, ...], new: tuple[Entry, ...]) -> Material:
-    said = {entry.author_id for entry in new if entry.kind == Message.Kind.TEXT and entry.author_kind == "member"}
+    said = {
+        entry.author_id
+        for entry in new
+        if entry.author_id is not None and entry.kind == Message.Kind.TEXT and entry.author_kind == "member"
+    }
     people = Participant.objects.filter(pk__in=said, kind=Participant.Kind.MEMBER, is_active=True).order_by("pk")
     notes = dict(ProfileNote.objects.filter(agent=agent, person__in=said).values_list("person_id", "content"))
     speakers = {who.pk: Speaker(who.pk, who.handle, who.name, notes.get(who.pk, "")) for who in people}

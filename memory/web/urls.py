@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+from memory.web import map as memory_map
 from memory.web import review, views, work
 
 urlpatterns = [
@@ -14,5 +15,8 @@ urlpatterns = [
     path("t/<int:thread_id>/work/handoffs/<int:handoff_id>/", work.handoff, name="work-handoff"),
     path("work/<int:item_id>/", work.work_item, name="work-item"),
     path("approvals/<int:approval_id>/", work.approval, name="approval-decide"),
+    path("t/<int:thread_id>/memory/", memory_map.thread_memory, name="thread-memory"),
+    path("t/<int:thread_id>/memory/compact/", memory_map.compact, name="thread-memory-compact"),
+    path("t/<int:thread_id>/memory/<int:summary_id>/", memory_map.summary, name="thread-memory-summary"),
     path("proposals/<int:proposal_id>/<slug:verb>/", review.decide, name="proposal-decide"),
 ]

@@ -1,7 +1,7 @@
 """An agent looks back and proposes; nothing takes effect before an admin says so, and everything can be taken back."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -31,7 +31,7 @@ def review(agent: Agent, thread: Thread, client: ModelClient | None = None) -> l
     )
 
 
-def suggesting(*proposals: dict[str, object]) -> ScriptedModel:
+def suggesting(*proposals: Mapping[str, object]) -> ScriptedModel:
     return ScriptedModel([json.dumps({"proposals": proposals})])
 
 
