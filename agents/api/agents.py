@@ -12,6 +12,7 @@ from agents.api.serializers import AgentOut, SoulIn, SoulOut
 from agents.models import Agent
 from agents.services import save_soul
 from agents.soul import SoulError
+from openvibe.api.matching import StaleMatch, required_match
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.querysets import participants_known_to
@@ -22,16 +23,6 @@ IF_MATCH = OpenApiParameter(
     "If-Match", str, OpenApiParameter.HEADER, required=True,
     description="The ETag the SOUL was read with; `0` (quoted) for the first version.",
 )  # fmt: skip
-
-
-class StaleMatch(Problem):
-    status = 412
-    code = "stale"
-
-
-class NoMatch(Problem):
-    status = 428
-    code = "if_match_required"
 
 
 def agents_known_to(access: Access) -> QuerySet[Agent]:
@@ -93,10 +84,7 @@ def _readable(agent: Agent, access: Access) -> Agent:
 
 
 def _matched(request: Request) -> int:
-    given = request.headers.get("If-Match")
-    if given is None:
-        raise NoMatch("Send the ETag of the version you began from as If-Match.", field="If-Match")
-    number = given.strip().removeprefix("W/").strip('"')
+    number = required_match(request)
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         raise StaleMatch('If-Match is the ETag of the SOUL, such as "3".', field="If-Match")
     return int(number)

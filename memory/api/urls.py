@@ -1,7 +1,8 @@
 from django.urls import path
 
-from memory.api import memory
+from memory.api import blocks, memory
 from memory.api.approvals import Approvals, Decide
+from memory.api.profile import Profile
 from memory.api.progress import Progress
 from memory.api.proposals import Accepted, Proposals, Rejected, Undone
 from memory.api.views import Applied, Episodes, FeedbackGiven
@@ -25,4 +26,10 @@ urlpatterns = [
     path("proposals/<int:pk>/accept/", Accepted.as_view(), name="api-proposal-accept"),
     path("proposals/<int:pk>/reject/", Rejected.as_view(), name="api-proposal-reject"),
     path("proposals/<int:pk>/undo/", Undone.as_view(), name="api-proposal-undo"),
+    path("blocks/", blocks.Blocks.as_view(), name="api-blocks"),
+    path("blocks/tools/", blocks.Tools.as_view(), name="api-blocks-tools"),
+    path("blocks/text/", blocks.Text.as_view(), name="api-blocks-text"),
+    path("blocks/<slug:label>/", blocks.OneBlock.as_view(), name="api-block"),
+    path("blocks/<slug:label>/append/", blocks.Appended.as_view(), name="api-block-append"),
+    path("profile/", Profile.as_view(), name="api-profile"),
 ]

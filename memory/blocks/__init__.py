@@ -1,4 +1,4 @@
-"""Context blocks: labelled text an agent carries. A store keeps them (`BlockStore`), `ContextBlocks` holds the rules."""
+"""Context blocks: labelled text an agent carries. Stores keep them, `ContextBlocks` holds the rules."""
 
 from memory.blocks.database import DatabaseBlocks
 from memory.blocks.predefined import PREDEFINED

@@ -4,6 +4,7 @@ who may see what."""
 from dataclasses import dataclass
 
 from agents.models import Agent, Run
+from memory.blocks import ContextBlocks
 from memory.models import Compaction, Episode, Proposal
 from memory.services import give_feedback
 from memory.services.approvals import request_approval
@@ -73,6 +74,8 @@ class Place:
     work: int = 0
     approval: int = 0
     progress: int = 0
+    person: str = ""
+    block: str = ""
 
     def ids(self) -> dict[str, int | str]:
         return {
@@ -90,6 +93,8 @@ class Place:
             "work": self.work,
             "approval": self.approval,
             "progress": self.progress,
+            "person": self.person,
+            "block": self.block,
         }
 
 
@@ -99,7 +104,7 @@ NUMBERED = (
 )  # fmt: skip
 UNKNOWN: dict[str, int | str] = {
     **dict.fromkeys(NUMBERED, 987_654_321),
-    "agent": "unknown",
+    **dict.fromkeys(("agent", "person", "block"), "unknown"),
 }
 
 
@@ -153,6 +158,13 @@ def write_work(place: Place, by: Member) -> None:
     place.progress = log_progress(thread=place.thread, by=access, checkpoint=f"Dug in {title}").pk
 
 
+def write_block(place: Place, by: Member) -> None:
+    """A block that the place's agent carries, by its ETag, and somebody to have notes about."""
+    agent = by.workspace.participants.get(handle=place.agent)
+    place.person = by.participant.handle
+    place.block = f'"{ContextBlocks(agent).set("notes", "Roses like sun.").stamp}"'
+
+
 def make_scene() -> Scene:
     ana, cleo = factories.make_member("Ana"), factories.make_member("Cleo")
     dora = factories.make_member("Dora", ana.workspace)
@@ -172,6 +184,7 @@ def make_scene() -> Scene:
     }
     for name, place in places.items():
         write_work(place, cleo if name == "elsewhere" else ana)
+        write_block(place, cleo if name == "elsewhere" else ana)
     access = factories.access(ana)
     set_thread_access(thread=places["people_only"].thread, by=access, access="human_only")
     set_thread_access(

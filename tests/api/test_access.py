@@ -23,6 +23,8 @@ from tests.factories import SOUL
 METHODS = ("get", "post", "put", "patch", "delete")
 NOT_AGENTS = dict.fromkeys(AGENTS, 403)
 OTHERS = {**NOT_AGENTS, "dora": 403}
+OTHER_AGENTS = dict.fromkeys(("l2", "l3", "l4"), 403)
+NOT_ITS_OWN = {**OTHER_AGENTS, "dora": 403}
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,21 @@ ROWS = {
         "agents/{agent}/soul/", "agent", 200, OTHERS,
         {"source": SOUL.format(name="L1"), "note": "Again"}, {"If_Match": '"1"'},
     ),
+    "GET api-blocks": Row("blocks/?agent={agent}", "agent", 200, OTHER_AGENTS),
+    "POST api-blocks": Row("blocks/?agent={agent}", "agent", 201, NOT_ITS_OWN, {"label": "new", "content": "New"}),
+    "GET api-blocks-tools": Row("blocks/tools/?agent={agent}", "agent", 200, OTHER_AGENTS),
+    "GET api-blocks-text": Row("blocks/text/?agent={agent}", "agent", 200, OTHER_AGENTS),
+    "GET api-block": Row("blocks/notes/?agent={agent}", "agent", 200, OTHER_AGENTS),
+    "PUT api-block": Row(
+        "blocks/notes/?agent={agent}", "agent", 200, NOT_ITS_OWN, {"content": "Newer"}, {"If_Match": "{block}"}
+    ),
+    "DELETE api-block": Row("blocks/notes/?agent={agent}", "agent", 204, NOT_ITS_OWN),
+    "POST api-block-append": Row("blocks/notes/append/?agent={agent}", "agent", 200, NOT_ITS_OWN, {"content": "More"}),
+    "GET api-profile": Row("profile/?agent={agent}&person={person}", "agent", 200, NOT_ITS_OWN),
+    "PUT api-profile": Row(
+        "profile/?agent={agent}&person={person}", "agent", 200, NOT_ITS_OWN, {"text": "Likes roses."},
+        {"If_Match": '"0"'},
+    ),
 }  # fmt: skip
 NAMING = [name for name, row in ROWS.items() if row.thing]
 LISTING = [name for name, row in ROWS.items() if row.lists]
@@ -179,9 +196,10 @@ def ask(api: Api, name: str, ids: dict[str, int | str], caller: str = "") -> Any
     }
     if name == "POST api-assemble" and caller not in AGENTS:
         body = {**(body or {}), "agent": ids["agent"]}
+    headers = {header: value.format(**ids) for header, value in row.headers.items()}
     method = name.split()[0].replace("ANY", "GET")
     with transaction.atomic():
-        answer = api.call(method, row.path.format(**ids), body, **row.headers)
+        answer = api.call(method, row.path.format(**ids), body, **headers)
         transaction.set_rollback(True)
     return answer
 
