@@ -1,0 +1,86 @@
+"""Who sees what a run called, on the page and through the API, and for how long."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from agents.models import Agent, Run, ToolCall
+from agents.tasks import thin_old_snapshots
+from agents.tools.viewing import DELETED, NOTES, calls_of
+from openvibe.chat.models import Thread
+from openvibe.chat.services import delete_message
+from openvibe.workspaces.models import Member
+from tests.agents.runs.talks import LOG, ask, calling, told
+from tests.factories import access, say
+
+PROFILE = ("memory", {"action": "profile_update", "text": "Dora is allergic to bees."})
+
+
+def signed_in(member: Member) -> Client:
+    client = Client()
+    client.force_login(member.user)
+    return client
+
+
+@pytest.fixture
+def called(ana: Member, vibe: Agent, thread: Thread) -> Run:
+    run = ask(thread, ana)
+    told(run, calling(LOG, ("spade", {})), "In March.")
+    return run
+
+
+def test_the_viewer_lists_the_calls(ana: Member, called: Run) -> None:
+    client = signed_in(ana)
+    page = client.get(f"/w/{ana.workspace.slug}/runs/{called.pk}/context/tools/").content.decode()
+    assert "log_progress" in page
+    assert "Bed 1 is mulched" in page
+    assert "There is no tool" in page
+    assert "Tool calls (2)" in client.get(f"/w/{ana.workspace.slug}/runs/{called.pk}/context/").content.decode()
+
+
+def test_a_preview_has_no_calls_to_show(ana: Member, vibe: Agent, thread: Thread) -> None:
+    client = signed_in(ana)
+    assert client.get(f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/vibe/").status_code == 200
+    assert client.get(f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/vibe/tools/").status_code == 404
+
+
+def test_the_api_gives_the_same(ana: Member, called: Run) -> None:
+    said = calls_of(called, access(ana))
+    assert [(call.name, call.decision, call.round, call.hidden) for call in said] == [
+        ("log_progress", "allowed", 1, ""),
+        ("spade", "refused", 1, ""),
+    ]
+    assert said[0].result.startswith("Logged as progress:")
+
+
+def test_after_a_deletion_nothing_that_may_quote_it_is_shown(ana: Member, thread: Thread, vibe: Agent) -> None:
+    secret = say(thread, ana, "The vault code is tulip.")
+    run = ask(thread, ana)
+    told(run, calling(("memory", {"action": "search", "query": "vault"})), "In March.")
+    assert "tulip" in calls_of(run, access(ana))[0].result
+    delete_message(message=secret, by=access(ana))
+    (call,) = calls_of(run, access(ana))
+    assert (call.result, call.arguments, call.hidden) == ("", "", DELETED)
+
+
+def test_notes_about_a_person_are_for_that_person_and_admins(
+    ana: Member, dora: Member, vibe: Agent, thread: Thread
+) -> None:
+    run = ask(thread, dora)
+    told(run, calling(PROFILE), "Noted.")
+    other = ask(thread, ana)
+    told(other, calling(PROFILE), "Noted.")
+    assert calls_of(run, access(dora))[0].hidden == ""
+    assert calls_of(run, access(ana))[0].hidden == ""
+    (call,) = calls_of(other, access(dora))
+    assert (call.arguments, call.result, call.hidden) == ("", "", NOTES)
+
+
+def test_results_are_emptied_after_thirty_days(ana: Member, called: Run) -> None:
+    ToolCall.objects.filter(name="spade").update(created_at=timezone.now() - timedelta(days=31))
+    thin_old_snapshots()
+    emptied = {call.name: call.result == "" for call in calls_of(called, access(ana))}
+    assert emptied == {"log_progress": False, "spade": True}
+    assert called.tool_calls.get(name="spade").result_tokens > 0
