@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import structlog
@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from memory.handoff import write_handoff
 from memory.models import Compaction
-from memory.providers.base import Compacted, Compactor, MemoryProvider, Rebuilder
+from memory.providers.base import FRESH_TAIL, Compacted, Compactor, MemoryProvider, Rebuilder, Session
 from memory.providers.budgets import context_budget
 from memory.providers.registry import enabled_name, provider_for
 from memory.services.compaction.ownership import owned
@@ -46,6 +46,14 @@ class Again:
 
     compaction_id: int
     seconds: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """What was made, and the summaries that the handoff names."""
+
+    made: Compacted
+    summary_ids: tuple[int, ...]
 
 
 def carry_out_compaction(
@@ -98,7 +106,7 @@ def claim(compaction_id: int) -> Compaction | None:
     return compaction
 
 
-def _work(compaction: Compaction, provider: MemoryProvider, clock: Callable[[], float]) -> Compacted:
+def _work(compaction: Compaction, provider: MemoryProvider, clock: Callable[[], float]) -> Work:
     """Summaries of changed messages first, so that no new one is made from an old one that waits to be rewritten."""
     if not isinstance(provider, Compactor):
         raise Refused(f"The memory plugin {compaction.plugin} makes no summaries, so there is nothing to compact.")
@@ -106,11 +114,27 @@ def _work(compaction: Compaction, provider: MemoryProvider, clock: Callable[[], 
     if session is None:
         raise Refused("No agent and no person reads this thread any more, or it is for people only now.")
     provider.bootstrap(session)
-    rebuilt = provider.rebuild(session) if isinstance(provider, Rebuilder) else Compacted(0, 0)
-    if compaction.trigger == Compaction.Trigger.CHANGED:
-        return rebuilt
+    if compaction.tokens_before is None:
+        compaction.tokens_before = provider.stats(session).tokens
+        _row_of(compaction).update(tokens_before=compaction.tokens_before)
     budget = context_budget(compaction.thread)
-    return provider.compact(session, budget, full=compaction.full, progress=_saved_now_and_then(compaction, clock))
+    made = provider.rebuild(session) if isinstance(provider, Rebuilder) else Compacted(0, 0)
+    if compaction.trigger != Compaction.Trigger.CHANGED:
+        made = provider.compact(session, budget, full=compaction.full, progress=_saved_now_and_then(compaction, clock))
+    if compaction.attempt == 1:
+        return Work(made, made.created)
+    return _with_earlier_attempts(compaction, provider, session, made)
+
+
+def _with_earlier_attempts(compaction: Compaction, provider: MemoryProvider, session: Session, made: Compacted) -> Work:
+    """What all attempts came to. Those that were cut short left whole summaries, and nobody to tell of them: the
+    handoff names every summary that stands in the context now."""
+    assert compaction.tokens_before is not None
+    after = provider.stats(session).tokens
+    entries = provider.assemble(session, context_budget(compaction.thread), FRESH_TAIL)
+    summaries = [entry.summary_id for entry in entries if entry.summary_id is not None]
+    whole = replace(made, tokens_before=max(compaction.tokens_before, after), tokens_after=after)
+    return Work(whole, tuple(dict.fromkeys([*made.created, *summaries])))
 
 
 def _saved_now_and_then(compaction: Compaction, clock: Callable[[], float]) -> Callable[[int, int], None]:
@@ -140,12 +164,13 @@ def _still_mine(compaction: Compaction) -> Compaction:
     return current
 
 
-def _finish(compaction: Compaction, made: Compacted) -> None:
+def _finish(compaction: Compaction, work: Work) -> None:
     """What came of it, and the handoff at its boundary, in one transaction."""
+    made = work.made
     with transaction.atomic():
         current = _still_mine(compaction)
-        changed = bool(made.created) or made.tokens_after != made.tokens_before
-        current.state = Compaction.State.DONE if changed else Compaction.State.NOTHING
+        was_due = made.created or made.rounds or made.tokens_after != made.tokens_before
+        current.state = Compaction.State.DONE if was_due else Compaction.State.NOTHING
         current.tokens_before, current.tokens_after = made.tokens_before, made.tokens_after
         current.created_count, current.summary_ids = len(made.created), list(made.created)
         current.at_seq = Thread.objects.values_list("last_seq", flat=True).get(pk=current.thread_id)
@@ -153,7 +178,9 @@ def _finish(compaction: Compaction, made: Compacted) -> None:
         current.finished_at, current.error = timezone.now(), ""
         current.save()
         if current.trigger != Compaction.Trigger.CHANGED:  # words were rewritten, the work stands where it stood
-            write_handoff(thread=current.thread, trigger=current.trigger, compaction=current, summary_ids=made.created)
+            write_handoff(
+                thread=current.thread, trigger=current.trigger, compaction=current, summary_ids=work.summary_ids
+            )
 
 
 def _tried(compaction: Compaction, reason: str) -> Again | None:
