@@ -13,6 +13,8 @@ from agents.trust_words import does, sees
 from agents.visibility import tokens_used_today, visible_to
 from memory.fates import fate_words
 from memory.models import Episode
+from memory.web.blocks import blocks_of
+from memory.web.notes import notes_of
 from memory.web.review import proposals_of
 from openvibe.base.problems import Missing
 from openvibe.chat.markdown import render as render_markdown
@@ -113,13 +115,16 @@ def changes_between(agent: Agent, one: str, other: str) -> list[Change]:
 
 
 def _memory(agent: Agent, access: Access) -> dict[str, Any]:
-    """Open feedback with the five newest marked as in use, and other episodes; only what the asker may read."""
+    """Blocks and notes, open feedback with the five newest marked as in use, and other episodes: what the asker may
+    read of them."""
     own = Episode.objects.of(agent.participant_id)
     in_use = set(own.open_feedback().values_list("pk", flat=True)[:IN_USE])
     threads = Thread.objects.visible_to(access)
     readable = own.filter(thread__in=threads) | own.filter(thread=None)
     rows = list(readable.select_related("applied_by", "feedback__participant", "thread").order_by("-created_at")[:50])
     return {
+        **blocks_of(agent.participant, access),
+        **notes_of(agent.participant, access),
         "episodes": [
             {
                 "episode": row,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from memory.models import PROFILE_TOKEN_LIMIT, ProfileNote
+from memory.models import PROFILE_TOKEN_LIMIT, CarriedVersion, ProfileNote
 from memory.profile import store_notes
 from openvibe.base.models import emit
 from openvibe.base.problems import Missing, Refused
@@ -84,6 +84,17 @@ def write_notes(
         note.versions.exclude(content="").delete()
     emit(CHANGED, workspace_id=agent.workspace_id)
     return _noted(agent, person, note)
+
+
+def restore_notes(
+    *, agent: Participant, person: Participant, by: Access, number: int, how: str, version: int | None = None
+) -> Noted:
+    """What the notes said in an earlier version becomes their next one. Raises Missing, and what `write_notes` does."""
+    _check_may_read(agent, person, by)
+    earlier = CarriedVersion.objects.filter(note__agent=agent, note__person=person, number=number).first()
+    if earlier is None:
+        raise Missing
+    return write_notes(agent=agent, person=person, by=by, text=earlier.content, how=how, version=version)
 
 
 def _check_may_read(agent: Participant, person: Participant, by: Access) -> None:

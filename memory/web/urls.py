@@ -2,8 +2,8 @@
 
 from django.urls import path
 
+from memory.web import blocks, notes, review, views, work
 from memory.web import map as memory_map
-from memory.web import review, views, work
 
 urlpatterns = [
     path("m/<int:message_id>/feedback/", views.feedback, name="feedback"),
@@ -19,4 +19,8 @@ urlpatterns = [
     path("t/<int:thread_id>/memory/compact/", memory_map.compact, name="thread-memory-compact"),
     path("t/<int:thread_id>/memory/<int:summary_id>/", memory_map.summary, name="thread-memory-summary"),
     path("proposals/<int:proposal_id>/<slug:verb>/", review.decide, name="proposal-decide"),
+    path("agents/<slug:handle>/blocks/", blocks.agent_blocks, name="agent-blocks"),
+    path("agents/<slug:handle>/blocks/<slug:label>/", blocks.agent_block, name="agent-block"),
+    path("agents/<slug:handle>/notes/", notes.all_notes, name="agent-all-notes"),
+    path("agents/<slug:handle>/notes/<slug:person>/", notes.agent_notes, name="agent-notes"),
 ]
