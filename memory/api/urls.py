@@ -5,6 +5,7 @@ from memory.api.approvals import Approvals, Decide
 from memory.api.profile import Profile
 from memory.api.progress import Progress
 from memory.api.proposals import Accepted, Proposals, Rejected, Undone
+from memory.api.sessions import OneSession, SessionMessages, Sessions
 from memory.api.views import Applied, Episodes, FeedbackGiven
 from memory.api.work import OneWork, Work
 
@@ -31,5 +32,8 @@ urlpatterns = [
     path("blocks/text/", blocks.Text.as_view(), name="api-blocks-text"),
     path("blocks/<slug:label>/", blocks.OneBlock.as_view(), name="api-block"),
     path("blocks/<slug:label>/append/", blocks.Appended.as_view(), name="api-block-append"),
+    path("sessions/", Sessions.as_view(), name="api-sessions"),
+    path("sessions/<int:pk>/", OneSession.as_view(), name="api-session"),
+    path("sessions/<int:pk>/messages/", SessionMessages.as_view(), name="api-session-messages"),
     path("profile/", Profile.as_view(), name="api-profile"),
 ]

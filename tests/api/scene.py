@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from agents.models import Agent, Run
 from memory.blocks import ContextBlocks
-from memory.models import Compaction, Episode, Proposal
+from memory.models import Compaction, Episode, Proposal, SessionInfo
 from memory.services import give_feedback
 from memory.services.approvals import request_approval
 from memory.services.progress import log_progress
@@ -51,6 +51,8 @@ def may_see(caller: str, thing: str, place: str) -> bool:
         return seen and caller not in {"l2", "l3", "l4"}
     if thing in ("episode", "proposal"):  # its agent's, an episode's giver's, and the admins'
         return seen and caller in {"ana", "cleo", "l1"}
+    if thing == "session":  # the agent's that leads it
+        return caller == "l1" and place == "open"
     if thing == "feedback":
         return seen and caller in {"ana", "cleo"}
     return seen
@@ -86,6 +88,7 @@ class Place:
             "run": self.run.pk,
             "episode": self.episode.pk,
             "feedback": self.feedback,
+            "session": self.thread.pk,
             "proposal": self.proposal,
             "token": self.token,
             "agent": self.agent,
@@ -99,7 +102,7 @@ class Place:
 
 
 NUMBERED = (
-    "channel", "thread", "message", "reply", "run", "episode", "feedback", "proposal", "token", "compaction",
+    "channel", "thread", "message", "reply", "run", "episode", "feedback", "session", "proposal", "token", "compaction",
     "work", "approval", "progress",
 )  # fmt: skip
 UNKNOWN: dict[str, int | str] = {
@@ -133,6 +136,7 @@ def make_place(by: Member, channel: Channel, agent: Agent, title: str) -> Place:
         task="mention",
     )
     feedback = give_feedback(message=reply, by=factories.access(by), verdict="down", text=f"Too short in {title}")
+    SessionInfo.objects.create(agent=agent.participant, thread=thread, external_id=title)
     token, _ = issue_token(participant=by.participant, name=title, scopes=["read"])
     episode = Episode.objects.get(feedback=feedback)
     proposal = Proposal.objects.create(

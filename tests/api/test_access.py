@@ -17,7 +17,7 @@ from pytest_django import DjangoDbBlocker
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
 from tests.api.calls import Api, is_problem
-from tests.api.scene import AGENTS, CALLERS, OUTSIDE, PLACES, UNKNOWN, Scene, make_scene, may_see
+from tests.api.scene import AGENTS, CALLERS, OUTSIDE, PEOPLE, PLACES, UNKNOWN, Scene, make_scene, may_see
 from tests.factories import SOUL
 
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -70,6 +70,16 @@ ROWS = {
     "GET api-feedback": Row("feedback/", lists="feedback"),
     "POST api-feedback": Row(
         "feedback/", "message", 201, NOT_AGENTS, body={"message": "{reply}", "verdict": "down", "text": "Why?"}
+    ),
+    "GET api-sessions": Row("sessions/", lists="session"),
+    "POST api-sessions": Row(
+        "sessions/", "channel", 201, dict.fromkeys((*PEOPLE, "cleo"), 403), {"channel": "{channel}", "title": "Own"}
+    ),
+    "GET api-session": Row("sessions/{session}/", "session"),
+    "PATCH api-session": Row("sessions/{session}/", "session", body={"info": {"kept": True}}),
+    "GET api-session-messages": Row("sessions/{session}/messages/", "session"),
+    "POST api-session-messages": Row(
+        "sessions/{session}/messages/", "session", 201, body={"messages": [{"role": "user", "text": "Hello"}]}
     ),
     "GET api-episodes": Row("episodes/", lists="episode"),
     "POST api-episode-applied": Row("episodes/{episode}/applied/", "episode", 200, NOT_AGENTS),

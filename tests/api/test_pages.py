@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent, Run
-from memory.models import Compaction, Episode, Proposal
+from memory.models import Compaction, Episode, Proposal, SessionInfo
 from memory.services import give_feedback
 from memory.services.approvals import request_approval
 from memory.services.progress import log_progress
@@ -107,6 +107,7 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
         since_seq=0, upto_seq=1,
     )  # fmt: skip
     factories.make_agent(ana, f"agent-{number}")
+    SessionInfo.objects.create(agent=ana.participant, thread=other)
     add_work(thread=thread, by=access, kind="todo", text=f"Water {number}")
     request_approval(thread=thread, by=access, what=f"Order {number}")
     log_progress(thread=thread, by=access, checkpoint=f"Dug {number}")
@@ -115,7 +116,7 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
 
 LISTS = [
     "channels/", "threads/", "threads/{thread}/messages/", "search/?q=roses", "runs/", "feedback/", "episodes/",
-    "agents/", "tokens/", "proposals/", "memory/compactions/", "work/", "progress/", "approvals/",
+    "agents/", "tokens/", "sessions/", "proposals/", "memory/compactions/", "work/", "progress/", "approvals/",
 ]  # fmt: skip
 
 
