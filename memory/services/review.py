@@ -65,13 +65,19 @@ def review_due_sessions() -> int:
 
 
 def _review_some(agent: Participant, access: Access, client_of: Callable[[Participant], ModelClient], most: int) -> int:
-    done = 0
-    for thread_id in sessions_to_review(agent, access)[: min(most, SESSIONS_PER_AGENT)]:
-        try:
-            review_session(agent=agent, access=access, thread_id=thread_id, client=client_of(agent))
-            done += 1
-        except (ModelError, Problem) as error:
-            log.warning("review_failed", agent=agent.handle, thread_id=thread_id, error=str(error))
+    """Each thread that waits once; then, while there is room, those again that were too long for one review."""
+    done, failed = 0, set[int]()
+    room = min(most, SESSIONS_PER_AGENT)
+    while waiting := [found for found in sessions_to_review(agent, access) if found not in failed][: room - done]:
+        for thread_id in waiting:
+            try:
+                review_session(agent=agent, access=access, thread_id=thread_id, client=client_of(agent))
+            except (ModelError, Problem) as error:
+                failed.add(thread_id)
+                room -= 1
+                log.warning("review_failed", agent=agent.handle, thread_id=thread_id, error=str(error))
+            else:
+                done += 1
     return done
 
 

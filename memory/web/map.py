@@ -6,6 +6,7 @@ Whoever sees the thread sees its map; the summaries and messages are asked for t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpResponse
@@ -25,8 +26,8 @@ from memory.web.shelves import BAR, contents_of, lines_of
 from openvibe.base.problems import Missing
 from openvibe.chat.markdown import render as render_markdown
 from openvibe.chat.models import Thread
-from openvibe.chat.web.finding import LARGEST_ID, thread_of
-from openvibe.chat.web.numbers import number
+from openvibe.chat.web.finding import thread_of
+from openvibe.chat.web.numbers import LARGEST_ID, number
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
 
@@ -125,11 +126,12 @@ def _plot(thread: Thread, over: list[Compaction], state: State) -> Plot | None:
     steps = [
         Step(row.finished_at, row.tokens_before, row.tokens_after)
         for row in reversed(over)
-        if row.state == Compaction.State.DONE
+        if row.state == Compaction.State.DONE and row.trigger != Compaction.Trigger.CHANGED
         and row.finished_at is not None and row.tokens_before is not None and row.tokens_after is not None
     ]  # fmt: skip
     if not steps:
         return None
+    steps.sort(key=lambda step: step.at)
     begins = steps[0].at if len(over) == HISTORY else min(thread.created_at, steps[0].at)
     return token_plot(
         steps, begins=begins, now=timezone.now(), tokens=state.stats.tokens, threshold=state.threshold,
@@ -138,7 +140,7 @@ def _plot(thread: Thread, over: list[Compaction], state: State) -> Plot | None:
 
 
 def _hit(found: Found) -> dict[str, Any]:
-    return {"found": found, "at": timezone.datetime.fromisoformat(found.at)}
+    return {"found": found, "at": datetime.fromisoformat(found.at)}
 
 
 def _html(kind: str, text: str) -> str:

@@ -8,11 +8,10 @@ async function fresh(map, part) {
 }
 
 function put(old, now) {
-  const button = document.activeElement?.closest?.(".map-state button");
-  const label = old.contains(button) ? button.textContent : null;
+  const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
   old.replaceWith(now);
   htmx.process(now);
-  if (label) all("button", now).find((found) => found.textContent === label)?.focus();
+  if (focused) document.getElementById(focused)?.focus();
 }
 
 const refresh = oneAtATime(async () => {

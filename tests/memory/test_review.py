@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from agents.hooks import agents_that_review
 from agents.models import Agent, Run
@@ -21,7 +22,7 @@ from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.scripted import ScriptedModel
 from openvibe.llm.values import ChatMessage
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, make_channel, make_thread, say
 
 
@@ -42,6 +43,13 @@ NOTES = {"kind": "profile", "person": "ana", "text": "Likes short answers.", "me
 @pytest.fixture
 def told(ana: Member, vibe: Agent, thread: Thread) -> Message:
     return say(thread, ana, "@vibe please always name the source. Roses like sun.")
+
+
+FAILING = ScriptedModel([ModelUnavailable("down")])
+
+
+def failing_client(agent: Participant) -> ModelClient:
+    return FAILING
 
 
 def mark_of(agent: Agent, thread: Thread) -> int:
@@ -292,6 +300,25 @@ def test_the_hourly_job_reviews_what_waits(vibe: Agent, thread: Thread, told: Me
     assert review_due_sessions() == 1
     assert review_due_sessions() == 0
     assert Proposal.objects.count() == 1
+
+
+def test_a_long_backlog_is_read_in_parts_and_a_turn_is_bounded(ana: Member, vibe: Agent, thread: Thread) -> None:
+    for n in range(60):
+        say(thread, ana, f"@vibe please always mention number {n}. " + "roses " * 1_000)
+    assert review_due_sessions() == 5
+    seen = mark_of(vibe, thread)
+    assert 0 < seen < 60
+    assert review_due_sessions() > 0
+    assert mark_of(vibe, thread) > seen
+
+
+def test_a_failing_model_is_not_asked_again_in_the_same_turn(
+    ana: Member, vibe: Agent, thread: Thread, told: Message, settings: Settings
+) -> None:
+    settings.AGENT_CLIENT = "tests.memory.test_review.failing_client"
+    FAILING.calls.clear()
+    assert review_due_sessions() == 0
+    assert len(FAILING.calls) == 1
 
 
 def test_agents_that_are_out_of_tokens_or_answer_themselves_do_not_review(

@@ -1,5 +1,6 @@
 """The memory map: for whoever sees the thread, from the tail down to the messages, and what compaction did."""
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -8,8 +9,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from agents.models import Agent
 from memory.models import Compaction, MemoryPlugin
 from memory.providers.lcm.models import Summary
+from memory.services.compaction import carry_out_compaction
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, set_thread_access
 from openvibe.workspaces.models import Member
@@ -151,7 +154,7 @@ def test_compact_now_and_everything_ask_once(ana: Member, dora: Member, thread: 
     assert Compaction.objects.get().full
     assert "<html" not in answer
     assert "waits for a worker" in answer
-    assert answer.count("disabled") == 2
+    assert answer.count("aria-disabled") == 2
     assert browser(ana).get(address(thread, "compact/")).status_code == 405
 
 
@@ -226,3 +229,26 @@ def test_the_same_queries_for_one_and_three(ana: Member, thread: Thread) -> None
     for _ in range(2):
         over(thread, requested_by=ana.participant)
     assert cost() == few
+
+
+def test_a_change_is_told_but_not_drawn(ana: Member, thread: Thread) -> None:
+    over(thread, trigger="changed", tokens_before=500, tokens_after=480)
+    page = page_of(ana, thread)
+    assert "summaries were looked at anew" in page
+    assert "plot-mark" not in page
+
+
+def test_all_of_it_after_a_real_compaction(ana: Member, vibe: Agent, thread: Thread) -> None:
+    told(thread, ana.participant, *(f"Message {n}. " + "Roses like sun and rain. " * 60 for n in range(60)))
+    browser(ana).post(address(thread, "compact/"), {"full": "1"})
+    assert carry_out_compaction(Compaction.objects.get().pk) is None
+    page = page_of(ana, thread)
+    done = Compaction.objects.get()
+    assert f"{done.tokens_before:,} → {done.tokens_after:,} tokens" in page
+    assert "Not summarised yet" not in page
+    opened = page
+    while "Message 0." not in opened:
+        summary = re.search(rf"{address(thread)}(\d+)/\?inside", opened)
+        assert summary is not None
+        opened = page_of(ana, thread, f"{summary[1]}/?inside", **HTMX)
+    assert "map-original" in opened
