@@ -138,20 +138,24 @@ def _instructions(counter: TokenCounter, scope: str, text: str, order: int) -> t
 
 # --- P1 -----------------------------------------------------------------------------------------------------
 def request(scene: Scene, room: int) -> Offer:
-    """The request whole, or its head and tail when it needs more than `room` tokens."""
+    """The request whole, or its head and tail when it needs more than `room` tokens; then the block that names it.
+
+    The message stands exactly as it will stand in the history of the next prompt, which therefore begins alike.
+    """
     asked = scene.asked
     ref = str(asked.before) if asked.message else "draft"
-    author = f"{asked.author.name} (@{asked.author.handle})" if asked.author else "somebody"
+    author = asked.author.name if asked.author else "somebody"
+    asker = f"{author} (@{asked.author.handle})" if asked.author else author
     is_own = asked.author is None or asked.author.pk == scene.agent.participant_id
     trust = trust_of(asked.author.kind if asked.author else "", is_own=is_own)
 
     def made(text: str) -> Item:
-        block = request_block(text, ref=ref, author=author, trust=trust, time=minute(asked.at))
+        block = data_block(text, source="message", ref=ref, author=author, trust=trust, time=minute(asked.at))
         return item(
             scene.counter,
             section="request",
             key=f"message:{asked.message.pk}" if asked.message else "draft",
-            text=block,
+            text=f"{block}\n{request_block(ref=ref, author=asker)}",
             trust=trust,
             source="request",
             author=author,

@@ -69,7 +69,7 @@ def history(scene: Scene, entries: Sequence[Entry]) -> tuple[list[Offer], list[O
     if scene.task != "mention":
         return (
             [Offer("P1", "history", bundles, contiguous=True)],
-            [Offer("P6", "history", bundles, contiguous=True)],
+            [Offer("P6", "history", bundles, contiguous=True, beyond_layer_cap=True)],
             [],
         )
     near = _first(bundles, NEIGHBOURS)

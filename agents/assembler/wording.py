@@ -29,6 +29,7 @@ def data_block(text: str, *, source: str, ref: str, author: str, trust: Trust, t
     return fence("data", mask_secrets(text), source=source, ref=ref, author=author, trust=trust, time=time or None)
 
 
-def request_block(text: str, *, ref: str, author: str, trust: Trust, time: str) -> str:
-    """The request itself, fenced like everything that people write."""
-    return fence("request", mask_secrets(text), source="message", ref=ref, author=author, trust=trust, time=time)
+def request_block(*, ref: str, author: str) -> str:
+    """Ends a prompt: which message to answer, and whom."""
+    words = "Answer the message above." if ref == "draft" else f"Answer message {ref}."
+    return fence("request", words, ref=ref, author=author)

@@ -1,7 +1,7 @@
 """The model that needs no key and no network: it quotes what in its prompt bears on the question.
 
-It reads the prompt's fences, ranks the passages of the `data` ones by the words they share with the last
-`request`, and says plainly that it is the offline model. The same prompt always gives the same answer.
+It reads the prompt's fences, ranks the passages of the `data` ones by the words they share with what the last
+`request` names or holds, and says plainly that it is the offline model. The same prompt always gives the same answer.
 A `request` with the attribute `task="summarise"` is answered with the gist of the `data`, and nothing else.
 """
 
@@ -98,9 +98,11 @@ def _summary(fences: Sequence[Fence], wanted: str, max_output_tokens: int | None
 
 
 def _question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> str:
-    requests = [found.text for found in fences if found.tag == "request"]
+    requests = [found for found in fences if found.tag == "request"]
     if requests:
-        return _MENTION.sub(" ", requests[-1])
+        named = requests[-1].attributes.get("ref", "")
+        meant = [f.text for f in fences if f.tag == "data" and named and f.attributes.get("ref") == named]
+        return _MENTION.sub(" ", meant[-1] if meant else requests[-1].text)
     said = [m.content for m in messages if m.role == "user"]
     return _MENTION.sub(" ", said[-1]) if said else ""
 
@@ -111,7 +113,7 @@ def _passages(fences: Sequence[Fence], question: str) -> list[Passage]:
     return [
         Passage(text=text, author=found.attributes.get("author", ""), reference=_reference(found), position=place)
         for place, found in sorted(enumerate(fences), key=lambda pair: (_message_number(pair[1]), pair[0]))
-        if found.tag in ("data", "reference") and found.attributes.get("source") not in _SCENERY
+        if found.tag in ("data", "reference", "summary") and found.attributes.get("source") not in _SCENERY
         if (text := _plain(found.text)) and OPENING not in found.text
         if " ".join(_MENTION.sub(" ", found.text).split()) != asked
     ]
@@ -128,6 +130,8 @@ def _plain(text: str) -> str:
 
 
 def _reference(found: Fence) -> str:
+    if found.tag == "summary":
+        return f"summary of messages {found.attributes.get('messages', '')}".strip()
     ref = found.attributes.get("ref", "")
     source = found.attributes.get("source", "")
     return f"{source} {ref}".strip() if ref[:1].isdigit() else ref or source

@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.render import exact_tokens
+from agents.assembler.render import exact_tokens, shared_prefix_tokens
 from agents.models import Agent
 from agents.services import set_trust_level
 from memory.models import Episode
@@ -36,7 +36,7 @@ def test_a_mention_carries_soul_neighbours_and_request(ana: Member, vibe: Agent,
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
     assert "Quote before you conclude" in prompt.messages[0].content
     assert "The roses froze" in text_of(prompt)
-    assert prompt.messages[-1].content.startswith("<request ")
+    assert prompt.messages[-1].content.endswith('<request ref="2" author="Ana (@ana)">\nAnswer message 2.\n</request>')
     assert "@vibe when do I prune?" in prompt.messages[-1].content
 
 
@@ -178,3 +178,15 @@ def test_a_short_thread_stands_whole_and_in_order(ana: Member, vibe: Agent, thre
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
     assert sorted(entry.order for entry in prompt.included if entry.section == "history") == list(range(1, 25))
     assert prompt.dropped == ()
+
+
+def test_a_request_stands_as_it_will_stand_in_the_history_of_the_next_prompt(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    say(thread, ana, "The roses froze in 2019.")
+    first = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "And the apples?"))
+    second = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "And the pears?"))
+    asked = first.messages[-1].content.partition("\n<request")[0]
+
+    assert asked == second.messages[-2].content
+    assert shared_prefix_tokens(first.messages, second.messages, first.counter) > first.tokens - 40
