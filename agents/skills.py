@@ -113,7 +113,7 @@ def folder_problems(agent: Agent) -> list[str]:
     if folder is None:
         if not _is_within(_root(), plain):
             return []
-        return [f"{plain} serves nobody: agents called {agent.handle} live in several workspaces. "
+        return [f"The folder {plain.name} serves nobody: agents of this handle live in several workspaces. "
                 f"Name it {agent.handle}@{agent.workspace.slug}."]  # fmt: skip
     files = [(name, _text_in(folder, folder / name)) for name in OVERRIDES]
     troubles = [f"{name} is not used: {found.problem}" for name, found in files if found and found.problem]

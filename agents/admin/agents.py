@@ -13,6 +13,7 @@ from agents.admin.forms import AgentForm, NewAgentForm
 from agents.admin.pages import AgentPages, problems_of
 from agents.models import Agent
 from agents.services import create_agent
+from agents.skills import OVERRIDES, folder_problems, read_override, skill_index
 from agents.soul import SoulError
 from openvibe.base.problems import Problem
 from openvibe.llm.models import Endpoint
@@ -33,9 +34,9 @@ class AgentAdmin(AgentPages):
     ordering = ("workspace", "participant__handle")
     fields = (
         *("name", "handle", "workspace", "level", "soul"),
-        *("endpoint", "daily_token_budget", "answers_itself", "deactivated_at"),
+        *("endpoint", "daily_token_budget", "answers_itself", "files", "deactivated_at"),
     )
-    readonly_fields = ("name", "handle", "workspace", "level", "soul", "deactivated_at")
+    readonly_fields = ("name", "handle", "workspace", "level", "soul", "files", "deactivated_at")
     actions_detail = ("soul_page", "trust_page", "channels_page", "activity_page")
 
     @admin.display(description="Name", ordering="participant__name")
@@ -45,6 +46,14 @@ class AgentAdmin(AgentPages):
     @admin.display(description="Handle", ordering="participant__handle")
     def handle(self, agent: Agent) -> str:
         return f"@{agent.handle}"
+
+    @admin.display(description="Files on the server")
+    def files(self, agent: Agent) -> str:
+        """What its folder gives it, and what of it is not used and why."""
+        skills = ", ".join(skill.name for skill in skill_index(agent))
+        used = [name for name in OVERRIDES if read_override(agent, name) is not None]
+        lines = [*used, *([f"Skills: {skills}"] if skills else []), *folder_problems(agent)]
+        return " · ".join(lines) or "None"
 
     @admin.display(description="Active", boolean=True)
     def active(self, agent: Agent) -> bool:

@@ -129,7 +129,12 @@ def _answer(run: Run, client: ModelClient | None) -> None:
         assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model,
         tools=toolbox.specs,
     )  # fmt: skip
-    prompt = assembled()
+    try:
+        prompt = assembled()
+    except Problem as problem:
+        if problem.code != "budget_too_small":
+            raise
+        prompt = assembled(tools=())  # a small window may hold the answer, if not the tools
     with transaction.atomic():
         reply = begin_writing(run, prompt)
     speaking = _Speaking(run, reply, client, _output_limit(run, endpoint), seen)

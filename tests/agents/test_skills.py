@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent, LoadedSkill
@@ -123,3 +124,14 @@ def test_what_was_taken_up_and_is_gone_is_left_out(vibe: Agent, thread: Thread, 
     for name in ("pruning", "gone"):
         LoadedSkill.objects.create(agent=vibe, thread=thread, name=name)
     assert loaded_skills(vibe, thread.pk) == [("pruning", "In March.")]
+
+
+def test_an_admin_reads_what_is_used_and_what_is_not(
+    ana: Member, vibe: Agent, home: Path, skill: WriteFile, client: Client
+) -> None:
+    skill("pruning", "In March.")
+    skill("long", LONG)
+    client.force_login(ana.user)
+    page = client.get(f"/admin/agents/agent/{vibe.pk}/change/").content.decode()
+    assert "Skills: pruning" in page
+    assert "The skill long is not used: it has" in page

@@ -8,14 +8,12 @@ from django.db import connection
 from agents.models import Run
 from agents.runs.carrying import carry_out
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.scripted import Call, Say, ScriptedModel
+from openvibe.llm.scripted import Call, Reply, Say, ScriptedModel
 from openvibe.llm.values import ChatMessage, ToolCall
 from openvibe.workspaces.models import Member
 from tests.factories import say
 
 LOG = ("log_progress", {"checkpoint": "Bed 1 is mulched"})
-
-Told = Say | str | Callable[[Sequence[ChatMessage]], Say | str]
 
 
 class WorkerDied(BaseException):
@@ -33,7 +31,7 @@ def calling(*calls: tuple[str, object], text: str = "") -> Say:
     )
 
 
-def meanwhile(change: Callable[[], object], said: Say) -> Told:
+def meanwhile(change: Callable[[], object], said: Say) -> Reply:
     """Something changes while the model speaks, which it does in a thread, so in a connection, of its own."""
 
     def speak(_: Sequence[ChatMessage]) -> Say:
@@ -48,7 +46,7 @@ def ask(thread: Thread, by: Member, body: str = "@vibe when do I prune?") -> Run
     return Run.objects.get(trigger=say(thread, by, body))
 
 
-def told(run: Run, *replies: Told) -> ScriptedModel:
+def told(run: Run, *replies: Reply) -> ScriptedModel:
     """Carry the run out with a model that says this, and read the run again."""
     model = ScriptedModel(replies)
     carry_out(run.pk, client=model)

@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from agents.assembler.items import count_tool
 from agents.assembler.stack import REQUIRED_PARTS
-from agents.models import Agent, LoadedSkill, SoulVersion
+from agents.models import Agent, LoadedSkill, Run, SoulVersion
 from agents.services import save_soul
 from agents.tools.toolbox import RESULT_TOKENS, TOOLS, Toolbox
 from agents.tools.values import Decision, MadeTool
@@ -135,7 +135,7 @@ def test_results_are_cut_masked_and_cleaned(vibe: Agent) -> None:
     assert "hunter2" not in result
 
 
-def test_memory_is_searched_before_the_question_only(ana: Member, vibe: Agent, thread: Thread) -> None:
+def test_memory_is_searched(ana: Member, vibe: Agent, thread: Thread) -> None:
     say(thread, ana, "The mulch is in the shed.")
     outcome = Toolbox.of(vibe, thread).carry(call("memory", action="search", query="mulch"))
     assert outcome.decision == Decision.ALLOWED
@@ -194,3 +194,17 @@ def test_skills_are_taken_up_three_at_a_time_and_put_down(vibe: Agent, thread: T
     unknown = box.carry(call("load_skill", name="../../etc/passwd"))
     assert (unknown.decision, "Available: four, one" in unknown.result) == (Decision.REFUSED, True)
     assert box.carry(call("unload_skill", name="two")).decision == Decision.REFUSED
+
+
+def test_what_somebody_wrote_meanwhile_is_not_lost(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe note it"))
+    label = ContextBlocks(vibe.participant).list()[0].label
+    box = Toolbox.of(vibe, thread, run=run)
+    ContextBlocks(vibe.participant, author=Author(ana.participant_id, "page")).set(label, "Ana wrote this.")
+    lost = box.carry(call("update_context_block", label=label, content="Mine."))
+    assert (lost.decision, "It says now:\nAna wrote this." in lost.result) == (Decision.REFUSED, True)
+    assert box.carry(call("update_context_block", label=label, content="Both.")).decision == Decision.ALLOWED
+    assert box.carry(call("update_context_block", label=label, content="Again.")).decision == Decision.ALLOWED
+    block = ContextBlocks(vibe.participant).get(label)
+    assert block is not None
+    assert block.content == "Again."
