@@ -194,7 +194,7 @@ OPEN_SIGNUP = ENV.open_signup
 # What upper floors add to each message shown: (messages, access) -> {message id: {…}}.
 MESSAGE_EXTRAS = ("memory.web.extras.feedback_of", "agents.web.extras.runs_of")
 # What upper floors add to a compaction's handoff: (thread id) -> {section title: [{"ref", "text"}]}.
-HANDOFF_EXTRAS: tuple[str, ...] = ()
+HANDOFF_EXTRAS = ("agents.handed_over.handed_over",)
 # How a participant that is an agent gets its access (upper floor, named as a string).
 AGENT_ACCESS = "agents.visibility.access_of_agent"
 AGENT_ACCESSES = "agents.visibility.accesses_of_agents"  # many at once, by participant id
