@@ -43,21 +43,37 @@ function offer(root) {
 document.addEventListener("openvibe:event", ({ detail }) => {
   if (["work_changed", "memory_changed"].includes(detail.kind) && String(detail.thread) === work()?.dataset.work) refreshSoon();
 });
+// Sending one form replaces the whole of the work: other forms that are open keep what was typed in them.
+let open = [];
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const sent = detail.requestConfig?.elt;
+  open = detail.target?.id === "work" ? all("details[id][open]", detail.target).filter((details) => !details.contains(sent)) : [];
+});
+document.addEventListener("htmx:afterSwap", () => {
+  for (const old of open.splice(0)) {
+    const now = document.getElementById(old.id);
+    if (!now || now === old) continue;
+    now.open = true;
+    for (const typed of all("input:not([type=hidden]), textarea", old)) {
+      const field = typed.value !== typed.defaultValue && one(`[name="${typed.name}"]`, now);
+      if (field) field.value = typed.value;
+    }
+  }
+});
 document.addEventListener("htmx:afterSettle", () => {
   if (document.activeElement === document.body) work()?.focus({ preventScroll: true });
 });
-// Ctrl+Enter sends a form, Escape closes it and not the panel.
+// Ctrl+Enter sends a form, Escape closes it and not the panel: asked before the panel is.
 document.addEventListener("keydown", (event) => {
-  const form = event.target.closest?.(".work-form");
-  if (!form) return;
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  const details = event.target.closest?.(".work-edit[open]");
+  if (!details) return;
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.target.form?.requestSubmit();
   if (event.key === "Escape") {
     event.preventDefault();
-    const details = form.closest("details");
     details.open = false;
     one("summary", details).focus();
   }
-});
+}, true);
 document.addEventListener("toggle", (event) => {
   if (event.target.matches?.(".work-edit") && event.newState === "open") one("input:not([type=hidden]), textarea", event.target)?.focus();
 }, true);
