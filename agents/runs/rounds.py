@@ -63,7 +63,7 @@ class Conversation:
         self._again = again
         self._ceiling = prompt.ceiling
         self._counter = prompt.counter
-        self._is_first = True
+        self._may_shrink = True
         self.rounds: list[Round] = []
 
     @property
@@ -93,9 +93,9 @@ class Conversation:
 
     def _make_room(self) -> None:
         """Once: the prompt with less history, so that a third of the ceiling, at most a half, is for rounds."""
-        if not self._is_first:
+        if not self._may_shrink:
             return
-        self._is_first = False
+        self._may_shrink = False
         whole = sum(message_tokens(message, self._counter) for message in _messages(self.rounds))
         wanted = max(self._ceiling // 3, min(whole, self._ceiling // 2))
         try:

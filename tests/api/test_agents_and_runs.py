@@ -6,6 +6,8 @@ from agents.models import Agent, Run
 from agents.runs.carrying import carry_out
 from memory.models import Episode
 from openvibe.chat.models import Message, Thread
+from openvibe.llm.scripted import Say, ScriptedModel
+from openvibe.llm.values import ToolCall
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.calls import Api, is_problem
@@ -177,3 +179,15 @@ def test_agents_are_listed_with_level_and_soul(api: Api, vibe: Agent) -> None:
         {"id": vibe.pk, "handle": "vibe", "name": "Vibe", "level": 2, "active": True, "soul": 1}
     ]
     assert api.get("agents/vibe/").json()["handle"] == "vibe"
+
+
+def test_a_run_tells_what_it_called_and_what_it_waits_for(api: Api, question: Message) -> None:
+    run = Run.objects.get(trigger=question)
+    ask = ToolCall("c1", "request_approval", '{"what": "Order bulbs"}')
+    carry_out(run.pk, client=ScriptedModel([Say("May I?", (ask,))]))
+    run.refresh_from_db()
+    said = api.get(f"runs/{run.pk}/").json()
+    assert (said["state"], said["approval"]) == ("waiting_approval", run.approval_id)
+    (call,) = api.get(f"runs/{run.pk}/context/").json()["tool_calls"]
+    assert (call["name"], call["decision"], call["arguments"]) == ("request_approval", "waits", ask.arguments)
+    assert api.get("runs/?state=waiting_approval").json()["results"][0]["id"] == run.pk

@@ -1,6 +1,7 @@
 """A run that asks people, waits, and goes on or is stopped."""
 
 import pytest
+from django.test import Client
 
 from agents.models import Agent, Run, ToolCall
 from agents.runs.carrying import carry_out
@@ -136,3 +137,15 @@ def test_workers_may_die_three_times_again_after_each_decision(ana: Member, wait
     assert sweep() == []
     waiting.refresh_from_db()
     assert waiting.error_code == "worker_lost"
+
+
+def test_the_message_does_not_say_it_was_stopped(ana: Member, waiting: Run) -> None:
+    client = Client()
+    client.force_login(ana.user)
+    address = f"/w/{ana.workspace.slug}/m/{reply_of(waiting).pk}/"
+    page = client.get(address, headers={"HX-Request": "true"}).content.decode()
+    assert "Vibe is waiting for an approval: Order 500 tulip bulbs" in page
+    assert "Stop Vibe" in page
+    assert "Stopped." not in page
+    stop_run(run=waiting, by=access(ana))
+    assert "Stopped." in client.get(address, headers={"HX-Request": "true"}).content.decode()
