@@ -56,8 +56,8 @@ def assemble(session: Session, budget: int, fresh_tail: int, config: Mapping[str
     `fresh_tail_tokens` of the config), then older entries, the newest first, up to the first that does not fit.
 
     One statement; another only where much of what was read first stays out (calls without results, long results
-    that are only referred to) or a tool's call lies far before its result. Tool calls and results without their
-    other half stay out.
+    that are only referred to), or a tool's call or the newest request lies far back. Tool calls and results without
+    their other half stay out.
     """
     budget, fresh_tail = max(budget, 0), max(fresh_tail, 0)
     tokens, rows = budget, budget // ENVELOPE + fresh_tail + STEP
@@ -66,7 +66,7 @@ def assemble(session: Session, budget: int, fresh_tail: int, config: Mapping[str
         entries = with_references(without_orphans(found.entries), found.long, session.before)
         start = groups.fresh_tail_start(entries, fresh_tail, budget, config)
         first = first_that_fits(entries, start, budget)
-        if found.is_all or (first > 0 and not _may_miss_a_call(found.entries)):
+        if found.is_all or (first > 0 and not _may_reach_further(found.entries, fresh_tail)):
             return entries[first:]
         tokens, rows = max(tokens, budget, LONGEST) * 4, rows * 4
 
@@ -93,7 +93,7 @@ def with_references(entries: Sequence[Entry], long: Mapping[int, int], before: i
 
     `long` gives the tokens of long entries by ordinal; `before` is the number of the request, where there is one.
     """
-    spoke = (entry.ordinal for entry in reversed(entries) if entry.kind == "text" and entry.author_kind != "agent")
+    spoke = (entry.ordinal for entry in reversed(entries) if _is_request(entry))
     newest = before if before is not None else next(spoke, 0)
     far = {at for at, tokens in long.items() if tokens > REFERRED and at < newest}
     if not far:
@@ -143,10 +143,18 @@ def _parts(older: Entry, newer: Entry) -> bool:
     return is_summary or older.ordinal // STEP != newer.ordinal // STEP
 
 
-def _may_miss_a_call(entries: Sequence[Entry]) -> bool:
-    """Whether a result has no call among the entries read, and its call may stand before them."""
+def _may_reach_further(entries: Sequence[Entry], fresh_tail: int) -> bool:
+    """Whether what was not read may belong to what was: the call of a result, or the newest request of a person."""
+    if not entries:
+        return False
     paired = {at for span in groups.pair_spans(entries) for at in span}
-    reach = entries[0].ordinal + groups.PAIR_REACH if entries else 0
-    return any(
+    reach = entries[0].ordinal + groups.PAIR_REACH
+    misses_call = any(
         entry.kind == "tool_result" and at not in paired and entry.ordinal <= reach for at, entry in enumerate(entries)
     )
+    misses_request = fresh_tail > 0 and entries[-1].ordinal <= reach and not any(map(_is_request, entries))
+    return misses_call or misses_request
+
+
+def _is_request(entry: Entry) -> bool:
+    return groups.place_of(entry).by_person

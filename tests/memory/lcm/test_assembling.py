@@ -186,6 +186,14 @@ def test_a_call_far_before_its_result_comes_with_it(session: Session, thread: Th
     assert places(without) == [123], "result and call do not fit together, so neither is there, nor what is older"
 
 
+def test_the_newest_request_comes_however_much_was_answered_since(
+    session: Session, thread: Thread, ana: Member, vibe: Agent
+) -> None:
+    told(thread, ana.participant, *["word"] * 40, "my request")
+    told(thread, vibe.participant, *["word " * 100] * 60)
+    assert "my request" in [entry.text for entry in recalled(session, budget=1_000)]
+
+
 def test_halves_of_pairs_stay_out(session: Session, thread: Thread, ana: Member, vibe: Agent) -> None:
     told(thread, vibe.participant, "never answered", kind="tool_call", call_id="c1")
     told(thread, vibe.participant, "never asked", kind="tool_result", call_id="c2")

@@ -1,0 +1,92 @@
+"""`manage.py memory`: checking, compacting and counting from a shell."""
+
+import io
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agents.models import Agent
+from memory.models import Compaction, MemoryPlugin
+from memory.providers.lcm.models import Item, Summary
+from openvibe.chat.models import Thread
+from openvibe.workspaces.models import Member
+from tests.factories import make_thread
+from tests.memory.lcm.rows import taken_in, told
+
+
+def memory(*words: object) -> str:
+    said = io.StringIO()
+    call_command("memory", *map(str, words), stdout=said)
+    return said.getvalue()
+
+
+@pytest.fixture
+def long(thread: Thread, ana: Member, vibe: Agent) -> Thread:
+    told(thread, ana.participant, *[f"Bed {number}: roses want water and mulch. " * 20 for number in range(120)])
+    return thread
+
+
+def test_check_finds_all_well(long: Thread) -> None:
+    assert memory("check", "--thread", long.pk) == "Threads checked: 1. All is well.\n"
+    assert memory("check") == "Threads checked: 0. All is well.\n"
+    taken_in(long)
+    assert memory("check") == "Threads checked: 1. All is well.\n"
+
+
+def test_check_names_the_broken_row_and_exits_1(long: Thread, ana: Member) -> None:
+    other = make_thread(long.channel, ana, "Another")
+    told(other, ana.participant, "word")
+    for one in (long, other):
+        taken_in(one)
+    Item.objects.filter(conversation__thread=long, ordinal=7).delete()
+    said = io.StringIO()
+    with pytest.raises(CommandError) as refused:
+        call_command("memory", "check", stdout=said)
+    assert refused.value.returncode == 1
+    assert f"Thread {long.pk}: Message" in said.getvalue()
+    assert "(number 7)" in said.getvalue()
+    assert memory("check", "--thread", other.pk) == "Threads checked: 1. All is well.\n"
+
+
+def test_compact_tells_the_size_before_and_after(long: Thread) -> None:
+    said = memory("compact", "--thread", long.pk, "--full")
+    done = Compaction.objects.get()
+    assert said == (
+        f"{done.tokens_before:,} tokens before, {done.tokens_after:,} after; new summaries: {done.created_count}.\n"
+    )
+    assert done.full
+    assert done.tokens_after is not None
+    assert done.tokens_before is not None
+    assert done.tokens_after < done.tokens_before
+    assert Summary.objects.count() == done.created_count > 0
+    assert memory("check") == "Threads checked: 1. All is well.\n"
+    assert memory("compact", "--thread", long.pk, "--full").startswith("Nothing to compact")
+
+
+def test_compact_does_not_start_beside_another(long: Thread) -> None:
+    Compaction.objects.create(thread=long, plugin="memory/lcm", trigger="hand", state="running")
+    with pytest.raises(CommandError, match="already"):
+        memory("compact", "--thread", long.pk)
+
+
+def test_compact_says_why_it_cannot(long: Thread) -> None:
+    MemoryPlugin.objects.filter(workspace=long.workspace).delete()
+    MemoryPlugin.objects.create(workspace=long.workspace, name="memory/simple", enabled=True)
+    with pytest.raises(CommandError, match="makes no summaries"):
+        memory("compact", "--thread", long.pk)
+
+
+def test_stats_are_a_line_for_each_thread(long: Thread) -> None:
+    taken_in(long)
+    header, line = memory("stats").splitlines()
+    assert header.split() == ["thread", "messages", "in", "context", "tokens", "summaries", "deepest"]
+    assert line.replace(",", "").split()[:3] == [str(long.pk), "120", "120"]
+    Thread.objects.filter(pk=long.pk).update(access="human_only")
+    assert "people only" in memory("stats", "--thread", long.pk)
+
+
+@pytest.mark.parametrize("verb", ["check", "compact", "stats"])
+@pytest.mark.django_db
+def test_a_thread_that_is_not_there(verb: str) -> None:
+    with pytest.raises(CommandError, match="There is no thread 999"):
+        memory(verb, "--thread", 999)
