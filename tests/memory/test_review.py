@@ -1,7 +1,7 @@
 """An agent looks back and proposes; nothing takes effect before an admin says so, and everything can be taken back."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 from pytest_django.fixtures import Settings
@@ -10,34 +10,20 @@ from agents.hooks import agents_that_review
 from agents.models import Agent, Run
 from agents.visibility import visible_to
 from memory.models import Episode, Proposal, ReviewMark
-from memory.profile import read_notes, store_notes
-from memory.services.proposals import accept_proposal, reject_proposal, undo_proposal
-from memory.services.review import review_due_sessions, review_session, sessions_to_review
-from openvibe.base.problems import Conflict, Missing, Refused
+from memory.profile import read_notes
+from memory.services.proposals import accept_proposal
+from memory.services.review import review_due_sessions, sessions_to_review
+from openvibe.base.problems import Missing, Refused
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import delete_message, edit_message, set_thread_access
+from openvibe.chat.services import delete_message, set_thread_access
 from openvibe.llm.errors import ContextTooLong, ModelUnavailable
 from openvibe.llm.fences import read_fences
-from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.scripted import ScriptedModel
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, make_channel, make_thread, say
-
-
-def review(agent: Agent, thread: Thread, client: ModelClient | None = None) -> list[Proposal]:
-    return review_session(
-        agent=agent.participant, access=visible_to(agent), thread_id=thread.pk, client=client or OfflineModel()
-    )
-
-
-def suggesting(*proposals: Mapping[str, object]) -> ScriptedModel:
-    return ScriptedModel([json.dumps({"proposals": proposals})])
-
-
-LEARNING = {"kind": "learning", "text": "Ana wants sources.", "messages": [1]}
-NOTES = {"kind": "profile", "person": "ana", "text": "Likes short answers.", "messages": [1]}
+from tests.memory.reviews import LEARNING, NOTES, review, suggesting
 
 
 @pytest.fixture
@@ -213,86 +199,6 @@ def test_only_threads_in_which_the_agent_had_a_part(ana: Member, vibe: Agent, th
     say(make_thread(channel, ana, "Among us"), ana, "I prefer tea.")
     say(thread, ana, "@vibe I prefer coffee.")
     assert sessions_to_review(vibe.participant, visible_to(vibe)) == [thread.pk]
-
-
-# --- deciding -----------------------------------------------------------------------------------------------
-def test_accepting_a_learning_makes_an_episode_for_90_days_and_undo_removes_it(
-    ana: Member, vibe: Agent, thread: Thread, told: Message
-) -> None:
-    (proposal,) = review(vibe, thread)
-    accepted = accept_proposal(proposal=proposal, by=access(ana))
-    episode = Episode.objects.get()
-    assert (accepted.episode, episode.kind, episode.thread) == (episode, "learning_acquired", thread)
-    assert episode.expires_at is not None
-    assert (episode.expires_at - episode.created_at).days == 90
-    with pytest.raises(Conflict):
-        accept_proposal(proposal=proposal, by=access(ana))
-    assert undo_proposal(proposal=proposal, by=access(ana)).state == "undone"
-    assert not Episode.objects.exists()
-
-
-def test_accepting_notes_replaces_them_and_undo_brings_them_back(
-    ana: Member, vibe: Agent, thread: Thread, told: Message
-) -> None:
-    pair = {"agent_id": vibe.participant_id, "person_id": ana.participant_id}
-    store_notes(**pair, text="Grows roses.", by_id=None, how="agent")
-    model = suggesting(NOTES)
-    (proposal,) = review(vibe, thread, model)
-    assert "Grows roses." in model.calls[0].messages[1].content
-    accept_proposal(proposal=proposal, by=access(ana))
-    assert read_notes(**pair) == "Likes short answers."
-    undo_proposal(proposal=proposal, by=access(ana))
-    assert read_notes(**pair) == "Grows roses."
-
-
-def test_notes_changed_meanwhile_are_never_overwritten(ana: Member, vibe: Agent, thread: Thread, told: Message) -> None:
-    pair = {"agent_id": vibe.participant_id, "person_id": ana.participant_id}
-    first, second = review(vibe, thread, suggesting(NOTES, {**NOTES, "text": "Other notes."}))
-    accept_proposal(proposal=first, by=access(ana))
-    with pytest.raises(Conflict, match="changed after this was proposed"):
-        accept_proposal(proposal=second, by=access(ana))
-    store_notes(**pair, text="Written by hand.", by_id=ana.participant_id, how="page")
-    with pytest.raises(Conflict, match="changed after this was accepted"):
-        undo_proposal(proposal=first, by=access(ana))
-    assert read_notes(**pair) == "Written by hand."
-    assert Proposal.objects.get(pk=first.pk).state == "accepted"
-
-
-def test_only_admins_who_see_the_thread_decide(
-    ana: Member, dora: Member, ben: Member, cleo: Member, vibe: Agent, thread: Thread, told: Message
-) -> None:
-    (proposal,) = review(vibe, thread)
-    for verb in (accept_proposal, reject_proposal, undo_proposal):
-        for by, error in ((access(dora), Refused), (visible_to(vibe), Refused), (access(ben), Missing),
-                          (access(cleo), Missing)):  # fmt: skip
-            with pytest.raises(error):
-                verb(proposal=proposal, by=by)
-    assert Proposal.objects.get().state == "proposed"
-
-
-def test_rejected_is_not_proposed_again_in_the_same_words(
-    ana: Member, vibe: Agent, thread: Thread, told: Message
-) -> None:
-    (proposal,) = review(vibe, thread)
-    reject_proposal(proposal=proposal, by=access(ana))
-    say(thread, ana, "@vibe please always name the source.")
-    assert review(vibe, thread) == []
-    assert not Episode.objects.exists()
-
-
-def test_what_was_learned_from_a_deleted_message_goes_with_it(
-    ana: Member, vibe: Agent, thread: Thread, told: Message
-) -> None:
-    say(thread, ana, "Quinces are hard.")
-    notes, kept = {**NOTES, "messages": [1, 2]}, {**LEARNING, "text": "Quinces.", "messages": [2]}
-    for proposal in review(vibe, thread, suggesting(LEARNING, notes, kept)):
-        accept_proposal(proposal=proposal, by=access(ana))
-    edit_message(message=told, by=access(ana), body="Never mind.")
-    assert Episode.objects.count() == 2
-    delete_message(message=told, by=access(ana))
-    assert [found.text for found in Proposal.objects.all()] == ["Quinces."]
-    assert [found.summary for found in Episode.objects.all()] == ["Quinces."]
-    assert read_notes(vibe.participant_id, ana.participant_id) == ""
 
 
 # --- every hour -----------------------------------------------------------------------------------------------
