@@ -50,9 +50,11 @@ def gist(text: str, limit: int) -> str:
 
 def _scored(text: str) -> list[_Sentence]:
     said: dict[str, tuple[str, list[str]]] = {}
-    for line in text.splitlines():
+    who = ""
+    for line in text.split("\n"):
         found = _LINE.match(line)
-        who = found["who"] if found and found["role"] != "summary" else ""
+        if found:
+            who = "" if found["role"] == "summary" else found["who"]
         for sentence in sentences(found["text"] if found else line, _LONGEST):
             said.setdefault(" ".join(sentence.split()), (who, words(sentence)))
     everywhere = Counter(word for _, own in said.values() for word in set(own))

@@ -113,14 +113,15 @@ def source_of_messages(messages: Sequence[Said], *, chunk: int) -> Source:
     lines, tokens = [], 0
     for said in messages:
         text, size = _shown(said, longest)
-        lines.append(f"[{_minute(said.at)} | {said.role} | {_plain(said.speaker)}] {text}")
+        lines.append(f"[{_minute(said.at)} | {said.role} | {_plain(said.speaker)}] {_indented(text)}")
         tokens += size
     return Source("\n".join(lines), tokens)
 
 
 def source_of_summaries(summaries: Sequence[Summarised]) -> Source:
     lines = [
-        f"[{_minute(one.earliest)} – {_minute(one.latest)} | summary | messages {one.first}–{one.last}] {one.content}"
+        f"[{_minute(one.earliest)} – {_minute(one.latest)} | summary | messages {one.first}–{one.last}] "
+        + _indented(one.content)
         for one in summaries
     ]
     return Source(mask_secrets("\n".join(lines)), sum(one.tokens for one in summaries))
@@ -222,6 +223,11 @@ def _shown(said: Said, longest: int) -> tuple[str, int]:
 
 def _plain(name: str) -> str:
     return " ".join(clean(name).replace("|", " ").replace("]", " ").split())
+
+
+def _indented(text: str) -> str:
+    """So that nothing said can look like the beginning of another line."""
+    return text.replace("\n", "\n  ")
 
 
 def _minute(at: datetime) -> str:
