@@ -29,7 +29,9 @@ class WorkOut(serializers.ModelSerializer[WorkItem]):
     message = serializers.IntegerField(source="message_id", read_only=True, allow_null=True)
     author = ParticipantOut(read_only=True)
     closed_by = ParticipantOut(read_only=True, allow_null=True)
-    data = serializers.DictField(child=serializers.CharField(), read_only=True, help_text=DATA)
+    data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
+        child=serializers.CharField(), read_only=True, help_text=DATA
+    )
 
     class Meta:
         model = WorkItem
@@ -44,13 +46,15 @@ class WorkIn(serializers.Serializer[Any]):
     thread = IdField()
     kind = serializers.ChoiceField(choices=WorkItem.Kind.choices)
     text = TextField(help_text="At most 500 tokens for a constraint, objective or goal, 800 for a plan, else 300.")
-    data = serializers.DictField(child=TextField(), required=False, default=dict, help_text=DATA)
+    data = serializers.DictField(  # type: ignore[assignment]
+        child=TextField(), required=False, default=dict, help_text=DATA
+    )
     message = IdField(required=False, help_text="Where it was said.")
 
 
 class WorkChange(serializers.Serializer[Any]):
     text = TextField(required=False)
-    data = serializers.DictField(
+    data = serializers.DictField(  # type: ignore[assignment]
         child=TextField(), required=False, help_text=f"Merged into what stands; an empty text takes away. {DATA}"
     )
     state = serializers.ChoiceField(choices=WorkItem.State.choices, required=False)

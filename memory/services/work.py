@@ -204,7 +204,7 @@ def _quoted(text: str, message: Message) -> dict[str, str]:
 
 
 def _check_source(message: Message, thread: Thread, by: Access) -> None:
-    seen = Message.objects.visible_to(by).filter(pk=message.pk, thread=thread, deleted_at=None)  # type: ignore[attr-defined]
+    seen = Message.objects.visible_to(by).filter(pk=message.pk, thread=thread, deleted_at=None)
     if not seen.exists():
         raise Missing("The message is not in this thread, or was deleted.")
 
