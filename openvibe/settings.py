@@ -286,6 +286,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "ParticipantKind": "openvibe.workspaces.models.Participant.Kind",
         "MessageState": "openvibe.chat.models.Message.State",
         "RunState": "agents.models.Run.State",
+        "ProposalKind": "memory.models.Proposal.Kind",
+        "ProposalState": "memory.models.Proposal.State",
         "WorkKind": "memory.models.WorkItem.Kind",
         "WorkState": "memory.models.WorkItem.State",
         "ApprovalState": "memory.models.Approval.State",

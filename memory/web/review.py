@@ -1,6 +1,7 @@
 """What an agent would learn, on its page: admins accept, reject, and take back."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from django.http import HttpResponse
@@ -25,11 +26,19 @@ VERBS: dict[str, Callable[..., Proposal]] = {
 
 
 @dataclass(frozen=True)
+class ProposalLine:
+    """A proposal and the first message it was learned from, by number."""
+
+    proposal: Proposal
+    seq: int
+
+
+@dataclass(frozen=True)
 class ProposalsShown:
     """Those that wait first, then the newest decided; `hidden` were learned where the asker may not read."""
 
-    waiting: tuple[Proposal, ...]
-    decided: tuple[Proposal, ...]
+    waiting: tuple[ProposalLine, ...]
+    decided: tuple[ProposalLine, ...]
     hidden: int
 
 
@@ -43,7 +52,16 @@ def proposals_of(agent: Participant, access: Access) -> ProposalsShown | None:
     waiting = rows.filter(state=Proposal.State.PROPOSED)
     decided = rows.exclude(state=Proposal.State.PROPOSED).order_by("-decided_at", "-id")
     hidden = everything.exclude(thread__in=Thread.objects.visible_to(access)).count()
-    return ProposalsShown(tuple(waiting[:SHOWN]), tuple(decided[:SHOWN]), hidden)
+    return ProposalsShown(_lines(waiting[:SHOWN]), _lines(decided[:SHOWN]), hidden)
+
+
+def _lines(proposals: Iterable[Proposal]) -> tuple[ProposalLine, ...]:
+    return tuple(ProposalLine(found, _first_cited(found)) for found in proposals)
+
+
+def _first_cited(proposal: Proposal) -> int:
+    cited = re.match(r"Messages? (\d+)", proposal.because)
+    return int(cited[1]) if cited else proposal.upto_seq
 
 
 @require_POST

@@ -20,7 +20,13 @@ def browser(member: Member) -> Client:
 
 def propose(agent: Agent, thread: Thread, text: str) -> Proposal:
     return Proposal.objects.create(
-        agent=agent.participant, thread=thread, kind="episode", text=text, because="Message 1.", since_seq=0, upto_seq=1
+        agent=agent.participant,
+        thread=thread,
+        kind="episode",
+        text=text,
+        because="Messages 3, 7.",
+        since_seq=0,
+        upto_seq=9,
     )
 
 
@@ -34,7 +40,7 @@ def test_an_admin_accepts_rejects_and_undoes(ana: Member, vibe: Agent, thread: T
     first, second = propose(vibe, thread, "Wants sources."), propose(vibe, thread, "Wants tables.")
     page = page_of(ana)
     assert "Proposed learnings" in page
-    assert f'/t/{thread.pk}/?at=1#m-1">{thread.title}</a>' in page
+    assert f'/t/{thread.pk}/?at=3#m-3">{thread.title}</a>' in page
     client, home = browser(ana), f"/w/{ana.workspace.slug}/proposals"
     assert client.post(f"{home}/{first.pk}/accept/").status_code == 302
     assert client.post(f"{home}/{second.pk}/reject/").status_code == 302
