@@ -6,7 +6,7 @@ A history is a list of steps. A step names messages by a fraction of the thread,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -122,7 +122,7 @@ def brief(messages: Sequence[object]) -> str:
     return "They spoke about the garden and agreed."
 
 
-WRITERS = {
+WRITERS: dict[str, Callable[[], ScriptedModel | None]] = {
     "brief": lambda: ScriptedModel([brief]),
     "rambling": lambda: ScriptedModel(["And so on. " * 500]),
     "silent": lambda: ScriptedModel([""]),

@@ -167,7 +167,8 @@ def test_a_pair_is_never_separated_by_the_budget(session: Session, thread: Threa
     told(thread, vibe.participant, "look " * 60, kind="tool_call", call_id="c1")
     told(thread, vibe.participant, "found", kind="tool_result", call_id="c1")
     told(thread, ana.participant, *["word " * 50] * 25)
-    whole, cut = set(), set()
+    whole: set[int] = set()
+    cut: set[int] = set()
     for budget in range(200, 4_000, 20):
         shown = set(places(recalled(session, budget=budget, tail=1)))
         (whole if 9 in shown else cut).add(budget)

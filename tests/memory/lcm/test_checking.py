@@ -25,12 +25,12 @@ def conversation(thread: Thread, ana: Member) -> Conversation:
     return made
 
 
-def by_force(statement: str, *values: object) -> None:
+def by_force(statement: str) -> None:
     """A change that the triggers would refuse."""
     with connection.cursor() as cursor:
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("SET session_replication_role = replica")
-        cursor.execute(statement, values)
+        cursor.execute(statement)
         cursor.execute("SET session_replication_role = origin")
 
 
