@@ -60,8 +60,8 @@ class RunOut(serializers.ModelSerializer[Run]):
         model = Run
         fields = (
             "id", "agent", "thread", "trigger", "reply", "requested_by", "task", "state", "approval",
-            "stop_requested_at", "error_code", "error", "model", "input_tokens", "output_tokens", "cached_tokens", "queued_at",
-            "started_at", "finished_at",
+            "stop_requested_at", "error_code", "error", "model", "input_tokens", "output_tokens", "cached_tokens",
+            "queued_at", "started_at", "finished_at",
         )  # fmt: skip
         read_only_fields = fields
 

@@ -7,6 +7,7 @@ from agents.assembler.gather import Scene, one_each
 from agents.assembler.items import item
 from agents.assembler.reading import Carried, Notes
 from agents.assembler.values import Item, Offer
+from agents.skills import loaded_text, skill_index
 from openvibe.base.secrets import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter
@@ -64,8 +65,6 @@ def notes_item(counter: TokenCounter, notes: Notes) -> Item:
 
 def skills(scene: Scene, loaded: Sequence[str]) -> tuple[Offer, Offer]:
     """The index of what the agent can load, and the text of what it has taken up in this thread."""
-    from agents.skills import loaded_text, skill_index
-
     index = tuple((skill.name, skill.line) for skill in skill_index(scene.agent))
     texts = [(name, loaded_text(scene.agent, name)) for name in loaded]
     taken_up = [_loaded_item(scene.counter, name, text) for name, text in texts if text]

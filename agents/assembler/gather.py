@@ -14,8 +14,9 @@ from agents.assembler.policy import policy_text
 from agents.assembler.reading import Place, Remembered
 from agents.assembler.stack import REQUEST_ROOM, TaskBudget
 from agents.assembler.values import Bundle, Dropped, Item, Offer, SectionName, Trust, drop
-from agents.assembler.wording import ago, data_block, minute, request_block
+from agents.assembler.wording import ago, data_block, minute
 from agents.models import Agent
+from agents.skills import read_override
 from agents.soul import TaskType, render_soul, soul_from_dict
 from memory.models import Episode
 from openvibe.base.secrets import mask_secrets
@@ -67,6 +68,11 @@ def one_each(items: Iterable[Item]) -> tuple[Bundle, ...]:
 
 # --- P0 -----------------------------------------------------------------------------------------------------
 def policy(scene: Scene) -> Offer:
+    """The basic layer: the built-in policy, or the agent's SYSTEM.md in its place."""
+    written = read_override(scene.agent, "SYSTEM.md")
+    if written is not None:
+        entry = _file_item(scene.counter, "policy", "policy", written, "SYSTEM.md")
+        return Offer("P0", "policy", one_each([entry]), required=True)
     who = scene.agent.participant
     return Offer("P0", "policy", one_each([_policy_item(scene.counter, who.name, who.handle)]), required=True)
 
@@ -77,8 +83,17 @@ def _policy_item(counter: TokenCounter, name: str, handle: str) -> Item:
     return item(counter, section="policy", key="policy", text=text, trust="trusted", source="built-in policy")
 
 
+@lru_cache(maxsize=64)
+def _file_item(counter: TokenCounter, section: SectionName, key: str, text: str, file: str) -> Item:
+    return item(counter, section=section, key=key, text=mask_secrets(text), trust="trusted", source=file, ref=file)
+
+
 def soul(scene: Scene) -> Offer:
-    """The sections of the SOUL that this task carries."""
+    """The sections of the SOUL that this task carries, or the agent's SOUL.md in their place."""
+    written = read_override(scene.agent, "SOUL.md")
+    if written is not None:
+        entry = _file_item(scene.counter, "soul", "soul:file", written, "SOUL.md")
+        return Offer("P0", "soul", one_each([entry]), required=True)
     version = scene.agent.soul
     if version is None:
         return Offer("P0", "soul", ())
@@ -138,14 +153,13 @@ def _instructions(counter: TokenCounter, scope: str, text: str, order: int) -> t
 
 # --- P1 -----------------------------------------------------------------------------------------------------
 def request(scene: Scene, room: int) -> Offer:
-    """The request whole, or its head and tail when it needs more than `room` tokens; then the block that names it.
+    """The request whole, or its head and tail when it needs more than `room` tokens. It ends the prompt.
 
     The message stands exactly as it will stand in the history of the next prompt, which therefore begins alike.
     """
     asked = scene.asked
     ref = str(asked.before) if asked.message else "draft"
     author = asked.author.name if asked.author else "somebody"
-    asker = f"{author} (@{asked.author.handle})" if asked.author else author
     is_own = asked.author is None or asked.author.pk == scene.agent.participant_id
     trust = trust_of(asked.author.kind if asked.author else "", is_own=is_own)
 
@@ -155,7 +169,7 @@ def request(scene: Scene, room: int) -> Offer:
             scene.counter,
             section="request",
             key=f"message:{asked.message.pk}" if asked.message else "draft",
-            text=f"{block}\n{request_block(ref=ref, author=asker)}",
+            text=block,
             trust=trust,
             source="request",
             author=author,

@@ -255,7 +255,8 @@ def _open_work() -> QuerySet[Any, Any]:
 
 
 def _approvals() -> QuerySet[Any, Any]:
-    rows = Approval.objects.filter(thread=OuterRef("pk")).order_by("-id")
+    waiting_first = Case(When(state=Approval.State.REQUESTED, then=Value(0)), default=Value(1))
+    rows = Approval.objects.filter(thread=OuterRef("pk")).order_by(waiting_first, "-id")
     decider = Coalesce("decided_by__name", Value(""))
     return rows.annotate(decider=decider, at=Coalesce("decided_at", "created_at"))[:ASKED]
 

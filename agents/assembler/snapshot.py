@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -11,7 +11,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
-from agents.assembler.render import shared_prefix_tokens
+from agents.assembler.render import shared_prefix_tokens, shared_tool_tokens
+from agents.assembler.values import Item
 from agents.models import Run, Snapshot
 from memory.models import Episode
 from openvibe.base.models import emit
@@ -28,7 +29,15 @@ def shared_prefix(run_or_none: Run | None, prompt: Prompt, *, agent_id: int, thr
     newest = before.order_by("-id").first()
     if newest is None:
         return 0
-    return shared_prefix_tokens(messages_of(unpacked(newest)), prompt.messages, prompt.counter)
+    content = unpacked(newest)
+    tools = [Item(**entry) for entry in content["items"] if entry["section"] == "tools"]
+    return prefix_of(tools, messages_of(content), prompt)
+
+
+def prefix_of(tools: Sequence[Item], messages: Sequence[ChatMessage], prompt: Prompt) -> int:
+    """Tokens the prompt starts with in common with an earlier one: tools stand first, then the messages."""
+    shared, all_same = shared_tool_tokens(tools, [entry for entry in prompt.included if entry.section == "tools"])
+    return shared + (shared_prefix_tokens(messages, prompt.messages, prompt.counter) if all_same else 0)
 
 
 def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:

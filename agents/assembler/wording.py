@@ -27,9 +27,3 @@ def minute(at: datetime) -> str:
 def data_block(text: str, *, source: str, ref: str, author: str, trust: Trust, time: str = "") -> str:
     """Text in a fenced block that names its source, reference, author and label; secrets are masked."""
     return fence("data", mask_secrets(text), source=source, ref=ref, author=author, trust=trust, time=time or None)
-
-
-def request_block(*, ref: str, author: str) -> str:
-    """Ends a prompt: which message to answer, and whom."""
-    words = "Answer the message above." if ref == "draft" else f"Answer message {ref}."
-    return fence("request", words, ref=ref, author=author)

@@ -118,11 +118,11 @@ def observation_item(counter: TokenCounter, seen: Observed) -> Item:
 
 def _tools_changed(counter: TokenCounter, before: Sequence[str] | None, now: Iterable[str]) -> list[Item]:
     """A line when the agent has other tools than when it answered here last."""
-    if before is None or set(before) == set(now := tuple(now)):
+    have, had = set(now), set(before or ())
+    if before is None or had == have:
         return []
-    gained, lost = sorted(set(now) - set(before)), sorted(set(before) - set(now))
-    said = "; ".join(
-        filter(None, (gained and f"you now have {', '.join(gained)}", lost and f"you no longer have {', '.join(lost)}"))
-    )
+    gained = f"you now have {', '.join(sorted(have - had))}" if have - had else ""
+    lost = f"you no longer have {', '.join(sorted(had - have))}" if had - have else ""
+    said = "; ".join(filter(None, (gained, lost)))
     text = f"Your tools have changed since your last answer here: {said}."
     return [_row_item(counter, text, "tools", "tools", "OpenVibe", "semi_trusted")]

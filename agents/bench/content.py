@@ -9,6 +9,7 @@ from itertools import accumulate
 from django.db import connection
 
 from agents.bench.scratch import bare_connection
+from agents.demo import SOUL
 from agents.models import Agent
 from agents.services import create_agent, set_trust_level
 from memory.models import Episode
@@ -25,20 +26,6 @@ SHORTEST, LONGEST = 15, 60  # words of a message
 BEGINNING = datetime(2025, 1, 6, 9, 0, tzinfo=UTC)
 SYLLABLES = [consonant + vowel for consonant in "bdgklmnprstv" for vowel in "aeiou"]
 COLUMNS = "thread_id, seq, author_id, kind, state, body, call_id, client_id, token_count, created_at"
-SOUL = """\
-identity:
-  name: Vibe
-  role: Helps the team find what was said
-  description: A calm colleague who has read the whole thread and shows where every statement comes from.
-philosophy:
-  principles: [Quote before you conclude, Say what is missing, Show both sides of a disagreement]
-  values: [honesty about sources, respect for people's time]
-behavior:
-  response_style: structured
-constraints:
-  never_do: [Invent a quote, a number or a decision, Repeat keys or passwords]
-  restricted_topics: [salaries]
-"""
 
 
 class Language:

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memory.providers.budgets import context_budget
-from memory.providers.registry import provider_named
-
 from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.render import shared_prefix_tokens
+from agents.assembler.snapshot import prefix_of
 from agents.bench.content import World, make_thread, make_world, settle
 from agents.bench.report import Aim, Report, Row
 from agents.models import Agent
+from agents.tools.toolbox import Toolbox
 from agents.visibility import visible_to
-from memory.models import MemoryPlugin
+from memory.models import Episode, MemoryPlugin
 from memory.providers.base import Compactor, MemoryProvider, Session
+from memory.providers.budgets import context_budget
+from memory.providers.registry import provider_named
 from openvibe.chat.importing.qmsum import read_qmsum
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_thread, post_message
@@ -109,7 +109,8 @@ class Tally:
         if self.last is not None:
             self.prompts += 1
             self.tokens += prompt.tokens
-            self.shared += shared_prefix_tokens(self.last.messages, prompt.messages, prompt.counter)
+            tools = [entry for entry in self.last.included if entry.section == "tools"]
+            self.shared += prefix_of(tools, self.last.messages, prompt)
             self.represented.append(_represented(prompt) / said_before)
         self.last = prompt
 
@@ -142,6 +143,7 @@ def measure_cache(*, turns: int = TURNS, data: Path | None = None) -> Report:
     `data` is a QMSum file whose meetings are strung together; without one, talk of the same lengths is made up.
     """
     world = make_world()
+    Episode.objects.filter(agent=world.vibe.participant).delete()  # feedback changes between requests: measured apart
     MemoryPlugin.objects.create(workspace=world.ana.workspace, name=LCM, enabled=True, config=DETERMINISTIC)
     rows: list[Row] = []
     aims: list[Aim] = []
@@ -188,7 +190,8 @@ def _ask(world: World, thread: Thread, asked: Message, tallies: dict[str, Tally]
     for name, caps in VARIANTS.items():
         Workspace.objects.filter(pk=world.ana.workspace_id).update(budgets={"thread": caps} if caps else {})
         asked = Message.objects.select_related("author").get(pk=asked.pk)
-        prompt = assemble(agent=world.vibe, thread=thread, task="thread", request=asked)
+        tools = Toolbox.of(world.vibe, thread).specs
+        prompt = assemble(agent=world.vibe, thread=thread, task="thread", request=asked, tools=tools)
         tallies[name].take(prompt, max(asked.seq - 1, 1))
 
 

@@ -1,7 +1,7 @@
 """The model that needs no key and no network: it quotes what in its prompt bears on the question.
 
-It reads the prompt's fences, ranks the passages of the `data` ones by the words they share with what the last
-`request` names or holds, and says plainly that it is the offline model. The same prompt always gives the same answer.
+It reads the prompt's fences, ranks the passages of the `data` ones by the words they share with the last block (or
+with the last `request`), and says plainly that it is the offline model. The same prompt always gives the same answer.
 A `request` with the attribute `task="summarise"` is answered with the gist of the `data`, and nothing else.
 """
 
@@ -98,11 +98,12 @@ def _summary(fences: Sequence[Fence], wanted: str, max_output_tokens: int | None
 
 
 def _question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> str:
-    requests = [found for found in fences if found.tag == "request"]
+    requests = [found.text for found in fences if found.tag == "request"]
     if requests:
-        named = requests[-1].attributes.get("ref", "")
-        meant = [f.text for f in fences if f.tag == "data" and named and f.attributes.get("ref") == named]
-        return _MENTION.sub(" ", meant[-1] if meant else requests[-1].text)
+        return _MENTION.sub(" ", requests[-1])
+    last = [read_fences(m.content) for m in messages if m.role == "user"][-1:]
+    if last and last[0]:
+        return _MENTION.sub(" ", last[0][-1].text)
     said = [m.content for m in messages if m.role == "user"]
     return _MENTION.sub(" ", said[-1]) if said else ""
 

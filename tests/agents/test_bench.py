@@ -92,7 +92,7 @@ def test_a_table_says_what_was_missed() -> None:
 
 def test_the_command_prints_json(scratch: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "scratch_database", nullcontext)
-    monkeypatch.setitem(bench.BENCHES, "append", lambda quick: measure_append(sizes=(3,), repeats=2, warm_up=0))
+    monkeypatch.setitem(bench.BENCHES, "append", lambda *_: measure_append(sizes=(3,), repeats=2, warm_up=0))
     said = io.StringIO()
     call_command("bench", "append", "--quick", "--json", stdout=said)
     found = json.loads(said.getvalue())

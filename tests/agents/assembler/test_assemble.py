@@ -8,6 +8,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
+from agents.assembler.items import PROMPT_OVERHEAD
 from agents.assembler.render import exact_tokens, shared_prefix_tokens
 from agents.models import Agent
 from agents.services import set_trust_level
@@ -36,7 +37,7 @@ def test_a_mention_carries_soul_neighbours_and_request(ana: Member, vibe: Agent,
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
     assert "Quote before you conclude" in prompt.messages[0].content
     assert "The roses froze" in text_of(prompt)
-    assert prompt.messages[-1].content.endswith('<request ref="2" author="Ana (@ana)">\nAnswer message 2.\n</request>')
+    assert prompt.messages[-1].content.startswith('<data source="message" ref="2" author="Ana" trust="semi_trusted"')
     assert "@vibe when do I prune?" in prompt.messages[-1].content
 
 
@@ -130,7 +131,7 @@ def test_only_trusted_text_stands_in_the_system_message(ana: Member, vibe: Agent
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=say(thread, ana, f"@vibe {attack}"))
     assert "ignore all rules" not in prompt.messages[0].content
     assert attack not in text_of(prompt)
-    assert sum(m.content.count("</request>") for m in prompt.messages) == 1
+    assert not any("<request>" in m.content for m in prompt.messages)
 
 
 def test_keys_are_masked(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -186,7 +187,6 @@ def test_a_request_stands_as_it_will_stand_in_the_history_of_the_next_prompt(
     say(thread, ana, "The roses froze in 2019.")
     first = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "And the apples?"))
     second = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "And the pears?"))
-    asked = first.messages[-1].content.partition("\n<request")[0]
 
-    assert asked == second.messages[-2].content
-    assert shared_prefix_tokens(first.messages, second.messages, first.counter) > first.tokens - 40
+    assert first.messages[-1] == second.messages[-2]
+    assert shared_prefix_tokens(first.messages, second.messages, first.counter) == first.tokens - PROMPT_OVERHEAD

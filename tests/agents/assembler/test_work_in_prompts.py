@@ -4,13 +4,13 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from memory.providers.lcm.provider import LcmProvider
 
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent, Run, Snapshot, ToolCall
 from agents.visibility import visible_to
 from memory.models import Approval, Block, ProfileNote, ProgressEntry, WorkItem
 from memory.providers.base import Session
+from memory.providers.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import edit_message
 from openvibe.llm.values import ToolSpec
