@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pytest_django.fixtures import SettingsWrapper
 
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent, LoadedSkill
@@ -16,9 +15,8 @@ from tests.factories import say
 
 
 @pytest.fixture
-def folder(tmp_path: Path, settings: SettingsWrapper, vibe: Agent) -> Path:
-    settings.HOME = tmp_path
-    own = tmp_path / "workspaces" / "vibe"
+def folder(home: Path, vibe: Agent) -> Path:
+    own = home / "vibe"
     (own / "skills" / "pruning").mkdir(parents=True)
     (own / "skills" / "pruning" / "SKILL.md").write_text(
         "---\nname: pruning\ndescription: How roses are cut.\n---\nCut above the third eye.\n"
