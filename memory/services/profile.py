@@ -44,7 +44,7 @@ def asker_of_thread(by: Access, thread_id: int) -> Participant:
     """The person who said something in the thread last. Raises Missing where `by` sees no thread, or nobody spoke."""
     if not Thread.objects.visible_to(by).filter(pk=thread_id).exists():
         raise Missing
-    said = Message.objects.visible_to(by).filter(  # type: ignore[attr-defined]
+    said = Message.objects.visible_to(by).filter(
         thread=thread_id, author__kind=Participant.Kind.MEMBER, deleted_at=None
     )
     newest: Message | None = said.select_related("author").order_by("-seq").first()

@@ -1,12 +1,14 @@
 """What every store of blocks promises, with the rules that stand above it. A test class per store inherits this."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Never
 
 import pytest
 
 from memory.blocks import Author, BlockStore, ContextBlock, ContextBlocks
 from memory.blocks.rules import BLOCKS
+from memory.blocks.store import Change
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.llm.fences import read_fences
 from openvibe.llm.tokens import count
@@ -17,6 +19,20 @@ DEFAULTS = (ContextBlock("mood", "How it feels.", "Calm."), ContextBlock("tasks"
 
 def raised(error: type[Problem], words: str) -> "pytest.RaisesExc[Problem]":
     return pytest.raises(error, match=f"^{words}$")
+
+
+def becomes(block: ContextBlock) -> Change:
+    return lambda _: block
+
+
+def every_write(writer: ContextBlocks) -> list[Callable[[], object]]:
+    return [
+        lambda: writer.set("a", "two"),
+        lambda: writer.set("a", "one", description="Other"),
+        lambda: writer.append("a", "two"),
+        lambda: writer.delete("a"),
+        lambda: writer.clear(),
+    ]
 
 
 class BlockStoreConformance:
@@ -36,7 +52,7 @@ class BlockStoreConformance:
     # --- the five methods ---------------------------------------------------------------------------------
     def test_blocks_come_sorted_by_label(self, store: BlockStore) -> None:
         for label in ("b", "a_2", "a-1", "a", "c"):
-            store.set_block(label, lambda _, label=label: ContextBlock(label), Author(None))
+            store.set_block(label, becomes(ContextBlock(label)), Author(None))
         assert [block.label for block in store.get_blocks()] == ["a", "a-1", "a_2", "b", "c"]
 
     def test_what_is_set_is_got(self, store: BlockStore) -> None:
@@ -56,7 +72,7 @@ class BlockStoreConformance:
     def test_what_the_change_refuses_is_not_written(self, store: BlockStore) -> None:
         before = store.set_block("a", lambda _: ContextBlock("a", content="1"), Author(None))
 
-        def refuse(_: object) -> ContextBlock:
+        def refuse(_: object) -> Never:
             raise Refused("No.")
 
         for refused in (
@@ -70,7 +86,7 @@ class BlockStoreConformance:
 
     def test_deleted_and_cleared_is_gone(self, store: BlockStore) -> None:
         for label in ("a", "b", "c"):
-            store.set_block(label, lambda _, label=label: ContextBlock(label), Author(None))
+            store.set_block(label, becomes(ContextBlock(label)), Author(None))
         assert store.delete_block("a", lambda _: None)
         assert not store.delete_block("a", lambda _: None)
         assert [block.label for block in store.get_blocks()] == ["b", "c"]
@@ -149,13 +165,7 @@ class BlockStoreConformance:
         before = admin.set("a", "one", readonly=True)
         admin.set("b", "free")
         for writer in (blocks, admin):
-            for write in (
-                lambda writer=writer: writer.set("a", "two"),
-                lambda writer=writer: writer.set("a", "one", description="Other"),
-                lambda writer=writer: writer.append("a", "two"),
-                lambda writer=writer: writer.delete("a"),
-                lambda writer=writer: writer.clear(),
-            ):
+            for write in every_write(writer):
                 with raised(Refused, 'Block "a" is readonly'):
                     write()
         with raised(Refused, 'Block "a" is readonly'):
@@ -169,12 +179,13 @@ class BlockStoreConformance:
 
     def test_limit_and_flag_are_not_the_agents_to_set(self, blocks: ContextBlocks, admin: ContextBlocks) -> None:
         admin.set("a", "one", max_tokens=50)
-        for write in (
+        writes: list[Callable[[], object]] = [
             lambda: blocks.set("a", "one", max_tokens=60),
             lambda: blocks.set("a", "one", readonly=True),
             lambda: blocks.set("new", "one", max_tokens=60),
             lambda: blocks.set("new", "one", readonly=True),
-        ):
+        ]
+        for write in writes:
             with raised(Refused, "Only owners and admins set a block's limit and whether it is readonly."):
                 write()
         assert blocks.set("a", "two", max_tokens=50, readonly=False).content == "two"
@@ -268,13 +279,7 @@ class BlockStoreConformance:
         blocks.set("a", "x")
         agent.is_active = False
         for writer in (blocks, admin):
-            for write in (
-                lambda writer=writer: writer.set("a", "y"),
-                lambda writer=writer: writer.create("b", "y"),
-                lambda writer=writer: writer.append("a", "y"),
-                lambda writer=writer: writer.delete("a"),
-                lambda writer=writer: writer.clear(),
-            ):
+            for write in every_write(writer):
                 with pytest.raises(Refused, match="is deactivated"):
                     write()
         assert [block.content for block in blocks.list()] == ["x"]
