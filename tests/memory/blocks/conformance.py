@@ -284,25 +284,3 @@ class BlockStoreConformance:
                     write()
         assert [block.content for block in blocks.list()] == ["x"]
         assert blocks.tool() is None
-
-
-def check_writes(agent: Participant, store: BlockStore, writes: Sequence[tuple[str, str, str]]) -> None:
-    """However it is written (verb, label, text): never over the limit, and nothing else changes."""
-    store.clear_blocks(lambda _: None)
-    blocks = ContextBlocks(agent, store, predefined=[ContextBlock(label, max_tokens=6) for label in "ab"])
-    expected = {"a": "", "b": ""}
-    for verb, label, text in writes:
-        try:
-            if verb == "delete":
-                blocks.delete(label)
-                expected.pop(label, None)
-                expected = {"a": "", "b": ""} | expected
-            else:
-                expected[label] = getattr(blocks, verb)(label, text).content
-        except Problem:
-            continue
-        clean = text.replace("\r\n", "\n").replace("\r", "\n")
-        assert verb == "delete" or expected[label].endswith(clean)
-    assert {block.label: block.content for block in blocks.list()} == expected
-    for block in blocks.list():
-        assert block.tokens == count(block.content) <= block.max_tokens

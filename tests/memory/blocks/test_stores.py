@@ -1,5 +1,6 @@
 """Both stores keep the same promises; the database keeps versions besides, and loses nothing when many write."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,14 +10,15 @@ from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent
-from memory.blocks import Author, ContextBlock, ContextBlocks, DatabaseBlocks, InMemoryBlocks, carried
+from memory.blocks import Author, BlockStore, ContextBlock, ContextBlocks, DatabaseBlocks, InMemoryBlocks, carried
 from memory.blocks.predefined import PREDEFINED
 from memory.models import Block, CarriedVersion
 from openvibe.base.models import Event
-from openvibe.base.problems import Conflict
+from openvibe.base.problems import Conflict, Problem
+from openvibe.llm.tokens import count
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
-from tests.memory.blocks.conformance import BlockStoreConformance, check_writes
+from tests.memory.blocks.conformance import BlockStoreConformance
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40)
 WRITES = st.lists(st.tuples(st.sampled_from(["set", "append", "delete"]), st.sampled_from("abc"), TEXTS), max_size=8)
@@ -40,6 +42,28 @@ class TestDatabase(BlockStoreConformance):
     @pytest.fixture
     def store(self, agent: Participant) -> DatabaseBlocks:
         return DatabaseBlocks(agent.pk)
+
+
+def check_writes(agent: Participant, store: BlockStore, writes: Sequence[tuple[str, str, str]]) -> None:
+    """However it is written (verb, label, text): never over the limit, and nothing else changes."""
+    store.clear_blocks(lambda _: None)
+    blocks = ContextBlocks(agent, store, predefined=[ContextBlock(label, max_tokens=6) for label in "ab"])
+    expected = {"a": "", "b": ""}
+    for verb, label, text in writes:
+        try:
+            if verb == "delete":
+                blocks.delete(label)
+                expected.pop(label, None)
+                expected = {"a": "", "b": ""} | expected
+            else:
+                expected[label] = getattr(blocks, verb)(label, text).content
+        except Problem:
+            continue
+        clean = text.replace("\r\n", "\n").replace("\r", "\n")
+        assert verb == "delete" or expected[label].endswith(clean)
+    assert {block.label: block.content for block in blocks.list()} == expected
+    for block in blocks.list():
+        assert block.tokens == count(block.content) <= block.max_tokens
 
 
 @settings(deadline=None, max_examples=300)
