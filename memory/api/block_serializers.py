@@ -53,14 +53,14 @@ class AppendIn(serializers.Serializer[Any]):
     content = TextField(help_text="Added at the end, after a newline.")
 
 
-class ToolOut(serializers.Serializer[Any]):
+class BlockToolOut(serializers.Serializer[Any]):
     name = serializers.CharField()
     description = serializers.CharField()
     parameters = serializers.DictField(help_text="JSON schema of the arguments.")
 
 
 class ToolsOut(serializers.Serializer[Any]):
-    tools = ToolOut(many=True, help_text="Empty when no block may be written.")
+    tools = BlockToolOut(many=True, help_text="Empty when no block may be written.")
 
 
 class BlocksText(serializers.Serializer[Any]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -69,7 +70,7 @@ def _score(sentence: str, own: Sequence[str], everywhere: Counter[str], most: in
     """How much of what the whole is about the sentence is about, and whether it decides or states something."""
     if not own:
         return 0.0
-    score = sum(everywhere[word] / most for word in set(own)) / (len(own) ** 0.5)
+    score = sum(everywhere[word] / most for word in set(own)) / math.sqrt(len(own))
     score += _WEIGHTY_BONUS * bool(_WEIGHTY.search(sentence)) + _VALUE_BONUS * bool(_VALUE.search(sentence))
     return score if len(own) >= _FEWEST_WORDS else score / 4
 
