@@ -5,8 +5,9 @@ from django.db import transaction
 from agents.models import Agent
 from agents.services import create_agent, set_trust_level
 from agents.visibility import visible_to
+from memory.services.work import add_work
 from openvibe.chat.importing import ImportedLine, ImportedThread
-from openvibe.chat.models import Channel
+from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import add_to_channel, create_channel, create_thread, post_message
 from openvibe.chat.services.importing import import_thread
 from openvibe.workspaces.access import Access
@@ -60,12 +61,14 @@ WELCOME = (
 Welcome! Here people and agents talk in the same threads, and you can always see what an agent read before it \
 answered.
 
-Three things to try:
+Four things to try:
 
 1. Ask the agent something right here: `@vibe what can I try first?`
 2. Open **Context** on its answer: every line it was shown, what was left out, and why.
 3. Press thumbs down and say what was missing. Your words stand in its very next prompt, and a chip on the \
-message tells what became of them.""",
+message tells what became of them.
+4. Open **Work** and **Memory** at the top of *Spring planting*: what the meeting is working on, and how agents \
+remember it.""",
     """\
 There is a real conversation to ask about. Open **Spring planting** in #meetings and write \
 `@vibe when do we prune the roses, and who brings the mulch?` It finds the right passage in long threads too.""",
@@ -103,6 +106,14 @@ MEETING: tuple[tuple[str, str], ...] = (
 )
 
 
+WORK = (
+    ("objective", "All forty roofs planted before the end of April"),
+    ("constraint", "No roses are pruned before the last week of March."),
+    ("todo", "Li sends the spring order on Thursday evening"),
+    ("open_question", "Who talks to the neighbours on Mill Street about the noise of the pump?"),
+)
+
+
 @transaction.atomic
 def make_demo(*, password: str) -> Member:
     """The first workspace with its owner, two channels, an agent, a welcome and a meeting. Returns the owner.
@@ -119,7 +130,15 @@ def make_demo(*, password: str) -> Member:
     _welcome(general, by, vibe)
     lines = [ImportedLine(author, text) for author, text in MEETING]
     import_thread(channel=meetings, imported=ImportedThread("demo:spring-planting", "Spring planting", lines))
+    _work(meetings, by)
     return owner
+
+
+def _work(channel: Channel, by: Access) -> None:
+    """What the meeting is working on, so that the panel has something to show."""
+    thread = Thread.objects.get(channel=channel, title="Spring planting")
+    for kind, text in WORK:
+        add_work(thread=thread, by=by, kind=kind, text=text)
 
 
 def _agent(owner: Member, by: Access, channels: tuple[Channel, ...]) -> Agent:
