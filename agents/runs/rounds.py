@@ -22,8 +22,8 @@ ROUNDS = 8
 LEAST_RESULT = 150
 """Tokens that a result of the newest round keeps, its fence included; with less room there is no use in calling."""
 
-NO_ROUNDS_LEFT = "The rounds for tools are used up. Answer now with what you have."
-NO_ROOM_LEFT = "There is no room left for tools. Answer now with what you have."
+NO_ROUNDS_LEFT = "The rounds for tools are used up. Answer the request now with what you have."
+NO_ROOM_LEFT = "There is no room left for tools. Answer the request now with what you have."
 _CUT = "\n[… cut here to make room …]\n"
 
 
