@@ -8,20 +8,17 @@ for them, so that values only ever travel as parameters.
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import itemgetter
-from typing import Any, Self
+from typing import Any
 
-import psycopg
-from django.db import DEFAULT_DB_ALIAS, connection
-from django.db.backends.utils import CursorWrapper
+from django.db import DEFAULT_DB_ALIAS
 from django.db.models import QuerySet
 from django.utils import timezone
 from psycopg import sql
 
+from openvibe.base.prepared import prepared_rows
+
 _FIRST_STAND_IN = 7_100_000_000_000_000_000
 """Numbers from here on stand for arguments; no identifier or count comes near them."""
-
-_ONLY_WHEN_ASKED = 1_000_000_000
-"""Runs of one statement before the driver prepares it unasked: never."""
 
 
 class Compiled:
@@ -41,33 +38,6 @@ class Compiled:
     def rows(self, *numbers: int) -> list[tuple[Any, ...]]:
         """All rows, as the database driver gives them."""
         return prepared_rows(self.sql, [value(numbers) for value in self._values])
-
-
-def prepared_rows(statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """All rows of a statement that the server keeps prepared: for few, fixed texts only."""
-    with _preparing_cursor() as cursor:
-        cursor.execute(statement, values)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-        return rows
-
-
-class _PreparingCursor(psycopg.Cursor[Any]):
-    """The server plans each statement once in a connection: planning these takes longer than running them."""
-
-    def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
-        return super().execute(query, params, prepare=True)
-
-
-def _preparing_cursor() -> CursorWrapper:
-    """A cursor of Django's connection, errors and logging as ever; an ordinary one behind a pooler that shares
-    connections, where nothing may be prepared (Django's own setting for that)."""
-    connection.ensure_connection()
-    bare = connection.connection
-    if connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS") or bare is None:
-        return connection.cursor()
-    bare.prepare_threshold = _ONLY_WHEN_ASKED
-    cursor: Any = _PreparingCursor(bare)
-    return connection.make_debug_cursor(cursor) if connection.queries_logged else connection.make_cursor(cursor)
 
 
 def _value_of(found: object, stand_ins: range) -> Callable[[Sequence[int]], object] | None:

@@ -15,12 +15,12 @@ from typing import NamedTuple
 from django.db import connection
 from psycopg import sql
 
-from agents.assembler.compiled import prepared_rows
 from agents.assembler.gather import Scene, one_each, shortened, trust_of
 from agents.assembler.history import message_block
 from agents.assembler.items import item
 from agents.assembler.values import Item, Offer
 from memory.providers.base import Entry
+from openvibe.base.prepared import prepared_rows
 from openvibe.llm.tokens import TokenCounter
 from openvibe.search.lexical import question_terms
 

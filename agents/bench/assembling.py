@@ -20,7 +20,7 @@ QUESTIONS = 48
 MOST_OF_FLOOR = 4.0
 MOST_GROWTH = 1.15
 PLACES = (
-    ("SQL, driver included", "agents/assembler/compiled.py", "prepared_rows"),
+    ("SQL, driver included", "base/prepared.py", "prepared_rows"),
     ("reading thread, history and episodes", "agents/assembler/reading.py", "read"),
     ("making items of history", "agents/assembler/history.py", "history"),
     ("episodes and feedback", "agents/assembler/gather.py", "remembered"),

@@ -1,0 +1,40 @@
+"""Statements that the server keeps prepared: it plans each once in a connection instead of every time.
+
+For few, fixed texts of reads whose best plan does not depend on their values; planning those takes longer than
+running them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import psycopg
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
+
+_ONLY_WHEN_ASKED = 1_000_000_000
+"""Runs of one statement before the driver prepares it unasked: never."""
+
+
+def prepared_rows(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """All rows of a statement, as the database driver gives them."""
+    with _preparing_cursor() as cursor:
+        cursor.execute(statement, values)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
+class _PreparingCursor(psycopg.Cursor[Any]):
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
+        return super().execute(query, params, prepare=True)
+
+
+def _preparing_cursor() -> CursorWrapper:
+    """A cursor of Django's connection, errors and logging as ever; an ordinary one behind a pooler that shares
+    connections, where nothing may be prepared (Django's own setting for that)."""
+    connection.ensure_connection()
+    bare = connection.connection
+    if connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS") or bare is None:
+        return connection.cursor()
+    bare.prepare_threshold = _ONLY_WHEN_ASKED
+    cursor: Any = _PreparingCursor(bare)
+    return connection.make_debug_cursor(cursor) if connection.queries_logged else connection.make_cursor(cursor)
