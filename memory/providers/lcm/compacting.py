@@ -89,7 +89,7 @@ def compact(
     """
 
     def fold(conversation: Conversation, writer: Writer) -> Compacted:
-        limit = summary_limit(budget)
+        limit = summary_limit(conversation.pk, budget)
         rebuild_stale(conversation.pk, client=writer.client, chunk=writer.chunk, limit=limit)
         return Work(conversation.pk, budget, config, writer.client, writer.chunk, progress).run(full)
 
@@ -109,7 +109,7 @@ def rebuild(
 
     def renew(conversation: Conversation, writer: Writer) -> Compacted:
         before = folding.total(conversation.pk, MEASURED)
-        limit = summary_limit(context_budget(conversation.thread))
+        limit = summary_limit(conversation.pk, context_budget(conversation.thread))
         renewed = rebuild_stale(conversation.pk, client=writer.client, chunk=writer.chunk, limit=limit)
         return Compacted(before, folding.total(conversation.pk, MEASURED), rounds=int(renewed > 0))
 

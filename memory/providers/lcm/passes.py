@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from django.db.models import Max
+
 from memory.providers.base import FRESH_TAIL, LONGEST, Compacted, Progress
 from memory.providers.lcm import folding
 from memory.providers.lcm.groups import (
@@ -34,8 +36,8 @@ ROUNDS = 10
 LEAF_SHARE, CONDENSED_SHARE = 3, 2
 """A summary is to take this part of its source: a third, a half."""
 
-SUMMARY_SHARE, SHORTEST_LIMIT = 30, 64
-"""One summary takes at most this part of the budget, so that those of a dozen depths fit beside the tail."""
+SUMMARIES_SHARE, SPARE, SHORTEST_LIMIT = 4, 3, 64
+"""All summaries together are to fit into this part of the budget: one of each depth there is, and SPARE more."""
 
 MEASURED, EVERY = 20_000, 2**40
 """Items whose size is told before and after: of an incremental compaction, of a full one."""
@@ -47,9 +49,14 @@ SUMMARIES, ALL_SUMMARIES = 1_000, 100_000
 """Summaries among the items that an incremental and a full compaction look at."""
 
 
-def summary_limit(budget: int) -> int:
-    """Tokens that one summary may take; an entry of more than LONGEST would not be shown whole."""
-    return min(LONGEST, max(SHORTEST_LIMIT, budget // SUMMARY_SHARE))
+def summary_limit(conversation_id: int, budget: int) -> int:
+    """Tokens that the next summary may take: the deeper a conversation is folded already, the fewer.
+
+    An entry of more than LONGEST would not be shown whole.
+    """
+    standing = Item.objects.filter(conversation=conversation_id, summary__isnull=False)
+    deepest: int = standing.aggregate(deepest=Max("summary__depth"))["deepest"] or 0
+    return min(LONGEST, max(SHORTEST_LIMIT, budget // SUMMARIES_SHARE // (deepest + SPARE)))
 
 
 class Outcome(Enum):
@@ -77,7 +84,7 @@ class Work:
 
     @property
     def limit(self) -> int:
-        return summary_limit(self.budget)
+        return summary_limit(self.conversation_id, self.budget)
 
     def run(self, full: bool) -> Compacted:
         before = folding.total(self.conversation_id, EVERY if full else MEASURED)
