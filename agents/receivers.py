@@ -7,10 +7,11 @@ from django.dispatch import receiver
 from agents.models import Agent, Run
 from agents.runs.queue import request_run, resume_runs
 from agents.tasks import send_after_commit
+from agents.tools.viewing import forget_calls
 from memory.models import Approval
 from memory.signals import approval_decided
 from openvibe.chat.models import Message
-from openvibe.chat.signals import message_posted
+from openvibe.chat.signals import message_posted, message_revised
 
 
 @receiver(message_posted, dispatch_uid="agents.answer")
@@ -35,6 +36,13 @@ def answer(
         run = request_run(agent=agent, message=message, task=task)
         if run is not None:
             send_after_commit(run.pk)
+
+
+@receiver(message_revised, dispatch_uid="agents.forget_calls")
+def forget(sender: type[Message], message: Message, **_: Any) -> None:
+    """What tools were asked and answered may quote a deleted message."""
+    if message.is_deleted:
+        forget_calls(message.thread_id)
 
 
 @receiver(approval_decided, dispatch_uid="agents.resume")

@@ -7,6 +7,7 @@ live, so that nothing deleted lives on here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -42,6 +43,9 @@ SECTIONS = (
 
 DONE_SHOWN = 20
 """Closed to-dos, plans and goals named among the actions, the newest."""
+
+_MARKUP = re.compile(r"^(\s*\d*)([#>*+=~`<|_.)-])")
+"""What would make a line a heading, a list, a fence or HTML."""
 
 GONE = "[What this said was deleted or written anew since.]"
 
@@ -232,5 +236,7 @@ def as_markdown(sections: Iterable[ShownSection]) -> str:
 
 
 def _item(line: ShownLine) -> str:
-    fields = "".join(f" · {name}: {value}" for name, value in line.fields)
-    return "- " + line.text.replace("\n", "\n  ") + fields
+    """Fields first, on a line of their own, so that no words can pass for a field; words that are only words."""
+    fields = " · ".join(f"{name}: {' '.join(value.replace(' · ', ' - ').split())}" for name, value in line.fields)
+    words = [_MARKUP.sub(r"\1\\\2", said) for said in line.text.split("\n")]
+    return "- " + "\n  ".join([fields, *words] if fields else words)

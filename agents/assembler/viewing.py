@@ -9,7 +9,7 @@ from django.db.models import Q
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.snapshot import content_of, messages_of, unpacked
 from agents.models import Run, Snapshot
-from memory.models import Episode
+from memory.models import CarriedVersion, Episode, WorkItem
 from openvibe.chat.models import Channel, Message
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.access import Access
@@ -78,7 +78,7 @@ def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
     The caller has checked that the run itself is visible. Texts of items that the viewer may not see (an episode
     learned in a channel she is not in) or that were deleted since are withheld everywhere, raw messages included.
     """
-    snapshot = Snapshot.objects.select_related("soul", "run").filter(run=run).first()
+    snapshot = Snapshot.objects.select_related("soul", "run__agent").filter(run=run).first()
     if snapshot is None:
         return None
     if snapshot.content is None:
@@ -92,6 +92,7 @@ def _view(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> Sna
         **_withheld(entries, access),
         **_notes_of_others(entries, access),
         **_changed(content["items"], snapshot),
+        **_taken_back(content["items"], snapshot),
     }
     items = [_seen(entry, withheld) for entry in content["items"]]
     return SnapshotView(
@@ -171,13 +172,29 @@ def _changed(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, st
     quoting = [entry["key"] for entry in items if str(entry["key"]).startswith("observation:")]
     if snapshot.pk is None or not (spans or quoting):
         return {}
-    later = Q(edited_at__gt=snapshot.created_at) | Q(deleted_at__gt=snapshot.created_at)
+    read_at = min(filter(None, (snapshot.run.started_at, snapshot.created_at)))  # it is read before it is stored
+    later = Q(edited_at__gt=read_at) | Q(deleted_at__gt=read_at)
     changed = list(Message.objects.filter(later, thread=snapshot.run.thread_id).values_list("seq", flat=True))
     reasons = dict.fromkeys(quoting, CHANGED) if changed else {}
     for key, span in spans.items():
         first, _, last = str(span).partition("-")
         if any(int(first) <= seq <= int(last) for seq in changed):
             reasons[key] = CHANGED
+    return reasons
+
+
+def _taken_back(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, str]:
+    """Work that was taken from a message which is deleted now, and notes that the person they were about cleared."""
+    if snapshot.pk is None:
+        return {}
+    reasons: dict[str, str] = {}
+    if work := _ids(items, "work"):
+        gone = WorkItem.objects.filter(pk__in=work, message__deleted_at__isnull=False)
+        reasons |= {f"work:{pk}": DELETED for pk in gone.values_list("pk", flat=True)}
+    if people := _ids(items, "profile"):
+        notes = {"note__agent": snapshot.run.agent.participant_id, "note__person__in": people}
+        kept = CarriedVersion.objects.filter(**notes).exclude(content="").values_list("note__person", flat=True)
+        reasons |= {f"profile:{pk}": DELETED for pk in people - set(kept)}
     return reasons
 
 

@@ -72,9 +72,12 @@ def work_item(counter: TokenCounter, row: Work, *, is_own: bool) -> Item:
 
 
 def approval_item(counter: TokenCounter, asking: Asking) -> Item:
-    """State, who decided and when are fields; only what was asked for, and the note, are words."""
+    """State, who decided and when are fields; only what was asked for, and the note, are words.
+
+    Words are trusted once a person has granted them: who denies a request does not stand up for what it says.
+    """
     ref = f"approval:{asking.pk}"
-    trust: Trust = "semi_trusted" if asking.state == Approval.State.REQUESTED else "trusted"
+    trust: Trust = "trusted" if asking.state == Approval.State.GRANTED else "semi_trusted"
     block = fence(
         "approval",
         mask_secrets("\n".join(filter(None, (asking.what, asking.note and f"Note: {asking.note}")))),
@@ -111,8 +114,8 @@ def progress_item(counter: TokenCounter, line: Logged, *, is_own: bool) -> Item:
 def observation_item(counter: TokenCounter, seen: Observed) -> Item:
     """What a tool answered before, in short; nothing of it once a message changed that it may have quoted."""
     result = CHANGED if seen.is_changed else mask_secrets(seen.result)
-    asked = head_and_tail(mask_secrets(seen.arguments), 80, counter, " … ")
-    text = f"{seen.name} {asked}\n{head_and_tail(result, OBSERVATION, counter, ' … ')}"
+    asked = "" if seen.is_changed else head_and_tail(mask_secrets(seen.arguments), 80, counter, " … ")
+    text = f"{seen.name} {asked}".rstrip() + f"\n{head_and_tail(result, OBSERVATION, counter, ' … ')}"
     return _row_item(counter, text, "tool", f"observation:{seen.pk}", seen.name, "untrusted")
 
 

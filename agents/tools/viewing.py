@@ -77,6 +77,12 @@ def _is_about_a_person(call: ToolCall) -> bool:
     return not isinstance(arguments, dict) or str(arguments.get("action", "")).startswith("profile")
 
 
+def forget_calls(thread_id: int) -> int:
+    """A message of the thread was deleted: what nobody is shown any more is not kept either. How many were emptied."""
+    calls = ToolCall.objects.filter(run__thread=thread_id).exclude(arguments="", why="", result="")
+    return calls.update(arguments="", why="", result="")
+
+
 def thin_tool_results() -> int:
     """Empty results past their 30 days; what was called stays on record. Returns how many were emptied."""
     old = ToolCall.objects.filter(created_at__lt=timezone.now() - KEPT).exclude(result="")

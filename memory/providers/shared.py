@@ -4,6 +4,7 @@ notes about people, and what an agent keeps about its sessions."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from openvibe.workspaces.models import Workspace
 LONGEST_ID = 100  # characters of an external id and of a call id
 MOST_AT_ONCE = 500  # messages
 INFO_BYTES = 8_000
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 _KINDS = {"user": Message.Kind.TEXT, "assistant": Message.Kind.TEXT, "tool_call": Message.Kind.TOOL_CALL,
           "tool_result": Message.Kind.TOOL_RESULT}  # fmt: skip
@@ -204,10 +206,12 @@ def sessions_of(access: Access) -> QuerySet[SessionInfo]:
 def cleaned_info(info: Mapping[str, Any]) -> dict[str, Any]:
     """The info as it is kept. Raises Problem: not JSON, or too much."""
     try:
-        written = json.dumps(dict(info), allow_nan=False)
-    except (TypeError, ValueError):
-        raise Problem("The info of a session is a JSON object.", code="bad_info", field="info") from None
-    if len(written) > INFO_BYTES or "\\u0000" in written or "\\ud8" in written.lower():
+        written = json.dumps(dict(info), allow_nan=False, ensure_ascii=False)
+        size = len(written.encode())
+    except (TypeError, ValueError, RecursionError):  # half of a character is a ValueError, too
+        raise Problem("The info of a session is a JSON object, not nested too deeply.",
+                      code="bad_info", field="info") from None  # fmt: skip
+    if size > INFO_BYTES or _NUL.search(written):
         raise Problem(f"The info of a session is at most {INFO_BYTES:,} bytes of JSON, without NUL characters.",
                       code="bad_info", field="info")  # fmt: skip
     kept: dict[str, Any] = json.loads(written)

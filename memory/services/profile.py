@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from memory.models import PROFILE_TOKEN_LIMIT, CarriedVersion, ProfileNote
+from memory.models import PROFILE_TOKEN_LIMIT, CarriedVersion, ProfileNote, Proposal
 from memory.profile import store_notes
 from openvibe.base.models import emit
 from openvibe.base.problems import Missing, Refused
@@ -66,8 +66,9 @@ def write_notes(
 ) -> Noted:
     """Replace the notes; "" clears them. Admins and the agent write, a member may only clear those about herself.
 
-    Cleared by the person they are about, their earlier versions go too. Raises Refused (also for a deactivated
-    agent, unless they are cleared), Conflict when `version` is not the current one, Problem when they are too long.
+    Cleared by the person they are about, their earlier versions go too, and what reviews proposed. Raises Refused
+    (also for a deactivated agent, unless they are cleared), Conflict when `version` is not the current one, Problem
+    when they are too long.
     """
     _check_may_read(agent, person, by)
     is_cleared = not text.strip()
@@ -82,6 +83,7 @@ def write_notes(
     )
     if is_cleared and by.participant_id == person.pk:
         note.versions.exclude(content="").delete()
+        Proposal.objects.filter(agent=agent, person=person).delete()
     emit(CHANGED, workspace_id=agent.workspace_id)
     return _noted(agent, person, note)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils import timezone
 
-from memory.models import Episode, ProfileNote, Proposal
+from memory.models import CarriedVersion, Episode, ProfileNote, Proposal
 from memory.profile import read_notes, store_notes
 from memory.services.episodes import LIFETIME
 from openvibe.base.problems import Conflict, Missing, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
+
+IN_FORCE_ONCE = (Proposal.State.ACCEPTED, Proposal.State.UNDONE)
 
 
 def is_public(thread_id: int) -> bool:
@@ -135,14 +137,20 @@ def forget_learned(*, message: Message) -> None:
     for proposal in citing:
         if proposal.episode_id is not None:
             Episode.objects.filter(pk=proposal.episode_id).delete()
-        if proposal.kind == Proposal.Kind.PROFILE and proposal.state == Proposal.State.ACCEPTED:
+        if proposal.kind == Proposal.Kind.PROFILE and proposal.state in IN_FORCE_ONCE:
             _forget_notes(proposal)
         proposal.delete()
 
 
 def _forget_notes(proposal: Proposal) -> None:
-    notes = ProfileNote.objects.filter(agent=proposal.agent_id, person=proposal.person_id, content=proposal.text)
-    if proposal.person_id is not None and notes.exists():
+    """Those notes are in force no more, are no earlier version, and no later proposal brings them back."""
+    assert proposal.person_id is not None
+    whose = {"agent": proposal.agent_id, "person": proposal.person_id}
+    if ProfileNote.objects.filter(**whose, content=proposal.text).exists():
         store_notes(
             agent_id=proposal.agent_id, person_id=proposal.person_id, text=proposal.before, by_id=None, how="review"
         )
+    CarriedVersion.objects.filter(
+        note__agent=proposal.agent_id, note__person=proposal.person_id, content=proposal.text
+    ).delete()
+    Proposal.objects.filter(**whose, before=proposal.text).update(before=proposal.before)

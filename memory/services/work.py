@@ -14,6 +14,7 @@ from memory.services.worded import locked_thread, milestone, told, worded
 from memory.work import CONSTRAINTS_TOGETHER, OPEN_PER_KIND, OTHER_TOKENS, ROW_ENVELOPE, TOKENS_OF
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
+from openvibe.llm.fences import fenced_text
 from openvibe.llm.tokens import count
 from openvibe.workspaces.access import Access
 
@@ -61,7 +62,7 @@ def add_work(
     locked = locked_thread(thread, by)
     if message is not None:
         _check_source(message, locked, by)
-        kept |= _quoted(cleaned, message)
+        kept = _marked(kept, cleaned, message)
     open_rows = WorkItem.objects.filter(thread=locked, kind=kind, state=State.OPEN)
     same = open_rows.filter(text=cleaned, data=kept).first()
     if same is not None:
@@ -81,7 +82,9 @@ def change_work(
 ) -> WorkItem:
     """Say it anew. `version` is the one that was read: Conflict when somebody changed it since, or when it is closed.
 
-    `data` is merged into what stands; None takes a key away. Agents may not change what people set as a constraint.
+    `data` is merged into what stands; None takes a key away. Whoever changes the words is their author from then on:
+    nobody puts words into somebody else's mouth. Agents may not change what people set as a constraint, and a plan
+    that people approved is to be approved again when an agent rewrites it.
     """
     thread, row = _locked(item, by)
     _check_version(row, version)
@@ -93,13 +96,17 @@ def change_work(
     kept = _data(row.kind, data, by, row.data) if data is not None else row.data
     if (cleaned, kept) == (row.text, row.data):
         return row
-    if cleaned != row.text and row.message is not None:
-        kept = {key: value for key, value in kept.items() if key != QUOTED} | _quoted(cleaned, row.message)
+    if row.message is not None:
+        kept = _marked(kept, cleaned, row.message, before=row)
+    if by.is_agent and cleaned != row.text and kept.get("stage") == "approved":
+        kept = {**kept, "stage": STAGES[0]}  # people approved other words
+    if _words(cleaned, kept) != _words(row.text, row.data):
+        row.author_id = by.participant_id
     if row.kind == Kind.CONSTRAINT and tokens > row.tokens:
         _check_constraints_fit(thread, tokens - row.tokens)
     row.text, row.tokens, row.data = cleaned, tokens, kept
     row.version += 1
-    row.save(update_fields=["text", "tokens", "data", "version", "updated_at"])
+    row.save(update_fields=["text", "tokens", "data", "author", "version", "updated_at"])
     told(thread)
     _tell_stage(row, stage, by)
     return row
@@ -164,8 +171,9 @@ def forget_quotes(*, message: Message) -> int:
 
 # --- checks -------------------------------------------------------------------------------------------------
 def _text(kind: str, text: str) -> tuple[str, int]:
+    """The text, and the tokens it needs in a prompt: a constraint of `<<<…` must not crowd out everything else."""
     cleaned = worded(text, field="text", most=TEXT_CHARACTERS)
-    tokens, most = count(cleaned), TOKENS_OF.get(Kind(kind), OTHER_TOKENS)
+    tokens, most = count(fenced_text(cleaned)), TOKENS_OF.get(Kind(kind), OTHER_TOKENS)
     if tokens > most:
         label = str(Kind(kind).label).lower()
         raise Problem(
@@ -198,9 +206,18 @@ def _data(kind: str, given: Mapping[str, Any], by: Access, before: Mapping[str, 
     return kept
 
 
-def _quoted(text: str, message: Message) -> dict[str, str]:
-    body = message.body.strip()
-    return {QUOTED: "yes"} if body and (text in body or body in text) else {}
+def _marked(data: Mapping[str, str], text: str, message: Message, before: WorkItem | None = None) -> dict[str, str]:
+    """The data with the mark of a row any of whose words are the message's, or were when they were written down."""
+    sources = [message.body.strip()]
+    if before is not None and before.data.get(QUOTED):
+        sources += _words(before.text, before.data)
+    shared = any(source and (word in source or source in word) for source in sources for word in _words(text, data))
+    return {key: value for key, value in data.items() if key != QUOTED} | ({QUOTED: "yes"} if shared else {})
+
+
+def _words(text: str, data: Mapping[str, str]) -> list[str]:
+    """All that a row says in somebody's words."""
+    return [text, *(value for key, value in sorted(data.items()) if key not in (QUOTED, "stage"))]
 
 
 def _check_source(message: Message, thread: Thread, by: Access) -> None:

@@ -30,6 +30,11 @@ def clean(text: str) -> str:
     return _UNWANTED.sub("", text)
 
 
+def fenced_text(text: str) -> str:
+    """The text as it stands inside a fence. Signs such as `<` take several times the room they took outside."""
+    return html.escape(clean(text), quote=False)
+
+
 def fence(tag: str, text: str, **attributes: object) -> str:
     """`<tag name="value">`, the escaped text and `</tag>`, each on lines of their own.
 
@@ -40,7 +45,7 @@ def fence(tag: str, text: str, **attributes: object) -> str:
         if not _NAME.match(name):
             raise ValueError(f"{name!r} cannot name a fence: use lower-case letters, digits and _.")
     written = "".join(f' {name}="{_attribute(str(value))}"' for name, value in attributes.items() if value is not None)
-    return f"<{tag}{written}>\n{html.escape(clean(text), quote=False)}\n</{tag}>"
+    return f"<{tag}{written}>\n{fenced_text(text)}\n</{tag}>"
 
 
 def read_fences(text: str) -> list[Fence]:

@@ -88,8 +88,8 @@ def test_every_section_says_what_its_rows_say(full: Thread) -> None:
         "Active plan": "- Mulch, then plant\n  Stage: executing",
         "Active workflow": "- Beds dug",
         "Active goal and done condition": "- Forty metres of hedge\n  Done when: 40 m stand\n  Budget: 200 €",
-        "Approval state": "- Buy mulch for 80 € · State: granted · Requested by: Ana · Decided by: Ana"
-        " · Note: Not more",
+        "Approval state": "- State: granted · Requested by: Ana · Decided by: Ana · Note: Not more\n"
+        "  Buy mulch for 80 €",
         "Resources inspected": "Nothing.",
         "Key facts and decisions": "- They chose roses.",
         "Actions already taken": "- Done: Measure the soil\n- Beds dug\n  Four beds\n"
