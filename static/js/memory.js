@@ -27,7 +27,23 @@ const refresh = oneAtATime(async () => {
     if (whole) put(map, whole);
   }
 });
-const soon = settled(refresh, 300);
+
+// A summary that stands open shows what was deleted or edited below it no longer than it takes to ask.
+const told = (inside) => all(":scope > .map-words, :scope > .map-original", inside).map((part) => part.textContent);
+
+const freshen = oneAtATime(async () => {
+  for (const inside of all(".memory-map .map-inside[data-url]")) {
+    if (inside.closest("details:not([open])") || !one(".map-words", inside)) continue;
+    const response = await getFragment(`${inside.dataset.url}?inside`).catch(() => null);
+    const now = document.createElement("div");
+    now.append(...elements(response?.ok ? await response.text() : ""));
+    const before = told(inside);
+    if (!response?.ok || told(now).every((text, at) => text === before[at])) continue;
+    inside.replaceChildren(...now.childNodes);
+    htmx.process(inside);
+  }
+});
+const soon = settled(() => { refresh(); freshen(); }, 300);
 
 document.addEventListener("openvibe:event", ({ detail }) => {
   if (detail.kind === "memory_changed" && one(`.memory-map[data-thread="${detail.thread}"]`)) soon();

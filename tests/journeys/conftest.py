@@ -37,7 +37,9 @@ def installation() -> Iterator[Installation]:
 @pytest.fixture(autouse=True)
 def fresh_model(installation: Installation, request: pytest.FixtureRequest) -> Iterator[None]:
     """Each test steers the model anew; what the server said meanwhile is printed with a failure."""
-    installation.model.says("All right.")
+    model = installation.model
+    model.says("All right.")
+    model.calls, model.summary = [], None
     said = len(installation.serve.said)
     yield
     print("".join(installation.serve.said[said:])[-6000:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,20 +25,36 @@ Endpoint.objects.create(workspace=Workspace.objects.get(slug="willow"), name="St
     base_url={base_url!r}, api_key="sk-test-canary-0123456789abcdef", model="gpt-4o", is_default=True)
 """
 
+MODEL_HERE = {"OPENVIBE_ALLOW_PRIVATE_ENDPOINTS": "1"}
+SUMMARISE = 'task="summarise"'
+
 
 @dataclass
 class Steered:
-    """What the model says: set `answer`; everything it was asked stands in `asked`."""
+    """What the model says: set `answer`; everything it was asked stands in `asked`.
+
+    `calls` comes before `answer`, one for each prompt that offers tools. `summary` makes a summary of what was said,
+    where one is asked for; without it the model says its `answer` there too.
+    """
 
     answer: Answer = field(default_factory=lambda: Answer(text="Prune in March."))
+    calls: list[Answer] = field(default_factory=list)
+    summary: Callable[[str], str] | None = None
     asked: list[Asked] = field(default_factory=list)
 
     def __call__(self, asked: Asked) -> Answer:
         self.asked.append(asked)
-        return self.answer
+        if self.summary is not None and SUMMARISE in words_of(asked):
+            return Answer(text=self.summary(words_of(asked)))
+        return self.calls.pop(0) if self.calls and asked.body.get("tools") else self.answer
 
     def says(self, text: str) -> None:
         self.answer = Answer(text=text)
+
+    def calls_first(self, name: str, text: str = "", **arguments: object) -> None:
+        """Before its answer, the model calls this tool."""
+        number = f"call-{len(self.asked)}-{len(self.calls)}"
+        self.calls.append(Answer(text=text, tool_calls=((number, name, json.dumps(arguments)),)))
 
     def holds_back_after_first_words(self, text: str) -> Event:
         """The next answers stop after their first words until the event is set."""
@@ -48,8 +64,12 @@ class Steered:
 
     @property
     def last_prompt(self) -> str:
-        """Everything the newest prompt held, as one text."""
-        return "\n".join(str(message["content"]) for message in self.asked[-1].body["messages"])
+        """Everything the newest prompt of an agent held, as one text."""
+        return words_of(next(asked for asked in reversed(self.asked) if asked.body.get("tools")))
+
+
+def words_of(asked: Asked) -> str:
+    return "\n".join(str(message["content"]) for message in asked.body["messages"])
 
 
 @dataclass
@@ -75,7 +95,7 @@ class Installation:
 
     def shell(self, code: str) -> str:
         """Run Python inside the installation, as `manage.py shell -c` does; what it printed."""
-        done = manage("shell", "-v", "0", "-c", code, var=self.var)
+        done = manage("shell", "-v", "0", "-c", code, var=self.var, **MODEL_HERE)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
 
@@ -110,7 +130,7 @@ def installed(var: Path) -> Iterator[Installation]:
     """`make run`'s second half on a fresh folder, until it is ready; stopped as Ctrl-C would."""
     model = Steered()
     with serving(script=model) as endpoint:
-        serve = Serving(var, free_port(), OPENVIBE_ALLOW_PRIVATE_ENDPOINTS="1", OPENVIBE_WORKER_CONCURRENCY="2")
+        serve = Serving(var, free_port(), OPENVIBE_WORKER_CONCURRENCY="2", **MODEL_HERE)
         serve.wait_for("OpenVibe is ready")
         email, password = sign_in_of(var)
         installation = Installation(var, serve, model, email, password)

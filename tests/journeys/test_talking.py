@@ -34,9 +34,12 @@ def replies(page: Page) -> Locator:
     return page.locator('#messages > li[data-handle="vibe"]')
 
 
-def invited(people: People, ana: Page, name: str) -> Page:
-    """Somebody who joined by a link that Ana made."""
+def invited(people: People, ana: Page, name: str, role: str = "Member") -> Page:
+    """Somebody who joined by a link that Ana made; into #general too."""
     ana.goto("/w/willow/members/")
+    invite = ana.locator("#invite")
+    invite.get_by_label("Role").select_option(role)
+    invite.get_by_label("#general").check()
     ana.get_by_role("button", name="Make link").click()
     page = people.page()
     page.goto(ana.get_by_label("Invitation link").input_value())
