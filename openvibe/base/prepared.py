@@ -29,12 +29,13 @@ class _PreparingCursor(psycopg.Cursor[Any]):
 
 
 def _preparing_cursor() -> CursorWrapper:
-    """A cursor of Django's connection, errors and logging as ever; an ordinary one behind a pooler that shares
-    connections, where nothing may be prepared (Django's own setting for that)."""
+    """A cursor of Django's connection, errors as ever. An ordinary one while statements are logged, so that the log
+    shows them with their values; and behind a pooler that shares connections, where nothing may be prepared (Django's
+    own setting for that)."""
     connection.ensure_connection()
     bare = connection.connection
-    if connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS") or bare is None:
+    if connection.queries_logged or connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS") or bare is None:
         return connection.cursor()
     bare.prepare_threshold = _ONLY_WHEN_ASKED
     cursor: Any = _PreparingCursor(bare)
-    return connection.make_debug_cursor(cursor) if connection.queries_logged else connection.make_cursor(cursor)
+    return connection.make_cursor(cursor)
