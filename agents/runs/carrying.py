@@ -16,7 +16,6 @@ from agents.assembler.assemble import assemble, endpoint_of
 from agents.models import Run
 from agents.runs.afterwards import tell_memory
 from agents.runs.calling import call_all, with_ids
-from agents.runs.ownership import owned
 from agents.runs.rounds import Conversation, Round, Turn
 from agents.runs.streaming import ticking
 from agents.runs.writing import (
@@ -33,6 +32,7 @@ from agents.runs.writing import (
 )
 from agents.tools.toolbox import Toolbox
 from agents.visibility import why_silent
+from openvibe.base.ownership import Piece, owned
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message
 from openvibe.chat.text import MAX_BODY_CHARACTERS
@@ -54,7 +54,7 @@ def carry_out(run_id: int, *, client: ModelClient | None = None) -> int | None:
     Safe to call any number of times. `client` stands in for the agent's own endpoint. Raises only when the database
     is out of reach; the sweeper then finds the run without an owner.
     """
-    with structlog.contextvars.bound_contextvars(run_id=run_id), owned(run_id) as mine:
+    with structlog.contextvars.bound_contextvars(run_id=run_id), owned(Piece.RUN, run_id) as mine:
         run = claim(run_id) if mine else None
         if run is None:
             return None

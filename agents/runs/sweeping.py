@@ -6,8 +6,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.models import Run
-from agents.runs.ownership import owned
 from agents.runs.queue import ATTEMPTS
+from openvibe.base.ownership import Piece, owned
 from openvibe.chat.models import Message
 from openvibe.chat.services import finish_reply
 
@@ -25,7 +25,7 @@ def sweep() -> list[int]:
 def _orphans() -> list[int]:
     back = []
     for run_id in Run.objects.active().order_by("pk").values_list("pk", flat=True)[:BATCH]:
-        with owned(run_id) as free:
+        with owned(Piece.RUN, run_id) as free:
             if free and _put_back(run_id):
                 back.append(run_id)
     return back

@@ -33,7 +33,7 @@ from memory.review import (
     read_answer,
 )
 from memory.services.proposals import is_public
-from openvibe.base.ownership import owned
+from openvibe.base.ownership import Piece, owned
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.errors import ContextTooLong, ModelError
@@ -43,8 +43,6 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 log = structlog.get_logger(__name__)
-REVIEWS = 7004 << 40
-"""Keeps these advisory locks apart from others: one review of an agent at a time."""
 
 SIZES = (10_000, 2_000)
 """Tokens of new messages in one review; the smaller where a model's window is short."""
@@ -105,7 +103,7 @@ def review_session(*, agent: Participant, access: Access, thread_id: int, client
     provider = provider_for(access.workspace_id)
     if not isinstance(provider, ReviewSource):
         raise Refused("The memory plugin of this workspace has no reviews.")
-    with owned(REVIEWS + agent.pk) as mine:
+    with owned(Piece.REVIEW, agent.pk) as mine:
         if not mine:
             return []
         new = next((found for found in provider.list_unreviewed(access) if found.thread_id == thread_id), None)

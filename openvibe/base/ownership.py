@@ -6,16 +6,30 @@ lock is free has no owner. (A pooler in transaction mode would break this promis
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import IntEnum, unique
 
 from django.db import DatabaseError, connection
 
 
-@contextmanager
-def owned(key: int) -> Iterator[bool]:
-    """True while this session owns the work of this 64-bit key; False when another does.
+@unique
+class Piece(IntEnum):
+    """Every kind of work that has one owner at a time. Each keeps a space of 64-bit keys to itself."""
 
-    Each kind of work keeps a space of keys to itself: a number shifted left by 40, plus the id of a row.
-    """
+    RUN = 7002  # an agent's run
+    FOLDING = 7003  # the summaries of a conversation
+    COMPACTION = 7004  # a compaction job
+    REVIEW = 7005  # an agent that looks back
+
+
+def key_of(piece: Piece, number: int) -> int:
+    """The lock's key; `number` is the id of the row that is worked on."""
+    return (piece << 40) + number
+
+
+@contextmanager
+def owned(piece: Piece, number: int) -> Iterator[bool]:
+    """True while this session owns the work on row `number`; False when another does."""
+    key = key_of(piece, number)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
         (got,) = cursor.fetchone()

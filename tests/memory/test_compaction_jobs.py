@@ -13,8 +13,8 @@ from agents.models import Agent
 from memory.models import Compaction, Handoff
 from memory.providers.base import Compacted
 from memory.services.compaction import Again, carry_out_compaction, sweep
-from memory.services.compaction.ownership import COMPACTIONS, owned
 from openvibe.base.models import Event
+from openvibe.base.ownership import Piece, key_of, owned
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
 from openvibe.chat.services import set_thread_access
@@ -128,9 +128,9 @@ def test_in_another_workers_hands_it_is_left_alone(compaction: Compaction) -> No
     other = connection.copy()
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [COMPACTIONS + compaction.pk])
+            cursor.execute("SELECT pg_advisory_lock(%s)", [key_of(Piece.COMPACTION, compaction.pk)])
         Compaction.objects.filter(pk=compaction.pk).update(state="running")
-        with owned(compaction.pk) as mine:
+        with owned(Piece.COMPACTION, compaction.pk) as mine:
             assert not mine
         assert sweep() == []
         Compaction.objects.filter(pk=compaction.pk).update(state="queued")

@@ -5,12 +5,11 @@ Killed at any point, a pass has happened or it has not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db import DatabaseError, connection, transaction
+from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -22,6 +21,7 @@ from memory.providers.lcm.groups import CHUNK
 from memory.providers.lcm.models import Conversation, Summary
 from memory.providers.lcm.passes import EVERY, MEASURED, SUMMARIES, Work, summary_limit
 from memory.providers.lcm.rebuilding import rebuild_stale
+from openvibe.base.ownership import Piece, owned
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread
 from openvibe.llm.errors import ModelError
@@ -36,9 +36,6 @@ LOOKED_AT = 4_000
 """Items whose size is summed first: mostly they are more than any threshold."""
 
 MOST_FAILURES, REST = 5, timedelta(minutes=30)
-
-LOCKS = 7003 << 40
-"""Keeps these locks apart from others in PostgreSQL's one space of 64-bit keys."""
 
 
 class Writer(NamedTuple):
@@ -132,7 +129,7 @@ def _alone_with(
     conversation = Conversation.objects.filter(thread=session.thread_id).first()
     if conversation is None:
         return Compacted(0, 0)
-    with _alone(conversation.pk) as is_alone:
+    with owned(Piece.FOLDING, conversation.pk) as is_alone:
         if not is_alone:
             size = folding.total(conversation.pk, MEASURED)
             return Compacted(size, size)
@@ -168,21 +165,6 @@ def _writer(thread: Thread, client: ModelClient | None) -> Writer:
     endpoint = endpoints.order_by("-is_for_summaries").first()
     chunk = CHUNK if endpoint is None else min(CHUNK, endpoint.context_window // 2)
     return Writer(client_for(endpoint), chunk)
-
-
-@contextmanager
-def _alone(conversation_id: int) -> Iterator[bool]:
-    """True while this database session is the one that compacts the conversation; False when another does.
-
-    PostgreSQL drops the lock the moment the worker dies, however it dies.
-    """
-    ((got,),) = folding.rows("SELECT pg_try_advisory_lock(%s)", [LOCKS + conversation_id])
-    try:
-        yield bool(got)
-    finally:
-        if got:
-            with suppress(DatabaseError), connection.cursor() as cursor:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCKS + conversation_id])
 
 
 def _refuse_while_paused(conversation: Conversation, now: datetime) -> None:

@@ -21,8 +21,8 @@ from memory.models import Compaction
 from memory.providers.base import FRESH_TAIL, Compacted, Compactor, MemoryProvider, Rebuilder, Session
 from memory.providers.budgets import context_budget
 from memory.providers.registry import enabled_name, provider_for
-from memory.services.compaction.ownership import owned
 from memory.services.compaction.viewpoint import session_on
+from openvibe.base.ownership import Piece, owned
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.llm.errors import ModelError
@@ -64,7 +64,8 @@ def carry_out_compaction(
     Safe to call any number of times. `provider` stands in for the workspace's own plugin. Raises only when the
     database is out of reach; the sweeper then finds the row without an owner.
     """
-    with structlog.contextvars.bound_contextvars(compaction_id=compaction_id), owned(compaction_id) as mine:
+    logged = structlog.contextvars.bound_contextvars(compaction_id=compaction_id)
+    with logged, owned(Piece.COMPACTION, compaction_id) as mine:
         compaction = claim(compaction_id) if mine else None
         if compaction is None:
             return None

@@ -9,8 +9,8 @@ from memory.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin
 from memory.providers.base import Rebuilder
 from memory.providers.registry import provider_named
 from memory.services.compaction.carrying import ATTEMPTS
-from memory.services.compaction.ownership import owned
 from memory.services.compaction.requesting import WAITING, request_compaction
+from openvibe.base.ownership import Piece, owned
 from openvibe.chat.models import Thread
 
 LOST_AFTER = timedelta(seconds=30)
@@ -31,7 +31,7 @@ def _orphans() -> list[int]:
     back = []
     running = Compaction.objects.filter(state=Compaction.State.RUNNING).order_by("pk")
     for compaction_id in running.values_list("pk", flat=True)[:BATCH]:
-        with owned(compaction_id) as free:
+        with owned(Piece.COMPACTION, compaction_id) as free:
             if free and _put_back(compaction_id):
                 back.append(compaction_id)
     return back

@@ -11,11 +11,11 @@ from django.db import InterfaceError, OperationalError, connection, connections
 
 from agents.models import Agent, Run
 from agents.runs.carrying import carry_out
-from agents.runs.ownership import RUNS
 from agents.runs.queue import regenerate_run, retry_run, stop_run
 from agents.runs.sweeping import sweep
 from agents.visibility import tokens_used_today
 from memory.models import Episode
+from openvibe.base.ownership import Piece, key_of
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access
 from openvibe.llm.errors import ModelUnavailable
@@ -204,7 +204,7 @@ def test_a_run_in_good_hands_is_left_alone_and_one_without_owner_is_not(
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks"
             " WHERE locktype = 'advisory' AND classid = %s AND objid = %s",
-            [RUNS >> 32, run.pk],
+            [key_of(Piece.RUN, run.pk) >> 32, run.pk],
         )
     wait_for(lambda: sweep() == [run.pk])
     go_on.set()

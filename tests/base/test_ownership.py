@@ -1,0 +1,29 @@
+"""One owner at a time, until its database session ends; kinds of work never hold each other up."""
+
+from itertools import pairwise
+
+import pytest
+from django.db import connection
+
+from openvibe.base.ownership import Piece, key_of, owned
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_another_session_owns_is_not_owned_until_that_session_dies() -> None:
+    other = connection.copy()
+    with other.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [key_of(Piece.REVIEW, 5)])
+
+    with owned(Piece.REVIEW, 5) as mine, owned(Piece.REVIEW, 6) as next_one, owned(Piece.COMPACTION, 5) as other_kind:
+        assert (mine, next_one, other_kind) == (False, True, True)
+
+    other.close()
+    with owned(Piece.REVIEW, 5) as mine:
+        assert mine
+
+
+def test_rows_of_one_kind_never_reach_into_the_keys_of_another() -> None:
+    firsts = sorted(key_of(piece, 0) for piece in Piece)
+
+    assert all(later - earlier > 2**39 for earlier, later in pairwise(firsts))
+    assert key_of(max(Piece), 2**39) < 2**63, "a key has 64 bits with its sign"
