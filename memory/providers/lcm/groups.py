@@ -60,6 +60,8 @@ def place_of(entry: Entry) -> Place:
 
 def pair_spans(entries: Sequence[Entry]) -> list[tuple[int, int]]:
     """Tool calls with their results, as indices into the entries."""
+    if all(entry.kind not in _TOOLS for entry in entries):
+        return []
     return pairs([place_of(entry) for entry in entries])
 
 
