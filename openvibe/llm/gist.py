@@ -70,7 +70,7 @@ def _score(sentence: str, own: Sequence[str], everywhere: Counter[str], most: in
     """How much of what the whole is about the sentence is about, and whether it decides or states something."""
     if not own:
         return 0.0
-    score = sum(everywhere[word] / most for word in set(own)) / math.sqrt(len(own))
+    score: float = sum(everywhere[word] / most for word in set(own)) / math.sqrt(len(own))
     score += _WEIGHTY_BONUS * bool(_WEIGHTY.search(sentence)) + _VALUE_BONUS * bool(_VALUE.search(sentence))
     return score if len(own) >= _FEWEST_WORDS else score / 4
 

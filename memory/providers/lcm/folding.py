@@ -36,16 +36,16 @@ SELECT i.ordinal, coalesce(m.kind, '{SUMMARY}'), {COST},
     CASE WHEN m.kind IN ('tool_call', 'tool_result') THEN m.call_id ELSE '' END,
     coalesce(m.kind = 'text' AND p.kind <> 'agent', false), coalesce(m.state = 'writing', false),
     coalesce(s.depth, 0), coalesce(s.stale, false)
-FROM lcm_item i LEFT JOIN lcm_summary s ON s.id = i.summary_id LEFT JOIN chat_message m ON m.id = i.message_id
-LEFT JOIN workspaces_participant p ON p.id = m.author_id WHERE i.conversation_id = %s
+FROM ({{items}}) i LEFT JOIN lcm_summary s ON s.id = i.summary_id LEFT JOIN chat_message m ON m.id = i.message_id
+LEFT JOIN workspaces_participant p ON p.id = m.author_id ORDER BY i.ordinal
 """  # noqa: S608 - only constants of this package
-NEWEST = PLACES + " ORDER BY i.ordinal DESC LIMIT %s"
-AFTER = PLACES + " AND i.ordinal > %s ORDER BY i.ordinal LIMIT %s"
+ITEMS = "SELECT ordinal, message_id, summary_id FROM lcm_item WHERE conversation_id = %s"
+NEWEST_ITEMS = f"{ITEMS} ORDER BY ordinal DESC LIMIT %s"
+NEWEST = PLACES.replace("{items}", NEWEST_ITEMS)
+AFTER = PLACES.replace("{items}", f"{ITEMS} AND ordinal > %s ORDER BY ordinal LIMIT %s")
 TOTAL = f"""
-SELECT coalesce(sum(cost), 0) FROM (
-    SELECT {COST} AS cost FROM lcm_item i LEFT JOIN lcm_summary s ON s.id = i.summary_id
-    LEFT JOIN chat_message m ON m.id = i.message_id WHERE i.conversation_id = %s ORDER BY i.ordinal DESC LIMIT %s
-) AS newest
+SELECT coalesce(sum({COST}), 0) FROM ({NEWEST_ITEMS}) i
+LEFT JOIN lcm_summary s ON s.id = i.summary_id LEFT JOIN chat_message m ON m.id = i.message_id
 """  # noqa: S608
 LAST_FOLDED = """
 SELECT s.last_seq FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
@@ -140,7 +140,7 @@ class Plan:
 
 def newest_places(conversation_id: int, most: int) -> list[Place]:
     """The newest items, oldest first."""
-    return [Place(*row) for row in reversed(rows(NEWEST, [conversation_id, most]))]
+    return [Place(*row) for row in rows(NEWEST, [conversation_id, most])]
 
 
 def places_after(conversation_id: int, ordinal: int, most: int) -> list[Place]:

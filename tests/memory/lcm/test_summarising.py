@@ -22,6 +22,7 @@ from memory.providers.lcm.summarising import (
 from openvibe.llm.errors import BadAnswer, ModelError, ModelUnavailable, RateLimited
 from openvibe.llm.fences import read_fences
 from openvibe.llm.offline import OfflineModel
+from openvibe.llm.protocol import ModelClient
 from openvibe.llm.scripted import Say, ScriptedModel
 from openvibe.llm.tokens import count
 
@@ -249,8 +250,10 @@ def test_a_summary_of_anything_is_never_empty_and_always_shorter_than_its_source
     texts: list[tuple[str, bool]], share: int, limit: int, writer: str
 ) -> None:
     source = source_of_messages([said(text, is_tool=is_tool) for text, is_tool in texts], chunk=3_000)
-    clients = {"offline": OfflineModel(), "empty": ScriptedModel([""]), "long": ScriptedModel([LONG]),
-               "parrot": ScriptedModel([lambda asked: asked[-1].content])}  # fmt: skip
+    clients: dict[str, ModelClient] = {
+        "offline": OfflineModel(), "empty": ScriptedModel([""]), "long": ScriptedModel([LONG]),
+        "parrot": ScriptedModel([lambda asked: asked[-1].content]),
+    }  # fmt: skip
     made = summarise(source, share=share, limit=limit, client=clients.get(writer))
     if made is not None:
         assert made.content.strip()
