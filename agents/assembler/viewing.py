@@ -185,13 +185,14 @@ def _changed(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, st
 
 def _taken_back(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, str]:
     """Work that was taken from a message which is deleted now, and notes that the person they were about cleared."""
-    if snapshot.pk is None:
+    work, people = _ids(items, "work"), _ids(items, "profile")
+    if snapshot.pk is None or not (work or people):
         return {}
     reasons: dict[str, str] = {}
-    if work := _ids(items, "work"):
+    if work:
         gone = WorkItem.objects.filter(pk__in=work, message__deleted_at__isnull=False)
         reasons |= {f"work:{pk}": DELETED for pk in gone.values_list("pk", flat=True)}
-    if people := _ids(items, "profile"):
+    if people:
         notes = {"note__agent": snapshot.run.agent.participant_id, "note__person__in": people}
         kept = CarriedVersion.objects.filter(**notes).exclude(content="").values_list("note__person", flat=True)
         reasons |= {f"profile:{pk}": DELETED for pk in people - set(kept)}
