@@ -71,7 +71,7 @@ def compacted(thread: Thread, provider: LcmProvider, vibe: Agent, *, budget: int
 
 
 @pytest.mark.parametrize("writer", ["deterministic", "long", "short"])
-@settings(deadline=None, max_examples=70, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, budget=st.sampled_from([600, 3_000]))
 def test_whatever_is_said_changed_and_compacted_the_invariants_hold(
     thread: Thread, ana: Member, vibe: Agent, writer: str, steps: list[object], budget: int
