@@ -109,7 +109,7 @@ def _form(one: Standing) -> forms.Form:
     form = forms.Form(auto_id=f"{one.name.replace('/', '-')}-%s")
     for setting in one.settings:
         form.fields[f"set-{setting.name}"] = forms.CharField(
-            label=setting.name.replace("_", " "),
+            label=setting.name.replace("_", " ").capitalize(),
             required=False,
             initial=one.config.get(setting.name, ""),
             help_text=f"{setting.description} Left empty: {setting.default}.",

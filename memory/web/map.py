@@ -16,7 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from memory.models import Compaction
 from memory.providers.base import Explorer, Found, Searcher, Stats
-from memory.providers.budgets import context_budget
+from memory.providers.budgets import GOAL, THRESHOLD, context_budget
 from memory.providers.opening import open_session
 from memory.providers.registry import provider_for
 from memory.services.compaction import request_compaction, why_not
@@ -35,15 +35,15 @@ HISTORY = 60
 """Compactions in the drawing and in the table, the newest."""
 
 LONGEST_QUERY = 500  # characters
-THRESHOLD, TARGET = 0.75, 0.5
-"""Shares of a prompt's budget: where compaction begins, and what it comes down to (spec: memory.md)."""
-
 PARTS = {"state": "memory/_map_state.html", "search": "memory/_map_search.html"}
 
 
 @dataclass(frozen=True)
 class State:
-    """How things stand. `now` waits or runs; `last` is the newest that is over; sizes in tokens."""
+    """How things stand. Sizes in tokens.
+
+    `now` waits or runs; `last` is the newest that is over, where nothing to do is told to those who asked only.
+    """
 
     stats: Stats
     budget: int
@@ -110,7 +110,8 @@ def _page(thread: Thread, access: Access, *, query: str = "", whole: bool = True
     compactions = list(thread.compactions.select_related("requested_by")[:HISTORY])
     now = next((row for row in compactions if not row.is_over), None)
     over = [row for row in compactions if row.is_over]
-    state = State(provider.stats(session), budget, int(budget * THRESHOLD), now, over[0] if over else None)
+    last = next((row for row in over if row.state != Compaction.State.NOTHING or row.trigger == row.Trigger.HAND), None)
+    state = State(provider.stats(session), budget, int(budget * THRESHOLD), now, last)
     page |= {"state": state, "may_search": isinstance(provider, Searcher)}
     if query and isinstance(provider, Searcher):
         page["found"] = [_hit(hit) for hit in provider.search(session, query[:LONGEST_QUERY])]
@@ -135,7 +136,7 @@ def _plot(thread: Thread, over: list[Compaction], state: State) -> Plot | None:
     begins = steps[0].at if len(over) == HISTORY else min(thread.created_at, steps[0].at)
     return token_plot(
         steps, begins=begins, now=timezone.now(), tokens=state.stats.tokens, threshold=state.threshold,
-        target=int(state.budget * TARGET),
+        target=int(state.budget * GOAL),
     )  # fmt: skip
 
 

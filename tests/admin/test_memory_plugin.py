@@ -38,7 +38,7 @@ def test_switching_asks_first_and_says_what_happens(ana: Member, browser: Client
 
     asked = ask(browser, ana, plugin="memory/simple")
 
-    assert "memory/lcm → memory/simple" in asked
+    assert "Lossless memory → Simple memory" in asked
     assert "From the next prompt on, this ends:" in asked
     assert "old messages are summarised" in asked
     assert "1 message in 1 thread stay in reach" in asked
