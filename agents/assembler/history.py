@@ -12,7 +12,8 @@ from agents.assembler.items import in_steps, item
 from agents.assembler.values import Bundle, Dropped, Item, Offer, drop, trust_reason
 from agents.assembler.wording import data_block, minute
 from agents.soul import TaskType
-from memory.providers.base import ENVELOPE, FRESH_TAIL, LONGEST, Entry, MemoryProvider, Session
+from memory.providers.base import ENVELOPE, FRESH_TAIL, LONGEST, STEP, Entry, MemoryProvider, Session
+from memory.providers.pairs import pairs_of
 from openvibe.base.secrets import mask_secrets
 from openvibe.chat.models import Message
 from openvibe.llm.fences import fence
@@ -26,9 +27,6 @@ TAIL: dict[TaskType, int] = {"mention": NEIGHBOURS, "thread": FRESH_TAIL, "dive"
 
 GIST = 1_200
 """Tokens of summaries that stand beside a mention's neighbours, the newest first."""
-
-STEP = 10
-"""Messages leave the window this many at a time."""
 
 SHORT = 240
 """A thread of at most so many messages may stand whole."""
@@ -95,19 +93,13 @@ def _bundles(scene: Scene, entries: Sequence[Entry]) -> tuple[Bundle, ...]:
 
 def _with_pairs(bundles: Sequence[Bundle], entries: Sequence[Entry]) -> list[Bundle]:
     """Bundles that share a tool call and its result become one."""
-    calls: dict[str, int] = {}
-    joined: dict[int, int] = {}
-    for entry in entries:
-        if entry.kind == Message.Kind.TOOL_CALL and entry.call_id:
-            calls[entry.call_id] = entry.ordinal
-        elif entry.kind == Message.Kind.TOOL_RESULT and entry.call_id in calls:
-            joined[entry.ordinal] = calls[entry.call_id]
-    if not joined:
+    pairs = pairs_of((entry.ordinal, entry.kind, entry.call_id) for entry in entries)
+    if not pairs:
         return list(bundles)
     home = {shown.order: at for at, bundle in enumerate(bundles) for shown in bundle.items}
     merged: list[list[Item]] = [list(bundle.items) for bundle in bundles]
-    for result, call in joined.items():  # everything between them, too: bundles are contiguous
-        newer, older = sorted((home[result], home[call]))
+    for call, result in pairs:  # everything between them, too: bundles are contiguous
+        newer, older = sorted((home[entries[result].ordinal], home[entries[call].ordinal]))
         for at in range(newer + 1, older + 1):
             merged[newer] += merged[at]
             merged[at] = []

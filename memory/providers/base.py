@@ -22,6 +22,9 @@ LONGEST = 1_200
 FRESH_TAIL = 20
 """Messages at the end of a conversation that are never compacted, unless they need too much of the budget."""
 
+STEP = 10
+"""Old messages leave a prompt this many at a time, so that prompts share their beginning from turn to turn."""
+
 Role = Literal["user", "assistant", "tool_call", "tool_result"]
 
 

@@ -1,9 +1,12 @@
-"""How many tokens of a prompt a conversation may count on."""
+"""How many tokens of a prompt a conversation may count on, and when it is due for compaction."""
 
 from openvibe.chat.models import Thread
 
 DEFAULT_CEILING = 15_000
 """The ceiling of task type `thread` (spec: context.md), where a workspace set none of its own."""
+
+THRESHOLD, GOAL = 0.75, 0.5
+"""Shares of that budget: above the first a conversation is due, and compaction brings it down to the second."""
 
 
 def context_budget(thread: Thread) -> int:

@@ -8,14 +8,9 @@ from typing import Any, NamedTuple
 from django.db.models import Count, Sum
 from django.db.models.functions import Least
 
-from memory.providers.base import ENVELOPE, LONGEST, Entry, NewMessage, Session, Stats
+from memory.providers.base import ENVELOPE, LONGEST, STEP, Entry, NewMessage, Session, Stats
+from memory.providers.pairs import PAIR_REACH, pairs_of
 from memory.providers.shared import Profiles, Sessions, as_entries, in_prompts, store
-
-STEP = 10
-"""The window's beginning moves this many messages at a time, so that prompts share theirs from turn to turn."""
-
-PAIR_REACH = 200
-"""How many messages a tool's result may come after its call; farther apart they are shown no more."""
 
 MOST = 4_000
 """Messages looked at, whatever the budget."""
@@ -92,17 +87,9 @@ def _is_tool(line: Line) -> bool:
 
 
 def _calls(lines: Sequence[Line]) -> dict[int, int]:
-    """The call of each result, by their numbers. A result answers the newest open call of its id, within reach."""
-    waiting: dict[str, int] = {}
-    calls: dict[int, int] = {}
-    for line in lines:
-        if line.kind == "tool_call" and line.call_id:
-            waiting[line.call_id] = line.seq
-        elif line.kind == "tool_result":
-            call = waiting.pop(line.call_id, None)
-            if call is not None and line.seq - call <= PAIR_REACH:
-                calls[line.seq] = call
-    return calls
+    """The call of each result, by their numbers."""
+    pairs = pairs_of((line.seq, line.kind, line.call_id) for line in lines)
+    return {lines[result].seq: lines[call].seq for call, result in pairs}
 
 
 def _stretched(first: int, pairs: Sequence[tuple[int, int]]) -> int:

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from agents.models import Agent
 from agents.visibility import visible_to
-from memory.providers.base import Entry, Session, capabilities_of
+from memory.providers.base import STEP, Entry, Session, capabilities_of
 from memory.providers.opening import open_session
-from memory.providers.simple import PAIR_REACH, STEP, Line, SimpleProvider, window
+from memory.providers.pairs import PAIR_REACH
+from memory.providers.simple import Line, SimpleProvider, window
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests import factories

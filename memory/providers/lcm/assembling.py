@@ -11,12 +11,10 @@ from typing import Any
 
 from psycopg import sql
 
-from memory.providers.base import ENVELOPE, LONGEST, Entry, Session, Stats
+from memory.providers.base import ENVELOPE, LONGEST, STEP, Entry, Session, Stats
 from memory.providers.lcm import groups, reading
+from memory.providers.pairs import PAIR_REACH
 from openvibe.llm.tokens import count
-
-STEP = 10
-"""Messages that were not compacted leave the window this many at a time, so that prompts share their beginning."""
 
 REFERRED = 2_000
 """Tokens above which a tool's result is only referred to once a person has spoken after it."""
@@ -148,7 +146,7 @@ def _may_reach_further(entries: Sequence[Entry], fresh_tail: int) -> bool:
     if not entries:
         return False
     paired = {at for span in groups.pair_spans(entries) for at in span}
-    reach = entries[0].ordinal + groups.PAIR_REACH
+    reach = entries[0].ordinal + PAIR_REACH
     misses_call = any(
         entry.kind == "tool_result" and at not in paired and entry.ordinal <= reach for at, entry in enumerate(entries)
     )

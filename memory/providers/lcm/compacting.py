@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from memory.providers.base import Compacted, Progress, Session
-from memory.providers.budgets import context_budget
+from memory.providers.budgets import THRESHOLD, context_budget
 from memory.providers.lcm import folding
 from memory.providers.lcm.appending import take_in
 from memory.providers.lcm.groups import CHUNK
@@ -28,9 +28,6 @@ from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.registry import client_for
-
-THRESHOLD = 0.75
-"""Of the budget: above this a conversation is due."""
 
 LOOKED_AT = 4_000
 """Items whose size is summed first: mostly they are more than any threshold."""

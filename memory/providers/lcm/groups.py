@@ -10,9 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from memory.providers.base import ENVELOPE, Entry
-
-PAIR_REACH = 200
-"""A tool's result belongs to a call at most so many messages before it; farther apart they are orphans."""
+from memory.providers.pairs import PAIR_REACH, pairs_of
 
 TAIL_SHARE = 0.25
 """Of the budget: the fresh tail takes no more, because a tail that fills it leaves no room for summaries."""
@@ -79,19 +77,8 @@ def tail_tokens(budget: int, config: Mapping[str, Any]) -> int | None:
 
 
 def pairs(places: Sequence[Place]) -> list[tuple[int, int]]:
-    """Tool calls with their results, as indices: a result belongs to the newest open call of the same id in reach."""
-    waiting: dict[str, int] = {}
-    found = []
-    for at, place in enumerate(places):
-        if not place.cost or not place.call_id:
-            continue
-        if place.kind == "tool_call":
-            waiting[place.call_id] = at
-        elif place.kind == "tool_result" and place.call_id in waiting:
-            call = waiting.pop(place.call_id)
-            if place.ordinal - places[call].ordinal <= PAIR_REACH:
-                found.append((call, at))
-    return found
+    """Tool calls with their results, as indices, of what prompts show."""
+    return pairs_of((place.ordinal, place.kind if place.cost else "", place.call_id) for place in places)
 
 
 def newest_request(places: Sequence[Place]) -> int | None:

@@ -13,9 +13,9 @@ from typing import Any
 from django.db.models import Max
 
 from memory.providers.base import FRESH_TAIL, LONGEST, Compacted, Progress
+from memory.providers.budgets import GOAL
 from memory.providers.lcm import folding
 from memory.providers.lcm.groups import (
-    PAIR_REACH,
     Place,
     condensed_groups,
     leaf_groups,
@@ -25,10 +25,8 @@ from memory.providers.lcm.groups import (
 )
 from memory.providers.lcm.models import Item
 from memory.providers.lcm.summarising import cost, summarise
+from memory.providers.pairs import PAIR_REACH
 from openvibe.llm.protocol import ModelClient
-
-GOAL = 0.5
-"""Of the budget: compaction brings the context down to this."""
 
 ROUNDS = 10
 """Of a full compaction; leaves of an incremental one."""

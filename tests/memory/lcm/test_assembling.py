@@ -5,8 +5,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent
-from memory.providers.base import ENVELOPE, FRESH_TAIL, LONGEST, Entry, Session
-from memory.providers.lcm.assembling import STEP, assemble, stats
+from memory.providers.base import ENVELOPE, FRESH_TAIL, LONGEST, STEP, Entry, Session
+from memory.providers.lcm.assembling import assemble, stats
 from memory.providers.lcm.models import REWRITING, Conversation, Item, Summary
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, edit_message

@@ -13,7 +13,6 @@ from memory.providers.lcm.groups import (
     CHUNK,
     FEWEST_MESSAGES,
     GAP,
-    PAIR_REACH,
     PREVIEW,
     SUMMARY,
     Place,
@@ -23,6 +22,7 @@ from memory.providers.lcm.groups import (
     tail_start,
     tail_tokens,
 )
+from memory.providers.pairs import PAIR_REACH
 
 
 def texts(many: int, cost: int = 100, first: int = 1, **more: object) -> list[Place]:

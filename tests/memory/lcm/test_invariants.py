@@ -16,6 +16,7 @@ from memory.providers.lcm.assembling import assemble, first_that_fits, groups_be
 from memory.providers.lcm.checking import check
 from memory.providers.lcm.groups import fresh_tail_start, pair_spans, place_of
 from memory.providers.lcm.models import Conversation, Item, Summary, SummaryEdge, SummaryMessage
+from memory.providers.pairs import PAIR_REACH
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.errors import ModelUnavailable
@@ -105,7 +106,7 @@ def test_the_tail_splits_no_pair_and_holds_the_newest_turn(entries: list[Entry],
     start = fresh_tail_start(entries, wanted, budget, {})
     assert all((call >= start) == (result >= start) for call, result in pair_spans(entries))
     people = [at for at, entry in enumerate(entries) if place_of(entry).by_person]
-    near = people and entries[-1].ordinal - entries[people[-1]].ordinal <= groups.PAIR_REACH
+    near = people and entries[-1].ordinal - entries[people[-1]].ordinal <= PAIR_REACH
     assert not wanted or not near or people[-1] >= start
     assert wanted or start == len(entries)
     plain = fresh_tail_start(entries, wanted, budget, {"fresh_tail_tokens": "none"})
