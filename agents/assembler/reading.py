@@ -15,7 +15,7 @@ from django.db.models import Case, Exists, F, Func, JSONField, OuterRef, Q, Quer
 from django.db.models.functions import Coalesce
 
 from agents.assembler.compiled import Compiled
-from agents.models import LoadedSkill, Snapshot, ToolCall
+from agents.models import Agent, LoadedSkill, Snapshot, ToolCall
 from memory.models import (
     DEFAULT_PLUGIN,
     Approval,
@@ -261,20 +261,24 @@ def _approvals() -> QuerySet[Any, Any]:
     return rows.annotate(decider=decider, at=Coalesce("decided_at", "created_at"))[:ASKED]
 
 
+def _of_runs_here(participant_id: int) -> Q:
+    """What belongs to the agent's runs in the thread. The agent is looked up apart: then an index gives them in order."""
+    agent = Agent.objects.filter(participant=participant_id).values("pk")[:1]
+    return Q(run__agent=agent, run__thread=OuterRef("pk"))
+
+
 def _snapshots(participant_id: int) -> QuerySet[Any, Any]:
-    before = Snapshot.objects.filter(run__agent__participant=participant_id, run__thread=OuterRef("pk"))
-    return before.order_by("-run_id")
+    return Snapshot.objects.filter(_of_runs_here(participant_id)).order_by("-run_id")
 
 
 def _observed(participant_id: int) -> QuerySet[Any, Any]:
     """The newest tool calls that were carried out. What quotes a message that changed since is not shown again."""
-    calls = ToolCall.objects.filter(
-        run__agent__participant=participant_id, run__thread=OuterRef("pk"), decision=ToolCall.Decision.ALLOWED
-    )
-    changed = Message.objects.filter(thread=OuterRef(OuterRef("pk"))).filter(
+    calls = ToolCall.objects.filter(_of_runs_here(participant_id), decision=ToolCall.Decision.ALLOWED)
+    ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, found by an index
+    changed = Message.objects.filter(ever_changed, thread=OuterRef(OuterRef("pk"))).filter(
         Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))
     )
-    return calls.annotate(is_changed=Exists(changed)).order_by("-id")[:OBSERVED]
+    return calls.annotate(is_changed=Exists(changed)).order_by("-run_id", "-id")[:OBSERVED]
 
 
 def _open_episodes(participant_id: int) -> QuerySet[Any, Any]:

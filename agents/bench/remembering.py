@@ -5,16 +5,18 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.snapshot import prefix_of
 from agents.bench.content import World, make_thread, make_world, settle
 from agents.bench.report import Aim, Report, Row
+from agents.bench.timing import Step
 from agents.models import Agent
 from agents.tools.toolbox import Toolbox
 from agents.visibility import visible_to
 from memory.models import Episode, MemoryPlugin
-from memory.providers.base import Compactor, MemoryProvider, Session
+from memory.providers.base import Compacted, Compactor, MemoryProvider, Session
 from memory.providers.budgets import context_budget
 from memory.providers.registry import provider_named
 from openvibe.chat.importing.qmsum import read_qmsum
@@ -33,53 +35,61 @@ MOST_GROWTH = 1.5
 STEP_SIZES = (1_000, 10_000, 100_000)
 
 
-def measure_compact(*, messages: int = 100_000, sizes: Sequence[int] = STEP_SIZES) -> Report:
-    """A full compaction with the deterministic level, and one incremental step in threads of growing length.
+def measure_compact(*, messages: int = 100_000, sizes: Sequence[int] = STEP_SIZES, steps: int = 7) -> Report:
+    """A full compaction with the deterministic level, and incremental steps in threads of growing length, in turns.
 
     The floor is taking the same messages in without folding them.
     """
     world = make_world()
     provider = provider_named(LCM, DETERMINISTIC)
-    whole = make_thread(world, messages)
-    grown = {size: make_thread(world, size) for size in sizes}
+    threads = {size: make_thread(world, size) for size in sorted({*sizes, messages})}
     settle()
-    began = time.perf_counter()
-    provider.bootstrap(_session(world.vibe, whole))
-    taken_in = time.perf_counter() - began
-    began = time.perf_counter()
-    done = _compactor(provider).compact(_session(world.vibe, whole), context_budget(whole), full=True)
-    folded = time.perf_counter() - began
-    rows = [
-        Row(f"{messages:,} messages taken in", messages / taken_in, "/s"),
-        Row("folded in full", messages / folded, "/s", folded / taken_in),
-        Row("tokens before", done.tokens_before, ""),
-        Row("tokens after", done.tokens_after, ""),
-        Row("summaries made", len(done.created), ""),
-    ]
-    steps = {}
-    for size, thread in grown.items():
-        steps[size] = _one_step(world, provider, thread)
-        rows.append(Row(f"one incremental step at {size:,} messages", steps[size], "ms"))
-    growth = steps[sizes[-1]] / steps[sizes[0]]
+    rows = _folded(world, provider, threads[messages], messages)
+    for size in set(sizes) - {messages}:
+        provider.bootstrap(_session(world.vibe, threads[size]))
+        _compactor(provider).compact(_session(world.vibe, threads[size]), context_budget(threads[size]), full=True)
+    taken: dict[int, list[float]] = {size: [] for size in sizes}
+    for _ in range(steps):
+        for size in sizes:
+            taken[size].append(_one_step(world, provider, threads[size]))
+    medians = {size: median(times) for size, times in taken.items()}
+    rows += [Row(f"one incremental step at {size:,} messages", medians[size], "ms") for size in sizes]
+    growth = medians[sizes[-1]] / medians[sizes[0]]
     aim = Aim(f"a step at {sizes[-1]:,} messages over one at {sizes[0]:,}", growth, MOST_GROWTH)
     return Report("compact", rows, (aim,))
 
 
+def _folded(world: World, provider: MemoryProvider, thread: Thread, messages: int) -> list[Row]:
+    """The thread taken in, asked whether it is due while nothing is folded, and folded in full."""
+    session, budget, compactor = _session(world.vibe, thread), context_budget(thread), _compactor(provider)
+    taken_in = _seconds(lambda: provider.bootstrap(session))
+    asked = [_seconds(lambda: compactor.needs_compaction(session, budget)) for _ in range(5)]
+    done: list[Compacted] = []
+    folded = _seconds(lambda: done.append(compactor.compact(session, budget, full=True)))
+    return [
+        Row(f"{messages:,} messages taken in", messages / taken_in, "/s"),
+        Row("asking whether they are due", 1000 * median(asked), "ms"),
+        Row("folded in full", messages / folded, "/s", folded / taken_in),
+        Row("tokens before", done[0].tokens_before, "tok"),
+        Row("tokens after", done[0].tokens_after, "tok"),
+        Row("summaries made", len(done[0].created), ""),
+    ]
+
+
 def _one_step(world: World, provider: MemoryProvider, thread: Thread) -> float:
-    """Milliseconds of an incremental compaction once the thread has been folded and has grown again."""
-    session, budget = _session(world.vibe, thread), context_budget(thread)
-    provider.bootstrap(session)
-    compactor = _compactor(provider)
-    compactor.compact(session, budget, full=True)
-    taken = []
-    for _ in range(5):
-        while not compactor.needs_compaction(session, budget):
+    """Milliseconds of one incremental compaction of a folded thread, once it has grown until that is due."""
+    session, budget, compactor = _session(world.vibe, thread), context_budget(thread), _compactor(provider)
+    while not compactor.needs_compaction(session, budget):
+        for _ in range(10):
             post_message(thread=thread, by=world.by, body=" ".join(world.language.message() for _ in range(4)))
-            provider.bootstrap(session)
-        began = time.perf_counter()
-        compactor.compact(session, budget)
-        taken.append((time.perf_counter() - began) * 1000)
-    return sorted(taken)[len(taken) // 2]
+        provider.bootstrap(session)
+    return 1000 * _seconds(lambda: compactor.compact(session, budget))
+
+
+def _seconds(step: Step) -> float:
+    began = time.perf_counter()
+    step()
+    return time.perf_counter() - began
 
 
 def _compactor(provider: MemoryProvider) -> Compactor:
@@ -175,24 +185,20 @@ def _talked(world: World, bodies: Sequence[str]) -> dict[str, Tally]:
     thread = create_thread(channel=world.channel, by=world.by, title="Cache")
     provider = provider_named(LCM, DETERMINISTIC)
     session, budget = _session(world.vibe, thread), context_budget(thread)
+    tools = Toolbox.of(world.vibe, thread).specs
     tallies = {name: Tally() for name in VARIANTS}
     speakers = (world.by, access_of_member(world.dora))
     for turn, body in enumerate(bodies):
-        asked = post_message(thread=thread, by=speakers[turn % 2], body=body)
-        _ask(world, thread, asked, tallies)
+        posted = post_message(thread=thread, by=speakers[turn % 2], body=body)
+        asked = Message.objects.select_related("author").get(pk=posted.pk)
+        for name, caps in VARIANTS.items():
+            Workspace.objects.filter(pk=world.ana.workspace_id).update(budgets={"thread": caps} if caps else {})
+            prompt = assemble(agent=world.vibe, thread=thread, task="thread", request=asked, tools=tools)
+            tallies[name].take(prompt, max(asked.seq - 1, 1))
         provider.bootstrap(session)
         if _compactor(provider).needs_compaction(session, budget):
             _compactor(provider).compact(session, budget)
     return tallies
-
-
-def _ask(world: World, thread: Thread, asked: Message, tallies: dict[str, Tally]) -> None:
-    for name, caps in VARIANTS.items():
-        Workspace.objects.filter(pk=world.ana.workspace_id).update(budgets={"thread": caps} if caps else {})
-        asked = Message.objects.select_related("author").get(pk=asked.pk)
-        tools = Toolbox.of(world.vibe, thread).specs
-        prompt = assemble(agent=world.vibe, thread=thread, task="thread", request=asked, tools=tools)
-        tallies[name].take(prompt, max(asked.seq - 1, 1))
 
 
 def _short(world: World, turns: int, data: Path | None) -> Iterator[str]:

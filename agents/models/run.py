@@ -105,6 +105,7 @@ class Run(models.Model):
                 condition=Q(state__in=["queued", "reading", "writing"]),
                 name="run_waiting",
             ),
+            models.Index(fields=["agent", "thread", "-id"], name="run_in_thread"),
             models.Index(fields=["agent", "-queued_at"], name="run_recent"),
             models.Index(fields=["workspace", "-queued_at"], name="run_spend"),
         ]

@@ -5,13 +5,23 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
-from agents.bench import Aim, Report, Row, measure_append, measure_assemble, measure_http
+from agents.bench import (
+    Aim,
+    Report,
+    Row,
+    measure_append,
+    measure_assemble,
+    measure_cache,
+    measure_compact,
+    measure_http,
+)
 from agents.bench.content import Language, make_thread, make_world
 from agents.bench.scratch import PREFIX, bare_connection, database_url, scratch_database
 from agents.bench.timing import interleaved
@@ -52,6 +62,39 @@ def test_append_on_tiny_threads(scratch: None) -> None:
     assert {row.unit for row in found.rows[3:]} == {"%"}
     assert found.aims[0].value == max(row.ratio or 0 for row in found.rows)
     assert Message.objects.filter(mentions__participant__handle="dora").count() == 2 * (4 + 1) + 4
+
+
+def test_compact_on_tiny_threads(scratch: None) -> None:
+    found = measure_compact(messages=300, sizes=(120, 300), steps=2)
+    rows = {row.what: row.value for row in found.rows}
+    assert rows["tokens after"] < rows["tokens before"]
+    assert rows["summaries made"] > 0
+    assert all(row.value > 0 for row in found.rows)
+    steps = [rows[f"one incremental step at {size} messages"] for size in (120, 300)]
+    assert found.aims[0].value == steps[1] / steps[0]
+
+
+def test_cache_on_a_short_talk(scratch: None) -> None:
+    found = measure_cache(turns=30)
+    rows = {row.what: row.value for row in found.rows}
+    for talk in ("short messages", "460 tokens each"):
+        alone = f"{talk}, conversation alone"
+        assert 0 < rows[f"{alone}: in the common prefix"] < 100
+        assert 0 < rows[f"{alone}: uncached a turn"] < rows[f"{alone}: prompt"]
+    aims = {aim.aim: aim for aim in found.aims}
+    assert aims["short messages: prompts over budget"].holds
+    assert aims["460 tokens each: prompts over budget"].holds
+    assert aims["short messages: % of history not represented"].value == 0
+    assert len(aims) == 7
+
+
+def test_cache_talks_through_meetings(scratch: None, tmp_path: Path) -> None:
+    meeting = {"meeting_transcripts": [{"speaker": "A", "content": f"Rose {n}"} for n in range(6)]}
+    data = tmp_path / "meetings.jsonl"
+    data.write_text(json.dumps(meeting) + "\n")
+    measure_cache(turns=5, data=data)
+    assert Message.objects.filter(body="Rose 4").exists()
+    assert not Message.objects.filter(body="Rose 5").exists()
 
 
 def test_a_made_up_thread_is_like_a_real_one(scratch: None) -> None:

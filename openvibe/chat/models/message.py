@@ -102,6 +102,11 @@ class Message(models.Model):
         indexes = [
             GinIndex(fields=["search"], name="message_search"),
             models.Index(fields=["author", "-created_at"], name="message_author_recent"),
+            models.Index(
+                fields=["thread"],
+                condition=Q(edited_at__isnull=False) | Q(deleted_at__isnull=False),
+                name="message_changed",
+            ),
         ]
         triggers = [
             pgtrigger.Trigger(
