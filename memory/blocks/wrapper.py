@@ -89,6 +89,7 @@ class ContextBlocks:
         readonly: bool | None = None,
     ) -> ContextBlock:  # fmt: skip
         """Like `set`, but Conflict when the agent has a block of this label."""
+        rules.check_label(label)
         if self.store.get_block(label) is not None:
             raise Conflict(f'Block "{label}" is there already. Change it, or choose another label.', code="taken")
         return self.set(

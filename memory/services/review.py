@@ -166,14 +166,13 @@ def _stored(
     suggestions: list[Suggestion], because: str,
 ) -> list[Proposal]:  # fmt: skip
     """Proposals and the mark, together. What the agent proposed before from this thread is not proposed again."""
+    cited = {number for found in suggestions for number in found.messages}
+    messages = Message.objects.select_for_update(no_key=True).filter(thread=session.thread_id, seq__in=cited)
+    gone = {message.seq for message in messages.order_by("seq") if message.is_deleted}  # others wait to be deleted
     thread = Thread.objects.select_for_update().get(pk=session.thread_id)
     if thread.access == Thread.Access.HUMAN_ONLY:  # closed while the model was thinking
         return []
     known = set(Proposal.objects.filter(agent=agent, thread=thread).values_list("kind", "person_id", "text"))
-    gone = set(
-        Message.objects.filter(thread=thread, seq__in={n for s in suggestions for n in s.messages})
-        .exclude(deleted_at=None).values_list("seq", flat=True)
-    )  # fmt: skip
     rows = [
         Proposal(
             agent=agent, thread=thread, kind=found.kind, person_id=found.person_id, text=found.text,

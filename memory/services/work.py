@@ -61,7 +61,7 @@ def add_work(
     kept = _data(kind, data or {}, by, {})
     locked = locked_thread(thread, by)
     if message is not None:
-        _check_source(message, locked, by)
+        message = _source(message, locked, by)
         kept = _marked(kept, cleaned, message)
     open_rows = WorkItem.objects.filter(thread=locked, kind=kind, state=State.OPEN)
     same = open_rows.filter(text=cleaned, data=kept).first()
@@ -220,10 +220,13 @@ def _words(text: str, data: Mapping[str, str]) -> list[str]:
     return [text, *(value for key, value in sorted(data.items()) if key not in (QUOTED, "stage"))]
 
 
-def _check_source(message: Message, thread: Thread, by: Access) -> None:
-    seen = Message.objects.visible_to(by).filter(pk=message.pk, thread=thread, deleted_at=None)
-    if not seen.exists():
+def _source(message: Message, thread: Thread, by: Access) -> Message:
+    """The message as it is now, held: whoever deletes it at this moment waits, and then finds what quotes it."""
+    seen = Message.objects.visible_to(by).filter(pk=message.pk, thread=thread).order_by().values("pk")
+    held = Message.objects.select_for_update(no_key=True).filter(pk__in=seen, deleted_at=None).first()
+    if held is None:
         raise Missing("The message is not in this thread, or was deleted.")
+    return held
 
 
 def _check_version(row: WorkItem, version: int | None) -> None:
@@ -272,7 +275,8 @@ def _check_constraints_fit(thread: Thread, more: int) -> None:
 def _locked(item: WorkItem, by: Access) -> tuple[Thread, WorkItem]:
     """The thread's lock first, always, so that writers never wait for each other in a circle."""
     thread = locked_thread(Thread(pk=item.thread_id), by)
-    return thread, WorkItem.objects.select_related("author", "closed_by", "message").get(pk=item.pk)
+    rows = WorkItem.objects.select_for_update(of=("self",), no_key=True)  # a deletion may be wiping it just now
+    return thread, rows.select_related("author", "closed_by", "message").get(pk=item.pk)
 
 
 def _save_state(row: WorkItem) -> None:

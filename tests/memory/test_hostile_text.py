@@ -1,7 +1,10 @@
 """Text that was deleted is in no table any more; text that pretends to be something else stays what it is."""
 
+from threading import Thread as Strand
+from time import monotonic
+
 import pytest
-from django.db import connection
+from django.db import connection, connections, transaction
 
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.viewing import read_snapshot
@@ -107,6 +110,66 @@ def test_a_row_that_quoted_an_earlier_wording_goes_too(ana: Member, thread: Thre
     delete_message(message=said, by=access(ana))
 
     assert tables_holding(CANARY) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_row_taken_from_a_message_that_is_just_being_deleted_is_refused(ana: Member, thread: Thread) -> None:
+    said = say(thread, ana, SAID)
+    refused: list[Problem] = []
+
+    def keep() -> None:
+        try:
+            add_work(thread=thread, by=access(ana), kind="constraint", text=SAID, message=said)
+        except Problem as problem:
+            refused.append(problem)
+        connections.close_all()
+
+    strand = Strand(target=keep)
+    with transaction.atomic():
+        delete_message(message=said, by=access(ana))
+        strand.start()
+        wait_for(strand)
+    strand.join(30)
+
+    assert [problem.status for problem in refused] == [404]
+    assert tables_holding(CANARY) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_that_overtakes_a_deletion_brings_no_words_back(ana: Member, thread: Thread) -> None:
+    said = say(thread, ana, SAID)
+    plan = add_work(thread=thread, by=access(ana), kind="plan", text=SAID, message=said)
+    refused: list[Problem] = []
+
+    def begin() -> None:
+        try:
+            change_work(item=plan, by=access(ana), version=1, data={"stage": "executing"})
+        except Problem as problem:
+            refused.append(problem)
+        connections.close_all()
+
+    strand = Strand(target=begin)
+    with transaction.atomic():
+        delete_message(message=said, by=access(ana))
+        strand.start()
+        wait_for(strand)
+    strand.join(30)
+
+    assert [problem.status for problem in refused] == [409]
+    assert tables_holding(CANARY) == []
+
+
+def wait_for(strand: Strand) -> None:
+    """Until the other connection waits for a lock of ours."""
+    blocked = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid)))"
+    given_up = monotonic() + 30
+    with connection.cursor() as cursor:
+        while True:
+            cursor.execute(blocked)
+            if cursor.fetchone()[0]:
+                return
+            assert strand.is_alive(), "it did not wait"
+            assert monotonic() < given_up, "it does not wait"
 
 
 @pytest.mark.django_db(transaction=True)

@@ -115,6 +115,13 @@ def test_a_new_block_that_is_refused_keeps_its_words(ana: Member, own: ContextBl
         assert all(words in page for words in (f'value="{label}"', "Typed words.", 'value="For what."'))
 
 
+@pytest.mark.parametrize("label", ["\x00", "Größe", "tools", "a" * 41, ""])
+def test_a_label_that_is_none_is_refused(ana: Member, vibe: Agent, label: str) -> None:
+    answer = send(ana, "blocks/", label=label, content="x")
+    assert answer.status_code == 400
+    assert "A label begins with a small letter" in answer.content.decode()
+
+
 def test_versions_say_who_and_when_and_are_restored(ana: Member, own: ContextBlocks, vibe: Agent) -> None:
     own.set("team", "First words.")
     ContextBlocks(vibe.participant, author=Author(ana.participant_id, "page", configures=True)).set(
