@@ -47,6 +47,11 @@ DONE_SHOWN = 20
 _MARKUP = re.compile(r"^(\s*\d*)([#>*+=~`<|_.)-])")
 """What would make a line a heading, a list, a fence or HTML."""
 
+FIELDS = {
+    "state": "State", "stage": "Stage", "requested_by": "Requested by", "decided_by": "Decided by", "note": "Note",
+}  # fmt: skip
+"""What of a line is shown beside its words, so that no words can pass for it."""
+
 GONE = "[What this said was deleted or written anew since.]"
 
 Line = dict[str, Any]
@@ -137,7 +142,12 @@ def _line(ref: str, text: str, **fields: str) -> Line:
 def _rows(rows: Iterable[WorkRow | None]) -> list[Line]:
     """A row taken from a message keeps no words here."""
     return [
-        _line(f"work:{row.pk}", "" if row.message_id else row_text(row), kind=row.kind)
+        _line(
+            f"work:{row.pk}",
+            "" if row.message_id else row_text(row.text, row.data),
+            kind=row.kind,
+            stage=str(row.data.get("stage", "")),
+        )
         for row in rows
         if row is not None
     ]
@@ -212,7 +222,7 @@ def shown(handoff: Handoff, summaries: Summaries) -> tuple[ShownSection, ...]:
     taken = _numbers(lines, "work:")
     if taken:
         rows = WorkItem.objects.filter(pk__in=taken, thread=handoff.thread_id)
-        words |= {f"work:{pk}": text for pk, text in rows.values_list("pk", "text")}
+        words |= {f"work:{pk}": row_text(text, data) for pk, text, data in rows.values_list("pk", "text", "data")}
     return tuple(ShownSection(title, tuple(_shown(line, words) for line in stored[title])) for title in SECTIONS)
 
 
@@ -221,8 +231,7 @@ def _numbers(lines: Iterable[Line], prefix: str) -> list[int]:
 
 
 def _shown(line: Line, words: Mapping[str, str]) -> ShownLine:
-    names = {"state": "State", "requested_by": "Requested by", "decided_by": "Decided by", "note": "Note"}
-    fields = tuple((name, str(line[key])) for key, name in names.items() if line.get(key))
+    fields = tuple((name, str(line[key])) for key, name in FIELDS.items() if line.get(key))
     return ShownLine(line["ref"], line["text"] or words.get(line["ref"], GONE), fields)
 
 

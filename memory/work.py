@@ -5,7 +5,7 @@ Rows, not prose: no summary can lose a constraint or bring a finished plan back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -100,14 +100,6 @@ class WorkState:
         return tuple(row for row in self.approvals if row.state == Approval.State.REQUESTED)
 
 
-class WorkLine(NamedTuple):
-    """One row as prompts and handoffs say it. `section` is a kind of work, `approval` or `progress`."""
-
-    section: str
-    key: str
-    text: str
-
-
 _ROW = (
     "pk", "kind", "text", "tokens", "data", "author__name", "author__kind", "message_id", "version", "created_at",
 )  # fmt: skip
@@ -149,41 +141,8 @@ def _approval(row: tuple[Any, ...]) -> ApprovalRow:
     return found._replace(decided_by=found.decided_by or "")
 
 
-def row_text(row: WorkRow) -> str:
-    """The row's own words, unchanged; what its kind adds stands below them."""
-    added = (("Done when", "done_condition"), ("Budget", "budget"), ("Stage", "stage"), ("Stored as", "ref"))
-    return "\n".join([row.text, *(f"{words}: {row.data[key]}" for words, key in added if row.data.get(key))])
-
-
-def approval_text(row: ApprovalRow) -> str:
-    """The approval's fields, one a line."""
-    lines = [row.what, f"State: {row.state}", f"Requested by: {row.requested_by}"]
-    if row.decided_at is not None:
-        lines.append(f"Decided by: {row.decided_by}, {row.decided_at:%Y-%m-%d %H:%M} UTC")
-    lines += [f"{name}: {said}" for name, said in (("Reason", row.reason), ("Note", row.note)) if said]
-    return "\n".join(lines)
-
-
-def progress_text(row: ProgressRow) -> str:
-    parts = (
-        ("Changed", row.changed), ("Evidence", row.evidence), ("Open", row.open_issues), ("Next", row.next_action),
-    )  # fmt: skip
-    said = [f"{name}: {text}" for name, text in parts if text]
-    return "\n".join([f"{row.created_at:%Y-%m-%d %H:%M} UTC  {row.checkpoint}", *said])
-
-
-def work_lines(state: WorkState) -> list[WorkLine]:
-    """One line per row, in the order of weight. Keys: `work:<id>`, `approval:<id>`, `progress:<id>`."""
-    return list(_lines(state))
-
-
-def _lines(state: WorkState) -> Iterator[WorkLine]:
-    single = [row for row in (state.objective, state.plan) if row is not None]
-    groups = (
-        state.constraints, single, state.goals, state.todos, state.do_not_redo, state.open_questions,
-        state.errors_tried, state.artifacts,
-    )  # fmt: skip
-    for rows in groups:
-        yield from (WorkLine(row.kind, f"work:{row.pk}", row_text(row)) for row in rows)
-    yield from (WorkLine("approval", f"approval:{row.pk}", approval_text(row)) for row in state.approvals)
-    yield from (WorkLine("progress", f"progress:{row.pk}", progress_text(row)) for row in state.progress)
+def row_text(text: str, data: Mapping[str, Any]) -> str:
+    """A row's own words, unchanged; what its kind adds in somebody's words stands below them. A plan's stage is no
+    words: who shows a row shows it as a field."""
+    added = (("Done when", "done_condition"), ("Budget", "budget"), ("Stored as", "ref"))
+    return "\n".join([text, *(f"{words}: {data[key]}" for words, key in added if data.get(key))])

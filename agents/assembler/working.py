@@ -13,8 +13,8 @@ from agents.assembler.gather import Scene, one_each, trust_of
 from agents.assembler.items import item
 from agents.assembler.reading import Asking, Found, Logged, Observed, Work
 from agents.assembler.values import Item, Offer, Trust
-from agents.assembler.wording import data_block
 from memory.models import Approval, WorkItem
+from memory.work import row_text
 from openvibe.base.secrets import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, head_and_tail
@@ -56,19 +56,20 @@ def _in_order(items: Sequence[Item], order: Iterator[int]) -> list[Item]:
 
 
 @lru_cache(maxsize=4_096)
-def _row_item(counter: TokenCounter, text: str, kind: str, ref: str, author: str, trust: Trust) -> Item:
-    block = data_block(text, source=kind, ref=ref, author=author, trust=trust)
+def _row_item(
+    counter: TokenCounter, text: str, kind: str, ref: str, author: str, trust: Trust, stage: str = ""
+) -> Item:
+    words = mask_secrets(text)
+    block = fence("data", words, source=kind, ref=ref, author=author, trust=trust, stage=stage or None)
     source = str(WorkItem.Kind(kind).label).lower() if kind in WorkItem.Kind.values else kind
     return item(counter, section="work", key=ref, text=block, trust=trust, source=source, author=author, ref=ref)
 
 
 def work_item(counter: TokenCounter, row: Work, *, is_own: bool) -> Item:
-    """The row's own words; what its kind adds stands below them."""
-    data = row.data if isinstance(row.data, dict) else {}
-    added = {"done_condition": "Done when", "budget": "Budget", "ref": "Stored as"}
-    lines = [row.text, *(f"{words}: {data[key]}" for key, words in added.items() if data.get(key))]
+    """The row's own words, with what its kind adds; a plan's stage is a field, which no words can pass for."""
     trust = trust_of(row.author_kind, is_own=is_own)
-    return _row_item(counter, "\n".join(lines), row.kind, f"work:{row.pk}", row.author, trust)
+    stage = str(row.data.get("stage", ""))
+    return _row_item(counter, row_text(row.text, row.data), row.kind, f"work:{row.pk}", row.author, trust, stage)
 
 
 def approval_item(counter: TokenCounter, asking: Asking) -> Item:

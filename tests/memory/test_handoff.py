@@ -85,7 +85,7 @@ def test_every_section_says_what_its_rows_say(full: Thread) -> None:
         "Current objective": "- A garden that needs no hose",
         "User constraints and preferences": "- Never water after 9:30",
         "Authoritative instructions loaded": "- Instructions of this thread",
-        "Active plan": "- Mulch, then plant\n  Stage: executing",
+        "Active plan": "- Stage: executing\n  Mulch, then plant",
         "Active workflow": "- Beds dug",
         "Active goal and done condition": "- Forty metres of hedge\n  Done when: 40 m stand\n  Budget: 200 €",
         "Approval state": "- State: granted · Requested by: Ana · Decided by: Ana · Note: Not more\n"

@@ -12,7 +12,7 @@ from memory.services.approvals import request_approval
 from memory.services.progress import log_progress
 from memory.services.work import TAKEN_BACK, add_work, change_work, close_work, reopen_work
 from memory.signals import milestone_reached
-from memory.work import CONSTRAINTS_TOGETHER, OPEN_PER_KIND, open_work, work_lines
+from memory.work import CONSTRAINTS_TOGETHER, OPEN_PER_KIND, open_work, row_text
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Thread
@@ -65,7 +65,6 @@ def test_a_finished_plan_does_not_come_back(ana: Member, thread: Thread) -> None
     handoff = write_handoff(thread=thread, trigger="milestone")
 
     assert open_work(thread.pk).plan is None
-    assert all("roses" not in line.text for line in work_lines(open_work(thread.pk)))
     assert handoff.sections["Active plan"] == []
     assert [line["text"] for line in handoff.sections["Actions already taken"]] == [
         "Done: First the roses, then the hedge."
@@ -110,18 +109,18 @@ def test_all_of_it_costs_three_queries_whatever_there_is(ana: Member, thread: Th
     assert cost() == 3
     state = open_work(thread.pk)
     assert len(state.todos) == len(state.approvals) == len(state.progress) == 3
-    assert len(work_lines(state)) == 7 * 3 + 2 + 3 + 3
+    assert len(state.constraints) == len(state.goals) == len(state.do_not_redo) == 3
+    assert len(state.artifacts) == len(state.errors_tried) == len(state.open_questions) == 3
 
 
-def test_lines_name_their_rows(ana: Member, thread: Thread) -> None:
+def test_what_a_goal_adds_stands_below_its_words(ana: Member, thread: Thread) -> None:
     goal = add_work(
         thread=thread, by=access(ana), kind="goal", text="A hedge",
         data={"done_condition": "40 m stand", "budget": "200 €"},
     )  # fmt: skip
-    (line,) = work_lines(open_work(thread.pk))
-    assert line.section == "goal"
-    assert line.key == f"work:{goal.pk}"
-    assert line.text == "A hedge\nDone when: 40 m stand\nBudget: 200 €"
+    (row,) = open_work(thread.pk).goals
+    assert (row.pk, row.kind) == (goal.pk, "goal")
+    assert row_text(row.text, row.data) == "A hedge\nDone when: 40 m stand\nBudget: 200 €"
 
 
 def test_who_read_an_older_version_does_not_overwrite(ana: Member, dora: Member, thread: Thread) -> None:

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
-from agents.models import Agent, Run, Snapshot, ToolCall
+from agents.models import Agent, LoadedSkill, Run, Snapshot, ToolCall
 from agents.visibility import visible_to
 from memory.models import Approval, Block, ProfileNote, ProgressEntry, WorkItem
 from memory.providers.base import Session
@@ -15,6 +15,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import edit_message
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
+from tests.agents.conftest import WriteFile
 from tests.factories import access, say
 
 CONSTRAINT = "Never spend more than 1,250.50 € — not even for the “good” mulch."
@@ -70,9 +71,13 @@ def test_a_constraint_said_once_stands_word_for_word_after_a_hundred_compactions
     assert any(entry.key.startswith("summary:") for entry in prompt.included)
 
 
-def test_after_a_compaction_everything_listed_is_attached_again(ana: Member, vibe: Agent, thread: Thread) -> None:
+def test_after_a_compaction_everything_listed_is_attached_again(
+    ana: Member, vibe: Agent, thread: Thread, skill: WriteFile
+) -> None:
+    skill("shears", "Cut above the third eye.")
+    LoadedSkill.objects.create(agent=vibe, thread=thread, name="shears")
     ran(vibe, thread, ana, ["memory", "old_tool"])
-    add(thread, ana, "plan", "First the roses, then the apples.")
+    plan = add(thread, ana, "plan", "First the roses, then the apples.", stage="approved")
     add(thread, ana, "goal", "A pruned garden", done_condition="no dead wood left", budget="3 hours")
     add(thread, vibe, "todo", "Sharpen the shears")
     add(thread, vibe, "artifact", "List of the beds", ref="message 12")
@@ -99,6 +104,7 @@ def test_after_a_compaction_everything_listed_is_attached_again(ana: Member, vib
 
     expected = {
         "plan": "First the roses, then the apples.",
+        "its stage": f'source="plan" ref="work:{plan.pk}" author="Ana" trust="semi_trusted" stage="approved"',
         "goal": "A pruned garden\nDone when: no dead wood left\nBudget: 3 hours",
         "todos": "Sharpen the shears",
         "retrieved references": "List of the beds\nStored as: message 12",
@@ -106,6 +112,7 @@ def test_after_a_compaction_everything_listed_is_attached_again(ana: Member, vib
         "approvals": 'state="granted" asked_by="Vibe" decided_by="Ana"',
         "progress": "Next: Go on with row 4",
         "loaded instructions": "Answer in one sentence.",
+        "invoked skills": "Cut above the third eye.",
         "recent tool observations": "the mulch lies behind the shed",
         "tool changes": "you no longer have old_tool",
     }

@@ -177,6 +177,8 @@ def test_before_and_after_and_why_it_failed_stand_there(ana: Member, thread: Thr
     assert "The last compaction failed" in page
     assert "The key was &lt;refused&gt;." in page
     over(thread, state="nothing", tokens_after=12_000)
+    assert "The last compaction failed" in page_of(ana, thread), "nobody asked, so nobody is told of nothing"
+    over(thread, state="nothing", tokens_after=12_000, trigger="hand")
     assert "there was nothing to compact" in page_of(ana, thread)
 
 
