@@ -46,15 +46,3 @@ class Author:
     participant_id: int | None
     how: str = "agent"
     configures: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """A block as prompts show it."""
-
-    label: str
-    description: str
-    content: str
-    tokens: int
-    readonly: bool
-    version: int

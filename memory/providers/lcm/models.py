@@ -16,9 +16,6 @@ from openvibe.chat.models import Message, Thread
 REWRITING = "[This part of the conversation is being summarised anew, because a message in it was changed.]"
 """What a summary says from the moment one of its messages is edited or deleted until it has been rebuilt."""
 
-REWRITING_TOKENS = 20
-"""Tokens of REWRITING (o200k_base)."""
-
 
 class Conversation(models.Model):
     """A thread, as far as lossless memory has taken it in: all messages up to `seen_seq` are reachable from items."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent
-from memory.blocks import Author, BlockStore, ContextBlock, ContextBlocks, DatabaseBlocks, InMemoryBlocks, carried
+from memory.blocks import Author, BlockStore, ContextBlock, ContextBlocks, DatabaseBlocks, InMemoryBlocks
 from memory.blocks.predefined import PREDEFINED
 from memory.models import Block, CarriedVersion
 from openvibe.base.models import Event
@@ -108,8 +108,8 @@ def test_blocks_of_agents_do_not_mix(ana: Member, vibe: Agent) -> None:
     ContextBlocks(vibe.participant).set("team", "Vibe's")
     ContextBlocks(fern.participant).set("team", "Fern's")
     assert ContextBlocks(fern.participant).clear() == 1
-    assert [block.content for block in carried(vibe.participant_id)] == ["Vibe's"]
-    assert carried(fern.participant_id) == []
+    assert "Vibe's" in ContextBlocks(vibe.participant).text()
+    assert ContextBlocks(fern.participant).text() == ""
 
 
 def test_every_agent_has_two_empty_blocks_to_fill(vibe: Agent) -> None:
@@ -123,14 +123,16 @@ def test_every_agent_has_two_empty_blocks_to_fill(vibe: Agent) -> None:
     assert PREDEFINED[1].description in tool.description
 
 
-def test_what_prompts_read_is_one_query(vibe: Agent, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_all_blocks_and_the_tool_cost_one_query_each(
+    vibe: Agent, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
     blocks = ContextBlocks(vibe.participant, author=Author(None, "admin", configures=True))
     blocks.set("team", "We say hello.")
     for number in range(3):
         blocks.set(f"block-{number}", f"Text {number}", readonly=True)
     with django_assert_num_queries(1):
-        found = carried(vibe.participant_id)
-    assert [block.label for block in found] == ["block-0", "block-1", "block-2", "team"]
+        found = blocks.list()
+    assert [block.label for block in found] == ["block-0", "block-1", "block-2", "learned", "team"]
     assert (found[0].content, found[0].readonly, found[0].version) == ("Text 0", True, 1)
     assert found[0].tokens == ContextBlock("x", content="Text 0").tokens
     with django_assert_num_queries(1):
