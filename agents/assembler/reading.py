@@ -262,7 +262,7 @@ def _approvals() -> QuerySet[Any, Any]:
 
 
 def _of_runs_here(participant_id: int) -> Q:
-    """What belongs to the agent's runs in the thread. The agent is looked up apart: then an index gives them in order."""
+    """Of the agent's runs in the thread. The agent is looked up apart, so that an index has them in order."""
     agent = Agent.objects.filter(participant=participant_id).values("pk")[:1]
     return Q(run__agent=agent, run__thread=OuterRef("pk"))
 

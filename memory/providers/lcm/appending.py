@@ -12,8 +12,8 @@ from memory.providers.shared import store
 # Messages become visible in the order of their numbers (a number is given under the thread's row lock), so what is
 # after `seen_seq` is all that was not seen.
 _IS_BEHIND = """
-SELECT EXISTS (SELECT FROM chat_message WHERE thread_id = %(thread)s
-    AND seq > coalesce((SELECT seen_seq FROM lcm_conversation WHERE thread_id = %(thread)s), 0))
+SELECT coalesce((SELECT seq FROM chat_message WHERE thread_id = %(thread)s ORDER BY seq DESC LIMIT 1), 0)
+    > coalesce((SELECT seen_seq FROM lcm_conversation WHERE thread_id = %(thread)s), 0)
 """
 _OPEN = "INSERT INTO lcm_conversation (thread_id, seen_seq, version, failures, last_error) VALUES (%(thread)s, 0, 0, 0, '') ON CONFLICT (thread_id) DO NOTHING"  # noqa: E501
 _LOCK = "SELECT id, seen_seq FROM lcm_conversation WHERE thread_id = %(thread)s FOR UPDATE"

@@ -31,22 +31,23 @@ COST = (
     f"CASE WHEN s.id IS NOT NULL THEN least(s.token_count, {LONGEST}) + {ENVELOPE}"
     f" WHEN {SHOWN} THEN least(m.token_count, {LONGEST}) + {ENVELOPE} ELSE 0 END"
 )
+# OFFSET 0: looked up by their keys, whatever the planner thinks of how many items there are
+HELD = """
+LEFT JOIN LATERAL (SELECT * FROM lcm_summary WHERE id = i.summary_id OFFSET 0) s ON true
+LEFT JOIN LATERAL (SELECT * FROM chat_message WHERE id = i.message_id OFFSET 0) m ON true
+"""
 PLACES = f"""
 SELECT i.ordinal, coalesce(m.kind, '{SUMMARY}'), {COST},
     CASE WHEN m.kind IN ('tool_call', 'tool_result') THEN m.call_id ELSE '' END,
     coalesce(m.kind = 'text' AND p.kind <> 'agent', false), coalesce(m.state = 'writing', false),
     coalesce(s.depth, 0), coalesce(s.stale, false)
-FROM ({{items}}) i LEFT JOIN lcm_summary s ON s.id = i.summary_id LEFT JOIN chat_message m ON m.id = i.message_id
-LEFT JOIN workspaces_participant p ON p.id = m.author_id ORDER BY i.ordinal
+FROM ({{items}}) i {HELD} LEFT JOIN workspaces_participant p ON p.id = m.author_id ORDER BY i.ordinal
 """  # noqa: S608 - only constants of this package
 ITEMS = "SELECT ordinal, message_id, summary_id FROM lcm_item WHERE conversation_id = %s"
 NEWEST_ITEMS = f"{ITEMS} ORDER BY ordinal DESC LIMIT %s"
 NEWEST = PLACES.replace("{items}", NEWEST_ITEMS)
 AFTER = PLACES.replace("{items}", f"{ITEMS} AND ordinal > %s ORDER BY ordinal LIMIT %s")
-TOTAL = f"""
-SELECT coalesce(sum({COST}), 0) FROM ({NEWEST_ITEMS}) i
-LEFT JOIN lcm_summary s ON s.id = i.summary_id LEFT JOIN chat_message m ON m.id = i.message_id
-"""  # noqa: S608
+TOTAL = f"SELECT coalesce(sum({COST}), 0) FROM ({NEWEST_ITEMS}) i {HELD}"  # noqa: S608
 LAST_FOLDED = """
 SELECT s.last_seq FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
 WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL ORDER BY i.ordinal DESC LIMIT 1
