@@ -16,11 +16,6 @@ from tests.memory.lcm.rows import condensed, leaf, session_of, taken_in, told
 
 
 @pytest.fixture
-def session(thread: Thread, vibe: Agent) -> Session:
-    return session_of(thread, vibe.participant)
-
-
-@pytest.fixture
 def conversation(thread: Thread, ana: Member) -> Conversation:
     told(thread, ana.participant, *(f"Message {number}." for number in range(1, 61)))
     return taken_in(thread)

@@ -11,7 +11,6 @@ import pytest
 from django.db import connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
-from agents.models import Agent
 from memory.providers.base import Rebuilder, Session
 from memory.providers.lcm.checking import check
 from memory.providers.lcm.compacting import compact, rebuild
@@ -26,16 +25,11 @@ from openvibe.llm.scripted import Reply, Say, ScriptedModel
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member
 from tests.factories import access
-from tests.memory.lcm.rows import condensed, leaf, session_of, taken_in, told
+from tests.memory.lcm.rows import condensed, leaf, taken_in, told
 
 SECRET = "The gate code is four-seven-one-one."
 ROSES = " ".join(f"Ana spoke of {at} roses." for at in range(30))
 TEXT = "Prune the roses in March, before the buds open, and burn what was ill. " * 2
-
-
-@pytest.fixture
-def session(thread: Thread, vibe: Agent) -> Session:
-    return session_of(thread, vibe.participant)
 
 
 @pytest.fixture

@@ -12,11 +12,6 @@ from tests.factories import make_channel, make_thread
 from tests.memory.lcm.rows import leaf, session_of, taken_in, told
 
 
-@pytest.fixture
-def session(thread: Thread, vibe: Agent) -> Session:
-    return session_of(thread, vibe.participant)
-
-
 def test_what_is_new_is_listed_until_it_is_reviewed(session: Session, thread: Thread, ana: Member) -> None:
     assert list_unreviewed(session.access) == []
     told(thread, ana.participant, "one", "two")

@@ -13,11 +13,6 @@ from tests.factories import access, make_thread
 from tests.memory.lcm.rows import condensed, leaf, session_of, taken_in, told
 
 
-@pytest.fixture
-def session(thread: Thread, vibe: Agent) -> Session:
-    return session_of(thread, vibe.participant)
-
-
 def numbers(found: list[Found]) -> list[int]:
     return [hit.ordinal for hit in found]
 
