@@ -102,7 +102,7 @@ class Toolbox:
         """
         outcome = self._carried(call)
         if outcome.decision == Decision.REFUSED:
-            log.warning("tool_call_refused", tool=call.name[:100], why=outcome.why)
+            log.warning("tool_call_refused", tool=call.name[:100])  # why may quote; the call's row keeps it
         result = head_and_tail(mask_secrets(clean(outcome.result)), RESULT_TOKENS, _COUNTER, _CUT)
         return Outcome(result or "(empty)", outcome.decision, outcome.why, outcome.approval)
 

@@ -25,8 +25,11 @@ def request_compaction(
 
     A full one asked for by hand takes the place of one that waits: that row is returned. Where nothing can be
     compacted (people only, a plugin without summaries), asking by hand raises Refused and a trigger gets None.
+    Guests may not ask: a model's answer costs the workspace.
     """
     by_hand = trigger == Compaction.Trigger.HAND
+    if by_hand and by is not None and by.is_guest:
+        raise Refused("Guests cannot ask for a compaction. A member can.")
     reason = why_not(thread)
     if reason is not None:
         if by_hand:

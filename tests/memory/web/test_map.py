@@ -158,6 +158,16 @@ def test_compact_now_and_everything_ask_once(ana: Member, dora: Member, thread: 
     assert browser(ana).get(address(thread, "compact/")).status_code == 405
 
 
+def test_a_guest_looks_and_does_not_compact(ana: Member, ben: Member, thread: Thread) -> None:
+    remembered(thread, ana)
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
+    page = page_of(ben, thread)
+    assert "Fresh tail" in page
+    assert "Compact now" not in page
+    assert browser(ben).post(address(thread, "compact/")).status_code == 403
+    assert not Compaction.objects.exists()
+
+
 def test_how_far_a_compaction_is(ana: Member, thread: Thread) -> None:
     Compaction.objects.create(
         thread=thread, plugin="memory/lcm", trigger="hand", full=True, state="running", done_messages=1_200,
