@@ -40,9 +40,9 @@ ASKED, LOGGED, OBSERVED = 10, 3, 4
 """Approvals, lines of the progress log and answers of tools that prompts show, the newest first."""
 
 WORK_ORDER = (
-    "constraint", "objective", "plan", "goal", "todo", "do_not_redo", "open_question", "error_tried", "artifact",
+    "constraint", "objective", "plan", "goal", "do_not_redo", "todo", "open_question", "error_tried", "artifact",
 )  # fmt: skip
-"""Kinds of work in the order prompts show them."""
+"""Kinds of work in the order prompts show them: many to-dos do not keep out what must not be done again."""
 
 
 class Remembered(NamedTuple):
@@ -83,7 +83,7 @@ class Place(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """A context block or, with `person`, notes about somebody."""
+    """A context block that says something."""
 
     pk: int
     label: str

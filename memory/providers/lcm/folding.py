@@ -14,6 +14,7 @@ from django.db import connection, transaction
 
 from memory.providers.base import ENVELOPE, LONGEST
 from memory.providers.lcm.groups import GAP, SUMMARY, Place
+from memory.providers.lcm.reading import IN_PROMPTS, rows_of
 from memory.providers.lcm.summarising import (
     Made,
     Said,
@@ -26,10 +27,9 @@ from memory.providers.lcm.summarising import (
 
 Row = tuple[Any, ...]
 
-SHOWN = "m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL AND m.kind <> 'system' AND m.body <> ''"
 COST = (
     f"CASE WHEN s.id IS NOT NULL THEN least(s.token_count, {LONGEST}) + {ENVELOPE}"
-    f" WHEN {SHOWN} THEN least(m.token_count, {LONGEST}) + {ENVELOPE} ELSE 0 END"
+    f" WHEN {IN_PROMPTS} THEN least(m.token_count, {LONGEST}) + {ENVELOPE} ELSE 0 END"
 )
 # OFFSET 0: looked up by their keys, whatever the planner thinks of how many items there are
 HELD = """
@@ -66,7 +66,7 @@ WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL AND i.ordinal < %s AND
 ORDER BY i.ordinal DESC LIMIT 2
 """
 # What a check compares: the message, whether prompts show it, and a fingerprint of its text.
-MESSAGE_MARK = f"m.id, m.seq, m.kind, {SHOWN}, md5(m.body)"
+MESSAGE_MARK = f"m.id, m.seq, m.kind, {IN_PROMPTS}, md5(m.body)"
 OF_ITEMS = """
 FROM lcm_item i JOIN chat_message m ON m.id = i.message_id JOIN workspaces_participant p ON p.id = m.author_id
 WHERE i.conversation_id = %s AND i.ordinal BETWEEN %s AND %s ORDER BY m.seq
@@ -141,21 +141,21 @@ class Plan:
 
 def newest_places(conversation_id: int, most: int) -> list[Place]:
     """The newest items, oldest first."""
-    return [Place(*row) for row in rows(NEWEST, [conversation_id, most])]
+    return [Place(*row) for row in rows_of(NEWEST, [conversation_id, most])]
 
 
 def places_after(conversation_id: int, ordinal: int, most: int) -> list[Place]:
-    return [Place(*row) for row in rows(AFTER, [conversation_id, ordinal, most])]
+    return [Place(*row) for row in rows_of(AFTER, [conversation_id, ordinal, most])]
 
 
 def total(conversation_id: int, most: int) -> int:
     """Tokens that the newest `most` items need in a prompt."""
-    return int(rows(TOTAL, [conversation_id, most])[0][0])
+    return int(rows_of(TOTAL, [conversation_id, most])[0][0])
 
 
 def last_folded(conversation_id: int) -> int:
     """The number of the last message that a summary among the items stands for; 0 without any."""
-    found = rows(LAST_FOLDED, [conversation_id])
+    found = rows_of(LAST_FOLDED, [conversation_id])
     return int(found[0][0]) if found else 0
 
 
@@ -163,7 +163,7 @@ def summary_places(conversation_id: int, most: int) -> list[Place]:
     """The newest summaries among the items, oldest first, with a GAP wherever something stands between two."""
     places: list[Place] = []
     newer: int | None = None  # what the summary before this one would have to be
-    for ordinal, tokens, depth, stale, summary_id, before in rows(SUMMARIES, [conversation_id, most]):
+    for ordinal, tokens, depth, stale, summary_id, before in rows_of(SUMMARIES, [conversation_id, most]):
         if places and newer != summary_id:
             places.append(Place(ordinal, GAP, 0))
         places.append(Place(ordinal, SUMMARY, tokens + ENVELOPE, depth=depth, is_stale=stale))
@@ -174,7 +174,7 @@ def summary_places(conversation_id: int, most: int) -> list[Place]:
 def plan_leaf(conversation_id: int, places: Sequence[Place], *, chunk: int) -> Plan:
     """Read the messages of these places."""
     first, last = places[0].ordinal, places[-1].ordinal
-    found = rows(f"SELECT {MESSAGE_MARK}, {SAID} {OF_ITEMS}", [conversation_id, first, last])
+    found = rows_of(f"SELECT {MESSAGE_MARK}, {SAID} {OF_ITEMS}", [conversation_id, first, last])
     lines = said(found)
     return Plan(
         conversation_id, first, last, True, tuple(row[:MARKS] for row in found),
@@ -186,7 +186,7 @@ def plan_leaf(conversation_id: int, places: Sequence[Place], *, chunk: int) -> P
 def plan_condensed(conversation_id: int, places: Sequence[Place], *, chunk: int) -> Plan:
     """Read the summaries of these places."""
     first, last = places[0].ordinal, places[-1].ordinal
-    found = rows(f"SELECT {SUMMARY_MARK}, {TOLD} {OF_SUMMARY_ITEMS}", [conversation_id, first, last])
+    found = rows_of(f"SELECT {SUMMARY_MARK}, {TOLD} {OF_SUMMARY_ITEMS}", [conversation_id, first, last])
     told = [Summarised(*row[MARKS:]) for row in found]
     return Plan(
         conversation_id, first, last, False, tuple(row[:MARKS] for row in found),
@@ -198,7 +198,7 @@ def _earlier(conversation_id: int, ordinal: int, chunk: int) -> tuple[str, ...]:
     """Up to two summaries that precede, oldest first; none for a model whose window is small."""
     if chunk < ROOM_FOR_EARLIER:
         return ()
-    return tuple(content for (content,) in reversed(rows(EARLIER, [conversation_id, ordinal])))
+    return tuple(content for (content,) in reversed(rows_of(EARLIER, [conversation_id, ordinal])))
 
 
 def said(found: Sequence[Row]) -> list[Said]:
@@ -237,10 +237,3 @@ def write(plan: Plan, made: Made) -> int | None:
         for statement in REPLACE:
             cursor.execute(statement, values)
     return int(values["summary"])
-
-
-def rows(statement: str, values: Sequence[Any]) -> list[Row]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        found: list[Row] = cursor.fetchall()
-        return found

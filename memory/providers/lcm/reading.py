@@ -6,7 +6,7 @@ walks its index backwards and stops: the cost depends on how much is asked for, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -20,11 +20,11 @@ from openvibe.base.prepared import prepared_rows
 END = 2**62
 """A number after every message."""
 
-SHOWN = sql.SQL(
-    "m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL AND m.kind <> 'system' AND m.body <> ''"
-    " AND (m.kind <> 'dive_result' OR %(reads_dive_results)s)"
-)
-"""Which messages prompts show."""
+IN_PROMPTS = "m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL AND m.kind <> 'system' AND m.body <> ''"
+"""Which messages prompts show to somebody."""
+
+SHOWN = sql.SQL(IN_PROMPTS + " AND (m.kind <> 'dive_result' OR %(reads_dive_results)s)")
+"""Which messages prompts show to the session's asker."""
 
 MESSAGE = sql.SQL(
     "m.seq AS ordinal, m.seq AS last, m.kind, m.body AS text, m.token_count AS tokens, m.created_at AS at,"
@@ -127,7 +127,7 @@ def scope_of(session: Session) -> dict[str, Any]:
     }
 
 
-def rows_of(statement: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def rows_of(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         rows: list[tuple[Any, ...]] = cursor.fetchall()

@@ -20,10 +20,10 @@ from memory.providers.lcm.folding import (
     SUMMARY_MARK,
     TOLD,
     Row,
-    rows,
     said,
 )
 from memory.providers.lcm.models import Summary
+from memory.providers.lcm.reading import rows_of
 from memory.providers.lcm.summarising import (
     NO_MODEL,
     Made,
@@ -73,7 +73,7 @@ def _rebuild(summary: Summary, client: ModelClient | None, chunk: int, limit: in
     is_leaf = summary.kind == Summary.Kind.LEAF
     marked, told, of = (MESSAGE_MARK, SAID, OF_LEAF) if is_leaf else (SUMMARY_MARK, TOLD, OF_CONTAINER)
     for _ in range(TRIES):
-        found = rows(f"SELECT {marked}, {told} {of}", [summary.pk])
+        found = rows_of(f"SELECT {marked}, {told} {of}", [summary.pk])
         source = source_of_messages(said(found), chunk=chunk) if is_leaf else _of_summaries(found)
         made = summarise(source, share=3 if is_leaf else 2, limit=limit, client=client) if source.tokens else None
         marks = [row[:MARKS] for row in found]

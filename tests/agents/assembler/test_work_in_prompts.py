@@ -119,6 +119,17 @@ def test_after_a_compaction_everything_listed_is_attached_again(
     assert [name for name, words in expected.items() if words not in text] == []
 
 
+def test_many_todos_do_not_keep_out_what_must_not_be_done_again(ana: Member, vibe: Agent, thread: Thread) -> None:
+    for n in range(50):
+        add(thread, ana, "todo", f"Bed {n}: " + "dig, water, mulch and wait for the frost to go away again. " * 12)
+    add(thread, ana, "do_not_redo", "The soil was tested already.")
+    text = text_of(asks(thread, ana, vibe))
+
+    assert "The soil was tested already." in text
+    assert "Bed 0:" in text
+    assert "Bed 49:" not in text
+
+
 def test_what_is_done_does_not_come_back(ana: Member, vibe: Agent, thread: Thread) -> None:
     plan = add(thread, ana, "plan", "Dig up the tulips.")
     WorkItem.objects.filter(pk=plan.pk).update(state="done", closed_at=timezone.now())
