@@ -17,6 +17,7 @@ from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.factories import access, say
+from tests.memory.lcm.rows import told
 
 CONSTRAINT = "Never spend more than 1,250.50 € — not even for the “good” mulch."
 MEMORY = ToolSpec("memory", "Looks things up.", {"type": "object", "properties": {}})
@@ -60,8 +61,8 @@ def test_a_constraint_said_once_stands_word_for_word_after_a_hundred_compactions
     session = Session(thread.pk, visible_to(vibe))
     done = 0
     for turn in range(100):
-        for n in range(12):
-            say(thread, ana, f"Turn {turn}, row {n}: the roses want water, mulch and a little patience from all of us.")
+        rows = [f"Turn {turn}, row {n}: the roses want water, mulch and a little patience of us." for n in range(12)]
+        told(thread, ana.participant, *rows)
         provider.bootstrap(session)
         done += bool(provider.compact(session, 900).created)
     prompt = asks(thread, ana, vibe)
