@@ -211,6 +211,7 @@ UNFOLD: dict[str, Any] = {
     "SITE_SUBHEADER": "Administration",
     "SITE_URL": "/",
     "SITE_SYMBOL": "forum",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "openvibe.base.admin.mark"}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": ["openvibe.base.admin.stylesheet"],

@@ -240,6 +240,11 @@ def stylesheet(request: HttpRequest) -> str:
     return static("css/admin.css")
 
 
+def mark(request: HttpRequest) -> str:
+    """Address of the sign that the rest of OpenVibe shows in a browser's tab."""
+    return static("img/mark.svg")
+
+
 def sign_in_through_the_front_door(request: HttpRequest, extra_context: object = None) -> HttpResponse:
     """The admin has no sign-in of its own. Somebody signed in without the right to enter is sent home."""
     if request.user.is_authenticated:

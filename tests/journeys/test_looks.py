@@ -52,9 +52,14 @@ def scene(installation: Installation) -> Scene:
 def test_memory_and_work_can_be_used_by_anybody(people: People, scene: Scene, scheme: str, width: int) -> None:
     page = people.ana(color_scheme=scheme, viewport={"width": width, "height": 900})
     said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda message: (
+            said.append(f"{message.text} {message.location}") if message.type in ("error", "warning") else None
+        ),
+    )
     alone = (scene.memory, scene.summary, scene.work, scene.handoff, scene.agent, scene.versions)
-    beside = [f"{scene.thread}?panel={part}" for part in (scene.memory, scene.summary, scene.work, scene.handoff)]
+    beside = [f"{scene.thread}?panel={part}" for part in (scene.memory, scene.work)]
     for address in (*alone, *beside, PLUGINS):
         page.goto(address if address == PLUGINS else f"/w/willow/{address}")
         if address in beside:
