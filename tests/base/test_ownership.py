@@ -18,6 +18,11 @@ def test_what_another_session_owns_is_not_owned_until_that_session_dies() -> Non
         assert (mine, next_one, other_kind) == (False, True, True)
 
     other.close()
+    with connection.cursor() as cursor:  # the server ends a session a moment after it is closed
+        cursor.execute("SET lock_timeout = '10s'")
+        cursor.execute("SELECT pg_advisory_lock(%s)", [key_of(Piece.REVIEW, 5)])
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [key_of(Piece.REVIEW, 5)])
+        cursor.execute("RESET lock_timeout")
     with owned(Piece.REVIEW, 5) as mine:
         assert mine
 
