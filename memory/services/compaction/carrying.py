@@ -122,20 +122,21 @@ def _work(compaction: Compaction, provider: MemoryProvider, clock: Callable[[], 
     made = provider.rebuild(session) if isinstance(provider, Rebuilder) else Compacted(0, 0)
     if compaction.trigger != Compaction.Trigger.CHANGED:
         made = provider.compact(session, budget, full=compaction.full, progress=_saved_now_and_then(compaction, clock))
-    if compaction.attempt == 1:
-        return Work(made, made.created)
-    return _with_earlier_attempts(compaction, provider, session, made)
+    entries = provider.assemble(session, budget, FRESH_TAIL)
+    standing = (entry.summary_id for entry in entries if entry.summary_id is not None)
+    handed_over = tuple(dict.fromkeys([*made.created, *standing]))
+    if compaction.attempt > 1:
+        made = _with_earlier_attempts(compaction, provider, session, made)
+    return Work(made, handed_over)
 
 
-def _with_earlier_attempts(compaction: Compaction, provider: MemoryProvider, session: Session, made: Compacted) -> Work:
-    """What all attempts came to. Those that were cut short left whole summaries, and nobody to tell of them: the
-    handoff names every summary that stands in the context now."""
+def _with_earlier_attempts(
+    compaction: Compaction, provider: MemoryProvider, session: Session, made: Compacted
+) -> Compacted:
+    """What all attempts came to: those that were cut short left whole summaries, and nobody to tell of them."""
     assert compaction.tokens_before is not None
     after = provider.stats(session).tokens
-    entries = provider.assemble(session, context_budget(compaction.thread), FRESH_TAIL)
-    summaries = [entry.summary_id for entry in entries if entry.summary_id is not None]
-    whole = replace(made, tokens_before=max(compaction.tokens_before, after), tokens_after=after)
-    return Work(whole, tuple(dict.fromkeys([*made.created, *summaries])))
+    return replace(made, tokens_before=max(compaction.tokens_before, after), tokens_after=after)
 
 
 def _saved_now_and_then(compaction: Compaction, clock: Callable[[], float]) -> Callable[[int, int], None]:
