@@ -10,10 +10,11 @@ from django.utils import timezone
 
 from agents.assembler import carried, gather
 from agents.assembler.fit import RequiredPartsTooLarge, fit
+from agents.assembler.found import Found, Place, Window
 from agents.assembler.gather import Asked, Scene
 from agents.assembler.history import first_room, hidden_results, history, recollect
 from agents.assembler.items import tool_item
-from agents.assembler.reading import Found, Place, Window, read
+from agents.assembler.reading import read
 from agents.assembler.recall import recalled
 from agents.assembler.render import frame_tokens, render, sent_tokens
 from agents.assembler.stack import BUDGETS, TaskBudget, bounded_by_window, with_overrides

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
+from agents.assembler.found import Carried, Notes
 from agents.assembler.gather import Scene, one_each
 from agents.assembler.items import item
-from agents.assembler.reading import Carried, Notes
 from agents.assembler.values import Item, Offer
 from agents.skills import loaded_text, skill_index
 from openvibe.base.secrets import mask_secrets

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
+from agents.assembler.found import Place, Remembered
 from agents.assembler.items import item
 from agents.assembler.policy import policy_text
-from agents.assembler.reading import Place, Remembered
 from agents.assembler.stack import REQUEST_ROOM, TaskBudget
 from agents.assembler.values import Bundle, Dropped, Item, Offer, SectionName, Trust, drop
 from agents.assembler.wording import ago, data_block, minute

@@ -9,9 +9,9 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import count
 
+from agents.assembler.found import Asking, Found, Logged, Observed, Work
 from agents.assembler.gather import Scene, one_each, trust_of
 from agents.assembler.items import item
-from agents.assembler.reading import Asking, Found, Logged, Observed, Work
 from agents.assembler.values import Item, Offer, Trust
 from memory.models import Approval, WorkItem
 from memory.work import row_text

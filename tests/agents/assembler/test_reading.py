@@ -8,7 +8,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.assembler.assemble import assemble
-from agents.assembler.reading import Found, read
+from agents.assembler.found import Found
+from agents.assembler.reading import read
 from agents.assembler.recall import SPAN
 from agents.models import Agent
 from agents.visibility import visible_to
