@@ -53,8 +53,10 @@ class Sleeper:
             self.loop.call_soon_threadsafe(self.bell.set)
 
     async def sleep(self, seconds: float) -> None:
+        # Not `wait_for`: in Python 3.11 it loses a cancellation that comes with the bell, and the stream never ends.
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.bell.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.bell.wait()
         self.bell.clear()
 
 
