@@ -15,7 +15,7 @@ class AgentAsked(serializers.Serializer[Any]):
 
 
 class BlockOut(serializers.Serializer[Any]):
-    label = serializers.CharField()  # type: ignore[assignment]
+    label = serializers.CharField()  # type: ignore[assignment]  # a field has an attribute of this name
     description = serializers.CharField()
     content = serializers.CharField()
     tokens = serializers.IntegerField(help_text="Tokens of the content (o200k_base).")
@@ -43,7 +43,7 @@ class BlockChange(serializers.Serializer[Any]):
 
 
 class BlockIn(BlockChange):
-    label = serializers.CharField(  # type: ignore[assignment]
+    label = serializers.CharField(  # type: ignore[assignment]  # a field has an attribute of this name
         max_length=40, help_text="a–z, 0–9, _ and -, beginning with a letter."
     )
     content = TextField(required=False, default="", help_text="At most `max_tokens` tokens.")

@@ -46,7 +46,7 @@ class WorkIn(serializers.Serializer[Any]):
     thread = IdField()
     kind = serializers.ChoiceField(choices=WorkItem.Kind.choices)
     text = TextField(help_text="At most 500 tokens for a constraint, objective or goal, 800 for a plan, else 300.")
-    data = serializers.DictField(  # type: ignore[assignment]
+    data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
         child=TextField(), required=False, default=dict, help_text=DATA
     )
     message = IdField(required=False, help_text="Where it was said.")
@@ -54,7 +54,7 @@ class WorkIn(serializers.Serializer[Any]):
 
 class WorkChange(serializers.Serializer[Any]):
     text = TextField(required=False)
-    data = serializers.DictField(  # type: ignore[assignment]
+    data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
         child=TextField(), required=False, help_text=f"Merged into what stands; an empty text takes away. {DATA}"
     )
     state = serializers.ChoiceField(choices=WorkItem.State.choices, required=False)

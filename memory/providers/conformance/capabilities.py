@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from memory.providers.base import Compactor, Entry, Explorer, Session
@@ -17,7 +18,8 @@ def notes_are_kept_per_person(scene: Scene, provider: Any) -> None:
     check(provider.get_profile(ana) == "", "Before anything is noted, the notes are empty.")
     stored = provider.set_profile(ana, "Likes roses; 日本語 and 🌹.")
     check(stored == "Likes roses; 日本語 and 🌹.", "set_profile() gives the text as stored.")
-    check(scene.make().get_profile(ana) == stored, "What was noted is read back.")  # type: ignore[attr-defined]
+    another: Any = scene.make()
+    check(another.get_profile(ana) == stored, "What was noted is read back.")
     check(provider.get_profile(ben) == "", "Notes about one person are not shown for another.")
     provider.set_profile(ana, "Likes beans.")
     check(provider.get_profile(ana) == "Likes beans.", "set_profile() replaces the notes.")
@@ -164,8 +166,8 @@ def _opened(provider: Explorer, session: Session, summary_id: int) -> list[tuple
 def _out_of_scope(scene: Scene, provider: Explorer, summary_id: int) -> None:
     unknown = refused(lambda: provider.describe(scene.session(), 987_654_321), "An unknown id raises Missing.")
     for act in (provider.describe, provider.expand):
-        other = refused(lambda act=act: act(scene.session(scene.other), summary_id),  # type: ignore[misc]
-                        "A summary of another conversation raises Missing.")  # fmt: skip
+        elsewhere = partial(act, scene.session(scene.other), summary_id)
+        other = refused(elsewhere, "A summary of another conversation raises Missing.")
         check((type(other), other.message) == (type(unknown), unknown.message),
               "An id out of scope and one that is unknown give the same answer.")  # fmt: skip
 

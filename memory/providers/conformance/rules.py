@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from memory.providers.base import (
@@ -83,4 +84,8 @@ def plugins_asked_for() -> dict[str, Callable[[], MemoryProvider]]:
     if only and only not in installed():
         raise LookupError(f"There is no memory plugin {only!r}. Installed: {', '.join(installed())}.")
     wanted = [only] if only else list(installed())
-    return {name: lambda name=name: installed()[name].load()(config) for name in wanted}  # type: ignore[misc]
+    return {name: partial(_loaded, name, config) for name in wanted}
+
+
+def _loaded(name: str, config: Mapping[str, Any]) -> MemoryProvider:
+    return installed()[name].load()(config)

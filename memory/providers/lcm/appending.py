@@ -15,7 +15,10 @@ _IS_BEHIND = """
 SELECT coalesce((SELECT seq FROM chat_message WHERE thread_id = %(thread)s ORDER BY seq DESC LIMIT 1), 0)
     > coalesce((SELECT seen_seq FROM lcm_conversation WHERE thread_id = %(thread)s), 0)
 """
-_OPEN = "INSERT INTO lcm_conversation (thread_id, seen_seq, version, failures, last_error) VALUES (%(thread)s, 0, 0, 0, '') ON CONFLICT (thread_id) DO NOTHING"  # noqa: E501
+_OPEN = """
+INSERT INTO lcm_conversation (thread_id, seen_seq, version, failures, last_error)
+VALUES (%(thread)s, 0, 0, 0, '') ON CONFLICT (thread_id) DO NOTHING
+"""
 _LOCK = "SELECT id, seen_seq FROM lcm_conversation WHERE thread_id = %(thread)s FOR UPDATE"
 _TAKE = """
 WITH taken AS (
