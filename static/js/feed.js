@@ -42,11 +42,14 @@ function keepNewLine(old, row) {
   if (line && !one(".new-line", row)) one(".message-box", row).before(line);
 }
 
+/** Whether somebody is typing in this row, or waits for the answer to something pressed in it. */
+const isInHand = (row) => Boolean(one("[data-editing], .htmx-request", row));
+
 /** Put a row where its number belongs, in the place of an older version of itself. */
 function place(row) {
   const old = document.getElementById(row.id);
   if (old) {
-    if (one("[data-editing]", old)) {
+    if (isInHand(old)) {
       old.dataset.stale = "yes";
       return old;
     }
@@ -263,9 +266,13 @@ export function start() {
     }
   }, { passive: true });
   document.addEventListener("visibilitychange", tellRead);
+  const renewStale = () => {
+    const stale = all('.message[data-stale="yes"]', list).filter((row) => !isInHand(row));
+    stale.forEach((row) => refetch(Number(row.dataset.id)));
+  };
+  document.addEventListener("htmx:afterRequest", renewStale);
   document.addEventListener("htmx:afterSwap", () => {
-    const stale = one('.message[data-stale="yes"]');
-    if (stale && !one("[data-editing]", stale)) refetch(Number(stale.dataset.id));
+    renewStale();
     rows().forEach(watch);
   });
   const named = location.hash.startsWith("#m-") ? location.hash.slice(1) : conversation.dataset.at && `m-${conversation.dataset.at}`;
