@@ -1,0 +1,96 @@
+"""Texts as vectors: what an embedder promises, and the built-in one. Pure: no Django, no database, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Lock
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from safetensors.numpy import load_file
+from tokenizers import Tokenizer
+
+from openvibe.search.values import Floats
+
+LONGEST_TEXT = 8_000
+"""Characters of a text that the built-in embedder reads; what follows is left out."""
+
+
+class EmbedderDown(Exception):
+    """The embedder cannot answer now, or answers nonsense. The message says why, in words for people."""
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Makes vectors of texts, the same for the same text every time.
+
+    `name` changes whenever the vectors would: vectors of two names do not compare. `dimension` is how many numbers
+    a vector has; 0 when that is not known before the first answer.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One vector a text (texts × dimension): of unit length, all zeros for a text without words.
+
+        Raises EmbedderDown.
+        """
+        ...
+
+
+class StaticEmbedder:
+    """The built-in embedder: the average of a text's token vectors, from the weights that the package wordllama brings.
+
+    No network, microseconds a text. The weights (16 MB) are read at the first use, once; threads may share it.
+    """
+
+    name = "wordllama/l2_supercat_256"
+    dimension = 256
+
+    def __init__(self) -> None:
+        self._reading = Lock()
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One vector a text (texts × 256). Reads the first 8,000 characters of each."""
+        made = np.zeros((len(texts), self.dimension), np.float32)
+        for place, text in enumerate(texts):
+            if ids := self._ids(text):
+                made[place] = self._weights[ids].mean(axis=0)
+        lengths = np.linalg.norm(made, axis=1, keepdims=True)
+        return np.divide(made, lengths, out=made, where=lengths > 0)
+
+    def _ids(self, text: str) -> list[int]:
+        """Token numbers. One text at a time: the tokenizer's own threads would not survive a fork of this process."""
+        words = " ".join(text[:LONGEST_TEXT].replace("\x00", " ").encode(errors="replace").decode().split())
+        known = len(self._weights)
+        ids = self._tokenizer.encode(words, add_special_tokens=False).ids if words else []
+        return [number for number in ids if number < known]
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        with self._reading:
+            tokenizer = Tokenizer.from_file(str(_folder() / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+            tokenizer.no_padding()
+            tokenizer.no_truncation()
+            return tokenizer
+
+    @cached_property
+    def _weights(self) -> Floats:
+        with self._reading:
+            weights = load_file(_folder() / "weights" / "l2_supercat_256.safetensors")
+            return np.ascontiguousarray(weights["embedding.weight"], np.float32)
+
+
+def _folder() -> Path:
+    """The weights are read as files: importing the package would set up logging and load what is not needed."""
+    spec = find_spec("wordllama")
+    assert spec is not None, "the package wordllama is not installed"
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0])

@@ -1,0 +1,43 @@
+"""What may be found, as the ranking sees it: numbers alone, side by side. Pure: no Django, no database."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Texts that may bear on a question, one a row, in the order in which they were said.
+
+    `keys` name them to whoever asked (ids, say). `orders` (n, ascending) are their places in the conversation: those
+    of texts said one after the other differ by one, which is how neighbours are known. `tokens` (n) is what each
+    costs, `words` (n) how long it is, in words or anything proportional to them. `hits` (n × terms) is how often each
+    holds each term of the question; 0 and 1 alone will do. `similarity` (n) is the cosine of the question with each
+    text, `pair_similarity` (n) with each text together with the one before it; NaN where there is no vector, None
+    where there are none at all. `vectors` (n × dimension), when given, tell which texts say the same.
+    """
+
+    keys: Sequence[Hashable]
+    orders: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+    words: NDArray[np.int64]
+    hits: NDArray[np.uint8]
+    similarity: Floats | None = None
+    pair_similarity: Floats | None = None
+    vectors: NDArray[np.float16] | Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError when the columns are of different lengths."""
+        columns = (self.orders, self.tokens, self.words, self.hits, self.similarity, self.pair_similarity, self.vectors)
+        lengths = {len(self.keys), *(len(column) for column in columns if column is not None)}
+        if len(lengths) != 1 or self.hits.ndim != 2:
+            raise ValueError(f"The columns of candidates differ in length: {sorted(lengths)}.")
+
+    def __len__(self) -> int:
+        return len(self.keys)
