@@ -83,13 +83,16 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "pgtrigger",
     "rest_framework",
+    "django_filters",
     "openvibe.base",
+    "openvibe.search",
     "openvibe.llm",
     "openvibe.api",
     "openvibe.workspaces",
     "openvibe.chat",
     "memory",
     "memory.providers.lcm",
+    "knowledge",
     "agents",
 ]
 MIDDLEWARE = [

@@ -2,5 +2,6 @@
 
 from agents.models.agent import Agent, SoulVersion, TrustChange
 from agents.models.run import LoadedSkill, Run, Snapshot, ToolCall
+from agents.models.usage import KnowledgeUse
 
-__all__ = ["Agent", "LoadedSkill", "Run", "Snapshot", "SoulVersion", "ToolCall", "TrustChange"]
+__all__ = ["Agent", "KnowledgeUse", "LoadedSkill", "Run", "Snapshot", "SoulVersion", "ToolCall", "TrustChange"]

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 from typing import Any, ClassVar
 
+import pgtrigger
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
 from django.core.validators import RegexValidator
 from django.db import models
@@ -84,6 +85,21 @@ class Workspace(Timestamped):
     daily_token_budget = models.PositiveIntegerField(
         default=2_000_000, help_text="Tokens all agents together may use in one UTC day."
     )
+
+    class Meta:
+        triggers = [
+            pgtrigger.Trigger(
+                name="has_vector_space",
+                operation=pgtrigger.Insert,
+                when=pgtrigger.After,
+                func=(
+                    "INSERT INTO search_vectorspace"
+                    " (workspace_id, kind, model, dimension, state, problem, failures, served_since)"
+                    " VALUES (NEW.id, 'static', '', 256, 'serving', '', 0, now());"
+                    " RETURN NULL;"
+                ),
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -136,6 +136,41 @@ class Message(models.Model):
                     " RETURN NULL;"
                 ),
             ),
+            pgtrigger.Trigger(
+                name="wants_vector",
+                operation=pgtrigger.Insert,
+                when=pgtrigger.After,
+                condition=pgtrigger.Q(new__state__in=["complete", "stopped"], new__kind__in=["text", "dive_result"]),
+                func=(
+                    "INSERT INTO chat_messagetoembed (space_id, message_id)"
+                    " SELECT s.id, NEW.id FROM search_vectorspace s JOIN chat_thread t ON t.id = NEW.thread_id"
+                    " WHERE s.workspace_id = t.workspace_id AND s.state <> 'retired' AND s.kind <> 'none'"
+                    " ON CONFLICT DO NOTHING;"
+                    " RETURN NULL;"
+                ),
+            ),
+            pgtrigger.Trigger(
+                name="loses_vector",
+                operation=pgtrigger.UpdateOf("body", "state", "deleted_at"),
+                when=pgtrigger.After,
+                condition=pgtrigger.Condition(
+                    "NEW.state <> 'writing' AND (OLD.body, OLD.state, OLD.deleted_at)"
+                    " IS DISTINCT FROM (NEW.body, NEW.state, NEW.deleted_at)"
+                ),
+                func=(
+                    "DELETE FROM chat_messagevector WHERE thread_id = NEW.thread_id"
+                    " AND seq BETWEEN NEW.seq AND NEW.seq + 1;"
+                    " DELETE FROM chat_diveresult WHERE message_id = NEW.id AND NEW.deleted_at IS NOT NULL;"
+                    " INSERT INTO chat_messagetoembed (space_id, message_id)"
+                    " SELECT s.id, m.id FROM search_vectorspace s JOIN chat_thread t ON t.id = NEW.thread_id"
+                    " JOIN chat_message m ON m.thread_id = t.id AND m.seq BETWEEN NEW.seq AND NEW.seq + 1"
+                    " WHERE s.workspace_id = t.workspace_id AND s.state <> 'retired' AND s.kind <> 'none'"
+                    " AND m.deleted_at IS NULL AND m.state IN ('complete', 'stopped')"
+                    " AND m.kind IN ('text', 'dive_result')"
+                    " ON CONFLICT DO NOTHING;"
+                    " RETURN NULL;"
+                ),
+            ),
         ]
 
     def __str__(self) -> str:

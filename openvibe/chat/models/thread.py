@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pgtrigger
 from django.db import models
 from django.db.models import Q
 
@@ -15,15 +16,24 @@ from openvibe.workspaces.models import Participant, Workspace
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
     def visible_to(self, access: Access) -> ThreadQuerySet:
-        """Threads in channels the asker sees; for agents without people-only ones and those that do not list them."""
+        """Threads in channels the asker sees; for agents without people-only ones and those that do not list them.
+
+        A dive has the access of the thread it started in (triggers see to that), and its list of agents. Agents
+        whose level does not read dive results see no dives.
+        """
         channels = Channel.objects.visible_to(access)
         threads = self.filter(workspace_id=access.workspace_id, channel__in=channels)
         if not access.is_agent:
             return threads
-        listed = Thread.allowed_agents.through.objects.filter(participant_id=access.participant_id)
-        return threads.filter(
-            Q(access=Thread.Access.OPEN) | Q(access=Thread.Access.AGENT_RESTRICTED, pk__in=listed.values("thread_id"))
-        )
+        if not access.reads_dive_results:
+            threads = threads.filter(parent=None)
+        listed = Thread.allowed_agents.through.objects.filter(participant_id=access.participant_id).values("thread_id")
+        is_listed = Q(pk__in=listed) | Q(parent__in=listed)
+        return threads.filter(Q(access=Thread.Access.OPEN) | (Q(access=Thread.Access.AGENT_RESTRICTED) & is_listed))
+
+    def outside_dives(self) -> ThreadQuerySet:
+        """Threads of their own: what lists of threads show."""
+        return self.filter(parent=None)
 
 
 class Thread(Timestamped):
@@ -34,6 +44,10 @@ class Thread(Timestamped):
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="threads")
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="threads")
+    parent = models.ForeignKey(
+        "self", null=True, blank=True, editable=False, on_delete=models.CASCADE, related_name="side_threads",
+        help_text="For a dive: the thread it started in.",
+    )  # fmt: skip
     title = models.CharField(max_length=200)
     access = models.CharField(max_length=16, choices=Access.choices, default=Access.OPEN)
     allowed_agents = models.ManyToManyField(Participant, blank=True, related_name="+")
@@ -59,6 +73,35 @@ class Thread(Timestamped):
             ),
         ]
         indexes = [models.Index(fields=["channel", "-last_message_at"], name="thread_recent")]
+        triggers = [
+            pgtrigger.Trigger(
+                name="dive_stands_in_its_thread",
+                operation=pgtrigger.Insert,
+                when=pgtrigger.Before,
+                condition=pgtrigger.Q(new__parent_id__isnull=False),
+                declare=[("above", "record")],
+                func=(
+                    "SELECT parent_id, access, channel_id, workspace_id INTO above FROM chat_thread"
+                    " WHERE id = NEW.parent_id FOR SHARE;"
+                    " IF above.parent_id IS NOT NULL THEN RAISE EXCEPTION 'There is no dive inside a dive.'"
+                    " USING ERRCODE = 'check_violation'; END IF;"
+                    " NEW.access := above.access; NEW.channel_id := above.channel_id;"
+                    " NEW.workspace_id := above.workspace_id;"
+                    " RETURN NEW;"
+                ),
+            ),
+            pgtrigger.Trigger(
+                name="dives_follow_their_thread",
+                operation=pgtrigger.UpdateOf("access", "channel_id"),
+                when=pgtrigger.After,
+                condition=pgtrigger.Q(new__parent_id__isnull=True),
+                func=(
+                    "UPDATE chat_thread SET access = NEW.access, channel_id = NEW.channel_id"
+                    " WHERE parent_id = NEW.id AND (access, channel_id) IS DISTINCT FROM (NEW.access, NEW.channel_id);"
+                    " RETURN NULL;"
+                ),
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.title

@@ -1,0 +1,56 @@
+"""What messages mean, as vectors, and which messages still wait for theirs.
+
+Triggers of `Message` keep the promise: a text that changes loses its vector in the same transaction, and so does the
+message after it, whose pair holds that text too. Both are made anew.
+"""
+
+from __future__ import annotations
+
+from django.contrib.postgres.indexes import OpClass
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Cast
+from pgvector.django import HalfVectorField, HnswIndex
+
+from openvibe.chat.models.message import Message
+from openvibe.chat.models.thread import Thread
+from openvibe.search.models import VectorSpace
+
+
+class MessageVector(models.Model):
+    """`own`: the message with its author; `pair`: with the message before it. Unit length, `dimension` numbers."""
+
+    space = models.ForeignKey(VectorSpace, on_delete=models.CASCADE, related_name="+")
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+", db_index=False)
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="+", db_index=False)
+    seq = models.PositiveBigIntegerField()
+    dimension = models.PositiveSmallIntegerField()
+    own = HalfVectorField()
+    pair = HalfVectorField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["message", "space"], name="message_vector_once")]
+        indexes = [
+            models.Index(fields=["thread", "space", "seq"], name="message_vector_in_thread"),
+            HnswIndex(
+                OpClass(Cast("own", HalfVectorField(dimensions=256)), name="halfvec_cosine_ops"),
+                condition=Q(dimension=256),
+                name="message_vector_hnsw_256",
+            ),  # the built-in embedder's; others get theirs when their space is built
+        ]
+
+    def __str__(self) -> str:
+        return f"Vector of message {self.message_id}"
+
+
+class MessageToEmbed(models.Model):
+    """A message that has no vector in this space yet. The job that makes the vector takes the row away with it."""
+
+    space = models.ForeignKey(VectorSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["space", "message"], name="message_to_embed_once")]
+
+    def __str__(self) -> str:
+        return f"Message {self.message_id} waits"

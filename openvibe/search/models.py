@@ -1,0 +1,58 @@
+"""Vector spaces: which embedder a workspace's texts are compared with, and how far its vectors are made."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+LONGEST_VECTOR = 4_000
+"""Numbers in a vector: the most that pgvector's HNSW index takes of half precision."""
+
+
+class VectorSpace(models.Model):
+    """The vectors that one embedder makes for one workspace.
+
+    `building`: vectors are being made while another space serves; `serving`: searches use it; `retired`: its vectors
+    are being removed. A workspace gets a serving space of the built-in embedder when it is made (a trigger of
+    `workspaces.Workspace`), so there always is one.
+    """
+
+    class Kind(models.TextChoices):
+        STATIC = "static", "Built in (no network)"
+        OPENAI = "openai", "OpenAI-compatible endpoint"
+        NONE = "none", "None: full text alone"
+
+    class State(models.TextChoices):
+        BUILDING = "building", "Being built"
+        SERVING = "serving", "In use"
+        RETIRED = "retired", "Being removed"
+
+    workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="vector_spaces")
+    kind = models.CharField(max_length=8, choices=Kind.choices, default=Kind.STATIC)
+    endpoint = models.ForeignKey("llm.Endpoint", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    model = models.CharField(max_length=200, blank=True, help_text="The embedding model, as the endpoint knows it.")
+    dimension = models.PositiveSmallIntegerField(
+        default=0, help_text="Numbers in a vector; 0 until the first one was made."
+    )
+    state = models.CharField(max_length=8, choices=State.choices, default=State.BUILDING)
+    problem = models.TextField(blank=True, help_text="Why it cannot go on at the moment, in words for people.")
+    failures = models.PositiveSmallIntegerField(default=0, help_text="In a row.")
+    try_again_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    served_since = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["workspace"], condition=Q(state="serving"), name="search_one_serving"),
+            models.UniqueConstraint(fields=["workspace"], condition=Q(state="building"), name="search_one_building"),
+            models.CheckConstraint(condition=Q(kind__in=["static", "openai", "none"]), name="search_kind_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=["building", "serving", "retired"]), name="search_state_known"
+            ),
+            models.CheckConstraint(condition=Q(dimension__lte=LONGEST_VECTOR), name="search_dimension_indexable"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} ({self.state})"
