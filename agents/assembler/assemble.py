@@ -8,7 +8,7 @@ from typing import cast, get_args
 
 from django.utils import timezone
 
-from agents.assembler import carried, gather
+from agents.assembler import carried, diving, gather
 from agents.assembler.fit import RequiredPartsTooLarge, fit
 from agents.assembler.found import Found, Place, Window
 from agents.assembler.gather import Asked, Scene
@@ -110,13 +110,14 @@ def _build(scene: Scene, found: Found, model: str, tools: Sequence[ToolSpec]) ->
     request = gather.request(scene, min(cap, scene.budget.ceiling - needed))
     feedback, episodes, private = gather.remembered(scene, found.episodes)
     bound, working = work(scene, found, (tool.name for tool in tools))
-    before_history = [*standing, request, bound, working]
+    before_history = [*standing, request, bound, diving.source(scene), working]
     after_history = [
         carried.blocks(scene, found.blocks),
         feedback,
         carried.profile(scene, found.notes),
         *carried.skills(scene, found.skills),
         gather.surroundings(scene),
+        diving.headlines(scene, found),
     ]
     required = (*request.bundles, *bound.bundles)
     room = scene.budget.ceiling - needed - sum(bundle.tokens for bundle in required)

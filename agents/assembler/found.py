@@ -39,6 +39,11 @@ class Place(NamedTuple):
     workspace_description: str
     workspace_instructions: str
     budgets: Any
+    dive_source_id: int | None = None
+
+    @property
+    def is_dive(self) -> bool:
+        return self.dive_source_id is not None
 
 
 class Carried(NamedTuple):
@@ -110,6 +115,16 @@ class Observed(NamedTuple):
     is_changed: bool
 
 
+class Published(NamedTuple):
+    """The result of a dive of this thread."""
+
+    message_id: int
+    seq: int
+    headline: str
+    publisher: str
+    at: str
+
+
 class Found(NamedTuple):
     """All of one reading."""
 
@@ -125,3 +140,4 @@ class Found(NamedTuple):
     observed: list[Observed]
     skills: list[str]
     tools_before: list[str] | None
+    results: list[Published]

@@ -15,7 +15,19 @@ from django.db.models import Case, Exists, F, Func, JSONField, OuterRef, Q, Quer
 from django.db.models.functions import Coalesce
 
 from agents.assembler.compiled import Compiled
-from agents.assembler.found import Asking, Carried, Found, Logged, Notes, Observed, Place, Remembered, Window, Work
+from agents.assembler.found import (
+    Asking,
+    Carried,
+    Found,
+    Logged,
+    Notes,
+    Observed,
+    Place,
+    Published,
+    Remembered,
+    Window,
+    Work,
+)
 from agents.models import Agent, LoadedSkill, Snapshot, ToolCall
 from memory.models import (
     DEFAULT_PLUGIN,
@@ -27,7 +39,7 @@ from memory.models import (
     ProgressEntry,
     WorkItem,
 )
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import DiveResult, Message, Thread
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 
@@ -48,7 +60,7 @@ WORK_ORDER = (
 _PLACE = (
     "pk", "channel_id", "title", "instructions", "last_seq", "channel__name", "channel__description",
     "channel__instructions", "workspace__name", "workspace__description", "workspace__instructions",
-    "workspace__budgets",
+    "workspace__budgets", "dive__source",
 )  # fmt: skip
 _EPISODE = ("pk", "kind", "words", "giver", "from_feedback", "created_at", "is_usable")
 _BLOCK = ("pk", "label", "description", "content", "readonly")
@@ -62,17 +74,23 @@ _PROGRESS = (
 _OBSERVED = ("pk", "name", "arguments", "result", "created_at", "is_changed")
 
 
+RESULTS = 40
+"""Results of dives whose headlines prompts show, the newest first."""
+
+_RESULT = ("message_id", "message__seq", "headline", "published_by__name", "published_at")
+
+
 def read(access: Access, *, thread_id: int, person_id: int | None) -> Found | None:
     """What the agent may read around the conversation; `person_id` is the participant who asks.
 
     None when the agent may not see the thread. One query.
     """
-    query = _compiled(access.is_agent, access.reads_public_channels)
+    query = _compiled(access.is_agent, access.reads_public_channels, access.reads_dive_results)
     rows = query.rows(access.workspace_id, access.participant_id, thread_id, person_id or 0)
     if not rows:
         return None
     (*place, endpoints, plugins, episodes, blocks, notes, work, approvals, progress, observed, skills,
-     tools_before) = rows[0][0]  # fmt: skip
+     tools_before, results) = rows[0][0]  # fmt: skip
     return Found(
         place=Place(*place),
         default_endpoint=next((Window(*row) for row in endpoints), None),
@@ -86,6 +104,7 @@ def read(access: Access, *, thread_id: int, person_id: int | None) -> Found | No
         observed=[Observed(*row) for row in observed],
         skills=[name for (name,) in skills],
         tools_before=next((names for (names,) in tools_before), None),
+        results=[Published(*row) for row in results],
     )
 
 
@@ -96,11 +115,17 @@ def _remembered(row: list[Any]) -> Remembered:
 
 # --- the statement ------------------------------------------------------------------------------------------
 @cache
-def _compiled(is_agent: bool, reads_public_channels: bool) -> Compiled:
+def _compiled(is_agent: bool, reads_public_channels: bool, reads_dive_results: bool) -> Compiled:
     """For each kind of access its own SQL: which conditions there are depends on it."""
 
     def statement(workspace_id: int, participant_id: int, thread_id: int, person_id: int) -> QuerySet[Any, Any]:
-        access = Access(workspace_id, participant_id, is_agent=is_agent, reads_public_channels=reads_public_channels)
+        access = Access(
+            workspace_id,
+            participant_id,
+            is_agent=is_agent,
+            reads_public_channels=reads_public_channels,
+            reads_dive_results=reads_dive_results,
+        )
         endpoints = Endpoint.objects.filter(workspace_id=OuterRef("workspace_id"), is_default=True).order_by()
         plugins = MemoryPlugin.objects.filter(workspace_id=OuterRef("workspace_id"), enabled=True).order_by()
         notes = ProfileNote.objects.filter(agent=participant_id, person=person_id).exclude(content="").order_by()
@@ -117,11 +142,19 @@ def _compiled(is_agent: bool, reads_public_channels: bool) -> Compiled:
             _listed(_observed(participant_id), *_OBSERVED),
             _listed(skills, "name"),
             _listed(_snapshots(participant_id)[:1], "tool_names"),
+            _listed(_results(reads_dive_results), *_RESULT),
         )
         seen = Thread.objects.visible_to(access).filter(pk=thread_id).order_by()
         return seen.values_list(_json(*_PLACE, *parts))
 
     return Compiled(statement, 4)
+
+
+def _results(reads_dive_results: bool) -> QuerySet[Any, Any]:
+    """What dives of this thread brought; nothing for those whose level keeps results out."""
+    results = DiveResult.objects.filter(dive__parent=OuterRef("pk"), message__deleted_at=None)
+    seen = results if reads_dive_results else results.filter(pk__lt=0)
+    return seen.order_by("-message_id")[:RESULTS]
 
 
 def _open_work() -> QuerySet[Any, Any]:

@@ -44,6 +44,7 @@ STACK: tuple[Layer, ...] = (
         "current task",
         (
             Part("request", "request"),
+            Part("source", "reference"),
             Part("history", "history"),
             Part("work", "dynamic"),
         ),
@@ -58,7 +59,7 @@ STACK: tuple[Layer, ...] = (
             Part("skills", "reference"),
         ),
     ),
-    Layer("P3", "knowledge", (Part("knowledge", "dynamic"),)),
+    Layer("P3", "knowledge", (Part("topics", "reference"), Part("knowledge", "dynamic"))),
     Layer("P4", "channel and workspace", (Part("workspace", "reference"), Part("channel", "reference"))),
     Layer("P5", "dive headlines of this thread", (Part("dives", "dynamic"),)),
     Layer("P6", "older episodes, recalled messages", (Part("episodes", "dynamic"), Part("recall", "dynamic"))),
@@ -70,7 +71,7 @@ RENDERED: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
     {
         "tools": ("tools",),
         "system": ("policy", "soul", "instructions"),
-        "reference": ("workspace", "channel", "blocks", "skills"),
+        "reference": ("workspace", "channel", "blocks", "skills", "topics", "source"),
         "history": ("history",),
         "dynamic": ("work", "profile", "feedback", "knowledge", "dives", "episodes", "recall"),
         "request": ("request",),
