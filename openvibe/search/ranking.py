@@ -1,16 +1,45 @@
-"""How much each candidate bears on a question: words and meaning in one number. Pure: no Django, no database."""
+"""How much each candidate bears on a question: words and meaning in one number. Pure: no Django, no database.
+
+Three kinds of evidence are brought to the same scale and added: the words shared (BM25), the likeness in meaning, and
+the likeness of the text together with the one before it. In a conversation what is said around a text counts too,
+as much as the scores themselves show it: where they rise and fall in stretches, as when people stay with a subject,
+whole stretches are lifted; where they look like noise, each text stands for itself. A text that stands out far keeps
+its rank either way.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openvibe.search.values import Candidates, Floats
 
-# Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
-_K1, _B = 1.2, 0.75
+_K1: Final = 1.2
+_B: Final = 0.5  # half the usual strength: in a chat a longer message is seldom mere padding
+"""Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009)."""
+
+_BLUR: Final = 100
+"""Tokens. A vector is an average of a text's words, so it says less about a long text: at this length 0.7 as much."""
+
+_HALF: Final = 8
+"""Texts. So far away a neighbour counts half as much as the nearest."""
+
+_REACH: Final = 4 * _HALF
+_KERNEL: Final = 0.5 ** (np.abs(np.arange(-_REACH, _REACH + 1)) / _HALF)
+
+_LAGS: Final = range(2, 9)
+"""Distances at which scores are compared with each other. Those next to each other share a vector, so they would
+always agree."""
+
+_CLEAR: Final = 0.05
+"""From this correlation on, surroundings count in full. Shuffled conversations stay within 0.03."""
+
+_OWN: Final = 0.05
+_OUTSTANDING: Final = 0.3
+"""What a text's own score adds, and the square of it: little for most, all for one far above the others."""
 
 
 def rank(
@@ -23,45 +52,54 @@ def rank(
     """A score for each candidate (n); higher bears more on the question. Scores of two questions do not compare.
 
     `frequencies`: how many texts hold each term, out of `population`; of the candidates when not given. `ordered`:
-    the candidates are of one conversation, so what stands beside a good one gains; False for texts that stand alone.
+    the candidates are of one conversation, so what stands around them counts; False for texts that stand alone.
     """
     if not len(candidates):
         return np.zeros(0, np.float32)
+    meaning = 1 / np.sqrt(1 + float(np.median(candidates.tokens)) / _BLUR)
     score = _standard(_bm25(candidates, frequencies, population))
     for similarity in (candidates.similarity, candidates.pair_similarity):
         if similarity is not None:
-            score = score + _standard(similarity)
-    return (_smoothed(score, candidates.orders) if ordered else score).astype(np.float32)
+            score = score + meaning * _standard(similarity)
+    score = _standard(score)
+    own = _OWN * score + _OUTSTANDING * np.square(np.maximum(score, 0))
+    return (own + _surroundings(score, candidates.orders) if ordered else score).astype(np.float32)
 
 
 def _bm25(candidates: Candidates, frequencies: Sequence[float] | None, population: int | None) -> Floats:
     hits = candidates.hits.astype(np.float32)
-    holding = (hits > 0).sum(axis=0) if frequencies is None else np.asarray(frequencies, np.float32)
-    many = max(len(candidates) if frequencies is None or population is None else population, 1)
-    weights = np.log1p((np.maximum(many - holding, 0) + 0.5) / (holding + 0.5))
+    holding = np.count_nonzero(hits, axis=0) if frequencies is None else np.asarray(frequencies, np.float32)
+    many = len(candidates) if frequencies is None or population is None else population
+    weights = np.log1p((np.maximum(many - holding, 0) + 0.5) / (holding + 0.5)).astype(np.float32)
     length = candidates.words / max(float(candidates.words.mean()), 1.0)
-    norm = (_K1 * (1 - _B + _B * length))[:, None]
-    scores: Floats = (hits * (_K1 + 1) / (hits + norm)) @ weights.astype(np.float32)
+    norm = (_K1 * (1 - _B + _B * length)).astype(np.float32)
+    scores: Floats = (hits * (_K1 + 1) / (hits + norm[:, None])) @ weights
     return scores
 
 
 def _standard(values: Floats) -> Floats:
-    """Z-scores; what is missing counts as average."""
-    known = ~np.isnan(values)
+    """Z-scores; what is missing counts as average, and so does everything where nothing differs."""
+    known = np.isfinite(values)
     if not known.any():
         return np.zeros(len(values), np.float32)
-    spread = float(values[known].std())
-    scores: Floats = np.where(known, (values - values[known].mean()) / (spread if spread > 1e-6 else 1.0), 0.0)
-    return scores
+    average, spread = values[known].mean(), values[known].std()
+    return np.where(known, (values - average) / (spread if spread > 1e-6 else np.inf), 0).astype(np.float32)
 
 
-def _smoothed(scores: Floats, orders: NDArray[np.int64]) -> Floats:
-    total = scores.copy()
-    for step in (1, 2, 3):
-        if step >= len(scores):
-            break
-        near = orders[step:] - orders[:-step] == step
-        share = 0.5**step
-        total[step:] += np.where(near, share * scores[:-step], 0)
-        total[:-step] += np.where(near, share * scores[step:], 0)
-    return total
+def _surroundings(scores: Floats, orders: NDArray[np.int64]) -> Floats:
+    """What each text gains or loses by those around it, nothing where they tell nothing."""
+    steps = np.minimum(np.diff(orders, prepend=orders[:1]), _REACH + 1)
+    places = np.cumsum(steps)  # what lies farther apart than the reach may lie anywhere
+    line, filled = np.zeros(int(places[-1]) + 1, np.float32), np.zeros(int(places[-1]) + 1, np.float32)
+    line[places], filled[places] = scores, 1
+    share = min(max(_persistence(line, filled) / _CLEAR, 0.0), 1.0)
+    if not share:
+        return np.zeros(len(scores), np.float32)
+    return share * _standard(np.convolve(line, _KERNEL)[_REACH:-_REACH][places])
+
+
+def _persistence(line: Floats, filled: Floats) -> float:
+    """The correlation of scores with those a few texts away: near 0 where each stands for itself."""
+    alike = sum(float(line[lag:] @ line[:-lag]) for lag in _LAGS if lag < len(line))
+    pairs = sum(float(filled[lag:] @ filled[:-lag]) for lag in _LAGS if lag < len(line))
+    return alike / pairs if pairs else 0.0

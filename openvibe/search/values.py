@@ -20,7 +20,7 @@ class Candidates:
     costs, `words` (n) how long it is, in words or anything proportional to them. `hits` (n × terms) is how often each
     holds each term of the question; 0 and 1 alone will do. `similarity` (n) is the cosine of the question with each
     text, `pair_similarity` (n) with each text together with the one before it; NaN where there is no vector, None
-    where there are none at all. `vectors` (n × dimension), when given, tell which texts say the same.
+    where there are none at all. `fingerprints` (n), when given, are equal where the texts are, whoever said them.
     """
 
     keys: Sequence[Hashable]
@@ -30,11 +30,12 @@ class Candidates:
     hits: NDArray[np.uint8]
     similarity: Floats | None = None
     pair_similarity: Floats | None = None
-    vectors: NDArray[np.float16] | Floats | None = None
+    fingerprints: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError when the columns are of different lengths."""
-        columns = (self.orders, self.tokens, self.words, self.hits, self.similarity, self.pair_similarity, self.vectors)
+        required = (self.orders, self.tokens, self.words, self.hits)
+        columns = (*required, self.similarity, self.pair_similarity, self.fingerprints)
         lengths = {len(self.keys), *(len(column) for column in columns if column is not None)}
         if len(lengths) != 1 or self.hits.ndim != 2:
             raise ValueError(f"The columns of candidates differ in length: {sorted(lengths)}.")
