@@ -205,6 +205,11 @@ AGENT_ACCESSES = "agents.visibility.accesses_of_agents"  # many at once, by part
 AGENTS_THAT_REVIEW = "agents.hooks.agents_that_review"
 AGENT_CLIENT = "agents.hooks.client_of_agent"
 
+# Which embedder stands behind a model endpoint (a floor that does not know search): (id, address, model, patience).
+EMBEDDER_OF_ENDPOINT = "openvibe.llm.embeddings.embedder_for"
+# What has vectors (upper floors): each an openvibe.search.filling.VectorTable.
+VECTOR_TABLES = ("openvibe.chat.embedding.MESSAGES", "knowledge.embedding.ENTRIES")
+
 # --- admin --------------------------------------------------------------------------------------------------
 # How a workspace's own token budgets are checked (upper floor, named as a string).
 CHECK_BUDGETS = "agents.admin.budgets.check_budgets"
