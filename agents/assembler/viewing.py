@@ -9,6 +9,7 @@ from django.db.models import Q
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.snapshot import content_of, messages_of, unpacked
 from agents.models import Run, Snapshot
+from knowledge.models import Entry
 from memory.models import CarriedVersion, Episode, WorkItem
 from openvibe.chat.models import Channel, Message
 from openvibe.llm.values import ChatMessage
@@ -91,6 +92,7 @@ def _view(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> Sna
     withheld = {
         **_withheld(entries, access),
         **_notes_of_others(entries, access),
+        **_knowledge_of_others(entries, access),
         **_changed(content["items"], snapshot),
         **_taken_back(content["items"], snapshot),
     }
@@ -166,6 +168,18 @@ def _notes_of_others(entries: list[Mapping[str, Any]], access: Access) -> dict[s
     return {f"profile:{pk}": NO_ACCESS for pk in others}
 
 
+def _knowledge_of_others(entries: list[Mapping[str, Any]], access: Access) -> dict[str, str]:
+    """Entries that the viewer may not read, and the index of restricted ones for those who read shared ones only."""
+    ids = _ids(entries, "knowledge")
+    seen = set(Entry.objects.visible_to(access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
+    reasons = {f"knowledge:{pk}": NO_ACCESS for pk in ids - seen}
+    if access.knowledge != "restricted":
+        reasons["topics:restricted"] = NO_ACCESS
+    if access.knowledge == "none":
+        reasons["topics:shared"] = NO_ACCESS
+    return reasons
+
+
 def _changed(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, str]:
     """Summaries of messages, and answers of tools, that were edited or deleted after the prompt was stored."""
     spans = {entry["key"]: entry["ref"] for entry in items if str(entry["key"]).startswith("summary:")}
@@ -206,7 +220,7 @@ def _seen(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> SeenItem:
         layer=entry["layer"],
         section=entry["section"],
         key=entry["key"],
-        source=entry["source"],
+        source=_source(entry, hidden=bool(hidden)),
         author="" if hidden else entry["author"],
         ref=entry["ref"],
         trust=entry["trust"],
@@ -217,12 +231,17 @@ def _seen(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> SeenItem:
     )
 
 
+def _source(entry: Mapping[str, Any], *, hidden: bool) -> str:
+    """Where an item comes from; of hidden knowledge not its topic."""
+    return "knowledge" if hidden and entry["section"] == "knowledge" else str(entry["source"])
+
+
 def _seen_drop(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> SeenDrop:
     hidden = entry["key"] in withheld
     return SeenDrop(
         layer=entry["layer"],
         section=entry["section"],
-        source=entry["source"],
+        source=_source(entry, hidden=hidden),
         author="" if hidden else entry["author"],
         tokens=entry["tokens"],
         reason=entry["reason"],

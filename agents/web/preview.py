@@ -84,7 +84,9 @@ def _agents(thread: Thread) -> QuerySet[Agent]:
 
 
 def _called(thread: Thread, text: str) -> list[tuple[Agent, str]]:
-    """Agents the text names, then those that follow the thread; each with its task type."""
+    """Agents the text names, then those that follow the thread, each with its task type; in a dive its agent."""
+    if thread.parent_id is not None:
+        return [(agent, "dive") for agent in _agents(thread).filter(participant=thread.dive.agent_id)]
     handles = mentioned_handles(text)
     following = list(thread.following_agents.values_list("handle", flat=True))
     wanted = list(dict.fromkeys([*handles, *following]))

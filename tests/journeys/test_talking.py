@@ -96,6 +96,25 @@ def test_a_reply_streams_to_two_people_and_feedback_is_in_the_next_prompt(
     assert "Name the month first" not in model.last_prompt
 
 
+def test_a_form_that_is_asked_for_outlives_a_change_of_its_message(people: People, installation: Installation) -> None:
+    ana = people.ana()
+    ana.goto("/w/willow/")
+    start_thread(ana, "Pruning the pears", "Look at the pears.")
+    say(ana, "@vibe and the pears?")
+    expect(replies(ana)).to_have_attribute("data-state", "complete")
+    held: list[tuple[Route, APIResponse]] = []
+    ana.route("**/feedback/", lambda route: held.append((route, route.fetch())))
+
+    with ana.expect_response(re.compile(r"/m/\d+/$")):  # the message is fetched again before the answer is there
+        replies(ana).get_by_role("button", name="Not helpful").click()
+    route, answer = held[0]
+    route.fulfill(response=answer)
+
+    replies(ana).get_by_label("What should it do differently?").fill("Name the month first.")
+    replies(ana).get_by_role("button", name="Save").click()
+    expect(replies(ana)).to_contain_text("Recorded")
+
+
 def test_a_change_that_overtakes_its_message_is_not_lost(people: People, installation: Installation) -> None:
     ana, slow = people.ana(), people.ana()
     start_thread(ana, "Overtaken", "Hello.")
