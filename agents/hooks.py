@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 from agents.assembler.assemble import endpoint_of
 from agents.models import Agent
+from agents.usage import EntryUse, uses_shown
 from agents.visibility import tokens_used_today, visible_to
+from knowledge.models import Entry
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.registry import client_for
 from openvibe.workspaces.access import Access
@@ -29,3 +31,8 @@ def agents_that_review() -> Iterator[tuple[Participant, Access]]:
         together = tokens_used_today(workspace_id=agent.workspace_id)
         if own < agent.daily_token_budget and together < agent.workspace.daily_token_budget:
             yield agent.participant, visible_to(agent)
+
+
+def uses_of_entry(entry: Entry, access: Access) -> tuple[EntryUse, ...]:
+    """Which runs had this entry before them, in the threads the asker sees: the newest first."""
+    return uses_shown(entry, access)
