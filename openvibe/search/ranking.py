@@ -9,7 +9,8 @@ its rank either way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -25,13 +26,11 @@ _BLUR: Final = 100
 """Tokens. A vector is an average of a text's words, so it says less about a long text: at this length 0.7 as much."""
 
 _HALF: Final = 8
-"""Texts. So far away a neighbour counts half as much as the nearest."""
+"""Texts. So far away a neighbour counts half."""
 
-_REACH: Final = 4 * _HALF
-_KERNEL: Final = 0.5 ** (np.abs(np.arange(-_REACH, _REACH + 1)) / _HALF)
-
-_LAGS: Final = range(2, 9)
-"""Distances at which scores are compared with each other. Those next to each other share a vector, so they would
+_NEAR: Final = 2
+_FAR: Final = 8
+"""Texts. How far away scores are compared with each other; those next to each other share a vector, so they would
 always agree."""
 
 _CLEAR: Final = 0.05
@@ -88,18 +87,27 @@ def _standard(values: Floats) -> Floats:
 
 def _surroundings(scores: Floats, orders: NDArray[np.int64]) -> Floats:
     """What each text gains or loses by those around it, nothing where they tell nothing."""
-    steps = np.minimum(np.diff(orders, prepend=orders[:1]), _REACH + 1)
-    places = np.cumsum(steps)  # what lies farther apart than the reach may lie anywhere
-    line, filled = np.zeros(int(places[-1]) + 1, np.float32), np.zeros(int(places[-1]) + 1, np.float32)
-    line[places], filled[places] = scores, 1
-    share = min(max(_persistence(line, filled) / _CLEAR, 0.0), 1.0)
+    share = min(max(_persistence(scores, orders) / _CLEAR, 0.0), 1.0)
     if not share:
         return np.zeros(len(scores), np.float32)
-    return share * _standard(np.convolve(line, _KERNEL)[_REACH:-_REACH][places])
+    fading = (0.5 ** (np.diff(orders, prepend=orders[:1]) / _HALF)).tolist()
+    before = _carried(scores.tolist(), fading)
+    after = _carried(scores[::-1].tolist(), [1.0, *fading[:0:-1]])[::-1]
+    return share * _standard(np.asarray(before) + np.asarray(after) - scores)
 
 
-def _persistence(line: Floats, filled: Floats) -> float:
+def _carried(scores: Iterable[float], fading: Iterable[float]) -> list[float]:
+    """Each score with what is left of those before it."""
+    steps = zip(scores, fading, strict=True)
+    return [each for each, _ in accumulate(steps, lambda last, step: (last[0] * step[1] + step[0], 0.0))]
+
+
+def _persistence(scores: Floats, orders: NDArray[np.int64]) -> float:
     """The correlation of scores with those a few texts away: near 0 where each stands for itself."""
-    alike = sum(float(line[lag:] @ line[:-lag]) for lag in _LAGS if lag < len(line))
-    pairs = sum(float(filled[lag:] @ filled[:-lag]) for lag in _LAGS if lag < len(line))
+    alike, pairs = 0.0, 0
+    for step in range(1, min(_FAR, len(scores) - 1) + 1):
+        apart = orders[step:] - orders[:-step]
+        near = (apart >= _NEAR) & (apart <= _FAR)
+        alike += float((scores[step:] * scores[:-step]) @ near)
+        pairs += np.count_nonzero(near)
     return alike / pairs if pairs else 0.0
