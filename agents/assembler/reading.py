@@ -14,7 +14,6 @@ from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import Case, Exists, F, Func, JSONField, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 
-from agents.assembler.compiled import Compiled
 from agents.assembler.found import (
     Asking,
     Carried,
@@ -39,6 +38,7 @@ from memory.models import (
     ProgressEntry,
     WorkItem,
 )
+from openvibe.base.compiled import Compiled
 from openvibe.chat.models import DiveResult, Message, Thread
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
