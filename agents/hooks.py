@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from agents.assembler.assemble import endpoint_of
 from agents.models import Agent
 from agents.usage import EntryUse, uses_shown
-from agents.visibility import tokens_used_today, visible_to
+from agents.visibility import obstacle, tokens_used_today, visible_to
 from knowledge.models import Entry
+from openvibe.chat.models import Thread
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.registry import client_for
 from openvibe.workspaces.access import Access
@@ -17,6 +18,15 @@ def client_of_agent(participant: Participant) -> ModelClient:
     """The model an agent answers with; the offline one where it has none."""
     agent = Agent.objects.select_related("endpoint", "workspace").get(participant=participant)
     return client_for(endpoint_of(agent))
+
+
+def why_silent_in(participant: Participant, thread: Thread, task: str) -> str | None:
+    """Why the agent may not take part in a dive (`task` dive or publish), as a sentence; None when it may."""
+    agent = Agent.objects.select_related("participant", "workspace").filter(participant=participant).first()
+    if agent is None:
+        return "There is no such agent any more."
+    found = obstacle(agent, thread, task)
+    return f"@{participant.handle} cannot do this: {found.reason}" if found else None
 
 
 def agents_that_review() -> Iterator[tuple[Participant, Access]]:

@@ -5,13 +5,13 @@ from typing import Any
 from django.dispatch import receiver
 
 from agents.models import Agent, Run
-from agents.runs.queue import request_run, resume_runs
+from agents.runs.queue import end_runs_in, request_draft, request_run, resume_runs
 from agents.tasks import send_after_commit
 from agents.tools.viewing import forget_calls
 from memory.models import Approval
 from memory.signals import approval_decided
-from openvibe.chat.models import Message
-from openvibe.chat.signals import message_posted, message_revised
+from openvibe.chat.models import Dive, Message
+from openvibe.chat.signals import dive_ended, draft_wanted, message_posted, message_revised
 
 
 @receiver(message_posted, dispatch_uid="agents.answer")
@@ -22,7 +22,14 @@ def answer(
     following_agents: tuple[int, ...],
     **_: Any,
 ) -> None:
-    """Two agents mentioned: two runs. Agents that follow the thread answer too, each once."""
+    """Two agents mentioned: two runs. Agents that follow the thread answer too, each once.
+
+    In a dive its agent answers everything, and nobody else: who is named there besides gets a note.
+    """
+    diving = _agent_diving_in(message)
+    if diving is not None:
+        mentioned_agents = tuple(agent for agent in mentioned_agents if agent != diving)
+        following_agents = (diving,)
     asked = dict.fromkeys([*mentioned_agents, *following_agents])
     if not asked:
         return
@@ -33,9 +40,32 @@ def answer(
         if agent is None:
             continue
         task = Run.Task.MENTION if participant_id in mentioned_agents else Run.Task.THREAD
+        if participant_id == diving:
+            task = Run.Task.DIVE
         run = request_run(agent=agent, message=message, task=task)
         if run is not None:
             send_after_commit(run.pk)
+
+
+def _agent_diving_in(message: Message) -> int | None:
+    """The participant a dive is with; None, without a query, for a thread that is no dive."""
+    if message.thread.parent_id is None:
+        return None
+    return Dive.objects.filter(thread_id=message.thread_id).values_list("agent_id", flat=True).first()
+
+
+@receiver(draft_wanted, dispatch_uid="agents.draft")
+def draft(sender: type[Dive], message: Message, dive: Dive, **_: Any) -> None:
+    """The dive's agent drafts the result. Raises Conflict while it has something else to do there."""
+    run = request_draft(dive=dive, message=message)
+    if run is not None:
+        send_after_commit(run.pk)
+
+
+@receiver(dive_ended, dispatch_uid="agents.end_dive")
+def end(sender: type[Dive], dive: Dive, **_: Any) -> None:
+    """Nothing more is answered in a dive that is over."""
+    end_runs_in(dive=dive)
 
 
 @receiver(message_revised, dispatch_uid="agents.forget_calls")

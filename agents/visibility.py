@@ -5,6 +5,7 @@
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import cast
 
@@ -12,7 +13,7 @@ from django.db.models import F, Sum
 
 from agents.models import Agent, Run
 from agents.trust import Occasion, knowledge_scope, may_respond, reads_dive_results, reads_public_channels
-from openvibe.chat.models import Thread
+from openvibe.chat.models import Dive, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -50,23 +51,66 @@ def tokens_used_today(*, agent: Agent | None = None, workspace_id: int = 0) -> i
     return runs.aggregate(total=Sum(F("input_tokens") + F("output_tokens")))["total"] or 0
 
 
+@dataclass(frozen=True)
+class Obstacle:
+    """Why an agent may not answer, as the end of a sentence. `untold`: it does not even hear of the thread."""
+
+    reason: str
+    untold: bool = False
+
+
 def why_silent(agent: Agent, thread: Thread, task: str) -> str | None:
     """Why the agent may not answer in this thread, as a sentence for people; None when it may."""
-    name = f"@{agent.participant.handle}"
+    found = obstacle(agent, thread, task)
+    if found is None:
+        return None
+    return f"@{agent.participant.handle} {'was not told' if found.untold else 'did not answer'}: {found.reason}"
+
+
+def obstacle(agent: Agent, thread: Thread, task: str) -> Obstacle | None:
+    """What keeps the agent from answering in this thread on this occasion; None when nothing does.
+
+    For a thread that is no dive and the tasks `dive` and `publish`: whether it may take part in dives from there.
+    """
     if agent.deactivated_at is not None:
-        return f"{name} did not answer: it is deactivated."
+        return Obstacle("it is deactivated.")
     if agent.soul_id is None:
-        return f"{name} did not answer: it has no SOUL yet. An admin can write one."
+        return Obstacle("it has no SOUL yet. An admin can write one.")
+    return _not_seen(agent, thread) or _not_asked(agent, thread, task) or _spent(agent)
+
+
+def _not_seen(agent: Agent, thread: Thread) -> Obstacle | None:
     if thread.access == Thread.Access.HUMAN_ONLY:
-        return f"{name} was not told: this thread is for people only."
-    if not Thread.objects.visible_to(visible_to(agent)).filter(pk=thread.pk).exists():
-        if thread.access == Thread.Access.AGENT_RESTRICTED and not thread.allowed_agents.contains(agent.participant):
-            return f"{name} was not told: this thread is open only to the agents it lists."
-        return f"{name} was not told: it is not in this channel. Somebody who runs the channel can add it."
-    if not may_respond(agent.level, cast(Occasion, task)):
-        return f"{name} did not answer: at L{agent.level} it answers mentions only."
+        return Obstacle("this thread is for people only.", untold=True)
+    if Thread.objects.visible_to(visible_to(agent)).filter(pk=thread.pk).exists():
+        return None
+    if thread.parent_id is not None and not reads_dive_results(agent.level):
+        return Obstacle(f"at L{agent.level} it takes no part in dives.", untold=True)
+    listed = Thread.allowed_agents.through.objects.filter(thread_id=thread.parent_id or thread.pk)
+    if (
+        thread.access == Thread.Access.AGENT_RESTRICTED
+        and not listed.filter(participant_id=agent.participant_id).exists()
+    ):
+        return Obstacle("this thread is open only to the agents it lists.", untold=True)
+    return Obstacle("it is not in this channel. Somebody who runs the channel can add it.", untold=True)
+
+
+def _not_asked(agent: Agent, thread: Thread, task: str) -> Obstacle | None:
+    if thread.parent_id is not None:
+        dive = Dive.objects.select_related("agent").filter(thread=thread).first()
+        if dive is not None and dive.agent_id != agent.participant_id:
+            return Obstacle(f"in this dive only @{dive.agent.handle} answers.")
+        if dive is not None and not dive.is_active:
+            return Obstacle(f"this dive is {dive.state}.")
+    if may_respond(agent.level, cast(Occasion, task)):
+        return None
+    dives = " and takes no part in dives" if task in ("dive", "publish") else ""
+    return Obstacle(f"at L{agent.level} it answers mentions only{dives}.")
+
+
+def _spent(agent: Agent) -> Obstacle | None:
     if tokens_used_today(agent=agent) >= agent.daily_token_budget:
-        return f"{name} did not answer: its token budget for today is used up. It starts afresh at midnight UTC."
+        return Obstacle("its token budget for today is used up. It starts afresh at midnight UTC.")
     if tokens_used_today(workspace_id=agent.workspace_id) >= agent.workspace.daily_token_budget:
-        return f"{name} did not answer: the workspace's token budget for today is used up, until midnight UTC."
+        return Obstacle("the workspace's token budget for today is used up, until midnight UTC.")
     return None

@@ -4,13 +4,14 @@ from typing import Any
 
 from django.dispatch import receiver
 
+from memory.models import Compaction
 from memory.services.compaction import request_compaction, request_rebuilding
 from memory.services.proposals import forget_learned
 from memory.services.work import forget_quotes
 from memory.signals import milestone_reached
 from memory.tasks import consider_compaction_after_commit, send_compaction_after_commit
-from openvibe.chat.models import Message, Thread
-from openvibe.chat.signals import message_posted, message_revised
+from openvibe.chat.models import Dive, Message, Thread
+from openvibe.chat.signals import dive_ended, message_posted, message_revised
 from openvibe.workspaces.access import Access
 
 EVERY = 25
@@ -46,3 +47,10 @@ def compact_at_milestone(sender: Any, thread: Thread, trigger: str, by: Access |
     compaction = request_compaction(thread=thread, trigger=trigger, by=by)
     if compaction is not None:
         send_compaction_after_commit(compaction.pk)
+
+
+@receiver(dive_ended, dispatch_uid="memory.compact_after_dive")
+def compact_after_dive(sender: type[Dive], dive: Dive, **_: Any) -> None:
+    """A published result closes a piece of work: a milestone of the thread it stands in."""
+    if dive.state == Dive.State.PUBLISHED:
+        compact_at_milestone(sender, dive.parent, Compaction.Trigger.MILESTONE)

@@ -169,6 +169,9 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {  # tasks of upper floors, named as stri
     "sweep compactions": {"task": "memory.sweep_compactions", "schedule": 15.0},
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
     "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
+    "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
+    "embed entries": {"task": "knowledge.embed_entries", "schedule": 10.0},
+    "settle vector spaces": {"task": "search.settle_spaces", "schedule": 10.0},
     "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
     "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
 }
@@ -201,13 +204,14 @@ HANDOFF_EXTRAS = ("agents.handed_over.handed_over",)
 # How a participant that is an agent gets its access (upper floor, named as a string).
 AGENT_ACCESS = "agents.visibility.access_of_agent"
 AGENT_ACCESSES = "agents.visibility.accesses_of_agents"  # many at once, by participant id
+WHY_SILENT = "agents.hooks.why_silent_in"  # why an agent may not take part in a dive
 # Who looks back at conversations to learn, each with its access, and the model a participant that is an agent asks.
 AGENTS_THAT_REVIEW = "agents.hooks.agents_that_review"
 AGENT_CLIENT = "agents.hooks.client_of_agent"
 
 # Which embedder stands behind a model endpoint (a floor that does not know search): (id, address, model, patience).
 EMBEDDER_OF_ENDPOINT = "openvibe.llm.embeddings.embedder_for"
-# What has vectors (upper floors): each an openvibe.search.filling.VectorTable.
+# What has vectors (upper floors): each an openvibe.search.tables.VectorTable.
 VECTOR_TABLES = ("openvibe.chat.embedding.MESSAGES", "knowledge.embedding.ENTRIES")
 
 # --- admin --------------------------------------------------------------------------------------------------

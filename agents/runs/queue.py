@@ -8,12 +8,16 @@ from agents.visibility import why_silent
 from memory.models import Approval
 from openvibe.base.models import emit
 from openvibe.base.problems import Conflict, Refused
-from openvibe.chat.models import Mention, Message
+from openvibe.chat.models import Dive, Mention, Message
 from openvibe.workspaces.access import Access
 
 ATTEMPTS = 3
 """Workers that may die over a run before it fails for good. Attempts are counted on for ever, never twice the same:
 they tell one worker's writes from another's. So they come in threes, and a fresh start begins the next three."""
+
+
+NOTED = (Run.Task.MENTION, Run.Task.DIVE)
+"""Tasks an agent was asked for by name, or by being the one in the dive."""
 
 
 def afresh(attempt: int) -> int:
@@ -24,13 +28,16 @@ def afresh(attempt: int) -> int:
 def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
     """The run that `message` causes, in the caller's transaction; the same message and agent give the same run.
 
-    When the agent may not answer there is no run, and a mention carries the reason for people to see. Agents that
+    When the agent may not answer there is no run, and a mention carries the reason for people to see: in a dive even
+    where it was not named, for everything said there is said to it. Agents that
     answer by themselves, through the API, get no run either: they hear of the message through their event stream.
     """
     reason = why_silent(agent, message.thread, task)
     if reason is not None:
-        if task == Run.Task.MENTION:
-            Mention.objects.filter(message=message, participant_id=agent.participant_id).update(note=reason[:200])
+        if task in NOTED:
+            Mention.objects.update_or_create(
+                message=message, participant_id=agent.participant_id, defaults={"note": reason[:200]}
+            )
         return None
     if agent.answers_itself:
         return None
@@ -46,6 +53,40 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
         },
     )
     return run
+
+
+def request_draft(*, dive: Dive, message: Message) -> Run | None:
+    """The run that drafts a dive's result, in the caller's transaction; None for an agent that answers by itself.
+
+    Raises Conflict while the agent has another run to finish in the dive.
+    """
+    agent = Agent.objects.select_related("participant", "workspace").get(participant_id=dive.agent_id)
+    unfinished = Run.objects.filter(thread_id=dive.thread_id).exclude(state__in=Run.ENDED)
+    if unfinished.exists():
+        raise Conflict(
+            f"@{agent.participant.handle} is still busy in this dive. Wait until it is done, or stop it.",
+            code="being_written",
+        )
+    return request_run(agent=agent, message=message, task=Run.Task.PUBLISH)
+
+
+def end_runs_in(*, dive: Dive) -> None:
+    """Stop what is asked in a dive that ends, in the caller's transaction.
+
+    Runs that have not begun to write are stopped at once. One that writes is asked to stop when the dive is discarded;
+    when it is published, Conflict is raised: the reply might belong to the result.
+    """
+    unfinished = Run.objects.select_for_update(of=("self",)).filter(thread_id=dive.thread_id)
+    for run in unfinished.exclude(state__in=Run.ENDED).select_related("agent__participant").order_by("pk"):
+        run.stop_requested_at = run.stop_requested_at or timezone.now()
+        if run.state != Run.State.WRITING:
+            run.state, run.finished_at = Run.State.STOPPED, timezone.now()
+        elif dive.state == Dive.State.PUBLISHED:
+            raise Conflict(
+                f"@{run.agent.participant.handle} is still writing in this dive. Wait until it is done, or stop it.",
+                code="being_written",
+            )
+        run.save(update_fields=["state", "finished_at", "stop_requested_at"])
 
 
 @transaction.atomic

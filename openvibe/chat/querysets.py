@@ -29,7 +29,7 @@ def with_reading(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
 
 def unread_threads(access: Access) -> QuerySet[Thread]:
     """Threads with something new, newest first."""
-    threads = Thread.objects.visible_to(access).filter(archived_at=None, channel__archived_at=None)
+    threads = Thread.objects.visible_to(access).outside_dives().filter(archived_at=None, channel__archived_at=None)
     return (
         with_reading(threads, access)
         .filter(Q(unread=True))
@@ -40,7 +40,8 @@ def unread_threads(access: Access) -> QuerySet[Thread]:
 
 def threads_in(channel: Channel, access: Access, *, archived: bool = False) -> QuerySet[Thread]:
     """A channel's threads for its page, the one last written in first."""
-    threads = Thread.objects.visible_to(access).filter(channel=channel, archived_at__isnull=not archived)
+    threads = Thread.objects.visible_to(access).outside_dives().filter(channel=channel)
+    threads = threads.filter(archived_at__isnull=not archived)
     return (
         with_reading(threads, access)
         .select_related("created_by")
@@ -49,23 +50,23 @@ def threads_in(channel: Channel, access: Access, *, archived: bool = False) -> Q
 
 
 def unseen_mentions(access: Access) -> QuerySet[Mention]:
-    """Where the asker was named in something not read yet."""
+    """Where the asker was named in something not read yet, outside dives: those are between two."""
     read = ReadMarker.objects.filter(thread=OuterRef("message__thread"), participant_id=access.participant_id).values(
         "last_read_seq"
     )
     return Mention.objects.filter(
         participant_id=access.participant_id,
         message__deleted_at=None,
-        message__thread__in=Thread.objects.visible_to(access),
+        message__thread__in=Thread.objects.visible_to(access).outside_dives(),
     ).exclude(message__seq__lte=Coalesce(Subquery(read[:1]), 0))
 
 
 def mentions_of(access: Access) -> QuerySet[Message]:
-    """Messages that name the asker, newest first, with `unseen`."""
+    """Messages outside dives that name the asker, newest first, with `unseen`."""
     messages: QuerySet[Message] = Message.objects.visible_to(access)
     unseen = unseen_mentions(access).filter(message=OuterRef("pk"))
     return (
-        messages.filter(mentions__participant_id=access.participant_id, deleted_at=None)
+        messages.filter(mentions__participant_id=access.participant_id, deleted_at=None, thread__parent=None)
         .annotate(unseen=Exists(unseen))
         .select_related("thread__channel", "author__agent")
         .order_by("-id")

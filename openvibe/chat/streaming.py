@@ -186,6 +186,8 @@ def _permitted(rows: Sequence[Event], access: Access) -> list[Event]:
     ]
     if not access.is_agent:
         return permitted
+    if not access.reads_dive_results:
+        permitted = [row for row in permitted if row.kind != "dive_changed"]
     messages = visible_ids(access, Message, [row.message_id for row in permitted if row.message_id])
     return [row for row in permitted if row.message_id is None or row.message_id in messages]
 

@@ -49,6 +49,12 @@ def gist(text: str, limit: int) -> str:
     return tokens.cut_to_tokens(_told(ranked[0]), limit, tokens.counter_for("offline")).strip()
 
 
+def telling(text: str, most: int) -> list[str]:
+    """At most `most` sentences of the text, each once, the one that says most of what it is about first."""
+    ranked = sorted(_scored(text), key=lambda found: (-found.score, found.place))
+    return [found.text for found in ranked[:most]]
+
+
 def _scored(text: str) -> list[_Sentence]:
     said: dict[str, tuple[str, list[str]]] = {}
     who = ""

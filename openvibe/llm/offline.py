@@ -2,7 +2,8 @@
 
 It reads the prompt's fences, ranks the passages of the `data` ones by the words they share with the last block (or
 with the last `request`), and says plainly that it is the offline model. The same prompt always gives the same answer.
-A `request` with the attribute `task="summarise"` is answered with the gist of the `data`, and nothing else.
+A `request` with the attribute `task="summarise"` is answered with the gist of the `data`, and nothing else; a prompt
+that asks for the result of a dive (`openvibe.llm.drafts`) with a draft picked from what was said.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from openvibe.llm import tokens
+from openvibe.llm.drafts import DRAFT_FORMAT, OFFLINE_NOTE, draft_markdown, extract_draft, parse_draft
 from openvibe.llm.fences import Fence, read_fences
 from openvibe.llm.gist import gist
 from openvibe.llm.passages import Passage, best_passages, words
@@ -25,6 +27,7 @@ _MOST_QUOTES = 5
 _QUOTE_CHARACTERS = 420
 _WORDS_PER_DELTA = 6
 _SUMMARY_TOKENS = 500
+_DRAFT_TOKENS = 600
 _NOTHING_SAID = "Nothing was said."
 _MENTION = re.compile(r"(?<![\w.])@[\w.-]+")
 _MARKUP = re.compile(r"(?m)^[ \t]*(?:[>#]+|[-*+]|\d{1,3}[.)])[ \t]+|[`*_~|]{1,3}")
@@ -72,6 +75,8 @@ def answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None
     asked = next((found.attributes for found in reversed(fences) if found.tag == "request"), {})
     if asked.get("task") == "summarise":
         return _summary(fences, asked.get("tokens", ""), max_output_tokens)
+    if any(m.role == "system" and DRAFT_FORMAT in m.content for m in messages):
+        return _draft(messages, max_output_tokens)
     question = _question(messages, fences)
     feedback = _feedback_line(fences)
     passages = best_passages(
@@ -87,6 +92,32 @@ def answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None
         if max_output_tokens is None or tokens.count(text) <= max_output_tokens:
             return text
     return text
+
+
+def _draft(messages: Sequence[ChatMessage], max_output_tokens: int | None) -> str:
+    """A result picked from the dive's own messages and its source; half of the answer at most is full text."""
+    said: list[tuple[str, str]] = []
+    for message in messages:
+        if message.role == "assistant":
+            said.append(("", message.content))
+        elif message.role == "user":
+            fences = [found for found in read_fences(message.content) if found.tag in ("data", "summary")]
+            said += [(found.attributes.get("author", ""), found.text) for found in fences if _is_of_dive(found)]
+    room = _DRAFT_TOKENS if max_output_tokens is None else min(_DRAFT_TOKENS, max_output_tokens // 2)
+    return draft_markdown(extract_draft([(who, _said(text)) for who, text in said], tokens=room))
+
+
+def _is_of_dive(found: Fence) -> bool:
+    source = found.attributes.get("source", "")
+    return found.tag == "summary" or source == "message" or "dive started from" in source
+
+
+def _said(text: str) -> str:
+    """Of an answer of this model what it quoted; nothing of an earlier draft."""
+    if OPENING in text:
+        quoted = [line for line in text.split("\n") if line.startswith("> ") and not line.startswith("> —")]
+        return "\n".join(quoted)
+    return "" if OFFLINE_NOTE in text or parse_draft(text) else text
 
 
 def _summary(fences: Sequence[Fence], wanted: str, max_output_tokens: int | None) -> str:

@@ -7,6 +7,7 @@ from openvibe.chat.services.channels import (
     edit_channel,
     remove_from_channel,
 )
+from openvibe.chat.services.dives import ask_for_draft, discard_dive, publish_dive, start_dive
 from openvibe.chat.services.messages import (
     delete_message,
     edit_message,
@@ -20,9 +21,11 @@ from openvibe.chat.services.threads import create_thread, edit_thread, set_threa
 __all__ = [
     "add_to_channel",
     "archive_channel",
+    "ask_for_draft",
     "create_channel",
     "create_thread",
     "delete_message",
+    "discard_dive",
     "edit_channel",
     "edit_message",
     "edit_thread",
@@ -30,9 +33,11 @@ __all__ = [
     "mark_read",
     "mark_unread_from",
     "post_message",
+    "publish_dive",
     "remove_from_channel",
     "save_draft",
     "set_thread_access",
     "set_thread_followers",
+    "start_dive",
     "write_reply",
 ]

@@ -9,6 +9,7 @@ from django.utils import timezone
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.markdown import mentioned_handles
 from openvibe.chat.models import Mention, Message, MessageRevision, Thread
+from openvibe.chat.services.writing import may_write
 from openvibe.chat.signals import message_posted, message_revised
 from openvibe.chat.text import TextRefused, clean_body
 from openvibe.llm.tokens import count
@@ -63,11 +64,6 @@ def cleaned_body(body: str) -> str:
         raise Problem(error.message, code=error.code, field="body") from None
 
 
-def _may_write(thread: Thread) -> None:
-    if thread.archived_at is not None or thread.channel.archived_at is not None:
-        raise Refused("This conversation is archived. Your text is kept in the composer.", code="archived")
-
-
 def _said_before(thread: Thread, by: Access, client_id: str) -> Message:
     """Raises Message.DoesNotExist."""
     return Message.objects.exclude(client_id="").get(thread=thread, author_id=by.participant_id, client_id=client_id)
@@ -95,10 +91,10 @@ def post_message(
     """Say something in a thread. The same `client_id` from the same author is the same message, returned again.
 
     `thread` must be visible to `by`. Message, mentions, events and, through `message_posted`, the runs it causes
-    are one transaction. Raises Problem (empty, too long, NUL), Refused (archived).
+    are one transaction. Raises Problem (empty, too long, NUL), Refused (archived,
+    somebody else's dive, a dive that is over).
     """
     text = cleaned_body(body)
-    _may_write(thread)
     if kind not in AGENT_KINDS or (kind != Message.Kind.TEXT and not (by.is_agent and call_id)):
         raise Problem("Messages are of kind text; agents may also post tool_call and tool_result with a call_id.",
                       code="bad_kind", field="kind")  # fmt: skip
@@ -110,6 +106,7 @@ def post_message(
     )  # fmt: skip
     try:
         with transaction.atomic(savepoint=bool(client_id)):
+            may_write(thread, by)
             return message if _said(message, by) else _said_before(thread, by, client_id)
     except IntegrityError as error:  # the same message, posted twice at once
         try:
@@ -184,7 +181,7 @@ def edit_message(*, message: Message, by: Access, body: str, based_on: str | Non
         raise Missing("This message was deleted.")
     if current.kind != Message.Kind.TEXT or current.state == Message.State.WRITING:
         raise Refused("This message cannot be edited.")
-    _may_write(current.thread)
+    may_write(current.thread, by)
     if based_on is not None and based_on != current.body:
         raise Conflict(
             "This message was changed somewhere else meanwhile. Your text is kept here: compare, then save again.",

@@ -8,6 +8,7 @@ from django.utils import timezone
 from openvibe.base.models import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Channel, Thread
+from openvibe.chat.services.writing import is_no_dive
 from openvibe.chat.text import TextRefused, clean_title
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -55,6 +56,7 @@ def create_thread(
 @transaction.atomic
 def edit_thread(*, thread: Thread, by: Access, title: str | None = None, archived: bool | None = None) -> Thread:
     """Rename or archive: the person who began it, or an admin."""
+    is_no_dive(thread)
     if not _may_change(thread, by):
         raise Refused("Only admins and the person who began a thread may change it.")
     if title is not None:
@@ -69,6 +71,7 @@ def edit_thread(*, thread: Thread, by: Access, title: str | None = None, archive
 @transaction.atomic
 def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents: Iterable[Participant] = ()) -> Thread:
     """Say which agents may know of the thread. Holds from the very next prompt on."""
+    is_no_dive(thread)
     if not _may_change(thread, by):
         raise Refused("Only admins and the person who began a thread may change who reads it.")
     if access not in Thread.Access.values:
@@ -85,6 +88,7 @@ def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents
 @transaction.atomic
 def set_thread_followers(*, thread: Thread, by: Access, agents: Iterable[Participant]) -> Thread:
     """Which agents answer every message of the thread (L2 and above), not only mentions."""
+    is_no_dive(thread)
     if not _may_change(thread, by):
         raise Refused("Only admins and the person who began a thread may let agents follow it.")
     thread.following_agents.set([a for a in agents if a.is_agent and a.workspace_id == thread.workspace_id])

@@ -1,0 +1,43 @@
+"""Where somebody may write: not in what is archived, and in a dive only the two it is between."""
+
+from openvibe.base.problems import Refused
+from openvibe.chat.models import Dive, Thread
+from openvibe.workspaces.access import Access
+
+ARCHIVED = "This conversation is archived. Your text is kept in the composer."
+IS_DIVE = "A dive goes with the thread it started in. Change that thread."
+OVER = {
+    Dive.State.PUBLISHED: "This dive is published and can only be read. Dive deeper from its result to go on.",
+    Dive.State.DISCARDED: "This dive was discarded and can only be read. Start another to go on.",
+}
+
+
+def may_write(thread: Thread, by: Access) -> None:
+    """Raises Refused. Costs a query in dives only; inside a transaction, the dive cannot end before it is over."""
+    if is_archived(thread):
+        raise Refused(ARCHIVED, code="archived")
+    if thread.parent_id is None:
+        return
+    dive = Dive.objects.select_for_update(of=("self",), no_key=True).select_related("agent").get(thread_id=thread.pk)
+    if not dive.is_active:
+        raise Refused(OVER[Dive.State(dive.state)], code="dive_over")
+    if by.participant_id not in (dive.started_by_id, dive.agent_id):
+        raise Refused(
+            f"In a dive only the person who started it and @{dive.agent.handle} write. Start a dive of your own.",
+            code="not_your_dive",
+        )
+
+
+def is_archived(thread: Thread) -> bool:
+    """Whether the thread, its channel or, for a dive, the thread it started in is archived."""
+    if thread.archived_at is not None or thread.channel.archived_at is not None:
+        return True
+    return (
+        thread.parent_id is not None and Thread.objects.filter(pk=thread.parent_id).exclude(archived_at=None).exists()
+    )
+
+
+def is_no_dive(thread: Thread) -> None:
+    """Raises Refused for a dive: it is not named, archived or opened by itself."""
+    if thread.parent_id is not None:
+        raise Refused(IS_DIVE, code="is_dive")

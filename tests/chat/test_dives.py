@@ -1,0 +1,140 @@
+"""A dive: a side thread between one person and one agent, started from a message, ended by a result or without one."""
+
+import pytest
+
+from agents.models import Agent, Run
+from agents.services import set_trust_level
+from memory.models import Compaction
+from openvibe.base.models import Event
+from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.chat.models import Dive, Message, Thread
+from openvibe.chat.querysets import mentions_of, rooms_of, threads_in, unread_threads, unseen_mentions
+from openvibe.chat.services import (
+    ask_for_draft,
+    delete_message,
+    discard_dive,
+    edit_message,
+    edit_thread,
+    post_message,
+    set_thread_access,
+    set_thread_followers,
+    start_dive,
+    write_reply,
+)
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_agent, say
+
+
+@pytest.fixture
+def source(ana: Member, thread: Thread) -> Message:
+    return say(thread, ana, "When do we prune the roses?")
+
+
+@pytest.fixture
+def dive(ana: Member, vibe: Agent, source: Message) -> Dive:
+    return start_dive(source=source, by=access(ana), agent=vibe.participant)
+
+
+class TestStarting:
+    def test_a_dive_is_a_thread_beside_the_one_it_started_in(self, dive: Dive, source: Message, ana: Member) -> None:
+        assert (dive.parent, dive.source, dive.started_by, dive.state) == (
+            source.thread, source, ana.participant, "active",
+        )  # fmt: skip
+        assert dive.thread.parent == source.thread
+        assert dive.thread.channel == source.thread.channel
+
+    def test_its_title_holds_nothing_of_what_was_said(self, dive: Dive, source: Message) -> None:
+        assert dive.thread.title == "Dive with @vibe: Pruning"
+
+    def test_a_first_question_starts_the_run(self, ana: Member, vibe: Agent, source: Message) -> None:
+        dive = start_dive(source=source, by=access(ana), agent=vibe.participant, body="Tell me more")
+
+        run = Run.objects.get()
+        assert (run.thread, run.task, run.agent, run.trigger.body) == (dive.thread, "dive", vibe, "Tell me more")
+
+    def test_the_same_start_sent_twice_is_one_dive(self, ana: Member, vibe: Agent, source: Message) -> None:
+        first = start_dive(source=source, by=access(ana), agent=vibe.participant, body="More", client_id="one")
+        again = start_dive(source=source, by=access(ana), agent=vibe.participant, body="More", client_id="one")
+
+        assert first == again
+        assert Message.objects.filter(thread=first.thread).count() == 1
+
+    def test_whoever_has_the_thread_open_hears_of_it(self, dive: Dive, source: Message) -> None:
+        told = Event.objects.get(kind="dive_changed")
+        assert (told.thread_id, told.message_id) == (source.thread_id, source.pk)
+
+    def test_there_are_seven_at_a_time_and_the_eighth_is_told_so(
+        self, ana: Member, vibe: Agent, source: Message
+    ) -> None:
+        dives = [start_dive(source=source, by=access(ana), agent=vibe.participant) for _ in range(7)]
+        with pytest.raises(Conflict, match="7 active dives") as refused:
+            start_dive(source=source, by=access(ana), agent=vibe.participant)
+        assert refused.value.code == "too_many_dives"
+
+        discard_dive(dive=dives[2], by=access(ana))
+        assert start_dive(source=source, by=access(ana), agent=vibe.participant).slot == 3
+
+    def test_a_guest_dives_where_she_reads(self, ana: Member, ben: Member, vibe: Agent, source: Message) -> None:
+        assert start_dive(source=source, by=access(ben), agent=vibe.participant).started_by == ben.participant
+
+    def test_there_is_no_dive_in_a_dive(self, ana: Member, vibe: Agent, dive: Dive) -> None:
+        inside = say(dive.thread, ana, "And the hedge?")
+        with pytest.raises(Refused, match="no dive inside a dive"):
+            start_dive(source=inside, by=access(ana), agent=vibe.participant)
+
+    def test_agents_start_none(self, vibe: Agent, source: Message) -> None:
+        from agents.visibility import visible_to
+
+        with pytest.raises(Refused, match="Only people"):
+            start_dive(source=source, by=visible_to(vibe), agent=vibe.participant)
+
+    def test_a_person_is_not_an_agent_to_dive_with(self, ana: Member, dora: Member, source: Message) -> None:
+        with pytest.raises(Problem) as refused:
+            start_dive(source=source, by=access(ana), agent=dora.participant)
+        assert (refused.value.code, refused.value.field) == ("unknown_agent", "agent")
+
+    def test_a_stranger_s_agent_is_not_one_either(self, ana: Member, cleo: Member, source: Message) -> None:
+        with pytest.raises(Problem, match="Choose the agent"):
+            start_dive(source=source, by=access(ana), agent=make_agent(cleo, "fern").participant)
+
+    def test_at_l1_an_agent_takes_no_part(self, ana: Member, thread: Thread, source: Message) -> None:
+        novice = make_agent(ana, "novice", level=1, channel=thread.channel)
+        with pytest.raises(Refused, match="at L1 it answers mentions only and takes no part in dives") as refused:
+            start_dive(source=source, by=access(ana), agent=novice.participant)
+        assert (refused.value.code, refused.value.field) == ("agent_silent", "agent")
+
+    def test_a_thread_for_people_only_has_none(self, ana: Member, vibe: Agent, source: Message) -> None:
+        set_thread_access(thread=source.thread, by=access(ana), access="human_only")
+        with pytest.raises(Refused, match="for people only"):
+            start_dive(source=source, by=access(ana), agent=vibe.participant)
+
+    def test_an_agent_the_thread_does_not_list_takes_no_part(self, ana: Member, vibe: Agent, source: Message) -> None:
+        fern = make_agent(ana, "fern", channel=source.thread.channel)
+        set_thread_access(
+            thread=source.thread, by=access(ana), access="agent_restricted", allowed_agents=[fern.participant]
+        )
+        with pytest.raises(Refused, match="only to the agents it lists"):
+            start_dive(source=source, by=access(ana), agent=vibe.participant)
+        dive = start_dive(source=source, by=access(ana), agent=fern.participant, body="Why?")
+        assert Run.objects.get(thread=dive.thread).agent == fern
+
+    def test_not_from_a_deleted_message(self, ana: Member, vibe: Agent, source: Message) -> None:
+        delete_message(message=source, by=access(ana))
+        with pytest.raises(Conflict, match="was deleted"):
+            start_dive(source=source, by=access(ana), agent=vibe.participant)
+
+    def test_not_from_a_reply_that_is_being_written(self, ana: Member, vibe: Agent, thread: Thread) -> None:
+        reply = write_reply(thread=thread, author=vibe.participant, client_id="r")
+        with pytest.raises(Conflict, match="still being written"):
+            start_dive(source=reply, by=access(ana), agent=vibe.participant)
+
+    def test_not_where_it_is_archived(self, ana: Member, vibe: Agent, source: Message) -> None:
+        edit_thread(thread=source.thread, by=access(ana), archived=True)
+        with pytest.raises(Refused, match="archived"):
+            start_dive(source=source, by=access(ana), agent=vibe.participant)
+
+    def test_a_bad_first_question_starts_nothing(self, ana: Member, vibe: Agent, source: Message) -> None:
+        with pytest.raises(Problem) as refused:
+            start_dive(source=source, by=access(ana), agent=vibe.participant, body="a\x00b")
+        assert refused.value.code == "has_nul"
+        assert not Dive.objects.exists()
