@@ -1,7 +1,12 @@
 """The cast and its props. Ana belongs, Ben may only read what he was added to, Cleo is a stranger."""
 
+from typing import Any
+
 from agents.models import Agent
 from agents.services import create_agent
+from agents.visibility import visible_to
+from knowledge.models import Entry
+from knowledge.services import add_entry, suggest_entry
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel, create_channel, create_thread, post_message
 from openvibe.workspaces.access import Access
@@ -60,3 +65,13 @@ def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Cha
     if channel is not None:
         add_to_channel(channel=channel, participant=agent.participant, by=access(by))
     return agent
+
+
+def make_entry(by: Member, topic: str = "Pricing", content: str = "Starter costs $29 a month.", **extra: Any) -> Entry:
+    """An entry that `by` wrote by hand; `extra` goes to `add_entry`."""
+    return add_entry(by=access(by), topic=topic, content=content, **extra)
+
+
+def make_suggestion(by: Agent, topic: str = "Pricing", content: str = "Pro costs $99.", **extra: Any) -> Entry:
+    """An entry an agent suggests, waiting for a person."""
+    return suggest_entry(by=visible_to(by), topic=topic, content=content, **extra)
