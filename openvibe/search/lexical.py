@@ -22,18 +22,44 @@ why will with won would yeah yes yet you your yours
 """
 STOP_WORDS = frozenset(_STOP_TEXT.split())
 
+_ASKING_TEXT = """
+conclude concluded describe described discuss discussed discussing discussion explain explained mention mentioned
+opinion opinions regarding summarise summarised summarize summarized summary talk talked talking tell telling think
+thinking thought thoughts told
+"""
+ASKING_WORDS = frozenset(_ASKING_TEXT.split())
+"""Words that say how something is asked for, not what."""
+
+_KIND_WORDS = frozenset(("how", "when", "where", "who", "whom", "whose", "why"))
+
 
 def question_terms(text: str) -> tuple[str, ...]:
     """Return at most 24 distinct lower-case words of a question, the longest first.
 
-    A longer word is the rarer one as a rule. Stop words are out, unless nothing else was said. Every term
-    is made of letters and digits only (CJK runs: pairs of characters), so terms may be joined into a
+    A longer word is the rarer one as a rule. Stop words and words of asking are out, unless nothing else was
+    said. Every term is made of letters and digits only (CJK runs: pairs of characters), so terms may be joined into a
     tsquery without quoting.
     """
     words = list(dict.fromkeys(_words(text)))
-    telling = [word for word in words if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
-    ranked = sorted(telling or words, key=lambda word: -len(word))
+    saying = [word for word in words if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
+    telling = [word for word in saying if word not in ASKING_WORDS]
+    ranked = sorted(telling or saying or words, key=lambda word: -len(word))
     return tuple(ranked[:MAX_QUESTION_TERMS])
+
+
+def telling_text(text: str) -> str:
+    """The words of a question that say what it is about, and of what kind, in their order; all of it when none do.
+
+    For an embedder that averages words, where each word that only asks takes weight from those that tell.
+    """
+    words = [match[0] for match in _WORD.finditer(text)]
+    if all(_only_asks(word) for word in words):
+        return text
+    return " ".join(word for word in words if word.lower() in _KIND_WORDS or not _only_asks(word))
+
+
+def _only_asks(word: str) -> bool:
+    return all(part in STOP_WORDS or part in ASKING_WORDS for part in _words(word))
 
 
 def _words(text: str) -> Iterator[str]:

@@ -33,8 +33,8 @@ _FAR: Final = 8
 """Texts. How far away scores are compared with each other; those next to each other share a vector, so they would
 always agree."""
 
-_CLEAR: Final = 0.05
-"""From this correlation on, surroundings count in full. Shuffled conversations stay within 0.03."""
+_CLEAR: Final = 0.03
+"""From this correlation on, surroundings count in full."""
 
 _OWN: Final = 0.05
 _OUTSTANDING: Final = 0.3
@@ -103,11 +103,11 @@ def _carried(scores: Iterable[float], fading: Iterable[float]) -> list[float]:
 
 
 def _persistence(scores: Floats, orders: NDArray[np.int64]) -> float:
-    """The correlation of scores with those a few texts away: near 0 where each stands for itself."""
+    """The correlation of scores with those a few texts away, less what chance makes of noise: 0 or below there."""
     alike, pairs = 0.0, 0
     for step in range(1, min(_FAR, len(scores) - 1) + 1):
         apart = orders[step:] - orders[:-step]
         near = (apart >= _NEAR) & (apart <= _FAR)
         alike += float((scores[step:] * scores[:-step]) @ near)
         pairs += np.count_nonzero(near)
-    return alike / pairs if pairs else 0.0
+    return alike / pairs - pairs**-0.5 if pairs else 0.0

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.search.lexical import MAX_QUESTION_TERMS, question_terms
+from openvibe.search.lexical import MAX_QUESTION_TERMS, question_terms, telling_text
 
 
 def test_question_terms_are_lower_case_without_stop_words_longest_first() -> None:
@@ -29,3 +29,20 @@ def test_question_terms_need_no_quoting(text: str) -> None:
     for term in terms:
         assert term
         assert not set(term) & set(" '\"\\&|!():*<>@_-\x00\n\t")
+
+
+def test_words_that_only_ask_are_no_terms_unless_nothing_else_was_said() -> None:
+    assert question_terms("Summarize the discussion about roses") == ("roses",)
+    assert set(question_terms("Summarize the discussion")) == {"summarize", "discussion"}
+
+
+def test_the_telling_text_keeps_the_subject_and_the_kind_of_question() -> None:
+    assert telling_text("When didn't Ana talk about the Roses?") == "When Ana Roses"
+    assert telling_text("什么时候修剪玫瑰?") == "什么时候修剪玫瑰"
+    assert telling_text("What was that?") == "What was that?"
+    assert telling_text("") == ""
+
+
+@given(st.text(max_size=500))
+def test_a_telling_text_is_made_of_words_of_the_question(text: str) -> None:
+    assert telling_text(text) == text or set(telling_text(text)) <= {*text, " "}

@@ -1,0 +1,129 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openvibe.search.ranking import rank
+from openvibe.search.values import Candidates
+from tests.search.made import candidates
+
+WITHOUT = math.nan
+
+
+def best(found: Candidates, *, ordered: bool = True) -> int:
+    return int(rank(found, ordered=ordered).argmax())
+
+
+def test_what_holds_the_rarer_word_comes_first() -> None:
+    found = candidates([[1, 0], [1, 0], [0, 1], [1, 0], [0, 0]])
+    assert best(found, ordered=False) == 2
+
+
+def test_frequencies_of_the_whole_thread_say_which_word_is_rare() -> None:
+    found = candidates([[1, 0], [0, 1], [0, 1], [0, 0]])
+    scores = rank(found, frequencies=[9_000, 2], population=10_000, ordered=False)
+    assert scores[1] > scores[0]
+
+
+def test_frequencies_beyond_the_population_do_no_harm() -> None:
+    assert np.isfinite(rank(candidates([[1], [0]]), frequencies=[50], population=10)).all()
+
+
+def test_meaning_decides_where_no_word_is_shared() -> None:
+    assert best(candidates([[0]] * 4, similarity=[0.1, 0.2, 0.6, 0.1])) == 2
+
+
+def test_words_and_meaning_together_beat_either() -> None:
+    found = candidates([[1], [1], [0], [0]], similarity=[0.1, 0.6, 0.6, 0.0])
+    assert best(found) == 1
+
+
+def test_a_text_without_a_vector_counts_as_average() -> None:
+    scores = rank(candidates([[0]] * 3, similarity=[0.1, WITHOUT, 0.5]), ordered=False)
+    assert scores[0] < scores[1] < scores[2]
+
+
+def test_the_likeness_of_a_long_text_weighs_less() -> None:
+    def lead(tokens: int) -> float:
+        scores = rank(candidates([[1]] + [[0]] * 9, tokens=[tokens] * 10, similarity=[0.0] * 9 + [0.9]))
+        return float(scores[0] - scores[9])
+
+    assert lead(500) > lead(20)
+
+
+def stretch(at: int, many: int = 120) -> list[float]:
+    """A conversation that turns to the subject for 16 texts, of which every other one says nothing about it."""
+    return [0.5 if at <= place < at + 16 and place % 2 else 0.1 for place in range(many)]
+
+
+def test_what_stands_in_the_right_stretch_is_lifted() -> None:
+    scores = rank(candidates([[0]] * 120, similarity=stretch(40)))
+    assert scores[48] > scores[20]
+    assert scores[48] > scores[60] > scores[90]
+
+
+def test_texts_that_stand_alone_are_not_lifted_by_those_beside_them() -> None:
+    scores = rank(candidates([[0]] * 120, similarity=stretch(40)), ordered=False)
+    assert scores[48] == scores[20]
+
+
+def test_a_gap_parts_what_was_not_said_together() -> None:
+    together, apart = list(range(1, 121)), [*range(1, 49), *range(10_048, 10_120)]
+    near = rank(candidates([[0]] * 120, orders=together, similarity=stretch(40)))
+    far = rank(candidates([[0]] * 120, orders=apart, similarity=stretch(40)))
+    assert near[46] > far[46]
+
+
+def test_a_text_that_stands_out_keeps_its_rank_beside_a_stretch() -> None:
+    similarity = stretch(40)
+    similarity[100] = 0.95
+    assert best(candidates([[0]] * 100 + [[1]] + [[0]] * 19, similarity=similarity)) == 100
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_scores_are_noise_surroundings_hardly_count(seed: int) -> None:
+    noise = np.random.default_rng(seed).random(400).tolist()
+    noise[200] = 1.2
+    scores = rank(candidates([[0]] * 400, similarity=noise))
+    best_of_all = np.argsort(noise)[-20:]
+    assert scores.argmax() == 200
+    assert len({*best_of_all.tolist()} & {*np.argsort(scores)[-40:].tolist()}) >= 15
+
+
+def test_nothing_to_rank_and_nothing_to_go_by() -> None:
+    assert rank(candidates([])).shape == (0,)
+    assert rank(candidates([[]])).tolist() == [0]
+    assert rank(candidates([[0]] * 5, similarity=[WITHOUT] * 5)).tolist() == [0] * 5
+    assert rank(candidates([[1]] * 5, similarity=[0.3] * 5)).tolist() == [0] * 5
+
+
+def test_columns_must_be_of_one_length() -> None:
+    with pytest.raises(ValueError, match="differ in length"):
+        candidates([[1], [0]], similarity=[0.1])
+
+
+rows = st.lists(
+    st.tuples(
+        st.integers(1, 50), st.integers(0, 3_000), st.integers(0, 255), st.floats(-1, 1, width=32), st.booleans()
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@given(rows)
+@settings(deadline=None)
+def test_scores_are_numbers_whatever_comes(made: list[tuple[int, int, int, float, bool]]) -> None:
+    found = candidates(
+        [[hits, hits % 2] for _, _, hits, _, _ in made],
+        orders=np.cumsum([step for step, *_ in made]).tolist(),
+        tokens=[tokens for _, tokens, *_ in made],
+        similarity=[WITHOUT if missing else cosine for *_, cosine, missing in made],
+        pair_similarity=[cosine for *_, cosine, _ in made],
+    )
+    scores = rank(found)
+    assert scores.shape == (len(made),)
+    assert np.isfinite(scores).all()
+    assert np.array_equal(scores, rank(found))
