@@ -10,6 +10,7 @@ urlpatterns = [
     path("", include("openvibe.workspaces.api.urls")),
     path("", include("openvibe.chat.api.urls")),
     path("", include("memory.api.urls")),
+    path("", include("knowledge.api.urls")),
     path("", include("agents.api.urls")),
     re_path(r"", NotHere.as_view(), name="api-not-here"),
 ]

@@ -203,6 +203,7 @@ MESSAGE_EXTRAS = ("memory.web.extras.feedback_of", "agents.web.extras.runs_of")
 HANDOFF_EXTRAS = ("agents.handed_over.handed_over",)
 # How a participant that is an agent gets its access (upper floor, named as a string).
 AGENT_ACCESS = "agents.visibility.access_of_agent"
+KNOWLEDGE_USES = "agents.hooks.uses_of_entry"  # which runs had an entry before them: (entry, access) -> rows
 AGENT_ACCESSES = "agents.visibility.accesses_of_agents"  # many at once, by participant id
 WHY_SILENT = "agents.hooks.why_silent_in"  # why an agent may not take part in a dive
 # Who looks back at conversations to learn, each with its access, and the model a participant that is an agent asks.
@@ -304,6 +305,12 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "WorkKind": "memory.models.WorkItem.Kind",
         "WorkState": "memory.models.WorkItem.State",
         "ApprovalState": "memory.models.Approval.State",
+        "EntryKind": "knowledge.models.Entry.Kind",
+        "EntryVisibility": "knowledge.models.Entry.Visibility",
+        "EntryStatus": "knowledge.models.Entry.Status",
+        "EntrySource": "knowledge.models.Entry.Source",
+        "EntryReason": "knowledge.models.Entry.Reason",
+        "EntryFreshness": "knowledge.freshness.STATES",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

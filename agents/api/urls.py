@@ -1,8 +1,9 @@
 from django.urls import path
 
-from agents.api import agents, views
+from agents.api import agents, uses, views
 
 urlpatterns = [
+    path("knowledge/<int:pk>/uses/", uses.EntryUses.as_view(), name="api-entry-uses"),
     path("runs/", views.Runs.as_view(), name="api-runs"),
     path("runs/<int:pk>/", views.OneRun.as_view(), name="api-run"),
     path("runs/<int:pk>/context/", views.RunContext.as_view(), name="api-run-context"),

@@ -1,0 +1,226 @@
+"""Knowledge: what the API takes and gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from knowledge.api.fields import ExpiryField, TagsField
+from knowledge.freshness import STATES, freshness
+from knowledge.models import Contradiction, Entry, Revision
+from openvibe.api.fields import IdField, TextField
+from openvibe.workspaces.api.serializers import ParticipantOut
+
+NOTE = "Why, at most 2,000 characters; kept with the revision."
+CONTENT = "Markdown, at most 2,000 tokens."
+TOPIC_HELP = "One line of 1 to 120 characters."
+OWNER = "A member's handle; they are told when it needs a review. Left out: the caller."
+
+
+class FreshnessOut(serializers.Serializer[Any]):
+    state = serializers.ChoiceField(choices=STATES)
+    words = serializers.CharField(help_text="For people, such as `expires in 6 d`.")
+
+
+class EntryOut(serializers.ModelSerializer[Entry]):
+    author = ParticipantOut(read_only=True)
+    owner = ParticipantOut(read_only=True)
+    decided_by = ParticipantOut(read_only=True, allow_null=True)
+    freshness = serializers.SerializerMethodField()
+    source_thread = serializers.SerializerMethodField(help_text="Null where the caller may not see it.")
+    source_message = serializers.SerializerMethodField(help_text="Null where the caller may not see it.")
+    supersedes = serializers.IntegerField(source="earlier_seen", read_only=True, allow_null=True)
+    successor = serializers.IntegerField(source="later_seen", read_only=True, allow_null=True)
+    tags = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = Entry
+        fields = (
+            "id", "topic", "content", "tokens", "kind", "visibility", "status", "status_since", "reason",
+            "reason_note", "freshness", "expires_at", "source", "source_thread", "source_message", "author", "owner",
+            "decided_by", "decided_at", "supersedes", "successor", "tags", "is_pinned", "use_count", "last_used_at",
+            "version", "created_at", "updated_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+    @extend_schema_field(FreshnessOut)
+    def get_freshness(self, entry: Entry) -> dict[str, Any]:
+        said = freshness(entry)
+        return {"state": said.state, "words": said.words}
+
+    def get_source_thread(self, entry: Entry) -> int | None:
+        return entry.source_thread_id if getattr(entry, "source_is_seen", False) else None
+
+    def get_source_message(self, entry: Entry) -> int | None:
+        return entry.source_message_id if getattr(entry, "source_is_seen", False) else None
+
+
+class EntryChange(serializers.Serializer[Any]):
+    """What is left out stays as it is."""
+
+    topic = TextField(required=False, help_text=TOPIC_HELP)
+    content = TextField(required=False, help_text=CONTENT)
+    kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
+    visibility = serializers.ChoiceField(choices=Entry.Visibility.choices, required=False)
+    expires_at = ExpiryField(required=False)
+    tags = TagsField(required=False)
+    is_pinned = serializers.BooleanField(
+        required=False, allow_null=True, default=None, help_text="Kept though unused. Left out: as it is."
+    )
+    owner = serializers.CharField(required=False, max_length=40, help_text=OWNER)
+    note = TextField(required=False, default="", help_text=NOTE)
+
+
+class NewEntry(serializers.Serializer[Any]):
+    topic = TextField(help_text=TOPIC_HELP)
+    content = TextField(help_text=CONTENT)
+    kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False, help_text="Left out: fact.")
+    visibility = serializers.ChoiceField(
+        choices=Entry.Visibility.choices, required=False,
+        help_text="Left out: shared; restricted where it comes from a private channel or a thread that is not open.",
+    )  # fmt: skip
+    expires_at = ExpiryField(required=False)
+    tags = TagsField(required=False)
+    message = IdField(required=False, help_text="The result or message it is made from.")
+    supersedes = IdField(required=False, help_text="The entry whose place it takes.")
+    client_id = TextField(
+        required=False, help_text="Your own key, at most 100 characters: the same key is the same entry."
+    )
+
+
+class EntryIn(NewEntry):
+    owner = serializers.CharField(required=False, max_length=40, help_text=OWNER)
+    is_pinned = serializers.BooleanField(required=False, default=False, help_text="Kept though nobody uses it.")
+    note = TextField(required=False, default="", help_text=NOTE)
+
+
+class SuggestIn(NewEntry):
+    why = TextField(required=False, default="", help_text="Why it should be known, for whoever decides.")
+
+
+class SuggestionOut(serializers.ModelSerializer[Entry]):
+    owner = ParticipantOut(read_only=True, help_text="Who decides.")
+
+    class Meta:
+        model = Entry
+        fields = ("id", "topic", "kind", "visibility", "status", "expires_at", "owner", "version", "created_at")
+        read_only_fields = fields
+
+
+class NoteIn(serializers.Serializer[Any]):
+    note = TextField(required=False, default="", help_text=NOTE)
+
+
+class RenewIn(NoteIn):
+    expires_at = ExpiryField()
+
+
+class AcceptIn(NoteIn):
+    """Better words, where they are needed; what is left out stays as it was suggested."""
+
+    topic = TextField(required=False, help_text=TOPIC_HELP)
+    content = TextField(required=False, help_text=CONTENT)
+    kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
+    visibility = serializers.ChoiceField(choices=Entry.Visibility.choices, required=False)
+    expires_at = ExpiryField(required=False)
+    tags = TagsField(required=False)
+
+
+class SupersedeIn(NoteIn):
+    """Either `successor`, an entry that holds already, or the `content` of a new one."""
+
+    successor = IdField(required=False)
+    topic = TextField(required=False, help_text=f"{TOPIC_HELP} Left out: as before.")
+    content = TextField(required=False, help_text=CONTENT)
+    kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
+    visibility = serializers.ChoiceField(choices=Entry.Visibility.choices, required=False)
+    expires_at = ExpiryField(required=False)
+    tags = TagsField(required=False)
+
+
+class FlagIn(NoteIn):
+    reason = serializers.ChoiceField(choices=["wrong", "asked", "contradiction"], default="asked")
+
+
+class RevisionOut(serializers.ModelSerializer[Revision]):
+    by = ParticipantOut(read_only=True, allow_null=True, help_text="Null where a job made it.")
+    changes = serializers.DictField(read_only=True, help_text="`{field: [before, after]}`")
+
+    class Meta:
+        model = Revision
+        fields = ("id", "number", "action", "by", "how", "note", "changes", "created_at")
+        read_only_fields = fields
+
+
+class ContradictionOut(serializers.ModelSerializer[Contradiction]):
+    first = serializers.IntegerField(source="first_id", read_only=True, help_text="The older entry.")
+    second = serializers.IntegerField(source="second_id", read_only=True)
+    settled_by = ParticipantOut(read_only=True, allow_null=True)
+
+    class Meta:
+        model = Contradiction
+        fields = (
+            "id", "first", "second", "why", "found_by", "found_at", "settled_at", "settled_by", "settled_how",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class ContradictionsAsked(serializers.Serializer[Any]):
+    settled = serializers.BooleanField(required=False, allow_null=True, default=False, help_text="Settled ones.")
+
+
+class SettleIn(NoteIn):
+    how = serializers.ChoiceField(
+        choices=["both_hold", "superseded", "archived"], help_text="The last two happen to the one that is not kept."
+    )
+    keep = IdField(required=False, help_text="The entry that stays as it is.")
+
+
+class SearchAsked(serializers.Serializer[Any]):
+    q = serializers.CharField(max_length=10_000, help_text="A question or words; nothing in it is an operator.")
+    budget = serializers.IntegerField(
+        required=False, min_value=1, max_value=100_000, help_text="Most tokens of content together."
+    )
+    most = serializers.IntegerField(required=False, min_value=1, max_value=50, default=20)
+    topic = serializers.CharField(required=False, max_length=120)
+    tag = serializers.CharField(required=False, max_length=40)
+    status = serializers.ChoiceField(choices=Entry.Status.choices, required=False, help_text="Left out: what holds.")
+    owner = serializers.CharField(required=False, max_length=40, help_text="A handle.")
+    freshness = serializers.ChoiceField(choices=STATES, required=False)
+
+
+class FoundEntryOut(serializers.Serializer[Any]):
+    score = serializers.FloatField(help_text="Comparable within one answer only.")
+    entry = EntryOut()
+
+
+class FoundEntriesOut(serializers.Serializer[Any]):
+    results = FoundEntryOut(many=True, help_text="The best first.")
+    tokens = serializers.IntegerField(help_text="Tokens of the content of all of them.")
+
+
+class SimilarAsked(serializers.Serializer[Any]):
+    text = serializers.CharField(max_length=100_000, help_text="What would be written, topic and content.")
+    most = serializers.IntegerField(required=False, min_value=1, max_value=20, default=5)
+    without = IdField(required=False, help_text="An entry that is not to be among them.")
+
+
+class SimilarOut(serializers.Serializer[Any]):
+    results = FoundEntryOut(many=True, help_text="The most similar first.")
+
+
+class TopicOut(serializers.Serializer[Any]):
+    topic = serializers.CharField()
+    entries = serializers.IntegerField()
+
+
+class IndexedKindOut(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=Entry.Kind.choices)
+    topics = TopicOut(many=True)
+
+
+class IndexOut(serializers.Serializer[Any]):
+    results = IndexedKindOut(many=True)
+    is_whole = serializers.BooleanField(help_text="False: there are more topics than an index names.")
