@@ -104,7 +104,13 @@ def assemble(
 
 def _build(scene: Scene, found: Found, model: str, tools: Sequence[ToolSpec]) -> Prompt:
     overhead = frame_tokens(scene.counter)
-    standing = [gather.policy(scene), gather.soul(scene), *gather.instructions(scene), _tools(scene, tools)]
+    standing = [
+        gather.policy(scene),
+        gather.soul(scene),
+        *gather.instructions(scene),
+        diving.draft_format(scene),
+        _tools(scene, tools),
+    ]
     needed = overhead + sum(bundle.tokens for offer in standing if offer.required for bundle in offer.bundles)
     cap = scene.budget.caps["P1"] or scene.budget.ceiling
     request = gather.request(scene, min(cap, scene.budget.ceiling - needed))

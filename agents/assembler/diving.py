@@ -11,10 +11,30 @@ from agents.assembler.items import item
 from agents.assembler.values import Item, Offer
 from agents.assembler.wording import data_block, minute
 from openvibe.chat.models import DiveResult, Message
+from openvibe.llm.drafts import DRAFT_FORMAT
 from openvibe.llm.tokens import TokenCounter
 
 SOURCE_SHARE = 3
 """The source takes at most one in so many tokens of P1."""
+
+
+def draft_format(scene: Scene) -> Offer:
+    """For the task `publish`: what a draft of a result is, trusted and in full."""
+    entries = [_format_item(scene.counter)] if scene.task == "publish" else []
+    return Offer("P0", "instructions", one_each(entries), required=True)
+
+
+@lru_cache(maxsize=16)
+def _format_item(counter: TokenCounter) -> Item:
+    return item(
+        counter,
+        section="instructions",
+        key="instructions:draft",
+        text=f"## Instructions (this task)\n{DRAFT_FORMAT}",
+        trust="trusted",
+        source="how a result is drafted",
+        order=9,
+    )
 
 
 def source(scene: Scene) -> Offer:

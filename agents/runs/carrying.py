@@ -123,11 +123,12 @@ def _toolbox(run: Run, seen: dict[str, str]) -> Toolbox:
 def _answer(run: Run, client: ModelClient | None) -> None:
     seen: dict[str, str] = {}
     toolbox = _toolbox(run, seen)
+    offered = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
     endpoint = endpoint_of(run.agent)
     client = client or client_for(endpoint)
     assembled = partial(
         assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model,
-        tools=toolbox.specs,
+        tools=offered,
     )  # fmt: skip
     try:
         prompt = assembled()
