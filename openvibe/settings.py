@@ -198,7 +198,12 @@ LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
 OPEN_SIGNUP = ENV.open_signup
 # What upper floors add to each message shown: (messages, access) -> {message id: {…}}.
-MESSAGE_EXTRAS = ("memory.web.extras.feedback_of", "agents.web.extras.runs_of")
+MESSAGE_EXTRAS = ("memory.web.extras.feedback_of", "agents.web.extras.runs_of", "knowledge.web.extras.pins_of")
+# What upper floors add to the sidebar: (access) -> {name: value}; and to the inbox: (access) -> [{href, text, at}].
+SHELL_EXTRAS = ("knowledge.web.extras.shell_of",)
+INBOX_EXTRAS = ("knowledge.web.extras.inbox_of",)
+# Where an entry was used, for its page: (entry, access) -> rows.
+KNOWLEDGE_USES = "agents.hooks.uses_of_entry"
 # What upper floors add to a compaction's handoff: (thread id) -> {section title: [{"ref", "text"}]}.
 HANDOFF_EXTRAS = ("agents.handed_over.handed_over",)
 # How a participant that is an agent gets its access (upper floor, named as a string).

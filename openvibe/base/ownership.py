@@ -19,6 +19,9 @@ class Piece(IntEnum):
     FOLDING = 7003  # the summaries of a conversation
     COMPACTION = 7004  # a compaction job
     REVIEW = 7005  # an agent that looks back
+    MESSAGE_VECTORS = 7006  # the messages of a vector space that wait
+    ENTRY_VECTORS = 7007  # its knowledge entries that wait
+    SPACES = 7008  # vector spaces that become ready or are removed
 
 
 def key_of(piece: Piece, number: int) -> int:

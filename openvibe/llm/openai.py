@@ -14,28 +14,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
 import openai
 
 from openvibe.llm import chat_completions as wire
 from openvibe.llm import tokens
+from openvibe.llm.connecting import UNREADABLE, connected
 from openvibe.llm.errors import EmptyAnswer, ModelError, ModelTimedOut, RateLimited
 from openvibe.llm.openai_errors import other_limit_name, translated
-from openvibe.llm.outbound import GuardedTransport, Resolve, resolve_name
+from openvibe.llm.outbound import Resolve, resolve_name
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.values import ChatMessage, Completion, Finished, TextDelta, ToolSpec, Usage
 
-_HEADERS = {"Accept-Encoding": "identity"}  # what comes is as big as it looks
-_UNREADABLE = (  # what the package raises, and what it trips over in answers that are not chat completions
-    openai.OpenAIError,
-    httpx2.HTTPError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    LookupError,
-    ArithmeticError,
-    RecursionError,
-)
 _LONGEST_PAUSE = 30.0  # seconds; an endpoint that asks for more is not waited for
 
 
@@ -125,27 +114,20 @@ class OpenAIModel:
     @contextmanager
     def _connected(self, patience: _Patience, *, waits: float) -> Iterator[openai.OpenAI]:
         """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError."""
-        transport = GuardedTransport(
-            allow_private=self._allow_private,
-            total_seconds=patience.left(),
-            resolve=self._resolve,
-            clock=self._clock,
-        )
-        timeout = httpx2.Timeout(waits, connect=min(10.0, waits))
-        with httpx2.Client(transport=transport, trust_env=False, timeout=timeout, headers=_HEADERS) as http:
-            try:
-                sdk = openai.OpenAI(
-                    base_url=self._base_url,
-                    api_key=self._api_key or "none",
-                    max_retries=0,
-                    timeout=timeout,
-                    http_client=http,
-                )
-                sdk.organization = sdk.project = None  # the package takes them from the environment
+        try:
+            with connected(
+                base_url=self._base_url,
+                api_key=self._api_key,
+                waits=waits,
+                total_seconds=patience.left(),
+                allow_private=self._allow_private,
+                resolve=self._resolve,
+                clock=self._clock,
+            ) as sdk:
                 yield sdk
-            except _UNREADABLE as error:
-                patience.limit_name = other_limit_name(error)
-                raise translated(error, key=self._api_key) from error
+        except UNREADABLE as error:
+            patience.limit_name = other_limit_name(error)
+            raise translated(error, key=self._api_key) from error
 
     def _request(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None

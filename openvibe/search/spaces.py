@@ -16,6 +16,7 @@ from django.db import transaction
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
+from openvibe.base.secrets import mask_secrets
 from openvibe.search.embedders import Embedder, EmbedderDown, StaticEmbedder
 from openvibe.search.models import LONGEST_VECTOR, VectorSpace
 from openvibe.search.values import Floats
@@ -74,7 +75,9 @@ def embed_question(workspace_id: int, text: str) -> Question | None:
     space = serving(workspace_id)
     if space is None or space.kind == VectorSpace.Kind.NONE or not space.dimension:
         return None
-    words = " ".join(text[:LONGEST_QUESTION].split())
+    words = " ".join(mask_secrets(text[:LONGEST_QUESTION]).split())
+    if not words:
+        return None
     known = _MEMORY.question(space.id, words)
     if known is None:
         known = _asked(space, words)

@@ -1,0 +1,13 @@
+"""Jobs of knowledge: one call each."""
+
+from celery import shared_task
+
+TURN_SECONDS = 8.0
+"""What waits longer is gone on with at the next turn, so that no worker is kept from answering people."""
+
+
+@shared_task(name="knowledge.embed_entries", ignore_result=True, expires=30)
+def embed_entries() -> None:
+    from knowledge.embedding import embed_waiting
+
+    embed_waiting(seconds=TURN_SECONDS)
