@@ -5,3 +5,6 @@ class KnowledgeConfig(AppConfig):
     name = "knowledge"
     label = "knowledge"
     verbose_name = "Knowledge"
+
+    def ready(self) -> None:
+        from knowledge import receivers  # noqa: F401  (connects the signals)

@@ -136,6 +136,9 @@ class Entry(Timestamped):
     use_count = models.PositiveIntegerField(default=0)
     last_used_at = models.DateTimeField(null=True, blank=True)
     version = models.PositiveIntegerField(default=1)
+    compared_version = models.PositiveIntegerField(
+        default=0, editable=False, help_text="The version that was last compared with its neighbours."
+    )
     client_id = models.CharField(max_length=100, blank=True, help_text="The sender's own key: the same is the same.")
     search = models.GeneratedField(
         expression=SearchVector("topic", weight="A", config="english")
@@ -182,6 +185,11 @@ class Entry(Timestamped):
             models.Index(fields=["owner", "status"], name="entry_by_owner"),
             models.Index(
                 fields=["expires_at"], condition=Q(status="active", expires_at__isnull=False), name="entry_expiring"
+            ),
+            models.Index(
+                fields=["id"],
+                condition=Q(status="active", compared_version__lt=F("version")),
+                name="entry_to_compare",
             ),
         ]
         triggers = [
