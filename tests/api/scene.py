@@ -4,6 +4,8 @@ who may see what."""
 from dataclasses import dataclass
 
 from agents.models import Agent, Run
+from knowledge.models import Contradiction
+from knowledge.services import pin_result, suggest_entry
 from memory.blocks import ContextBlocks
 from memory.models import Compaction, Episode, Proposal, SessionInfo
 from memory.services import give_feedback
@@ -33,6 +35,16 @@ THREADS: dict[str, set[str]] = {
 }
 CHANNELS = {**THREADS, "people_only": THREADS["open"], "restricted": THREADS["open"]}
 
+# Entries pinned from these threads are shared, in the private channel restricted. Agents know shared ones from L3 on,
+# restricted ones from L4 on, and nothing from a thread they may not know of.
+ENTRIES = {
+    "open": {"ana", "dora", "ben", "l3", "l4"},
+    "people_only": {"ana", "dora", "ben"},
+    "restricted": {"ana", "dora", "ben", "l3"},
+    "private": {"ana", "l4"},
+    "elsewhere": {"cleo"},
+}
+
 
 def may_see(caller: str, thing: str, place: str) -> bool:
     """The rules in their shortest form, independent of the code that keeps them."""
@@ -51,6 +63,10 @@ def may_see(caller: str, thing: str, place: str) -> bool:
         return seen and caller not in {"l2", "l3", "l4"}
     if thing in ("episode", "proposal"):  # its agent's, an episode's giver's, and the admins'
         return seen and caller in {"ana", "cleo", "l1"}
+    if thing == "entry":
+        return caller in ENTRIES[place]
+    if thing in ("suggestion", "contradiction"):  # agents know what holds, people decide on the rest
+        return caller in ENTRIES[place] and caller not in AGENTS
     if thing == "session":  # the agent's that leads it
         return caller == "l1" and place == "open"
     if thing == "feedback":
@@ -76,6 +92,9 @@ class Place:
     work: int = 0
     approval: int = 0
     progress: int = 0
+    entry: int = 0
+    suggestion: int = 0
+    contradiction: int = 0
     person: str = ""
     block: str = ""
 
@@ -96,6 +115,9 @@ class Place:
             "work": self.work,
             "approval": self.approval,
             "progress": self.progress,
+            "entry": self.entry,
+            "suggestion": self.suggestion,
+            "contradiction": self.contradiction,
             "person": self.person,
             "block": self.block,
         }
@@ -103,7 +125,7 @@ class Place:
 
 NUMBERED = (
     "channel", "thread", "message", "reply", "run", "episode", "feedback", "session", "proposal", "token", "compaction",
-    "work", "approval", "progress",
+    "work", "approval", "progress", "entry", "suggestion", "contradiction",
 )  # fmt: skip
 UNKNOWN: dict[str, int | str] = {
     **dict.fromkeys(NUMBERED, 987_654_321),
@@ -162,6 +184,20 @@ def write_work(place: Place, by: Member) -> None:
     place.progress = log_progress(thread=place.thread, by=access, checkpoint=f"Dug in {title}").pk
 
 
+def write_knowledge(place: Place, by: Member) -> None:
+    """Two entries pinned from what was said there, said to contradict each other, and a suggestion."""
+    access, title = factories.access(by), place.thread.title
+    first, second = (
+        pin_result(message=place.message, by=access, topic=f"Roses in {title}", content=f"Prune in {month}.")
+        for month in ("February", "March")
+    )
+    place.entry = first.pk
+    place.suggestion = suggest_entry(by=access, topic="Mulch", content=f"In {title}.", source_message=place.message).pk
+    place.contradiction = Contradiction.objects.create(
+        workspace=by.workspace, first=first, second=second, first_version=1, second_version=1, why="The months differ."
+    ).pk
+
+
 def write_block(place: Place, by: Member) -> None:
     """A block that the place's agent carries, by its ETag, and somebody to have notes about."""
     agent = by.workspace.participants.get(handle=place.agent)
@@ -189,6 +225,7 @@ def make_scene() -> Scene:
     for name, place in places.items():
         write_work(place, cleo if name == "elsewhere" else ana)
         write_block(place, cleo if name == "elsewhere" else ana)
+        write_knowledge(place, cleo if name == "elsewhere" else ana)
     access = factories.access(ana)
     set_thread_access(thread=places["people_only"].thread, by=access, access="human_only")
     set_thread_access(

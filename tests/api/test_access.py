@@ -25,6 +25,7 @@ NOT_AGENTS = dict.fromkeys(AGENTS, 403)
 OTHERS = {**NOT_AGENTS, "dora": 403}
 OTHER_AGENTS = dict.fromkeys(("l2", "l3", "l4"), 403)
 NOT_ITS_OWN = {**OTHER_AGENTS, "dora": 403}
+MEMBERS_ONLY = {**NOT_AGENTS, "ben": 403}
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,34 @@ ROWS = {
     "POST api-approval-decide": Row(
         "approvals/{approval}/decide/", "approval", 200, NOT_AGENTS, body={"granted": True}
     ),
+    "GET api-knowledge": Row("knowledge/", lists="entry"),
+    "POST api-knowledge": Row(
+        "knowledge/", "message", 201, MEMBERS_ONLY, {"topic": "Roses", "content": "In sun.", "message": "{message}"}
+    ),
+    "POST api-knowledge-suggest": Row(
+        "knowledge/suggest/", "message", 201, {"l1": 403},
+        {"topic": "Roses", "content": "In sun.", "message": "{message}"},
+    ),
+    "GET api-knowledge-index": Row("knowledge/index/"),
+    "GET api-contradictions": Row("knowledge/contradictions/", lists="contradiction"),
+    "POST api-contradiction-settle": Row(
+        "knowledge/contradictions/{contradiction}/settle/", "contradiction", 200, MEMBERS_ONLY, {"how": "both_hold"}
+    ),
+    "GET api-entry": Row("knowledge/{entry}/", "entry"),
+    "PATCH api-entry": Row(
+        "knowledge/{entry}/", "entry", 200, MEMBERS_ONLY, {"content": "Prune in May."}, {"If_Match": '"1"'}
+    ),
+    "GET api-entry-revisions": Row("knowledge/{entry}/revisions/", "entry", 200, NOT_AGENTS),
+    "GET api-entry-uses": Row("knowledge/{entry}/uses/", "entry"),
+    "POST api-entry-renew": Row("knowledge/{entry}/renew/", "entry", 200, MEMBERS_ONLY, {"expires_at": "90d"}),
+    "POST api-entry-supersede": Row(
+        "knowledge/{entry}/supersede/", "entry", 201, MEMBERS_ONLY, {"content": "Prune in May."}
+    ),
+    "POST api-entry-archive": Row("knowledge/{entry}/archive/", "entry", 200, MEMBERS_ONLY, {"note": "Old"}),
+    "POST api-entry-restore": Row("knowledge/{entry}/restore/", "entry", 409, MEMBERS_ONLY),
+    "POST api-entry-accept": Row("knowledge/{suggestion}/accept/", "suggestion", 200, MEMBERS_ONLY),
+    "POST api-entry-reject": Row("knowledge/{suggestion}/reject/", "suggestion", 200, MEMBERS_ONLY),
+    "POST api-entry-flag": Row("knowledge/{entry}/flag/", "entry", 200, MEMBERS_ONLY, {"reason": "wrong"}),
     "GET api-runs": Row("runs/", lists="run"),
     "GET api-run": Row("runs/{run}/", "run"),
     "GET api-run-context": Row("runs/{run}/context/", "run", 409),

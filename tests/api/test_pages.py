@@ -1,5 +1,6 @@
 """Cursor pages: every row once, whatever is written meanwhile, at a constant number of queries."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -7,6 +8,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent, Run
+from agents.usage import record_uses
+from knowledge.models import Contradiction, Entry
+from knowledge.services import edit_entry
 from memory.models import Compaction, Episode, Proposal, SessionInfo
 from memory.services import give_feedback
 from memory.services.approvals import request_approval
@@ -112,11 +116,24 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     request_approval(thread=thread, by=access, what=f"Order {number}")
     log_progress(thread=thread, by=access, checkpoint=f"Dug {number}")
     Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
+    know_more(ana, thread, number)
+
+
+def know_more(ana: Member, thread: Thread, number: int) -> None:
+    """Two entries that contradict each other, one more revision of the first entry there is, and one more use."""
+    first, second = (factories.make_entry(ana, f"Topic {number}", f"In {month}.") for month in ("May", "June"))
+    Contradiction.objects.create(
+        workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="Months differ."
+    )
+    oldest = Entry.objects.earliest("pk")
+    edit_entry(entry=oldest, by=factories.access(ana), content=f"In {number} weeks.")
+    record_uses(run=Run.objects.filter(thread=thread).latest("pk"), entry_ids=[oldest.pk], how="prompt")
 
 
 LISTS = [
     "channels/", "threads/", "threads/{thread}/messages/", "search/?q=roses", "runs/", "feedback/", "episodes/",
     "agents/", "tokens/", "sessions/", "proposals/", "memory/compactions/", "work/", "progress/", "approvals/",
+    "knowledge/", "knowledge/contradictions/", "knowledge/{entry}/revisions/", "knowledge/{entry}/uses/",
 ]  # fmt: skip
 
 
@@ -125,7 +142,6 @@ def test_three_rows_cost_as_many_queries_as_one(
     ana: Member, thread: Thread, vibe: Agent, by_token: Enter, path: str
 ) -> None:
     api = by_token(ana.participant)
-    address = path.format(thread=thread.pk)
 
     def cost() -> tuple[int, int]:
         with CaptureQueriesContext(
@@ -135,6 +151,7 @@ def test_three_rows_cost_as_many_queries_as_one(
         return len(rows), len(captured)
 
     row_of_each(ana, thread, vibe, 0)
+    address = path.format(thread=thread.pk, entry=Entry.objects.earliest("pk").pk)
     api.get(address)  # the token's first use is noted
     few, queries = cost()
     for number in (1, 2):
@@ -147,7 +164,7 @@ def test_three_rows_cost_as_many_queries_as_one(
 
 
 def test_every_list_is_among_these(schema_lists: Callable[[], set[str]]) -> None:
-    assert schema_lists() == {path.partition("?")[0].replace("{thread}", "{id}") for path in LISTS}
+    assert schema_lists() == {re.sub(r"{\w+}", "{id}", path.partition("?")[0]) for path in LISTS}
 
 
 def test_episodes_of_an_agent_are_its_own(ana: Member, thread: Thread, vibe: Agent, by_token: Enter) -> None:
