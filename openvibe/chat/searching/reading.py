@@ -1,0 +1,203 @@
+"""What a search reads of a thread: numbers of many messages in one packed value, then the texts of the few chosen.
+
+One packed value instead of a row a message: taking thousands of rows apart costs more than finding them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from django.db import connection
+from django.db.models import QuerySet
+from numpy.typing import NDArray
+from psycopg import sql
+
+from openvibe.base.compiled import Compiled
+from openvibe.base.prepared import prepared_rows
+from openvibe.chat.models import Thread
+from openvibe.chat.searching.asking import Asked, Shape, bits_of
+from openvibe.llm.tokens import count
+from openvibe.workspaces.access import Access
+
+MESSAGE = np.dtype(
+    [("id", ">i8"), ("seq", ">i8"), ("author", ">i8"), ("tokens", ">i4"), ("print", ">i4"), ("bits", ">i4")]
+)
+VECTOR = np.dtype([("seq", ">i8"), ("own", ">f4"), ("pair", ">f4")])
+
+_MESSAGES = sql.SQL("""(SELECT string_agg(int8send(id) || int8send(seq) || int8send(author_id) || int4send(token_count)
+|| int4send(hashtext(body)) || int4send({bits}), ''::bytea) FROM chat_message
+WHERE thread_id = %(thread)s AND {where} AND kind = ANY(%(kinds)s) AND state IN ('complete', 'stopped')
+AND deleted_at IS NULL)""")
+
+# Inner products of unit vectors are cosines; pgvector gives them negative.
+_VECTORS = sql.SQL("""(SELECT string_agg(int8send(seq) || float4send((own <#> %(vector)s::halfvec)::float4)
+|| float4send(coalesce((pair <#> %(vector)s::halfvec)::float4, 'NaN')), ''::bytea) FROM chat_messagevector
+WHERE thread_id = %(thread)s AND space_id = %(space)s AND dimension = %(dimension)s AND {where})""")
+
+_STRETCH = sql.SQL("seq >= %(since)s AND seq < %(before)s")
+_THESE = sql.SQL("seq = ANY(%(seqs)s::bigint[])")
+
+_AUTHORS = sql.SQL("""SELECT id, name, {bits} FROM (SELECT id, name, name AS body,
+to_tsvector('english', name) AS search FROM workspaces_participant WHERE id = ANY(%(authors)s) OFFSET 0) authors""")
+
+_TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.author_id, p.name, p.kind, m.created_at
+FROM chat_message m JOIN workspaces_participant p ON p.id = m.author_id
+WHERE m.id = ANY(%s) AND m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL"""
+
+_OLDER_BY_WORDS = """SELECT seq FROM chat_message WHERE thread_id = %(thread)s AND seq < %(before)s
+AND search @@ %(words)s::tsquery AND kind = ANY(%(kinds)s) AND state IN ('complete', 'stopped')
+AND deleted_at IS NULL ORDER BY seq + 0 DESC LIMIT %(most)s"""
+
+# The settings hold for this statement, or to the end of the transaction around it; they touch vector searches alone.
+_OLDER_BY_MEANING = sql.SQL("""SELECT seq FROM chat_messagevector WHERE (SELECT set_config('hnsw.ef_search', {ef}, true)
+|| set_config('hnsw.iterative_scan', 'relaxed_order', true)
+|| set_config('hnsw.max_scan_tuples', {scanned}, true)) IS NOT NULL AND dimension = {dimension}
+AND thread_id = %(thread)s AND space_id = %(space)s AND seq < %(before)s
+ORDER BY own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT %(most)s""")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A thread the asker sees."""
+
+    thread_id: int
+    workspace_id: int
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was read of some messages of a thread, by seq: MESSAGE rows, and VECTOR values beside each (NaN: none)."""
+
+    messages: NDArray[Any]
+    own: NDArray[np.float32] | None
+    pair: NDArray[np.float32] | None
+
+    def only(self, keep: NDArray[np.bool_]) -> Read:
+        """Those where `keep` is true."""
+        columns = (None if column is None else column[keep] for column in (self.own, self.pair))
+        return Read(self.messages[keep], *columns)
+
+    def followed_by(self, later: Read) -> Read:
+        """These, then those of the same question."""
+        own, pair = (
+            None if one is None or other is None else np.concatenate((one, other))
+            for one, other in ((self.own, later.own), (self.pair, later.pair))
+        )
+        return Read(np.concatenate((self.messages, later.messages)), own, pair)
+
+
+def place_of(access: Access, thread_id: int) -> Place | None:
+    """The thread, None when the asker does not see it."""
+    query = _visible(access.is_agent, access.reads_public_channels, access.reads_dive_results)
+    rows = query.rows(access.workspace_id, access.participant_id, thread_id)
+    return Place(*rows[0]) if rows else None
+
+
+@cache
+def _visible(is_agent: bool, reads_public_channels: bool, reads_dive_results: bool) -> Compiled:
+    def statement(workspace_id: int, participant_id: int, thread_id: int) -> QuerySet[Thread, Any]:
+        access = Access(
+            workspace_id,
+            participant_id,
+            is_agent=is_agent,
+            reads_public_channels=reads_public_channels,
+            reads_dive_results=reads_dive_results,
+        )
+        seen: QuerySet[Thread] = Thread.objects.visible_to(access)
+        return seen.filter(pk=thread_id).order_by().values_list("pk", "workspace_id", "last_seq")
+
+    return Compiled(statement, 3)
+
+
+def read_stretch(place: Place, asked: Asked, kinds: Sequence[str], since: int, before: int) -> Read:
+    """Messages `since` to before `before`."""
+    return _read(place, asked, kinds, {"since": since, "before": before}, is_stretch=True)
+
+
+def read_these(place: Place, asked: Asked, kinds: Sequence[str], seqs: Sequence[int]) -> Read:
+    return _read(place, asked, kinds, {"seqs": list(seqs)}, is_stretch=False)
+
+
+def _read(place: Place, asked: Asked, kinds: Sequence[str], where: Mapping[str, object], *, is_stretch: bool) -> Read:
+    question = asked.question
+    values = {**asked.values, **where, "thread": place.thread_id, "kinds": list(kinds)}
+    if question is not None:
+        values |= {"vector": asked.vector, "space": question.space_id, "dimension": question.dimension}
+    row = prepared_rows(_reading(asked.shape, question is not None, is_stretch), values)[0]
+    messages = np.frombuffer(row[0] or b"", MESSAGE)
+    messages = messages[np.argsort(messages["seq"])]
+    if question is None:
+        return Read(messages, None, None)
+    return Read(messages, *_beside(messages["seq"], np.frombuffer(row[1] or b"", VECTOR)))
+
+
+def _beside(seqs: NDArray[Any], vectors: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Cosines of own text and of the pair for each of these messages."""
+    own, pair = np.full((2, len(seqs)), np.nan, np.float32)
+    if len(seqs) and len(vectors):
+        at = np.searchsorted(seqs, vectors["seq"]).clip(max=len(seqs) - 1)
+        stands = seqs[at] == vectors["seq"]
+        own[at[stands]] = -vectors["own"][stands]
+        pair[at[stands]] = -vectors["pair"][stands]
+    return own, pair
+
+
+@cache
+def _reading(shape: Shape, has_vector: bool, is_stretch: bool) -> str:
+    where = _STRETCH if is_stretch else _THESE
+    parts = [_MESSAGES.format(bits=bits_of(shape), where=where)]
+    if has_vector:
+        parts.append(_VECTORS.format(where=where))
+    return sql.SQL("SELECT {}").format(sql.SQL(", ").join(parts)).as_string()
+
+
+def older_by_words(place: Place, kinds: Sequence[str], words: str, before: int, most: int) -> list[int]:
+    """Seqs before `before` of messages that match, the newest `most`. Planned each time: how depends on the words."""
+    values = {
+        "thread": place.thread_id, "before": before, "words": words, "kinds": list(kinds), "most": most,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(_OLDER_BY_WORDS, values)
+        return [row[0] for row in cursor.fetchall()]
+
+
+def older_by_meaning(place: Place, asked: Asked, before: int, most: int, *, ef: int, scanned: int) -> list[int]:
+    """Seqs before `before` of messages near in meaning, about the nearest `most`."""
+    question = asked.question
+    if question is None:
+        return []
+    statement = _OLDER_BY_MEANING.format(
+        ef=str(ef), scanned=str(scanned), dimension=sql.Literal(question.dimension)
+    ).as_string()
+    values = {
+        "thread": place.thread_id, "before": before, "space": question.space_id, "vector": asked.vector, "most": most,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return [row[0] for row in cursor.fetchall()]
+
+
+def authors_of(asked: Asked, authors: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """For each author: what the name costs in front of a text, in tokens, and which terms it holds, as bits."""
+    rows = prepared_rows(_naming(asked.shape), {**asked.values, "authors": list(authors)})
+    return {pk: (name_cost(name), bits) for pk, name, bits in rows}
+
+
+@cache
+def _naming(shape: Shape) -> str:
+    return _AUTHORS.format(bits=bits_of(shape)).as_string()
+
+
+@lru_cache(maxsize=4_096)
+def name_cost(name: str) -> int:
+    return count(f"{name}: ")
+
+
+def texts_of(ids: Sequence[int]) -> dict[int, tuple[Any, ...]]:
+    """The messages as they are now, by id; those deleted meanwhile are left out."""
+    return {row[0]: row for row in prepared_rows(_TEXTS, [list(ids)])}
