@@ -27,3 +27,11 @@ def minute(at: datetime) -> str:
 def data_block(text: str, *, source: str, ref: str, author: str, trust: Trust, time: str = "") -> str:
     """Text in a fenced block that names its source, reference, author and label; secrets are masked."""
     return fence("data", mask_secrets(text), source=source, ref=ref, author=author, trust=trust, time=time or None)
+
+
+def knowledge_block(pk: int, text: str, *, kind: str, decided_by: str, decided: str, fresh: str) -> str:
+    """An entry of knowledge, topic and content, as prompts and tools show it: who decided it, when (UTC), how fresh."""
+    return fence(
+        "data", text, source="knowledge", ref=f"knowledge:{pk}", kind=kind, decided_by=decided_by,
+        decided=decided, freshness=fresh, trust="semi_trusted",
+    )  # fmt: skip
