@@ -14,6 +14,7 @@ from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.render import shared_prefix_tokens, shared_tool_tokens
 from agents.assembler.values import Item
 from agents.models import Run, Snapshot
+from agents.usage import record_uses
 from memory.models import Episode
 from openvibe.base.models import emit
 from openvibe.llm.values import ChatMessage
@@ -43,7 +44,7 @@ def prefix_of(tools: Sequence[Item], messages: Sequence[ChatMessage], prompt: Pr
 def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
     """Keep what the run saw, in the caller's transaction; an earlier attempt's snapshot is replaced.
 
-    Feedback and episodes in the prompt count once more as used.
+    Feedback, episodes and knowledge in the prompt count once more as used.
     """
     content = content_of(prompt)
     first_time = not Snapshot.objects.filter(run=run).exists()
@@ -66,8 +67,15 @@ def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
         },
     )
     if first_time:
-        _count_use([int(entry.ref.partition(":")[2]) for entry in prompt.included if entry.key.startswith("episode:")])
+        _count_use(_numbers_of(prompt, "episode"))
+    record_uses(run=run, entry_ids=_numbers_of(prompt, "knowledge"), how="prompt")
     return snapshot
+
+
+def _numbers_of(prompt: Prompt, kind: str) -> list[int]:
+    """Ids of the rows of this kind that stand in the prompt: `episode:7` is episode 7."""
+    keys = (entry.key.partition(":") for entry in prompt.included)
+    return [int(number) for name, _, number in keys if name == kind]
 
 
 def _count_use(episode_ids: list[int]) -> None:
