@@ -63,7 +63,7 @@ class HttpEmbedder:
         """One vector a text (texts × dimension): of unit length, all zeros for an empty text. Raises ModelError."""
         said = [clean(text).strip()[: SHORTER[0]] for text in texts]
         asked = [text for text in said if text]
-        if not asked and not self.dimension:
+        if said and not asked and not self.dimension:
             self._answered(["?"])  # only an answer shows the dimension
         found = [self._answered_shorter(part) for part in _parts(asked)]
         made = np.zeros((len(texts), self.dimension), np.float32)
