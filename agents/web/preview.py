@@ -1,6 +1,7 @@
 """What an agent would read, told before a message is sent."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -15,7 +16,8 @@ from agents.visibility import why_silent
 from agents.web.viewer import OF_RUNS, TABS, shown
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.markdown import mentioned_handles
-from openvibe.chat.models import Draft, Thread
+from openvibe.chat.models import Dive, Draft, Thread
+from openvibe.chat.web.numbers import LARGEST_ID
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
 
 AT_MOST = 3
@@ -57,7 +59,8 @@ def full_preview(request: WorkspaceRequest, thread_id: int, handle: str, tab: st
         raise Missing
     draft = Draft.objects.filter(thread=thread, participant_id=request.member.participant_id).first()
     text = draft.body if draft else ""
-    task = next((task for called, task in _called(thread, text) if called.pk == agent.pk), "mention")
+    otherwise = "mention" if thread.parent_id is None else "dive"
+    task = next((task for called, task in _called(thread, text) if called.pk == agent.pk), otherwise)
     page = {"agent": agent, "thread": thread, "tab": tab, "tabs": tabs, "silence": why_silent(agent, thread, task)}
     if not page["silence"]:
         prompt = assemble(
@@ -94,6 +97,19 @@ def _called(thread: Thread, text: str) -> list[tuple[Agent, str]]:
         return []
     found = {agent.handle: agent for agent in _agents(thread).filter(participant__handle__in=wanted)}
     return [(found[h], "mention" if h in handles else "thread") for h in wanted if h in found]
+
+
+def _diving(thread: Thread) -> QuerySet[Dive, dict[str, Any]]:
+    return Dive.objects.filter(thread=thread).values("agent_id")
+
+
+@in_workspace
+def dive_budget(request: WorkspaceRequest, dive_id: int) -> HttpResponse:
+    """How much of its budget the next prompt of a dive would take, or why its agent would stay silent."""
+    dive = Dive.objects.filter(pk=min(dive_id, LARGEST_ID)).first()
+    thread = _thread(request, dive.thread_id if dive else 0)
+    outlooks = [_outlook(request, agent, thread, "", task) for agent, task in _called(thread, "")]
+    return render(request, "agents/_budget.html", {"thread": thread, "outlook": next(iter(outlooks), None)})
 
 
 def _outlook(request: WorkspaceRequest, agent: Agent, thread: Thread, text: str, task: str) -> Outlook:

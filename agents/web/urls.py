@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from agents.web import agent_page, preview, runs, viewer
+from agents.web import agent_page, knowledge_used, preview, runs, viewer
 
 urlpatterns = [
     path("agents/<slug:handle>/", agent_page.agent, name="agent"),
@@ -13,6 +13,8 @@ urlpatterns = [
     path("runs/<int:run_id>/regenerate/", runs.regenerate, name="run-regenerate"),
     path("runs/<int:run_id>/context/", viewer.context, name="run-context"),
     path("runs/<int:run_id>/context/<slug:tab>/", viewer.context, name="run-context-tab"),
+    path("dive/<int:dive_id>/budget/", preview.dive_budget, name="dive-budget"),
+    path("runs/<int:run_id>/wrong/<int:entry_id>/", knowledge_used.wrong, name="run-knowledge-wrong"),
     path("t/<int:thread_id>/preview/", preview.context_preview, name="context-preview"),
     path("t/<int:thread_id>/preview/<slug:handle>/", preview.full_preview, name="context-preview-full"),
     path("t/<int:thread_id>/preview/<slug:handle>/<slug:tab>/", preview.full_preview, name="context-preview-tab"),

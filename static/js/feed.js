@@ -1,6 +1,7 @@
 // The list of messages: loading as one scrolls, keeping the place, reading, and what arrives meanwhile.
 
-import { all, announce, elements, getFragment, one, oneAtATime, post, settled, toast, workspace } from "./page.js";
+import { all, elements, getFragment, one, oneAtATime, post, settled, toast, workspace } from "./page.js";
+import { isInHand, place as put, rowsOf, seqOf } from "./rows.js";
 
 const MOST_ROWS = 400;
 const NEAR_BOTTOM = 80;
@@ -13,8 +14,7 @@ const newer = one("#newer");
 let unseen = 0;
 
 export const threadId = conversation ? Number(conversation.dataset.thread) : null;
-export const rows = () => all(".message[data-seq]", list);
-const seqOf = (row) => Number(row.dataset.seq);
+export const rows = () => rowsOf(list);
 const lastRow = () => rows().at(-1);
 const hasNewer = () => Boolean(one("[data-newer]", list));
 const isAtBottom = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_BOTTOM;
@@ -26,50 +26,10 @@ export function toBottom() {
 }
 
 // --- rows in and out ----------------------------------------------------------------------------------------
-function tellState(row, before) {
-  if (row.dataset.agent !== "yes" || before === row.dataset.state) return;
-  const words = {
-    writing: "is writing",
-    complete: before === "writing" || before === undefined ? "replied" : "",
-    stopped: "was stopped",
-    failed: "could not answer",
-  }[row.dataset.state];
-  if (words) announce(`${row.dataset.author} ${words}`);
-}
-
-function keepNewLine(old, row) {
-  const line = one(".new-line", old);
-  if (line && !one(".new-line", row)) one(".message-box", row).before(line);
-}
-
-/** Whether somebody is typing in this row, or waits for the answer to something pressed in it. */
-const isInHand = (row) => Boolean(one("[data-editing], .htmx-request", row));
-
-/** Put a row where its number belongs, in the place of an older version of itself. */
 function place(row) {
-  const old = document.getElementById(row.id);
-  if (old) {
-    if (isInHand(old)) {
-      old.dataset.stale = "yes";
-      return old;
-    }
-    keepNewLine(old, row);
-    for (const name of ["is-active", "is-here"]) if (old.classList.contains(name)) row.classList.add(name);
-    const hadFocus = document.activeElement === old;
-    tellState(row, old.dataset.state);
-    old.replaceWith(row);
-    if (hadFocus) row.focus({ preventScroll: true });
-  } else {
-    const pending = row.dataset.client && one(`[data-pending="${CSS.escape(row.dataset.client)}"]`, list);
-    const after = rows().findLast((other) => seqOf(other) < seqOf(row));
-    if (pending) pending.remove();
-    if (after) after.after(row);
-    else list.prepend(row);
-    tellState(row, undefined);
-  }
-  htmx.process(row);
-  watch(row);
-  return row;
+  const placed = put(row, list);
+  watch(placed);
+  return placed;
 }
 
 function trim(fromTop) {

@@ -3,7 +3,7 @@
 import { all, body, one, workspace } from "./page.js";
 import { currentRow, reply, threadId } from "./feed.js";
 
-const stops = () => all(".message, .thread-item a, .hit a");
+const stops = () => all(".message, .thread-item a, .hit a, .entry-topic, [data-review]").filter((item) => !item.parentElement.closest("[data-review]"));
 
 function move(step) {
   const items = stops();
@@ -34,17 +34,23 @@ const shortcuts = [
   ["n", "Next unread thread", () => location.assign(`${workspace}next/${threadId ? `?from=${threadId}` : ""}`)],
   ["c", "New thread", newThread],
   ["r", "Reply to the message", () => reply(currentRow())],
+  ["d", "Dive from the message", () => press("[data-dive]")],
   ["e", "Edit your message", () => press("[data-edit]")],
   ["x", "What the agent read", () => press('a[href*="/context/"]')],
   ["+", "Helpful", () => press(".thumb")],
   ["-", "Not helpful", () => press(".thumb + .thumb")],
   ["g i", "Go to the inbox", () => location.assign(workspace)],
+  ["p", "Pin to knowledge", () => press("[data-pin]")],
+  ["g k", "Go to knowledge", () => location.assign(`${workspace}knowledge/`)],
   ["g m", "Go to mentions", () => location.assign(`${workspace}mentions/`)],
   ["?", "This help", () => showHelp()],
 ];
 
+/** A page's own key takes the place of the general one. */
 export function register(keys, label, run) {
-  shortcuts.push([keys, label, run]);
+  const at = shortcuts.findIndex(([taken]) => taken === keys);
+  if (at < 0) shortcuts.push([keys, label, run]);
+  else shortcuts[at] = [keys, label, run];
 }
 
 function showHelp() {

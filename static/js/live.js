@@ -77,6 +77,7 @@ const onMessage = {
   run_changed: (event) => refetch(event.message).then(catchUp),
   feedback_changed: (event) => refetch(event.message),
   episode_changed: (event) => event.message && refetch(event.message),
+  dive_changed: (event) => refetch(event.message).then(partsSoon),
   thread_changed: () => {
     forgetNames();
     partsSoon();

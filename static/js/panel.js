@@ -1,10 +1,13 @@
 // The right panel: its address stands in the URL as ?panel=, so that it survives a reload.
 
-import { body, one, workspace } from "./page.js";
+import { all, body, one, workspace } from "./page.js";
 
 const panel = one("#panel");
 const shell = one(".shell");
 let opener = null;
+let trail = []; // addresses of what was shown before, when a link inside the panel opened the next
+
+const shown = () => new URL(location.href).searchParams.get("panel") ?? "";
 
 function setAddress(path) {
   const url = new URL(location.href);
@@ -16,7 +19,15 @@ function setAddress(path) {
 export async function open(href, from = null) {
   const url = new URL(href, location.href);
   if (!url.pathname.startsWith(workspace)) return location.assign(href);
-  opener = from;
+  const isInside = from && panel.contains(from);
+  if (!isInside) {
+    opener = from;
+    trail = [];
+  } else if (shown()) trail.push(shown());
+  await show(url);
+}
+
+async function show(url) {
   shell.classList.add("has-panel");
   setAddress(url.pathname.slice(workspace.length));
   await htmx.ajax("GET", url.pathname + url.search, { target: panel, swap: "innerHTML" });
@@ -31,18 +42,26 @@ export function close() {
   setAddress("");
   opener?.focus?.();
   opener = null;
+  trail = [];
   return true;
 }
 
-function addClose() {
-  if (!panel.childElementCount || one("[data-panel-close]", panel)) return;
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "icon-button panel-close";
-  button.dataset.panelClose = "";
-  button.setAttribute("aria-label", "Close");
-  button.innerHTML = '<svg class="icon"><use href="#i-close"/></svg>';
-  panel.prepend(button);
+function button(name, mark, words) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.className = `icon-button panel-${name}`;
+  made.setAttribute(`data-panel-${name}`, "");
+  made.setAttribute("aria-label", words);
+  made.innerHTML = `<svg class="icon"><use href="#${mark}"/></svg>`;
+  panel.prepend(made);
+}
+
+function onShown() {
+  if (!panel.childElementCount) return;
+  if (!one("[data-panel-close]", panel)) button("close", "i-close", "Close");
+  if (trail.length && !one("[data-panel-back]", panel)) button("back", "i-back", "Back");
+  const now = all("[data-address]", panel).at(-1); // what is shown may say how it is found again
+  if (now) setAddress(now.dataset.address);
 }
 
 export function start() {
@@ -53,10 +72,11 @@ export function start() {
       event.preventDefault();
       open(link.href, link);
     } else if (event.target.closest("[data-panel-close]")) close();
+    else if (event.target.closest("[data-panel-back]")) show(new URL(workspace + trail.pop(), location.href));
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !event.defaultPrevented && !event.target.closest("textarea, input, dialog")) close();
   });
-  panel.addEventListener("htmx:afterSwap", addClose);
+  panel.addEventListener("htmx:afterSettle", onShown);
   body.addEventListener("htmx:responseError", (event) => { if (event.detail.target === panel) close(); });
 }

@@ -1,7 +1,7 @@
 """Messages made ready for the page: rendered, grouped, with what upper floors add."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from openvibe.chat.markdown import render
 from openvibe.chat.models import Message
+from openvibe.chat.web.results import DiveChip, ResultShown, dives_from, results_of
 from openvibe.workspaces.access import Access
 
 GROUPED_WITHIN = timedelta(minutes=5)
@@ -33,6 +34,8 @@ class Row:
     may_edit: bool
     may_delete: bool
     notes: tuple[str, ...]
+    dives: tuple[DiveChip, ...] = ()
+    result: ResultShown | None = None
 
 
 @cache
@@ -54,9 +57,11 @@ def rows_of(
 ) -> list[Row]:
     """Rows for the page, in order. `before` is the message just ahead; `read_seq` places the "New" line."""
     extras = extras_of(messages, access)
+    dives, results = dives_from(messages), results_of(messages)
     rows = []
     for message in messages:
-        rows.append(_row(message, before, access, extras[message.pk], read_seq))
+        row = _row(message, before, access, extras[message.pk], read_seq)
+        rows.append(replace(row, dives=dives.get(message.pk, ()), result=results.get(message.pk)))
         before = message
     return rows
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from openvibe.chat.web.views import channels, lists, messages, search, stream, threads
+from openvibe.chat.web.views import channels, dives, lists, messages, results, search, stream, threads
 
 urlpatterns = [
     path("", lists.inbox, name="inbox"),
@@ -23,6 +23,14 @@ urlpatterns = [
     path("t/<int:thread_id>/read/", threads.thread_read, name="thread-read"),
     path("t/<int:thread_id>/draft/", threads.thread_draft, name="thread-draft"),
     path("t/<int:thread_id>/names/", threads.thread_names, name="thread-names"),
+    path("t/<int:thread_id>/dives/", dives.thread_dives, name="thread-dives"),
+    path("dive/<int:dive_id>/", dives.dive, name="dive"),
+    path("dive/<int:dive_id>/publish/", results.dive_publish, name="dive-publish"),
+    path("dive/<int:dive_id>/preview/", results.dive_preview, name="dive-preview"),
+    path("dive/<int:dive_id>/draft/", results.dive_draft, name="dive-draft"),
+    path("dive/<int:dive_id>/discard/", results.dive_discard, name="dive-discard"),
+    path("m/<int:message_id>/dive/", dives.dive_start, name="dive-start"),
+    path("m/<int:message_id>/full/", results.result_full, name="result-full"),
     path("m/<int:message_id>/", messages.message, name="message"),
     path("m/<int:message_id>/edit/", messages.message_edit, name="message-edit"),
     path("m/<int:message_id>/delete/", messages.message_delete, name="message-delete"),

@@ -2,6 +2,7 @@
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from openvibe.base.problems import Conflict, Missing, Problem
@@ -21,8 +22,11 @@ def message(request: WorkspaceRequest, message_id: int) -> HttpResponse:
 
 
 def _to(request: WorkspaceRequest, found: Message) -> HttpResponse:
+    place = f"?at={found.seq}#m-{found.seq}"
+    if found.thread.parent_id is not None:
+        return redirect(f"{reverse('dive', args=[request.workspace.slug, found.thread.dive.pk])}{place}")
     to = redirect("thread", request.workspace.slug, found.thread_id)
-    to["Location"] += f"?at={found.seq}#m-{found.seq}"
+    to["Location"] += place
     return to
 
 

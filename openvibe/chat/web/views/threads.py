@@ -1,15 +1,13 @@
 """The thread page, its stretches of messages, and what can be changed about a thread."""
 
-from typing import Any
-
 from django.db import transaction
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from openvibe.base.problems import Problem
-from openvibe.chat.models import Draft, Thread
-from openvibe.chat.querysets import agents_reading, messages_between, people_reading
+from openvibe.chat.models import Dive, Draft, Thread
+from openvibe.chat.querysets import agents_reading, people_reading
 from openvibe.chat.services import (
     edit_thread,
     mark_read,
@@ -22,12 +20,10 @@ from openvibe.chat.services import (
 from openvibe.chat.text import MAX_BODY_CHARACTERS
 from openvibe.chat.web.finding import thread_of
 from openvibe.chat.web.numbers import number
-from openvibe.chat.web.rows import rows_of
 from openvibe.chat.web.shell import shell_of
+from openvibe.chat.web.stretches import stretch
 from openvibe.workspaces.models import Participant
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace, wants_json
-
-PAGE = 50
 
 
 @in_workspace
@@ -36,25 +32,20 @@ def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """The page; `?at=`, `?before_seq=`, `?after_seq=` choose the stretch, which htmx gets alone. POST speaks."""
     shell_of(request).position  # noqa: B018  where live updates begin, asked before anything is read
     found = thread_of(request, thread_id)
+    if found.parent_id is not None and request.method != "POST":
+        return _to_dive(request, found)
     if request.method == "POST":
         return _post(request, found)
     if request.htmx:
-        return render(request, "chat/_messages.html", {"thread": found, **_stretch(request, found)})
+        return render(request, "chat/_messages.html", {"thread": found, **stretch(request, found)})
     return _page(request, found)
 
 
-def _stretch(request: WorkspaceRequest, found: Thread) -> dict[str, Any]:
-    place = {name: number(request.GET, name) for name in ("before_seq", "after_seq")}
-    part = messages_between(found, request.access, around_seq=number(request.GET, "at"), size=PAGE, **place)
-    read_seq = None if "live" in request.GET else found.read_seq  # type: ignore[attr-defined]
-    rows = rows_of(part.rows, request.access, before=part.before, read_seq=read_seq)
-    return {
-        "rows": rows,
-        "first_seq": rows[0].message.seq if rows else 0,
-        "last_seq": rows[-1].message.seq if rows else 0,
-        "has_older": part.before is not None,
-        "has_newer": part.has_newer,
-    }
+def _to_dive(request: WorkspaceRequest, found: Thread) -> HttpResponse:
+    """A dive has a page of its own; `?at=` and the like go with it."""
+    to = redirect("dive", request.workspace.slug, found.dive.pk)
+    to["Location"] += f"?{request.GET.urlencode()}" if request.GET else ""
+    return to
 
 
 def _page(
@@ -64,7 +55,7 @@ def _page(
     context = {
         "thread": found,
         "channel": found.channel,
-        **_stretch(request, found),
+        **stretch(request, found),
         "at": number(request.GET, "at"),
         "agents_here": agents_reading(found),
         "followers": list(found.following_agents.all()),
@@ -75,6 +66,7 @@ def _page(
         "is_closed": found.archived_at is not None or found.channel.archived_at is not None,
         "max_characters": MAX_BODY_CHARACTERS,
         "accesses": Thread.Access.choices,
+        "active_dives": Dive.objects.filter(parent=found, state=Dive.State.ACTIVE).count(),
     }
     return render(request, "chat/thread.html", context, status=problem.status if problem else 200)
 

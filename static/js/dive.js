@@ -1,0 +1,219 @@
+// The dive that is shown, in the panel or on its page: its messages live, its head and foot as they are now, its composer.
+
+import { all, body, elements, getFragment, one, oneAtATime, post, settled, workspace } from "./page.js";
+import { isInHand, place, rowsOf, seqOf } from "./rows.js";
+
+const NEAR_BOTTOM = 80;
+const TRY_AGAIN = 3000;
+const dive = () => one("#dive[data-dive]");
+const list = () => one("#dive-messages");
+const scroller = () => one("#dive-scroller");
+const isAtBottom = () => scroller().scrollHeight - scroller().scrollTop - scroller().clientHeight < NEAR_BOTTOM;
+const toBottom = () => { scroller().scrollTop = scroller().scrollHeight; };
+const told = (name) => document.dispatchEvent(new CustomEvent(`openvibe:${name}`));
+
+// --- what arrives -------------------------------------------------------------------------------------------
+async function fetched(url, again) {
+  const response = await getFragment(url).catch(() => null);
+  if (!response || response.status >= 500) setTimeout(again, TRY_AGAIN);
+  return response?.ok ? elements(await response.text()) : null;
+}
+
+function put(rows) {
+  const stays = isAtBottom();
+  rows.forEach((row) => place(row, list()));
+  one("#dive-empty")?.remove();
+  if (stays) toBottom();
+  readSoon();
+  told("dive-shown");
+}
+
+/** Everything after the last message that is shown. */
+const catchUp = oneAtATime(async () => {
+  for (let more = true; more;) {
+    const shown = dive();
+    if (!shown || one("[data-newer]", shown)) return;
+    const found = await fetched(`${shown.dataset.url}?after_seq=${rowsOf(list()).at(-1)?.dataset.seq ?? 0}&live=1`, catchUp);
+    if (!found || shown !== dive()) return;
+    const rows = found.filter((item) => item.dataset.seq && !document.getElementById(item.id));
+    if (rows.length) put(rows);
+    more = rows.length > 0 && found.some((item) => item.dataset.newer);
+  }
+});
+
+const refetches = new Map();
+
+/** One message again; one that is not shown may be on its way. */
+function refetch(id) {
+  const isShown = () => one(`.message[data-id="${id}"]`, list());
+  if (!isShown()) return catchUp().then(() => (list() && isShown() ? refetch(id) : undefined));
+  if (!refetches.has(id)) {
+    refetches.set(id, oneAtATime(async () => {
+      const shown = dive();
+      const found = await fetched(`${workspace}m/${id}/`, () => dive() && refetch(id));
+      if (found && shown === dive()) put(found.filter((item) => item.dataset.seq));
+    }));
+  }
+  return refetches.get(id)();
+}
+
+function renewStale() {
+  if (!list()) return;
+  const stale = all('.message[data-stale="yes"]', list()).filter((row) => !isInHand(row));
+  stale.forEach((row) => refetch(Number(row.dataset.id)));
+}
+
+/** Head and foot as they are now. A form somebody is filling in stays; publish.js says what happened meanwhile. */
+const refresh = oneAtATime(async () => {
+  const shown = dive();
+  if (!shown) return;
+  const found = (await fetched(shown.dataset.url, refresh))?.find((item) => item.id === "dive");
+  if (!found || shown !== dive()) return;
+  shown.className = found.className;
+  replace(one("#dive-head", shown), one("#dive-head", found));
+  const [old, now] = [shown, found].map((root) => one("[data-foot]", root));
+  if (old.dataset.foot === now.dataset.foot) return;
+  if (old.dataset.foot !== "publish") replace(old, now);
+  else if (now.dataset.foot !== "composer") old.dispatchEvent(new CustomEvent("openvibe:ended", { detail: now.innerText.trim(), bubbles: true }));
+});
+const refreshSoon = settled(refresh, 300);
+
+function replace(old, now) {
+  old.replaceWith(now);
+  htmx.process(now);
+}
+
+const refreshList = settled(async () => {
+  const shown = one("#dives[data-dives]");
+  const found = shown && (await fetched(shown.dataset.url, refreshList))?.find((item) => item.id === "dives");
+  if (found && shown.isConnected && !shown.contains(document.activeElement)) replace(shown, found);
+  else if (found && shown.isConnected) one(".dive-list", shown)?.replaceWith(one(".dive-list", found) ?? "");
+}, 300);
+
+const renewBudget = settled(() => { if (one("#dive-budget")) htmx.trigger("#dive-budget", "renew"); }, 600);
+
+function onEvent({ detail: event }) {
+  if (event.kind === "dive_changed" && String(event.thread) === one("#dives")?.dataset.dives) refreshList();
+  const shown = dive();
+  if (!shown) return;
+  const isHere = String(event.thread) === shown.dataset.thread;
+  const isAbove = String(event.thread) === shown.dataset.parent;
+  if (isHere && event.kind === "message_posted") catchUp();
+  else if (isHere && event.kind === "run_changed") {
+    refetch(event.message).then(catchUp);
+    renewBudget();
+  } else if (isHere && event.message) refetch(event.message);
+  else if (isAbove && (["dive_changed", "thread_changed"].includes(event.kind) || String(event.message) === shown.dataset.source)) refreshSoon();
+}
+
+// --- reading ------------------------------------------------------------------------------------------------
+const readSoon = settled(() => {
+  const last = list() && rowsOf(list()).at(-1);
+  if (last && document.visibilityState === "visible") post(dive().dataset.readUrl, { seq: seqOf(last) }).catch(() => {});
+}, 700);
+
+// --- writing ------------------------------------------------------------------------------------------------
+let key = "";
+let keyed = "";
+
+function showProblem(form, text) {
+  one(".form-problem", form)?.remove();
+  if (!text) return;
+  const line = document.createElement("p");
+  line.className = "form-problem";
+  line.setAttribute("role", "alert");
+  line.textContent = text;
+  form.prepend(line);
+}
+
+/** The text stays in its field until it is stored; sent again unchanged, it is the same message. */
+async function send(form) {
+  const field = one("#dive-body");
+  const text = field.value;
+  if (form.dataset.sending || !text.trim()) return;
+  if (text !== keyed) [keyed, key] = [text, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`];
+  form.dataset.sending = "yes";
+  draftSoon.cancel();
+  showProblem(form, "");
+  try {
+    await post(form.action, { body: text, client_id: key });
+    keyed = "";
+    if (field.value === text) field.value = "";
+    one("[data-saved]", form).textContent = "";
+    await catchUp();
+    toBottom();
+  } catch (problem) {
+    showProblem(form, problem.message);
+  }
+  delete form.dataset.sending;
+}
+
+const draftSoon = settled(async () => {
+  const form = one("#dive-composer");
+  if (!form || form.dataset.sending) return;
+  const saved = one("[data-saved]", form);
+  const text = one("#dive-body").value;
+  await post(form.dataset.draftUrl, { body: text }).then(
+    () => { saved.textContent = text.trim() ? "Draft saved" : ""; },
+    () => { saved.textContent = "Draft not saved: offline"; },
+  );
+}, 800);
+
+const sends = (event) => event.key === "Enter" && !event.isComposing && (body.dataset.enterSends === "on" ? !event.shiftKey : event.ctrlKey || event.metaKey);
+
+// --- what is shown ------------------------------------------------------------------------------------------
+let seen = null;
+
+/** A dive that has just been put on the page: at its newest message, or the one its address names. */
+function onShown() {
+  const shown = dive() ?? one("#dive");
+  if (!shown || shown === seen) return;
+  seen = shown;
+  refetches.clear();
+  if (!list()) return one("[data-start-body]", shown)?.focus({ preventScroll: true });
+  const named = shown.closest("main") && /^#(?:m|d\d+)-(\d+)$/.exec(location.hash);
+  const row = named && rowsOf(list()).find((other) => other.dataset.seq === named[1]);
+  if (row) {
+    row.classList.add("is-here");
+    row.scrollIntoView({ block: "center" });
+  } else toBottom();
+  readSoon();
+}
+
+document.addEventListener("openvibe:event", onEvent);
+document.addEventListener("htmx:afterSettle", () => {
+  onShown();
+  renewStale();
+});
+document.addEventListener("htmx:afterRequest", renewStale);
+document.addEventListener("visibilitychange", readSoon);
+document.addEventListener("input", (event) => { if (event.target.id === "dive-body") draftSoon(); });
+document.addEventListener("keydown", (event) => {
+  if (event.target.matches?.("[data-start-body]") && sends(event)) {
+    event.preventDefault();
+    event.target.form.requestSubmit();
+  } else if (event.target.id === "dive-body" && sends(event)) {
+    event.preventDefault();
+    event.target.form.requestSubmit();
+  } else if (event.target.id === "dive-body" && event.key === "Escape") event.target.blur();
+});
+document.addEventListener("submit", (event) => {
+  if (event.target.id !== "dive-composer") return;
+  event.preventDefault();
+  send(event.target);
+});
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest("#dive-messages .more-line a");
+  if (!link) return;
+  event.preventDefault();
+  const line = link.closest(".more-line");
+  const found = await fetched(link.href, () => {});
+  if (!found || !line.isConnected) return;
+  const isOlder = line.dataset.older !== undefined;
+  const wanted = found.filter((item) => item.dataset[isOlder ? "newer" : "older"] === undefined);
+  const before = scroller().scrollHeight;
+  line.replaceWith(...wanted);
+  wanted.forEach((item) => htmx.process(item));
+  if (isOlder) scroller().scrollTop += scroller().scrollHeight - before;
+});
+onShown();

@@ -1,0 +1,51 @@
+// Messages in a list, of a thread or of a dive: each where its number belongs, none taken from under anybody's hands.
+
+import { all, announce, one } from "./page.js";
+
+export const rowsOf = (list) => (list ? all(".message[data-seq]", list) : []);
+export const seqOf = (row) => Number(row.dataset.seq);
+
+/** Whether somebody is typing in this row, or waits for the answer to something pressed in it. */
+export const isInHand = (row) => Boolean(one("[data-editing], .htmx-request", row));
+
+function tellState(row, before) {
+  if (row.dataset.agent !== "yes" || before === row.dataset.state) return;
+  const words = {
+    writing: "is writing",
+    complete: before === "writing" || before === undefined ? "replied" : "",
+    stopped: "was stopped",
+    failed: "could not answer",
+  }[row.dataset.state];
+  if (words) announce(`${row.dataset.author} ${words}`);
+}
+
+function keepNewLine(old, row) {
+  const line = one(".new-line", old);
+  if (line && !one(".new-line", row)) one(".message-box", row).before(line);
+}
+
+/** Put a row where its number belongs in the list, in the place of an older version of itself. */
+export function place(row, list) {
+  const old = document.getElementById(row.id);
+  if (old) {
+    if (isInHand(old)) {
+      old.dataset.stale = "yes";
+      return old;
+    }
+    keepNewLine(old, row);
+    for (const name of ["is-active", "is-here"]) if (old.classList.contains(name)) row.classList.add(name);
+    const hadFocus = document.activeElement === old;
+    tellState(row, old.dataset.state);
+    old.replaceWith(row);
+    if (hadFocus) row.focus({ preventScroll: true });
+  } else {
+    const pending = row.dataset.client && one(`[data-pending="${CSS.escape(row.dataset.client)}"]`, list);
+    const after = rowsOf(list).findLast((other) => seqOf(other) < seqOf(row));
+    if (pending) pending.remove();
+    if (after) after.after(row);
+    else list.prepend(row);
+    tellState(row, undefined);
+  }
+  htmx.process(row);
+  return row;
+}
