@@ -11,6 +11,7 @@ urlpatterns = [
     path("", include("openvibe.workspaces.web.urls")),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),
     path("w/<slug:slug>/", include("memory.web.urls")),
+    path("w/<slug:slug>/", include("knowledge.web.urls")),
     path("w/<slug:slug>/", include("agents.web.urls")),
 ]
 

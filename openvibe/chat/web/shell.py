@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
+from django.conf import settings
 from django.db.models import Max
 from django.http import HttpRequest
+from django.utils.module_loading import import_string
 
 from openvibe.base.models import Event
 from openvibe.chat.querysets import Room, participants_known_to, rooms_of
@@ -46,6 +48,14 @@ class Shell:
     @property
     def has_unread(self) -> bool:
         return any(room.unread for room in self.rooms)
+
+    @cached_property
+    def extras(self) -> dict[str, object]:
+        """What upper floors show in the sidebar."""
+        merged: dict[str, object] = {}
+        for path in settings.SHELL_EXTRAS:
+            merged.update(import_string(path)(self.request.access))
+        return merged
 
     @cached_property
     def known(self) -> list[Participant]:

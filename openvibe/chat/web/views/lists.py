@@ -1,8 +1,10 @@
 """What is new for the reader: inbox, mentions, and the sidebar that says so."""
 
+from django.conf import settings
 from django.core.paginator import Paginator
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.module_loading import import_string
 from django.views.decorators.http import require_safe
 
 from openvibe.chat.querysets import mentions_of, unread_threads
@@ -16,10 +18,13 @@ SHOWN = 50
 @in_workspace
 @require_safe
 def inbox(request: WorkspaceRequest) -> HttpResponse:
-    """Threads with something new, newest first."""
+    """Threads with something new, newest first, below what needs the reader for another reason."""
     shell_of(request).position  # noqa: B018  where live updates begin, asked before anything is read
     threads = Paginator(unread_threads(request.access), SHOWN).get_page(request.GET.get("page"))
-    return render(request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", {"threads": threads})
+    notes = [note for path in settings.INBOX_EXTRAS for note in import_string(path)(request.access)]
+    return render(
+        request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", {"threads": threads, "notes": notes}
+    )
 
 
 @in_workspace

@@ -1,0 +1,169 @@
+// Knowledge: topics completed while typing, the review queue by keys, and pins that appear where they belong.
+
+import { all, announce, getFragment, one, settled } from "./page.js";
+import { refetch, rows } from "./feed.js";
+import { register } from "./keys.js";
+
+// --- topics: a list to choose from, above what a datalist can do without JavaScript --------------------------
+const SHOWN = 8;
+let made = 0;
+
+function combobox(field) {
+  if (field.getAttribute("role") === "combobox") return;
+  const known = [...(field.list?.options ?? [])].map((option) => option.value);
+  const list = document.createElement("ul");
+  list.className = "topics";
+  list.id = `topics-${(made += 1)}`;
+  list.hidden = true;
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", "Topics");
+  field.removeAttribute("list");
+  for (const [name, value] of Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": list.id })) field.setAttribute(name, value);
+  field.after(list);
+  field.parentElement.classList.add("has-topics");
+
+  let chosen = -1;
+  const close = () => {
+    list.hidden = true;
+    chosen = -1;
+    field.setAttribute("aria-expanded", "false");
+    field.removeAttribute("aria-activedescendant");
+  };
+  const choose = (at) => {
+    chosen = at;
+    [...list.children].forEach((item, index) => item.setAttribute("aria-selected", String(index === at)));
+    const item = list.children[at];
+    if (item) field.setAttribute("aria-activedescendant", item.id);
+    else field.removeAttribute("aria-activedescendant");
+    item?.scrollIntoView({ block: "nearest" });
+  };
+  const take = (text) => {
+    field.value = text;
+    close();
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+    close();
+  };
+  const show = (found) => {
+    const topics = found.filter((topic) => topic !== field.value).slice(0, SHOWN);
+    if (!topics.length || document.activeElement !== field) return close();
+    list.replaceChildren(...topics.map((topic, index) => {
+      const item = document.createElement("li");
+      item.id = `${list.id}-${index}`;
+      item.textContent = topic;
+      item.setAttribute("role", "option");
+      item.setAttribute("aria-selected", "false");
+      item.addEventListener("pointerdown", (event) => {
+        event.preventDefault();
+        take(topic);
+      });
+      return item;
+    }));
+    chosen = -1;
+    field.removeAttribute("aria-activedescendant");
+    list.hidden = false;
+    field.setAttribute("aria-expanded", "true");
+    announce(`${topics.length} known topic${topics.length === 1 ? "" : "s"}`);
+  };
+  const ask = settled(async () => {
+    const typed = field.value;
+    const response = await getFragment(`${field.dataset.topics}?q=${encodeURIComponent(typed)}`).catch(() => null);
+    if (response?.ok && field.value === typed) show((await response.json()).topics);
+  }, 150);
+  const suggest = () => {
+    const part = field.value.trim().toLowerCase();
+    show(known.filter((topic) => topic.toLowerCase().includes(part)));
+    ask();
+  };
+  field.addEventListener("input", (event) => { if (event.isTrusted) suggest(); });
+  field.addEventListener("blur", () => { ask.cancel(); close(); });
+  field.addEventListener("keydown", (event) => {
+    const last = list.children.length - 1;
+    if (event.key === "ArrowDown" && list.hidden) suggest();
+    else if (list.hidden) return;
+    else if (event.key === "ArrowDown") choose(chosen < last ? chosen + 1 : 0);
+    else if (event.key === "ArrowUp") choose(chosen > 0 ? chosen - 1 : last);
+    else if (event.key === "Enter" && chosen >= 0) {
+      ask.cancel();
+      take(list.children[chosen].textContent);
+    } else if (event.key === "Escape") close();
+    else return;
+    event.preventDefault();
+  });
+}
+
+const dress = () => all("input[data-topics]").forEach(combobox);
+
+// --- a date typed is a date meant ---------------------------------------------------------------------------
+document.addEventListener("input", ({ target }) => {
+  if (target.name !== "expires_on" || !target.value) return;
+  const on = one("input[name=expires][value=on]", target.form);
+  if (on) on.checked = true;
+});
+
+// --- the review queue ---------------------------------------------------------------------------------------
+const items = () => all("[data-review]").filter((item) => item.closest("#knowledge-review"));
+const current = () => items().find((item) => item.contains(document.activeElement)) ?? items()[0];
+let place = 0;
+
+/** Press what the key stands on in the entry that is looked at; a menu opens at its first choice. */
+function press(key) {
+  const item = current();
+  const button = item && one(`[data-key="${key}"]`, item);
+  if (!button) return;
+  place = items().indexOf(item);
+  const menu = button.closest("summary") && button.closest("details");
+  if (!menu) return button.click();
+  menu.open = true;
+  one("input:checked", menu)?.focus();
+}
+
+function startReview() {
+  if (!one("#knowledge-review")) return;
+  for (const [key, label] of [["r", "Renew, or bring back"], ["e", "Edit the entry"], ["s", "Supersede the entry"], ["a", "Archive the entry"], ["y", "Accept the suggestion"], ["n", "Reject the suggestion"], ["b", "Both hold"]]) register(key, label, () => press(key));
+}
+
+document.addEventListener("submit", ({ target }) => {
+  const item = target.closest("#knowledge-review [data-review]");
+  if (item) place = items().indexOf(item);
+}, true);
+
+// Escape closes a menu of the entry, and not the panel.
+document.addEventListener("keydown", (event) => {
+  const menu = event.target.closest?.(".act-more[open]");
+  if (!menu || event.key !== "Escape") return;
+  event.preventDefault();
+  menu.open = false;
+  one("summary", menu).focus();
+}, true);
+
+// --- what htmx brings ---------------------------------------------------------------------------------------
+document.addEventListener("htmx:afterSettle", ({ detail }) => {
+  dress();
+  if (one("#knowledge-review") && detail.requestConfig?.verb === "post" && detail.target?.id === "knowledge-review") {
+    const left = items();
+    (left[Math.min(place, left.length - 1)] ?? one("#main")).focus();
+    announce(one("#knowledge-review [role=status]")?.textContent ?? "");
+  }
+});
+
+/** A message that was just pinned says so: here at once, elsewhere when the event comes. */
+document.addEventListener("htmx:afterSwap", ({ detail }) => {
+  if (detail.requestConfig?.verb !== "post" || !rows) return;
+  const entry = one("#panel .knowledge-entry[data-message]");
+  if (!entry) return;
+  refetch(Number(entry.dataset.message));
+  entry.tabIndex = -1;
+  entry.focus({ preventScroll: true });
+  announce("Saved.");
+});
+const MOST = 10;
+const freshen = settled(() => {
+  const shown = all("#messages .message").filter((row) => one("[data-pin].button, .pins", row) && one(".is-result, .pins", row.parentElement));
+  shown.slice(-MOST).forEach((row) => refetch(Number(row.dataset.id)));
+}, 1000);
+document.addEventListener("openvibe:event", ({ detail }) => {
+  if (detail.kind === "knowledge_changed") freshen();
+});
+
+dress();
+startReview();
