@@ -1,28 +1,42 @@
 """A dive: a side thread between one person and one agent, started from a message, ended by a result or without one."""
 
 import pytest
+from django.db import connection
 
 from agents.models import Agent, Run
-from agents.services import set_trust_level
-from memory.models import Compaction
+from agents.visibility import visible_to
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.chat.models import Dive, Message, Thread
-from openvibe.chat.querysets import mentions_of, rooms_of, threads_in, unread_threads, unseen_mentions
+from openvibe.chat.models import Dive, Mention, Message, Thread
+from openvibe.chat.querysets import (
+    mentions_of,
+    rooms_of,
+    search_messages,
+    threads_in,
+    unread_threads,
+    unseen_mentions,
+)
 from openvibe.chat.services import (
+    add_to_channel,
     ask_for_draft,
     delete_message,
     discard_dive,
     edit_message,
     edit_thread,
     post_message,
+    publish_dive,
     set_thread_access,
     set_thread_followers,
     start_dive,
     write_reply,
 )
+from openvibe.chat.streaming import read as read_events
+from openvibe.llm.drafts import ResultDraft
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_agent, say
+from tests.factories import access, make_agent, make_channel, make_thread, say
+
+RESULT = ResultDraft("Prune in March", ("Before the buds open", "With clean shears", "Climbers after flowering"))
 
 
 @pytest.fixture
@@ -83,8 +97,6 @@ class TestStarting:
             start_dive(source=inside, by=access(ana), agent=vibe.participant)
 
     def test_agents_start_none(self, vibe: Agent, source: Message) -> None:
-        from agents.visibility import visible_to
-
         with pytest.raises(Refused, match="Only people"):
             start_dive(source=source, by=visible_to(vibe), agent=vibe.participant)
 
@@ -138,3 +150,90 @@ class TestStarting:
             start_dive(source=source, by=access(ana), agent=vibe.participant, body="a\x00b")
         assert refused.value.code == "has_nul"
         assert not Dive.objects.exists()
+
+
+class TestBeingInOne:
+    def test_only_its_two_write_and_everybody_reads(
+        self, ana: Member, dora: Member, vibe: Agent, dive: Dive, thread: Thread
+    ) -> None:
+        fern = make_agent(ana, "fern", channel=thread.channel)
+        assert Thread.objects.visible_to(access(dora)).filter(pk=dive.thread_id).exists()
+
+        with pytest.raises(Refused, match="only the person who started it and @vibe write"):
+            say(dive.thread, dora, "May I?")
+        with pytest.raises(Refused, match="Start a dive of your own"):
+            post_message(thread=dive.thread, by=visible_to(fern), body="May I?")
+        assert post_message(thread=dive.thread, by=visible_to(vibe), body="In March.").seq == 1
+
+    def test_it_stands_in_no_list(self, ana: Member, dora: Member, dive: Dive, thread: Thread) -> None:
+        say(dive.thread, ana, "What would @dora say?")
+
+        for member in (ana, dora):
+            asker = access(member)
+            assert list(threads_in(thread.channel, asker)) == [thread]
+            assert list(unread_threads(asker)) == ([thread] if member == dora else [])
+        assert not unseen_mentions(access(dora)).exists()
+        assert not mentions_of(access(dora)).exists()
+        assert [room.mention_count for room in rooms_of(access(dora))] == [0]
+
+    def test_search_finds_what_is_said_in_it(self, ana: Member, dora: Member, dive: Dive) -> None:
+        said = say(dive.thread, ana, "Hydrangeas flower on old wood")
+        assert list(search_messages(access(dora), "hydrangeas")) == [said]
+
+    def test_an_agent_at_l1_finds_nothing_of_it(self, ana: Member, vibe: Agent, dive: Dive, thread: Thread) -> None:
+        said = say(dive.thread, ana, "Hydrangeas flower on old wood")
+        novice = visible_to(make_agent(ana, "novice", level=1, channel=thread.channel))
+
+        assert not Dive.objects.visible_to(novice).exists()
+        assert not Message.objects.visible_to(novice).filter(pk=said.pk).exists()
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # events are numbered, as at the commit
+
+        def told(access: Access) -> int:
+            heard = read_events(lambda: access, dive.thread.workspace_id, 0).events
+            return sum(event.kind == "dive_changed" or event.thread_id == dive.thread_id for event in heard)
+
+        assert told(visible_to(vibe)) >= 2
+        assert told(novice) == 0
+
+    def test_it_is_not_changed_by_hand(self, ana: Member, vibe: Agent, dive: Dive) -> None:
+        by = access(ana)
+        for change in (
+            lambda: edit_thread(thread=dive.thread, by=by, title="Mine"),
+            lambda: edit_thread(thread=dive.thread, by=by, archived=True),
+            lambda: set_thread_access(thread=dive.thread, by=by, access="human_only"),
+            lambda: set_thread_followers(thread=dive.thread, by=by, agents=[vibe.participant]),
+        ):
+            with pytest.raises(Refused) as refused:
+                change()
+            assert refused.value.code == "is_dive"
+
+    def test_it_closes_to_agents_with_its_thread(self, ana: Member, vibe: Agent, dive: Dive) -> None:
+        set_thread_access(thread=dive.parent, by=access(ana), access="human_only")
+        message = say(Thread.objects.get(pk=dive.thread_id), ana, "Still there?")
+
+        assert not Run.objects.exists()
+        assert "people only" in Mention.objects.get(message=message).note
+        assert not Thread.objects.visible_to(visible_to(vibe)).filter(pk=dive.thread_id).exists()
+
+    def test_nobody_writes_in_it_while_its_thread_is_archived(self, ana: Member, dive: Dive) -> None:
+        said = say(dive.thread, ana, "First")
+        edit_thread(thread=dive.parent, by=access(ana), archived=True)
+
+        for attempt in (
+            lambda: say(dive.thread, ana, "More"),
+            lambda: edit_message(message=said, by=access(ana), body="Changed"),
+            lambda: ask_for_draft(dive=dive, by=access(ana)),
+            lambda: publish_dive(dive=dive, by=access(ana), result=RESULT),
+        ):
+            with pytest.raises(Refused, match="archived"):
+                attempt()
+
+    def test_people_who_see_the_channel_no_more_see_no_dive(self, ana: Member, dora: Member, vibe: Agent) -> None:
+        room = make_channel(ana, "secret", private=True)
+        add_to_channel(channel=room, participant=vibe.participant, by=access(ana))
+        message = say(make_thread(room, ana), ana, "Between us")
+        dive = start_dive(source=message, by=access(ana), agent=vibe.participant)
+
+        assert Dive.objects.visible_to(access(ana)).filter(pk=dive.pk).exists()
+        assert not Dive.objects.visible_to(access(dora)).exists()

@@ -24,6 +24,9 @@ class ChannelIn(serializers.Serializer[Any]):
 
 class ThreadOut(serializers.ModelSerializer[Thread]):
     channel = serializers.IntegerField(source="channel_id", read_only=True)
+    parent = serializers.IntegerField(  # type: ignore[assignment]  # DRF takes it off the class
+        source="parent_id", read_only=True, allow_null=True, help_text="For a dive: the thread it started in."
+    )
     created_by = ParticipantOut(read_only=True, allow_null=True)
     allowed_agents = serializers.SerializerMethodField(help_text="Handles.")
     following_agents = serializers.SerializerMethodField(help_text="Handles.")
@@ -31,8 +34,8 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
     class Meta:
         model = Thread
         fields = (
-            "id", "channel", "title", "access", "allowed_agents", "following_agents", "created_by", "created_at",
-            "archived_at", "last_seq", "last_message_at",
+            "id", "channel", "parent", "title", "access", "allowed_agents", "following_agents", "created_by",
+            "created_at", "archived_at", "last_seq", "last_message_at",
         )  # fmt: skip
         read_only_fields = fields
 
@@ -66,6 +69,9 @@ class ThreadChange(serializers.Serializer[Any]):
 
 class ThreadsAsked(serializers.Serializer[Any]):
     channel = IdField(required=False, help_text="Only threads of this channel.")
+    parent = IdField(  # type: ignore[assignment]  # DRF takes it off the class
+        required=False, help_text="The dives of this thread, as threads; left out otherwise."
+    )
 
 
 class MentionOut(serializers.ModelSerializer[Mention]):

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from openvibe.chat.api import events, messages, views
+from openvibe.chat.api import dives, events, messages, views
 
 urlpatterns = [
     path("channels/", views.Channels.as_view(), name="api-channels"),
@@ -9,6 +9,11 @@ urlpatterns = [
     path("threads/<int:pk>/", views.OneThread.as_view(), name="api-thread"),
     path("threads/<int:pk>/messages/", messages.Messages.as_view(), name="api-messages"),
     path("messages/<int:pk>/", messages.OneMessage.as_view(), name="api-message"),
+    path("dives/", dives.Dives.as_view(), name="api-dives"),
+    path("dives/<int:pk>/", dives.OneDive.as_view(), name="api-dive"),
+    path("dives/<int:pk>/draft/", dives.Draft.as_view(), name="api-dive-draft"),
+    path("dives/<int:pk>/publish/", dives.Publish.as_view(), name="api-dive-publish"),
+    path("dives/<int:pk>/discard/", dives.Discard.as_view(), name="api-dive-discard"),
     path("search/", views.Search.as_view(), name="api-search"),
     path("events/", events.Events.as_view(), name="api-events"),
 ]

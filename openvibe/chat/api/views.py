@@ -80,9 +80,10 @@ class OneChannel(ApiView):
 class Threads(ApiView):
     @extend_schema(operation_id="threads_list", parameters=[ThreadsAsked], responses=ThreadOut(many=True))
     def get(self, request: Request) -> Response:
-        """Threads the caller may read, newest first."""
-        threads, channel = threads_of(asker(request)), self.asked(ThreadsAsked).get("channel")
-        return self.page(threads.filter(channel_id=channel) if channel else threads, ThreadOut)
+        """Threads the caller may read, newest first; without dives, unless those of one thread are asked for."""
+        asked = self.asked(ThreadsAsked)
+        threads = threads_of(asker(request)).filter(parent_id=asked.get("parent"))
+        return self.page(threads.filter(channel_id=asked["channel"]) if "channel" in asked else threads, ThreadOut)
 
     @extend_schema(operation_id="threads_create", request=ThreadIn, responses={201: ThreadOut})
     @creates

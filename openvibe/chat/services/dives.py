@@ -1,8 +1,6 @@
 """Verbs of dives: start, ask for a draft, publish, discard."""
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import replace
 from itertools import count as numbers
 
 from django.conf import settings
@@ -12,21 +10,13 @@ from django.utils.module_loading import import_string
 
 from openvibe.base.models import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.chat.models import HEADLINE, MOST_ACTIVE, Dive, DiveResult, Message, ReadMarker, Thread
+from openvibe.chat.models import MOST_ACTIVE, Dive, DiveResult, Message, ReadMarker, Thread
 from openvibe.chat.services.messages import post_message, record_mentions
+from openvibe.chat.services.results import cleaned_result
 from openvibe.chat.services.writing import ARCHIVED, OVER, is_archived
 from openvibe.chat.signals import dive_ended, dive_started, draft_wanted
-from openvibe.chat.text import TextRefused, clean_body, clean_title
-from openvibe.llm.drafts import (
-    BULLET_CHARACTERS,
-    FEWEST_BULLETS,
-    FULL_CHARACTERS,
-    MOST_BULLETS,
-    MOST_DEFERRED,
-    MOST_QUESTIONS,
-    ResultDraft,
-    card_markdown,
-)
+from openvibe.chat.text import clean_title
+from openvibe.llm.drafts import ResultDraft, card_markdown
 from openvibe.llm.tokens import count
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -239,48 +229,3 @@ def _told(dive: Dive) -> None:
     above = dive.parent
     emit("dive_changed", workspace_id=above.workspace_id, channel_id=above.channel_id,
          thread_id=above.pk, message_id=dive.source_id)  # fmt: skip
-
-
-# --- the result ---------------------------------------------------------------------------------------------
-
-
-def cleaned_result(result: ResultDraft) -> ResultDraft:
-    """The result as it is stored: headline and items on one line each. Raises Problem naming the field."""
-    headline = _line(result.headline, "headline", HEADLINE, "A result needs a headline.")
-    bullets = _lines(result.bullets, "bullets")
-    if not FEWEST_BULLETS <= len(bullets) <= MOST_BULLETS:
-        raise Problem(
-            f"A result has {FEWEST_BULLETS} to {MOST_BULLETS} key points; these are {len(bullets)}.",
-            code="bad_bullets", field="bullets",
-        )  # fmt: skip
-    deferred = _few(result.deferred, "deferred", MOST_DEFERRED, "deferred items")
-    questions = _few(result.questions, "questions", MOST_QUESTIONS, "open questions")
-    full = ""
-    if result.full.strip():
-        full = _text(result.full, "full", FULL_CHARACTERS)
-    return replace(result, headline=headline, bullets=bullets, full=full, deferred=deferred, questions=questions)
-
-
-def _few(items: Iterable[str], field: str, most: int, what: str) -> tuple[str, ...]:
-    kept = _lines(items, field)
-    if len(kept) > most:
-        raise Problem(f"A result has at most {most} {what}; these are {len(kept)}.", code="too_many", field=field)
-    return kept
-
-
-def _lines(items: Iterable[str], field: str) -> tuple[str, ...]:
-    """The items that say something."""
-    return tuple(_line(one, field, BULLET_CHARACTERS, "") for one in items if one.strip())
-
-
-def _line(text: str, field: str, most: int, when_empty: str) -> str:
-    if when_empty and not text.strip():
-        raise Problem(when_empty, code="empty", field=field)
-    return " ".join(_text(text, field, most).split())
-
-
-def _text(text: str, field: str, most: int) -> str:
-    try:
-        return clean_body(text, max_characters=most)
-    except TextRefused as error:
-        raise Problem(error.message, code=error.code, field=field) from None

@@ -9,7 +9,7 @@ from django.utils import timezone
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.markdown import mentioned_handles
 from openvibe.chat.models import Mention, Message, MessageRevision, Thread
-from openvibe.chat.services.writing import may_write
+from openvibe.chat.services.writing import between_two, not_archived
 from openvibe.chat.signals import message_posted, message_revised
 from openvibe.chat.text import TextRefused, clean_body
 from openvibe.llm.tokens import count
@@ -95,6 +95,7 @@ def post_message(
     somebody else's dive, a dive that is over).
     """
     text = cleaned_body(body)
+    not_archived(thread)
     if kind not in AGENT_KINDS or (kind != Message.Kind.TEXT and not (by.is_agent and call_id)):
         raise Problem("Messages are of kind text; agents may also post tool_call and tool_result with a call_id.",
                       code="bad_kind", field="kind")  # fmt: skip
@@ -105,8 +106,8 @@ def post_message(
         client_id=client_id, token_count=count(text),
     )  # fmt: skip
     try:
-        with transaction.atomic(savepoint=bool(client_id)):
-            may_write(thread, by)
+        with transaction.atomic(savepoint=bool(client_id or thread.parent_id)):
+            between_two(thread, by)
             return message if _said(message, by) else _said_before(thread, by, client_id)
     except IntegrityError as error:  # the same message, posted twice at once
         try:
@@ -181,7 +182,8 @@ def edit_message(*, message: Message, by: Access, body: str, based_on: str | Non
         raise Missing("This message was deleted.")
     if current.kind != Message.Kind.TEXT or current.state == Message.State.WRITING:
         raise Refused("This message cannot be edited.")
-    may_write(current.thread, by)
+    not_archived(current.thread)
+    between_two(current.thread, by)
     if based_on is not None and based_on != current.body:
         raise Conflict(
             "This message was changed somewhere else meanwhile. Your text is kept here: compare, then save again.",

@@ -12,10 +12,14 @@ OVER = {
 }
 
 
-def may_write(thread: Thread, by: Access) -> None:
-    """Raises Refused. Costs a query in dives only; inside a transaction, the dive cannot end before it is over."""
+def not_archived(thread: Thread) -> None:
+    """Raises Refused. Costs a query in dives only."""
     if is_archived(thread):
         raise Refused(ARCHIVED, code="archived")
+
+
+def between_two(thread: Thread, by: Access) -> None:
+    """Raises Refused in a dive that is over or somebody else's. It does not end before the transaction this is in."""
     if thread.parent_id is None:
         return
     dive = Dive.objects.select_for_update(of=("self",), no_key=True).select_related("agent").get(thread_id=thread.pk)

@@ -1,0 +1,56 @@
+"""What a published result must be: every part checked, the wrong field named."""
+
+from collections.abc import Iterable
+
+from openvibe.base.problems import Problem
+from openvibe.chat.models import HEADLINE
+from openvibe.chat.text import TextRefused, clean_body
+from openvibe.llm.drafts import (
+    BULLET_CHARACTERS,
+    FEWEST_BULLETS,
+    FULL_CHARACTERS,
+    MOST_BULLETS,
+    MOST_DEFERRED,
+    MOST_QUESTIONS,
+    ResultDraft,
+)
+
+
+def cleaned_result(result: ResultDraft) -> ResultDraft:
+    """The result as it is stored: headline and items on one line each. Raises Problem naming the field."""
+    headline = _line(result.headline, "headline", HEADLINE, "A result needs a headline.")
+    bullets = _lines(result.bullets, "bullets")
+    if not FEWEST_BULLETS <= len(bullets) <= MOST_BULLETS:
+        raise Problem(
+            f"A result has {FEWEST_BULLETS} to {MOST_BULLETS} key points; these are {len(bullets)}.",
+            code="bad_bullets", field="bullets",
+        )  # fmt: skip
+    deferred = _few(result.deferred, "deferred", MOST_DEFERRED, "deferred items")
+    questions = _few(result.questions, "questions", MOST_QUESTIONS, "open questions")
+    full = _text(result.full, "full", FULL_CHARACTERS) if result.full.strip() else ""
+    return ResultDraft(headline, bullets, full, deferred, questions)
+
+
+def _few(items: Iterable[str], field: str, most: int, what: str) -> tuple[str, ...]:
+    kept = _lines(items, field)
+    if len(kept) > most:
+        raise Problem(f"A result has at most {most} {what}; these are {len(kept)}.", code="too_many", field=field)
+    return kept
+
+
+def _lines(items: Iterable[str], field: str) -> tuple[str, ...]:
+    """The items that say something."""
+    return tuple(_line(one, field, BULLET_CHARACTERS, "") for one in items if one.strip())
+
+
+def _line(text: str, field: str, most: int, when_empty: str) -> str:
+    if when_empty and not text.strip():
+        raise Problem(when_empty, code="empty", field=field)
+    return " ".join(_text(text, field, most).split())
+
+
+def _text(text: str, field: str, most: int) -> str:
+    try:
+        return clean_body(text, max_characters=most)
+    except TextRefused as error:
+        raise Problem(error.message, code=error.code, field=field) from None
