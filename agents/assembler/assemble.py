@@ -162,8 +162,8 @@ def _with_history(scene: Scene, found: Found, around: Around, room: int, overhea
         fitted = _fit(scene, [*before, *near, *after, *remembered, *beside, *rest], overhead)
         if not _misses_history(fitted):
             return fitted, hidden
-    in_view = _seqs_in_view(scene, [*before, *map(_as_it_is, near), *after, *remembered], overhead)
-    bearing = recalled(scene, in_view)
+    in_view, room_left = _in_view(scene, [*before, *map(_as_it_is, near), *after, *remembered, *beside], overhead)
+    bearing = recalled(scene, in_view, room_left)
     fitted = _fit(scene, [*before, *near, *after, *remembered, *beside, bearing, *rest], overhead)
     if asked_first < room and not is_all and not _misses_history(fitted):
         entries, _ = recollect(scene, provider, room)
@@ -187,10 +187,11 @@ def _left_out(fitted: Fitted) -> tuple[Dropped, ...]:
     return tuple(reversed(left_out.values()))
 
 
-def _seqs_in_view(scene: Scene, offers: Sequence[Offer], overhead: int) -> list[int]:
-    """Which messages are in view themselves, not in a summary, before anything is recalled."""
+def _in_view(scene: Scene, offers: Sequence[Offer], overhead: int) -> tuple[list[int], int]:
+    """Which messages are in view themselves, not in a summary, before anything is recalled; the tokens left for it."""
     fitted = _fit(scene, offers, overhead)
-    return [entry.order for entry in fitted.included if entry.key.startswith("message:") and entry.section == "history"]
+    seqs = [entry.order for entry in fitted.included if entry.key.startswith("message:") and entry.section == "history"]
+    return seqs, scene.budget.ceiling - fitted.tokens
 
 
 def _fit(scene: Scene, offers: Sequence[Offer], overhead: int) -> Fitted:

@@ -182,8 +182,12 @@ def _snapshots(participant_id: int) -> QuerySet[Any, Any]:
 
 
 def _observed(participant_id: int) -> QuerySet[Any, Any]:
-    """The newest tool calls that were carried out. What quotes a message that changed since is not shown again."""
+    """The newest tool calls that were carried out. What quotes a message that changed since is not shown again.
+
+    What was looked up in knowledge is not among them: an entry that holds no more would stand in prompts by that.
+    """
     calls = ToolCall.objects.filter(_of_runs_here(participant_id), decision=ToolCall.Decision.ALLOWED)
+    calls = calls.exclude(name="knowledge_search")
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, found by an index
     changed = Message.objects.filter(ever_changed, thread=OuterRef(OuterRef("pk"))).filter(
         Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))

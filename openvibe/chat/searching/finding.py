@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from openvibe.chat.models import Message
 from openvibe.chat.searching.asking import Asked, asked
-from openvibe.chat.searching.older import look_further
+from openvibe.chat.searching.older import Known, look_further
 from openvibe.chat.searching.reading import Place, Read, authors_of, name_cost, place_of, read_stretch, texts_of
 from openvibe.chat.searching.values import FoundMessage, FoundMessages
 from openvibe.search.ranking import rank
@@ -38,12 +38,13 @@ def find_messages(
     most: int | None = None,
     kinds: Sequence[str] = SAID,
     overhead: int = 0,
+    longest: int | None = None,
 ) -> FoundMessages:
     """Messages of a thread that bear on the question, within `budget` tokens, the best first.
 
     Only what the asker sees, never what is deleted or being written. `before` is a seq: only what was said earlier;
-    `leave_out` are seqs. Each message costs its tokens, its author's name's, and `overhead`. Nothing in a question is
-    an operator. About six short statements, whatever the length of the thread.
+    `leave_out` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `longest` is the most that
+    one may cost without it, for callers who cut longer ones. Nothing in a question is an operator. About six short statements, whatever the length of the thread.
     """
     place = place_of(access, thread_id)
     if place is None or budget <= 0:
@@ -53,18 +54,22 @@ def find_messages(
         return FoundMessages()
     seen = [kind for kind in kinds if access.reads_dive_results or kind != Message.Kind.DIVE_RESULT]
     end = min(before or place.last_seq + 1, place.last_seq + 1)
-    read, frequencies = _looked_at(place, wanted, seen, end)
+    read, known = _looked_at(place, wanted, seen, end)
     read = _without(read, leave_out, without_author)
     if not len(read.messages):
         return FoundMessages()
-    candidates = _candidates(read, wanted)
-    scores = rank(candidates, frequencies=frequencies, population=end - 1 if frequencies is not None else None)
+    candidates = _candidates(read, wanted, longest)
+    scores = rank(
+        candidates,
+        frequencies=known.holding if known else None,
+        population=known.messages if known else None,
+    )
     chosen = select(scores, candidates, budget=budget, overhead=overhead, most=most)
-    return _found(candidates, scores, chosen, budget, overhead)
+    return _found(candidates, scores, chosen, budget, overhead, longest)
 
 
-def _looked_at(place: Place, wanted: Asked, kinds: Sequence[str], end: int) -> tuple[Read, Sequence[float] | None]:
-    """What comes into question, and, where that is not all there is, how many messages hold each term."""
+def _looked_at(place: Place, wanted: Asked, kinds: Sequence[str], end: int) -> tuple[Read, Known | None]:
+    """What comes into question, and, where that is not all there is, what is known of the rest."""
     since = 1 if end <= WHOLE + 1 else end - SPAN
     newest = read_stretch(place, wanted, kinds, since, end)
     if since == 1:
@@ -81,7 +86,7 @@ def _without(read: Read, seqs: Collection[int], author_id: int | None) -> Read:
     return read if keep.all() else read.only(keep)
 
 
-def _candidates(read: Read, wanted: Asked) -> Candidates:
+def _candidates(read: Read, wanted: Asked, longest: int | None) -> Candidates:
     messages = read.messages
     authors, which = np.unique(messages["author"], return_inverse=True)
     known = authors_of(wanted, authors.tolist())
@@ -92,7 +97,7 @@ def _candidates(read: Read, wanted: Asked) -> Candidates:
     return Candidates(
         keys=messages["id"].tolist(),
         orders=messages["seq"].astype(np.int64),
-        tokens=tokens,
+        tokens=tokens if longest is None else np.minimum(tokens, longest),
         words=tokens,
         hits=wanted.hits(bits),
         similarity=read.own,
@@ -101,7 +106,9 @@ def _candidates(read: Read, wanted: Asked) -> Candidates:
     )
 
 
-def _found(candidates: Candidates, scores: Floats, chosen: Sequence[int], budget: int, overhead: int) -> FoundMessages:
+def _found(
+    candidates: Candidates, scores: Floats, chosen: Sequence[int], budget: int, overhead: int, longest: int | None
+) -> FoundMessages:
     beside = _beside(candidates)
     texts = texts_of([candidates.keys[index] for index in chosen])  # type: ignore[misc]
     hits: list[FoundMessage] = []
@@ -112,9 +119,10 @@ def _found(candidates: Candidates, scores: Floats, chosen: Sequence[int], budget
             continue
         message_id, seq, thread_id, kind, body, tokens, author_id, name, author_kind, at = row
         tokens += name_cost(name)
-        if spent + tokens + overhead > budget:
+        cost = overhead + (tokens if longest is None else min(tokens, longest))
+        if spent + cost > budget:
             continue  # it grew since it was chosen
-        spent += tokens + overhead
+        spent += cost
         hits.append(
             FoundMessage(
                 message_id, seq, thread_id, kind, body, tokens, author_id, name, author_kind, at,

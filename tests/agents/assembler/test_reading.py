@@ -10,12 +10,12 @@ from django.utils import timezone
 from agents.assembler.assemble import assemble
 from agents.assembler.found import Found
 from agents.assembler.reading import read
-from agents.assembler.recall import SPAN
 from agents.models import Agent
 from agents.visibility import visible_to
 from memory.models import Block, ProfileNote, WorkItem
 from memory.services import give_feedback
 from openvibe.chat.models import Message, Thread
+from openvibe.chat.searching.finding import WHOLE as SPAN
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_channel, make_thread, say

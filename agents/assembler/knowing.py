@@ -1,0 +1,166 @@
+"""P3: what the workspace knows and the agent may read, for the request; and an index of what else there is.
+
+Which entries bear on the request is decided by `knowledge.finding`, the same for page, API and prompt. What would have
+borne on it but may not stand here is named among what was left out, with its reason.
+"""
+
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+from itertools import groupby
+
+from knowledge.finding import find_entries
+
+from agents.assembler.gather import Scene, one_each
+from agents.assembler.items import item
+from agents.assembler.values import Dropped, DropReason, Item, Offer, drop, trust_reason
+from agents.assembler.wording import knowledge_block, minute
+from knowledge.freshness import freshness
+from knowledge.models import Entry
+from openvibe.base.secrets import mask_secrets
+from openvibe.llm.fences import fence
+from openvibe.llm.tokens import TokenCounter, head_and_tail
+
+MOST = 12
+"""Entries that may stand in one prompt, as far as they fit."""
+
+LEFT_OUT = 3
+"""Entries that are named as left out."""
+
+SHARE = 0.6
+"""The most one entry may take of the layer's cap; a longer one keeps head and tail."""
+
+INDEXED = 60
+"""Entries whose topics the index names, the newest first."""
+
+INDEX_SHARE = 5
+"""The index takes at most one in so many tokens of the layer's cap."""
+
+_CUT = "\n[… cut here: knowledge_search gives the whole entry …]\n"
+
+
+def knowledge(scene: Scene, now: datetime) -> tuple[Offer, Offer, list[Dropped]]:
+    """The index, the entries for the request (the best first), and what bears on it but may not stand here.
+
+    Entries that expired by `now` (UTC) are out, whether or not a job has marked them.
+    """
+    cap = scene.budget.caps["P3"] or 0
+    if cap == 0:
+        return Offer("P3", "topics", ()), Offer("P3", "knowledge", ()), []
+    limit = int(cap * SHARE)
+    hits = _found(scene, now)
+    entries = [_entry_item(scene.counter, _said(entry, now), order, limit) for order, entry in enumerate(hits)]
+    return (
+        Offer("P3", "topics", one_each(_index(scene, now)), cap=cap // INDEX_SHARE),
+        Offer("P3", "knowledge", one_each(entries)),
+        _left_out(scene, {entry.pk for entry in hits}, now),
+    )
+
+
+def _found(scene: Scene, now: datetime) -> list[Entry]:
+    if scene.access.knowledge == "none":
+        return []
+    return [hit.entry for hit in find_entries(scene.access, scene.asked.text, most=MOST, now=now).hits]
+
+
+# --- what is left out, and why ------------------------------------------------------------------------------
+def _left_out(scene: Scene, standing: set[int], now: datetime) -> list[Dropped]:
+    """The best of what the agent may not read, or what has expired."""
+    everything = replace(scene.access, is_agent=False, knowledge="restricted")
+    found = find_entries(everything, scene.asked.text, most=LEFT_OUT + len(standing), lapsed=True, now=now).hits
+    others = [hit.entry for hit in found if hit.entry.pk not in standing][:LEFT_OUT]
+    seen = (
+        set(
+            Entry.objects.visible_to(scene.access)
+            .filter(pk__in=[entry.pk for entry in others])
+            .values_list("pk", flat=True)
+        )
+        if others
+        else set()
+    )
+    limit = scene.budget.caps["P3"] or 0
+    return [
+        drop(_entry_item(scene.counter, _said(entry, now), order, limit), reason)
+        for order, entry in enumerate(others)
+        if (reason := _reason(scene, entry, entry.pk in seen, now)) is not None
+    ]
+
+
+def _reason(scene: Scene, entry: Entry, is_seen: bool, now: datetime) -> DropReason | None:
+    if not is_seen:
+        is_shut_out = scene.access.knowledge == "none" or (
+            entry.visibility == Entry.Visibility.RESTRICTED and scene.access.knowledge != "restricted"
+        )
+        return trust_reason(scene.agent.level) if is_shut_out else "private"
+    if entry.has_expired(now) or entry.reason == Entry.Reason.EXPIRED:
+        return "expired"
+    return None
+
+
+# --- items --------------------------------------------------------------------------------------------------
+Said = tuple[int, str, str, str, str, str, str]
+"""What an entry says in a prompt: id, topic, content, kind, who decided, when, how fresh."""
+
+
+def _said(entry: Entry, now: datetime) -> Said:
+    decider = entry.decided_by or entry.author
+    decided = minute(entry.decided_at or entry.created_at)
+    return entry.pk, entry.topic, entry.content, entry.kind, decider.name, decided, freshness(entry, now).words
+
+
+@lru_cache(maxsize=4_096)
+def _entry_item(counter: TokenCounter, said: Said, order: int, limit: int) -> Item:
+    pk, topic, content, kind, decided_by, decided, fresh = said
+    ref = f"knowledge:{pk}"
+    text = head_and_tail(mask_secrets(f"{topic}\n\n{content}"), limit, counter, _CUT)
+    block = knowledge_block(pk, text, kind=kind, decided_by=decided_by, decided=decided, fresh=fresh)
+    return item(
+        counter,
+        section="knowledge",
+        key=ref,
+        text=block,
+        trust="semi_trusted",
+        source=f"knowledge: {topic}",
+        author=decided_by,
+        ref=ref,
+        order=order,
+    )
+
+
+def _index(scene: Scene, now: datetime) -> list[Item]:
+    """Topics by kind, for shared and for restricted entries apart: not everybody may look at both."""
+    if scene.access.knowledge == "none":
+        return []
+    entries = Entry.objects.visible_to(scene.access).holding(now).order_by("-id")[:INDEXED]
+    rows = sorted(set(entries.values_list("visibility", "kind", "topic")))
+    limit = (scene.budget.caps["P3"] or 0) // INDEX_SHARE - 50
+    return [
+        _index_item(scene.counter, visibility, tuple((kind, topic) for _, kind, topic in group), limit)
+        for visibility, group in groupby(rows, key=lambda row: row[0])
+    ]
+
+
+@lru_cache(maxsize=1_024)
+def _index_item(counter: TokenCounter, visibility: str, topics: tuple[tuple[str, str], ...], limit: int) -> Item:
+    ref = f"topics:{visibility}"
+    lines = [
+        f"{Entry.Kind(kind).label}: {'; '.join(mask_secrets(topic) for _, topic in group)}"
+        for kind, group in groupby(topics, key=lambda row: row[0])
+    ]
+    block = fence(
+        "data",
+        head_and_tail("\n".join(lines), max(limit, 40), counter, "\n…\n"),
+        source="index of the workspace's knowledge",
+        ref=ref,
+        trust="semi_trusted",
+    )
+    return item(
+        counter,
+        section="topics",
+        key=ref,
+        text=block,
+        trust="semi_trusted",
+        source=f"index of {visibility} knowledge",
+        ref=ref,
+        order=0 if visibility == Entry.Visibility.SHARED else 1,
+    )
