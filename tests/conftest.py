@@ -5,11 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from agents.models import Agent
 from openvibe.chat.models import Channel, Thread
+from openvibe.search.spaces import forget
 from openvibe.workspaces.models import Member
 from tests import factories
+from tests.search.fakes import FAKE, FakeEmbedder
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -68,3 +71,12 @@ def thread(ana: Member, channel: Channel) -> Thread:
 def vibe(ana: Member, channel: Channel) -> Agent:
     """An L2 agent that was added to the channel."""
     return factories.make_agent(ana, "vibe", channel=channel)
+
+
+@pytest.fixture
+def fake_embedder(settings: Settings) -> Iterator[FakeEmbedder]:
+    """The embedder behind every endpoint."""
+    settings.EMBEDDER_OF_ENDPOINT = "tests.search.fakes.embedder_for"
+    FAKE.begin_anew()
+    yield FAKE
+    forget()

@@ -1,0 +1,12 @@
+import pytest
+
+from openvibe.llm.models import Endpoint
+from openvibe.workspaces.models import Member
+
+
+@pytest.fixture
+def endpoint(ana: Member) -> Endpoint:
+    """A model endpoint of Ana's workspace that can make vectors."""
+    return Endpoint.objects.create(
+        workspace=ana.workspace, name="Embeddings", base_url="https://models.example/v1", model="small"
+    )

@@ -1,0 +1,52 @@
+"""An embedder behind an endpoint without an endpoint: the built-in one's vectors, cut, and what trouble is asked for.
+
+`settings.EMBEDDER_OF_ENDPOINT = "tests.search.fakes.embedder_for"` puts `FAKE` behind every endpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from openvibe.search.embedders import StaticEmbedder
+from openvibe.search.values import Floats
+
+
+class Trouble(Exception):
+    """What an embedder raises, in its own words."""
+
+    advice = "Look at the endpoint."
+    retry_after: float | None = None
+
+
+class FakeEmbedder:
+    """`asked` holds the texts of every call; `meanwhile` is called once, in the middle of the next one."""
+
+    name = "fake"
+
+    def __init__(self) -> None:
+        self._built_in = StaticEmbedder()
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self.dimension = 64
+        self.trouble: Exception | None = None
+        self.meanwhile: Callable[[], object] | None = None
+        self.asked: list[list[str]] = []
+        self.for_questions = 0
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        self.asked.append(list(texts))
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        if self.trouble is not None:
+            raise self.trouble
+        return self._built_in.embed(texts)[:, : self.dimension]
+
+
+FAKE = FakeEmbedder()
+
+
+def embedder_for(endpoint_id: int | None, *, address: str, model: str, for_question: bool) -> FakeEmbedder:
+    FAKE.for_questions += for_question
+    return FAKE
