@@ -20,7 +20,7 @@ from openvibe.workspaces.access import Access
 WHOLE = 2_000
 """A thread of so many messages is looked at as a whole."""
 
-SPAN = 1_000
+SPAN = 400
 """Of a longer one the newest so many are looked at one by one; those before only where words or meaning lead."""
 
 SAID = (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
@@ -44,7 +44,8 @@ def find_messages(
 
     Only what the asker sees, never what is deleted or being written. `before` is a seq: only what was said earlier;
     `leave_out` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `longest` is the most that
-    one may cost without it, for callers who cut longer ones. Nothing in a question is an operator. About six short statements, whatever the length of the thread.
+    one may cost without it, for callers who cut longer ones. Nothing in a question is an operator. At most eight short
+    statements, whatever the length of the thread.
     """
     place = place_of(access, thread_id)
     if place is None or budget <= 0:

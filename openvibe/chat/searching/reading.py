@@ -48,16 +48,22 @@ _TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.au
 FROM chat_message m JOIN workspaces_participant p ON p.id = m.author_id
 WHERE m.id = ANY(%s) AND m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL"""
 
-_OLDER_BY_WORDS = """SELECT seq FROM chat_message WHERE thread_id = %(thread)s AND seq < %(before)s
+_OLDER_BY_WORDS = sql.SQL("""SELECT seq FROM chat_message WHERE thread_id = %(thread)s AND seq < %(before)s
 AND search @@ %(words)s::tsquery AND kind = ANY(%(kinds)s) AND state IN ('complete', 'stopped')
-AND deleted_at IS NULL ORDER BY seq + 0 DESC LIMIT %(most)s"""
+AND deleted_at IS NULL ORDER BY {weight} DESC, seq DESC LIMIT %(most)s""")
 
 # The settings hold for this statement, or to the end of the transaction around it; they touch vector searches alone.
-_OLDER_BY_MEANING = sql.SQL("""SELECT seq FROM chat_messagevector WHERE (SELECT set_config('hnsw.ef_search', {ef}, true)
+_OLDER_BY_INDEX = sql.SQL("""SELECT seq FROM chat_messagevector WHERE (SELECT set_config('hnsw.ef_search', '60', true)
 || set_config('hnsw.iterative_scan', 'relaxed_order', true)
-|| set_config('hnsw.max_scan_tuples', {scanned}, true)) IS NOT NULL AND dimension = {dimension}
+|| set_config('hnsw.max_scan_tuples', '1000', true)) IS NOT NULL AND dimension = {dimension}
 AND thread_id = %(thread)s AND space_id = %(space)s AND seq < %(before)s
 ORDER BY own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT %(most)s""")
+
+# A pair holds two messages, so every second one tells of all of them.
+_OLDER_BY_COMPARING = """SELECT seq FROM (SELECT seq, pair <#> %(vector)s::halfvec AS far FROM chat_messagevector
+WHERE thread_id = %(thread)s AND space_id = %(space)s AND dimension = %(dimension)s
+AND seq = ANY(ARRAY(SELECT generate_series(2, %(before)s - 1, 2)))
+OFFSET 0) compared ORDER BY far LIMIT %(most)s"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +88,20 @@ class Read:
         columns = (None if column is None else column[keep] for column in (self.own, self.pair))
         return Read(self.messages[keep], *columns)
 
-    def followed_by(self, later: Read) -> Read:
-        """These, then those of the same question."""
+    def and_also(self, others: Read) -> Read:
+        """These and others of the same question, none of them twice, by seq."""
+        messages = np.concatenate((self.messages, others.messages))
+        order = np.argsort(messages["seq"])
         own, pair = (
-            None if one is None or other is None else np.concatenate((one, other))
-            for one, other in ((self.own, later.own), (self.pair, later.pair))
+            None if one is None or other is None else np.concatenate((one, other))[order]
+            for one, other in ((self.own, others.own), (self.pair, others.pair))
         )
-        return Read(np.concatenate((self.messages, later.messages)), own, pair)
+        return Read(messages[order], own, pair)
+
+
+def hits_of(asked: Asked, read: Read) -> NDArray[np.uint8]:
+    """Messages × terms: 1 where a message holds a term."""
+    return asked.hits(read.messages["bits"].astype(np.int64))
 
 
 def place_of(access: Access, thread_id: int) -> Place | None:
@@ -156,29 +169,48 @@ def _reading(shape: Shape, has_vector: bool, is_stretch: bool) -> str:
     return sql.SQL("SELECT {}").format(sql.SQL(", ").join(parts)).as_string()
 
 
-def older_by_words(place: Place, kinds: Sequence[str], words: str, before: int, most: int) -> list[int]:
-    """Seqs before `before` of messages that match, the newest `most`. Planned each time: how depends on the words."""
+def older_by_words(
+    place: Place, asked: Asked, kinds: Sequence[str], words: str, weights: Sequence[float], before: int, most: int
+) -> list[int]:
+    """Seqs before `before` of the `most` matching messages whose terms weigh most, the newer first among equals."""
+    indexed = [(term.text, weight) for term, weight in zip(asked.terms, weights, strict=True) if term.is_indexed]
+    weight = sql.SQL(" + ").join(
+        sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(text, round(weight, 3))
+        for text, weight in indexed
+    )
     values = {
         "thread": place.thread_id, "before": before, "words": words, "kinds": list(kinds), "most": most,
     }  # fmt: skip
-    with connection.cursor() as cursor:
-        cursor.execute(_OLDER_BY_WORDS, values)
-        return [row[0] for row in cursor.fetchall()]
+    return _planned_now(_OLDER_BY_WORDS.format(weight=weight), values)
 
 
-def older_by_meaning(place: Place, asked: Asked, before: int, most: int, *, ef: int, scanned: int) -> list[int]:
-    """Seqs before `before` of messages near in meaning, about the nearest `most`."""
+def older_by_index(place: Place, asked: Asked, before: int, most: int) -> list[int]:
+    """Seqs before `before` of about `most` messages near in meaning, by the index of all vectors there are."""
     question = asked.question
     if question is None:
         return []
-    statement = _OLDER_BY_MEANING.format(
-        ef=str(ef), scanned=str(scanned), dimension=sql.Literal(question.dimension)
-    ).as_string()
     values = {
         "thread": place.thread_id, "before": before, "space": question.space_id, "vector": asked.vector, "most": most,
     }  # fmt: skip
+    return _planned_now(_OLDER_BY_INDEX.format(dimension=question.dimension), values)
+
+
+def older_by_comparing(place: Place, asked: Asked, before: int, most: int) -> list[int]:
+    """Seqs before `before` of the `most` pairs nearest in meaning."""
+    question = asked.question
+    if question is None:
+        return []
+    values = {
+        "thread": place.thread_id, "before": before, "space": question.space_id, "dimension": question.dimension,
+        "vector": asked.vector, "most": most,
+    }  # fmt: skip
+    return [row[0] for row in prepared_rows(_OLDER_BY_COMPARING, values)]
+
+
+def _planned_now(statement: sql.Composed, values: Mapping[str, object]) -> list[int]:
+    """The numbers a statement gives whose best plan depends on its values."""
     with connection.cursor() as cursor:
-        cursor.execute(statement, values)
+        cursor.execute(statement.as_string(), values)
         return [row[0] for row in cursor.fetchall()]
 
 
