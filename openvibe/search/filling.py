@@ -89,11 +89,11 @@ def _spaces(table: VectorTable, space_id: int | None) -> list[int]:
     """Spaces in which something waits and that may be worked on now; those that serve come first."""
     statement = table.sql(
         "SELECT s.id FROM search_vectorspace s WHERE s.state <> 'retired' AND s.kind <> 'none'"
-        " AND coalesce(s.try_again_at <= now(), true) AND coalesce(s.id = %s, true)"
+        " AND coalesce(s.try_again_at <= %s, true) AND coalesce(s.id = %s, true)"
         " AND EXISTS (SELECT FROM {waiting} q WHERE q.space_id = s.id) ORDER BY s.state DESC, s.id"
     )
     with connection.cursor() as cursor:
-        cursor.execute(statement, [space_id])
+        cursor.execute(statement, [timezone.now(), space_id])
         return [space for (space,) in cursor.fetchall()]
 
 

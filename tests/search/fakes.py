@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from openvibe.search.embedders import StaticEmbedder
 from openvibe.search.values import Floats
 
@@ -28,7 +30,7 @@ class FakeEmbedder:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        self.dimension = 64
+        self.dimension, self.repeated = 64, 1
         self.trouble: Exception | None = None
         self.meanwhile: Callable[[], object] | None = None
         self.asked: list[list[str]] = []
@@ -41,7 +43,7 @@ class FakeEmbedder:
             meanwhile()
         if self.trouble is not None:
             raise self.trouble
-        return self._built_in.embed(texts)[:, : self.dimension]
+        return np.tile(self._built_in.embed(texts)[:, : self.dimension], self.repeated)
 
 
 FAKE = FakeEmbedder()
