@@ -2,6 +2,7 @@
 
 from agents.bench.appending import measure_append
 from agents.bench.assembling import measure_assemble
+from agents.bench.recall import measure_recall
 from agents.bench.remembering import measure_cache, measure_compact
 from agents.bench.report import Aim, Report, Row
 from agents.bench.serving import measure_http
@@ -15,4 +16,5 @@ __all__ = [
     "measure_cache",
     "measure_compact",
     "measure_http",
+    "measure_recall",
 ]

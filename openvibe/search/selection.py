@@ -14,7 +14,7 @@ _THRIFT: Final = 0.5
 """Power of its cost by which a candidate's score is divided, where lengths differ by a factor of e or more."""
 
 _SMALL: Final = 10  # tokens; among texts this short, cost decides nothing
-_SAYS_SOMETHING: Final = 6  # words; shorter texts are often said twice without being a repetition
+_SAYS_SOMETHING: Final = 12  # words or tokens; shorter texts are often said twice without being a repetition
 
 
 def select(

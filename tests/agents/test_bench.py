@@ -21,6 +21,7 @@ from agents.bench import (
     measure_cache,
     measure_compact,
     measure_http,
+    measure_recall,
 )
 from agents.bench.content import Language, make_thread, make_world
 from agents.bench.scratch import PREFIX, bare_connection, database_url, scratch_database
@@ -95,6 +96,27 @@ def test_cache_talks_through_meetings(scratch: None, tmp_path: Path) -> None:
     measure_cache(turns=5, data=data)
     assert Message.objects.filter(body="Rose 4").exists()
     assert not Message.objects.filter(body="Rose 5").exists()
+
+
+def test_recall_of_a_few_facts(scratch: None) -> None:
+    found = measure_recall(meetings=1, facts=6)
+    rows = {row.what: row.value for row in found.rows}
+    assert rows["facts: evidence in 2,000 tokens"] == 100
+    assert rows["questions asked"] == 20 + 6 + 6
+    recalls = [rows[f"meetings: evidence in {budget:,} tokens"] for budget in (1_000, 2_000, 4_000, 8_000)]
+    assert 50 < recalls[0] < recalls[1] <= recalls[2] <= recalls[3] <= 100
+    assert found.aims[0].value == 100 - recalls[0]
+    assert len(found.aims) == 6
+
+
+def test_recall_in_meetings_of_a_file(scratch: None, tmp_path: Path) -> None:
+    said = [{"speaker": "A", "content": f"Words {n} about nothing much"} for n in range(9)]
+    said.insert(4, {"speaker": "B", "content": "The roses are pruned in February"})
+    query = {"query": "When are the roses pruned?", "relevant_text_span": [["4", "4"]]}
+    data = tmp_path / "meetings.jsonl"
+    data.write_text(json.dumps({"meeting_transcripts": said, "specific_query_list": [query]}) + "\n")
+    found = measure_recall(data=data, facts=2)
+    assert {row.value for row in found.rows if row.what.startswith("meetings")} == {100.0}
 
 
 def test_a_made_up_thread_is_like_a_real_one(scratch: None) -> None:

@@ -8,7 +8,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.bench import Report, measure_append, measure_assemble, measure_cache, measure_compact, measure_http
+from agents.bench import (
+    Report,
+    measure_append,
+    measure_assemble,
+    measure_cache,
+    measure_compact,
+    measure_http,
+    measure_recall,
+)
 from agents.bench.remembering import TURNS
 from agents.bench.scratch import scratch_database
 from agents.bench.serving import ServerDidNotStart
@@ -20,6 +28,7 @@ BENCHES: dict[str, Callable[[bool, Path | None], Report]] = {
     "append": lambda quick, _: measure_append(sizes=QUICK, repeats=60) if quick else measure_append(),
     "cache": lambda quick, data: measure_cache(turns=150 if quick else TURNS, data=data),
     "compact": lambda quick, _: measure_compact(messages=QUICK[-1], sizes=QUICK[1:]) if quick else measure_compact(),
+    "recall": lambda quick, data: measure_recall(data=data, meetings=2 if quick else None),
     "http": lambda quick, _: measure_http(seconds=0.5, turns=2) if quick else measure_http(),
 }
 
@@ -31,7 +40,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", choices=sorted(BENCHES))
         parser.add_argument("--quick", action="store_true", help="fewer repeats, no thread of 100,000 messages")
-        parser.add_argument("--data", type=Path, help="cache: a QMSum file whose meetings are talked through")
+        parser.add_argument("--data", type=Path, help="cache, recall: a QMSum file whose meetings are used")
         parser.add_argument("--json", action="store_true")
 
     def handle(self, *_arguments: Any, name: str, quick: bool, data: Path | None, **options: Any) -> None:
