@@ -17,7 +17,7 @@ def load_skill(setting: Setting) -> Tool | None:
         return None
     spec = ToolSpec(
         "load_skill",
-        f"Take up a skill of your index in this thread, at most {LOADED_AT_ONCE}. Its text is the result.",
+        f"Take up a skill of your index, at most {LOADED_AT_ONCE}. Its text is the result.",
         _NAME,
     )
     return MadeTool(spec, lambda arguments: _load(setting, arguments))

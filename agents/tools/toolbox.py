@@ -11,6 +11,7 @@ from agents.assembler.items import count_tool
 from agents.assembler.stack import REQUIRED_PARTS
 from agents.models import Agent, Run
 from agents.tools.arguments import read_arguments
+from agents.tools.knowledge import knowledge_suggest
 from agents.tools.memories import memory, update_context_block
 from agents.tools.skills import load_skill, unload_skill
 from agents.tools.values import Decision, Outcome, Setting, Tool, ToolMaker
@@ -51,6 +52,7 @@ TOOLS: tuple[Listed, ...] = (
     Listed("log_progress", log_progress),
     Listed("work_update", work_update, least_level=2),
     Listed("request_approval", request_approval, least_level=2),
+    Listed("knowledge_suggest", knowledge_suggest, least_level=2),
     Listed("load_skill", load_skill),
     Listed("unload_skill", unload_skill),
 )
@@ -125,14 +127,18 @@ class Toolbox:
 
 
 def lean(spec: ToolSpec) -> ToolSpec:
-    """The definition without bounds, which every prompt would pay for and every call is held against anyway."""
+    """The definition without what every prompt would pay for twice: bounds, which every call is held against anyway,
+    and what single arguments mean, which the tool's own description says."""
     return replace(spec, parameters=_lean(spec.parameters))
 
 
 def _lean(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
-    return {key: _lean(value) for key, value in schema.items() if key not in _BOUNDS}
+    lean_ones = {key: _lean(value) for key, value in schema.items() if key not in _BOUNDS}
+    if isinstance(lean_ones.get("description"), str):  # a dict would be an argument of this name
+        del lean_ones["description"]
+    return lean_ones
 
 
 def refused(why: str) -> Outcome:

@@ -8,12 +8,15 @@ from django.db.models import Max
 from django.utils import timezone
 
 from agents.models import Run, ToolCall
+from knowledge.models import Entry
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
 
 KEPT = timedelta(days=30)
 DELETED = "A message it may have quoted was deleted since."
 NOTES = "Notes about a person are shown to that person and to admins only."
+KNOWLEDGE = "It may quote knowledge that you may not read."
+LOOKS_UP = "knowledge_search"
 
 
 @dataclass(frozen=True)
@@ -36,19 +39,31 @@ class SeenCall:
 
 
 def calls_of(run: Run, access: Access) -> tuple[SeenCall, ...]:
-    """All calls of all attempts, oldest first. The caller has checked that the run itself is visible. Two queries."""
+    """All calls of all attempts, oldest first. The caller has checked that the run itself is visible.
+
+    At most three queries.
+    """
     calls = list(run.tool_calls.order_by("id"))
     if not calls:
         return ()
     deleted = Message.objects.filter(thread=run.thread_id).aggregate(at=Max("deleted_at"))["at"]
     reads_notes = access.administers or access.participant_id in (run.trigger.author_id, run.agent.participant_id)
-    return tuple(_seen(call, deleted, reads_notes) for call in calls)
+    reads_all = all(call.name != LOOKS_UP for call in calls) or reads_knowledge_of(run, access)
+    return tuple(_seen(call, deleted, reads_notes, reads_all) for call in calls)
 
 
-def _seen(call: ToolCall, deleted: datetime | None, reads_notes: bool) -> SeenCall:
+def reads_knowledge_of(run: Run, access: Access) -> bool:
+    """Whether the asker may read every entry the run had before it."""
+    readable = Entry.objects.visible_to(access).order_by().values("pk")  # type: ignore[attr-defined]
+    return not run.knowledge_uses.exclude(entry__in=readable).exists()
+
+
+def _seen(call: ToolCall, deleted: datetime | None, reads_notes: bool, reads_knowledge: bool) -> SeenCall:
     hidden = DELETED if deleted is not None and deleted >= call.created_at else ""
     if not hidden and not reads_notes and _is_about_a_person(call):
         hidden = NOTES
+    if not hidden and call.name == LOOKS_UP and not reads_knowledge:
+        hidden = KNOWLEDGE
     return SeenCall(
         attempt=call.attempt,
         round=call.round,
