@@ -136,15 +136,18 @@ class Message(models.Model):
                     " RETURN NULL;"
                 ),
             ),
-            pgtrigger.Trigger(
+            pgtrigger.Trigger(  # once a statement: an import writes thousands of messages in one
                 name="wants_vector",
+                level=pgtrigger.Statement,
                 operation=pgtrigger.Insert,
                 when=pgtrigger.After,
-                condition=pgtrigger.Q(new__state__in=["complete", "stopped"], new__kind__in=["text", "dive_result"]),
+                referencing=pgtrigger.Referencing(new="said"),
                 func=(
                     "INSERT INTO chat_messagetoembed (space_id, message_id)"
-                    " SELECT s.id, NEW.id FROM search_vectorspace s JOIN chat_thread t ON t.id = NEW.thread_id"
-                    " WHERE s.workspace_id = t.workspace_id AND s.state <> 'retired' AND s.kind <> 'none'"
+                    " SELECT s.id, m.id FROM said m JOIN chat_thread t ON t.id = m.thread_id"
+                    " JOIN search_vectorspace s ON s.workspace_id = t.workspace_id"
+                    " WHERE s.state <> 'retired' AND s.kind <> 'none'"
+                    " AND m.state IN ('complete', 'stopped') AND m.kind IN ('text', 'dive_result')"
                     " ON CONFLICT DO NOTHING;"
                     " RETURN NULL;"
                 ),
