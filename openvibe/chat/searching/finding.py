@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openvibe.chat.models import Message
-from openvibe.chat.searching.asking import Asked, asked
 from openvibe.chat.searching.older import Known, look_further
 from openvibe.chat.searching.reading import Place, Read, authors_of, name_cost, place_of, read_stretch, texts_of
 from openvibe.chat.searching.values import FoundMessage, FoundMessages
+from openvibe.search.asking import Asked, asked
 from openvibe.search.ranking import rank
 from openvibe.search.selection import select
 from openvibe.search.values import Candidates, Floats

@@ -9,7 +9,6 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from openvibe.chat.searching.asking import Asked
 from openvibe.chat.searching.reading import (
     Place,
     Read,
@@ -19,7 +18,8 @@ from openvibe.chat.searching.reading import (
     older_by_words,
     read_these,
 )
-from openvibe.chat.searching.statistics import statistics
+from openvibe.search.asking import Asked
+from openvibe.search.statistics import Statistics, statistics
 from openvibe.search.values import Floats
 
 RARE = 3
@@ -72,7 +72,7 @@ def look_further(
     seqs: set[int] = set()
     if words := words_to_look_up(asked, held, looked_at=len(newest.messages), older=since - 1):
         seqs.update(older_by_words(place, asked, kinds, words, known.weights().tolist(), since, BY_WORDS))
-    if end > EXACT or end > MOSTLY * statistics().vectors:
+    if end > EXACT or end > MOSTLY * _everybody().vectors:
         seqs.update(older_by_index(place, asked, since, BY_MEANING))
     else:
         seqs.update(older_by_comparing(place, asked, since, BY_MEANING))
@@ -90,13 +90,13 @@ def look_further(
 def words_to_look_up(asked: Asked, held: Sequence[int], *, looked_at: int, older: int) -> str:
     """A tsquery: rare terms each by itself, the next ones two by two, as long as not too many messages are expected
     to hold them. Empty when there is nothing to look up."""
-    holding = statistics().holding
+    everybody = _everybody()
     wanted: list[str] = []
     others: list[tuple[float, str]] = []
     for term, count in zip(asked.terms, held, strict=True):
         if not term.is_indexed:
             continue
-        if count < RARE and holding.get(term.text.strip("'"), 0) <= TOO_MANY:
+        if count < RARE and everybody.of(term.text) <= TOO_MANY:
             wanted.append(term.text)
         else:
             others.append((max(count, 1) / max(looked_at, 1), term.text))
@@ -136,3 +136,7 @@ def _standard(values: Floats) -> Floats:
         return np.zeros(len(values), np.float32)
     scores: Floats = np.nan_to_num((values - np.nanmean(values)) / spread)
     return scores
+
+
+def _everybody() -> Statistics:
+    return statistics("chat_message", "chat_messagevector")

@@ -19,8 +19,8 @@ from psycopg import sql
 from openvibe.base.compiled import Compiled
 from openvibe.base.prepared import prepared_rows
 from openvibe.chat.models import Thread
-from openvibe.chat.searching.asking import Asked, Shape, bits_of
 from openvibe.llm.tokens import count
+from openvibe.search.asking import Asked, Shape, bits_of
 from openvibe.workspaces.access import Access
 
 MESSAGE = np.dtype(
@@ -42,11 +42,11 @@ _STRETCH = sql.SQL("seq >= %(since)s AND seq < %(before)s")
 _THESE = sql.SQL("seq = ANY(%(seqs)s::bigint[])")
 
 _AUTHORS = sql.SQL("""SELECT id, name, {bits} FROM (SELECT id, name, name AS body,
-to_tsvector('english', name) AS search FROM workspaces_participant WHERE id = ANY(%(authors)s) OFFSET 0) authors""")
+to_tsvector('english', name) AS search FROM workspaces_participant WHERE id = ANY(%(authors)s::bigint[]) OFFSET 0) authors""")
 
 _TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.author_id, p.name, p.kind, m.created_at
 FROM chat_message m JOIN workspaces_participant p ON p.id = m.author_id
-WHERE m.id = ANY(%s) AND m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL"""
+WHERE m.id = ANY(%s::bigint[]) AND m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL"""
 
 _OLDER_BY_WORDS = sql.SQL("""SELECT seq FROM chat_message WHERE thread_id = %(thread)s AND seq < %(before)s
 AND search @@ %(words)s::tsquery AND kind = ANY(%(kinds)s) AND state IN ('complete', 'stopped')
@@ -133,7 +133,7 @@ def read_stretch(place: Place, asked: Asked, kinds: Sequence[str], since: int, b
 
 
 def read_these(place: Place, asked: Asked, kinds: Sequence[str], seqs: Sequence[int]) -> Read:
-    return _read(place, asked, kinds, {"seqs": list(seqs)}, is_stretch=False)
+    return _read(place, asked, kinds, {"seqs": _listed(seqs)}, is_stretch=False)
 
 
 def _read(place: Place, asked: Asked, kinds: Sequence[str], where: Mapping[str, object], *, is_stretch: bool) -> Read:
@@ -214,9 +214,14 @@ def _planned_now(statement: sql.Composed, values: Mapping[str, object]) -> list[
         return [row[0] for row in cursor.fetchall()]
 
 
+def _listed(numbers: Sequence[int]) -> str:
+    """An array as PostgreSQL reads it: hundreds of numbers are one value to the driver, too."""
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
 def authors_of(asked: Asked, authors: Sequence[int]) -> dict[int, tuple[int, int]]:
     """For each author: what the name costs in front of a text, in tokens, and which terms it holds, as bits."""
-    rows = prepared_rows(_naming(asked.shape), {**asked.values, "authors": list(authors)})
+    rows = prepared_rows(_naming(asked.shape), {**asked.values, "authors": _listed(authors)})
     return {pk: (name_cost(name), bits) for pk, name, bits in rows}
 
 
@@ -232,4 +237,4 @@ def name_cost(name: str) -> int:
 
 def texts_of(ids: Sequence[int]) -> dict[int, tuple[Any, ...]]:
     """The messages as they are now, by id; those deleted meanwhile are left out."""
-    return {row[0]: row for row in prepared_rows(_TEXTS, [list(ids)])}
+    return {row[0]: row for row in prepared_rows(_TEXTS, [_listed(ids)])}
