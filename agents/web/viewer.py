@@ -12,6 +12,7 @@ from agents.assembler.stack import STACK
 from agents.assembler.viewing import SeenSection, SnapshotView, compared_with_previous, read_snapshot
 from agents.models import Run, Snapshot
 from agents.tools.viewing import calls_of
+from agents.web.knowledge_used import used_in
 from agents.web.runs import visible_run
 from openvibe.base.problems import Missing
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
@@ -70,6 +71,7 @@ def context(request: WorkspaceRequest, run_id: int, tab: str = "sections") -> Ht
     run = visible_run(request.access, run_id)
     view = read_snapshot(run, request.access)
     page = {"run": run, "tab": tab, "tabs": TABS, "view": view, "calls": calls_of(run, request.access)}
+    page["used"] = used_in(run, request.access)
     if view is not None:
         page |= shown(view, tab)
     if view is not None and tab == "compared":
