@@ -77,13 +77,13 @@ class MadeUp:
                 asked.append(Asked(self._question(self._random.sample(subject, 3)), evidence))
             yield _talk(f"meeting {number}", lines, asked)
 
-    def facts(self, many: int, *, messages: int = 1_500) -> Talk:
-        """Short messages, some of which tell a fact that is never mentioned again."""
-        return self._with_facts("facts", many, messages, lambda: self._line([]).text)
+    def facts(self, many: int) -> Talk:
+        """Short messages, one in 25 of which tells a fact that is never mentioned again."""
+        return self._with_facts("facts", many, 25 * many, lambda: self._line([]).text)
 
-    def long_messages(self, many: int, *, messages: int = 100) -> Talk:
-        """Messages of 460 tokens and more, some of which hold a fact somewhere inside."""
-        return self._with_facts("long messages", many, messages, self._long)
+    def long_messages(self, many: int) -> Talk:
+        """Messages of 460 tokens and more, one in three of which holds a fact somewhere inside."""
+        return self._with_facts("long messages", many, 3 * many, self._long)
 
     def _with_facts(self, name: str, many: int, messages: int, text: Callable[[], str]) -> Talk:
         lines = [ImportedLine(self._random.choice(SPEAKERS), text()) for _ in range(messages)]

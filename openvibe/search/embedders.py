@@ -64,7 +64,8 @@ class StaticEmbedder:
             if ids := self._ids(text):
                 made[place] = self._weights[ids].mean(axis=0)
         lengths = np.linalg.norm(made, axis=1, keepdims=True)
-        return np.divide(made, lengths, out=made, where=lengths > 0)
+        np.divide(made, lengths, out=made, where=lengths > 0)
+        return made
 
     def _ids(self, text: str) -> list[int]:
         """Token numbers. One text at a time: the tokenizer's own threads would not survive a fork of this process."""

@@ -109,5 +109,5 @@ def _persistence(scores: Floats, orders: NDArray[np.int64]) -> float:
         apart = orders[step:] - orders[:-step]
         near = (apart >= _NEAR) & (apart <= _FAR)
         alike += float((scores[step:] * scores[:-step]) @ near)
-        pairs += np.count_nonzero(near)
+        pairs += int(np.count_nonzero(near))
     return alike / pairs - pairs**-0.5 if pairs else 0.0

@@ -1,6 +1,7 @@
 """Conversations whose questions have known evidence: the evidence is where the bench says it is."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from agents.bench.conversations import FIRST_RARE, LONG, MadeUp, meetings_in
 from openvibe.llm.tokens import count
 
 
-def a_file(folder: Path, said: list[str], queries: list[dict[str, object]]) -> Path:
+def a_file(folder: Path, said: list[str], queries: Sequence[Mapping[str, object]]) -> Path:
     meeting = {
         "meeting_transcripts": [{"speaker": "Ana", "content": text} for text in said],
         "specific_query_list": queries,
@@ -25,7 +26,7 @@ def test_evidence_is_counted_among_what_is_imported(tmp_path: Path) -> None:
     query = {"query": "What about roses?", "relevant_text_span": [["2", "4"], ["1", "1"]]}
     (talk,) = meetings_in(a_file(tmp_path, said, [query]))
     assert [line.text for line in talk.imported.lines] == ["Hello", "Roses", "Prune them", "Bye"]
-    assert [(asked.question, asked.evidence) for asked in talk.asked] == [("What about roses?", {2, 3})]
+    assert [(asked.question, asked.evidence) for asked in talk.asked] == [("What about roses?", frozenset({2, 3}))]
 
 
 def test_a_question_without_evidence_is_not_asked(tmp_path: Path) -> None:
@@ -48,9 +49,9 @@ def test_made_up_meetings_name_their_subjects_where_the_evidence_is() -> None:
 
 @pytest.mark.parametrize("kind", ["facts", "long_messages"])
 def test_a_made_up_fact_stands_in_one_message(kind: str) -> None:
-    talk = getattr(MadeUp(), kind)(5, messages=30)
+    talk = getattr(MadeUp(), kind)(5)
     lines = [line.text for line in talk.imported.lines]
-    assert len(lines) == 30
+    assert len(lines) == {"facts": 125, "long_messages": 15}[kind]
     assert len({*talk.asked}) == 5
     for asked in talk.asked:
         (place,) = asked.evidence
@@ -59,6 +60,6 @@ def test_a_made_up_fact_stands_in_one_message(kind: str) -> None:
 
 
 def test_long_messages_are_long_and_the_same_every_time() -> None:
-    talk = MadeUp().long_messages(2, messages=4)
+    talk = MadeUp().long_messages(2)
     assert all(count(line.text) >= LONG for line in talk.imported.lines)
-    assert talk == MadeUp().long_messages(2, messages=4)
+    assert talk == MadeUp().long_messages(2)
