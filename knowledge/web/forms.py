@@ -41,10 +41,10 @@ class Typed:
     client_id: str = ""
 
     def expires_at(self, now: datetime | None = None) -> datetime | None:
-        """The instant, UTC. Raises Problem (field expires_at)."""
+        """The instant, UTC; of a preset to the minute. Raises Problem (field expires_at)."""
         if self.expires == ON_A_DATE and not self.expires_on.strip():
             raise Problem("Say on which date it expires, or choose never.", code="bad_expiry", field="expires_at")
-        return expiry_of(self.expires_on if self.expires == ON_A_DATE else self.expires, now=now or timezone.now())
+        return expiry_of(self.expires_on if self.expires == ON_A_DATE else self.expires, now=this_minute(now))
 
     def words(self) -> dict[str, Any]:
         """What the entry says and until when, as services take it. Raises Problem (field expires_at)."""
@@ -98,6 +98,11 @@ def typed_of(entry: Entry) -> Typed:
         owner=str(entry.owner_id),
         based_on=entry.version,
     )
+
+
+def this_minute(now: datetime | None = None) -> datetime:
+    """From where presets count: nobody means seconds."""
+    return (now or timezone.now()).replace(second=0, microsecond=0)
 
 
 def without_nul(typed: Typed) -> Typed:

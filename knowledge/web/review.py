@@ -17,6 +17,7 @@ from knowledge.models import Contradiction, Entry
 from knowledge.presets import PRESETS
 from knowledge.services import see_notices, settle_contradiction
 from knowledge.web.finding import check_may_manage, entry_of, for_pages
+from knowledge.web.forms import this_minute
 from knowledge.web.shown import EntryShown, entry_shown
 from openvibe.base.problems import Missing
 from openvibe.chat.web.numbers import LARGEST_ID, number
@@ -112,7 +113,7 @@ def same_span(entry: Entry, now: datetime | None = None) -> datetime | None:
     if entry.expires_at is None:
         return None
     given = entry.expires_at - (entry.decided_at or entry.created_at)
-    return (now or timezone.now()) + max(given, SHORTEST_SPAN)
+    return this_minute((now or timezone.now()) + max(given, SHORTEST_SPAN))
 
 
 def pairs_of(request: WorkspaceRequest, among: QuerySet[Contradiction]) -> list[Pair]:

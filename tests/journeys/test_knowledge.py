@@ -1,0 +1,185 @@
+"""What a team knows, in a real browser: pinned in two clicks, superseded, reviewed by keys, seen live by others."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.journeys.test_looks import scrolls_sideways, violations
+from tests.journeys.test_talking import invited, start_thread
+
+pytestmark = pytest.mark.browser
+
+BEGIN = """
+from datetime import timedelta
+from django.utils import timezone
+from agents.models import Agent
+from agents.visibility import visible_to
+from knowledge.models import Contradiction, Entry
+from knowledge.services import *
+from openvibe.chat.models import Channel, DiveResult, Message
+from openvibe.chat.services import create_thread, post_message
+from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import access_of_member
+import json
+member = Member.objects.get(workspace__slug="willow", participant__handle="ana")
+ana = access_of_member(member)
+vibe = Agent.objects.get(workspace__slug="willow", participant__handle="vibe")
+"""
+RESULT = """
+general = Channel.objects.get(workspace__slug="willow", name="general")
+add_entry(by=ana, topic="Seat pricing", content="A seat costs $29 a month.")
+add_entry(by=ana, topic="Seating plan", content="Everybody sits where they like.")
+thread = create_thread(channel=general, by=ana, title="What a seat costs")
+message = post_message(thread=thread, by=ana, body="A seat costs $31")
+Message.objects.filter(pk=message.pk).update(kind="dive_result")
+DiveResult.objects.create(message=message, headline="Seat pricing: a seat costs $31 from May on",
+    bullets=["Costs rose", "Nobody left", "Yearly stays"], agent=vibe.participant, published_by=member.participant)
+print(json.dumps(thread.pk))
+"""
+QUEUE = """
+wrong = add_entry(by=ana, topic="Opening hours", content="We open at 9.")
+flag_entry(entry=wrong, by=ana, reason="wrong", note="It is 10.")
+over = add_entry(by=ana, topic="Winter sale", content="Half price.", expires_at=timezone.now() + timedelta(days=1))
+Entry.objects.filter(pk=over.pk).update(expires_at=timezone.now() - timedelta(hours=1))
+suggest_entry(by=visible_to(vibe), topic="Watering", content="Twelve litres a day.")
+suggest_entry(by=visible_to(vibe), topic="The moon", content="It is made of cheese.")
+a = add_entry(by=ana, topic="Support", content="We answer within 4 hours.")
+b = add_entry(by=ana, topic="Support times", content="We answer within 8 hours.")
+Contradiction.objects.get_or_create(workspace=member.workspace, first=a, second=b,
+    defaults=dict(first_version=1, second_version=1, why="4 hours or 8 hours?", found_by="rule"))
+"""
+STATES = """
+names = ["Opening hours", "Winter sale", "Watering", "The moon", "Support", "Support times"]
+print(json.dumps(dict(Entry.objects.filter(topic__in=names).values_list("topic", "status"))))
+"""
+
+
+def test_a_result_is_pinned_in_two_clicks_and_everybody_sees_where(people: People, installation: Installation) -> None:
+    thread = json.loads(installation.shell(BEGIN + RESULT).splitlines()[-1])
+    ana = people.ana()
+    dora = invited(people, ana, "Dora")
+    for page in (ana, dora):
+        page.goto(f"/w/willow/t/{thread}/")
+    result = ana.locator("#messages .is-result")
+    result.get_by_role("link", name="Pin to knowledge", exact=True).first.click()
+    panel = ana.locator("#panel")
+    topic = panel.get_by_role("combobox", name="Topic")
+    expect(topic).to_have_value("Seat pricing")
+    expect(panel.get_by_label("What holds")).to_have_value(re.compile("a seat costs \\$31.*- Costs rose", re.S))
+    expect(panel.locator(".similar")).to_contain_text("A seat costs $29 a month.")
+    panel.get_by_role("button", name="Save").click()
+    expect(panel.get_by_role("heading", name="Seat pricing")).to_be_visible()
+    for page in (ana, dora):
+        expect(page.locator("#messages .is-result")).to_contain_text("Pinned as Seat pricing")
+    assert "panel=m/" in ana.url.replace("%2F", "/")
+    ana.reload()
+    expect(panel).to_contain_text("This result is pinned as Seat pricing")
+
+
+def test_a_message_is_pinned_by_keys_and_supersedes_what_was_known(people: People, installation: Installation) -> None:
+    installation.shell(
+        BEGIN + 'add_entry(by=ana, topic="Greenhouse heating", content="The heater is set to 4 degrees.")'
+    )
+    ana = people.ana()
+    ana.goto("/w/willow/")
+    start_thread(ana, "Heating", "The heater is at 6 degrees now.")
+    ana.locator("#m-1").focus()
+    ana.keyboard.press("p")
+    panel = ana.locator("#panel")
+    topic = panel.get_by_role("combobox", name="Topic")
+    topic.fill("")
+    topic.press_sequentially("green")
+    options = panel.get_by_role("option")
+    expect(options.filter(has_text="Greenhouse heating")).to_be_visible()
+    expect(topic).to_have_attribute("aria-expanded", "true")
+    topic.press("ArrowDown")
+    expect(options.first).to_have_attribute("aria-selected", "true")
+    topic.press("Enter")
+    expect(topic).to_have_value("Greenhouse heating")
+    expect(options).to_have_count(0)
+    panel.get_by_label("1 year").check()
+    panel.get_by_label("Supersede Greenhouse heating").check()
+    panel.get_by_role("button", name="Save").press("Enter")
+    expect(panel).to_contain_text("The heater is at 6 degrees now.")
+    expect(panel).to_contain_text(re.compile("expires in 36[45] d"))
+    expect(panel.locator(".entry-about")).to_contain_text("Supersedes")
+    expect(ana.locator("#m-1")).to_contain_text("Pinned as Greenhouse heating")
+    panel.locator(".entry-about").get_by_role("link", name="Greenhouse heating").click()
+    expect(ana.locator(".knowledge-entry")).to_contain_text("Superseded by")
+
+
+def test_the_queue_is_worked_off_by_keys(people: People, installation: Installation) -> None:
+    installation.shell(BEGIN + QUEUE)
+    ana = people.ana()
+    emil = invited(people, ana, "Emil")
+    emil.goto("/w/willow/knowledge/")
+    badge = emil.locator("#sidebar").get_by_role("link", name=re.compile("Knowledge")).locator(".count")
+    expect(badge).to_contain_text("5")
+    ana.goto("/w/willow/")
+    ana.locator("#main").focus()
+    ana.keyboard.press("g")
+    ana.keyboard.press("k")
+    expect(ana.get_by_role("heading", name="Knowledge")).to_be_visible()
+    ana.get_by_role("link", name=re.compile("Review")).click()
+    item = ana.locator("#knowledge-review [data-review]")
+    expect(item).to_have_count(5)
+    assert violations(ana) == []
+
+    ana.locator("#main").focus()
+    ana.keyboard.press("j")
+    expect(item.first).to_be_focused()
+    ana.keyboard.press("b")
+    expect(item).to_have_count(4)
+    expect(item.first).to_be_focused()
+    ana.keyboard.press("r")
+    expect(item.first.get_by_label(re.compile("does not expire", re.I)).first).to_be_focused()
+    ana.keyboard.press("Enter")
+    expect(item).to_have_count(3)
+    ana.keyboard.press("a")
+    expect(item).to_have_count(2)
+    ana.keyboard.press("y")
+    expect(item).to_have_count(1)
+    ana.keyboard.press("n")
+    expect(ana.locator("#knowledge-review")).to_contain_text("Nothing waits for a decision")
+    expect(badge).to_have_count(0)
+    states = json.loads(installation.shell(BEGIN + STATES).splitlines()[-1])
+    assert states == {
+        "Opening hours": "active", "Winter sale": "archived", "Watering": "active", "The moon": "archived",
+        "Support": "active", "Support times": "active",
+    }  # fmt: skip
+    ana.keyboard.press("?")
+    expect(ana.locator("#help")).to_contain_text("Supersede the entry")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+def test_knowledge_can_be_used_by_anybody(people: People, installation: Installation, scheme: str, width: int) -> None:
+    made = BEGIN + 'e = add_entry(by=ana, topic="Looks", content="- one\\n- two", tags=["a"])\n' + QUEUE
+    entry = installation.shell(made + "print(e.pk)").splitlines()[-1]
+    page = people.ana(color_scheme=scheme, viewport={"width": width, "height": 900})
+    for address in ("", "?q=one", f"{entry}/", f"{entry}/edit/", f"{entry}/supersede/", "new/", "review/"):
+        page.goto(f"/w/willow/knowledge/{address}")
+        expect(page.get_by_role("heading", level=1).first).to_be_visible()
+        page.locator("#main details").evaluate_all("all => all.forEach((one) => { one.open = true })")
+        assert violations(page) == [], address
+        assert not scrolls_sideways(page), address
+
+
+def test_without_javascript_everything_can_be_read_and_written(people: People, installation: Installation) -> None:
+    ana = people.ana(java_script_enabled=False)
+    ana.goto("/w/willow/knowledge/new/")
+    ana.get_by_label("Topic").fill("Plain pages")
+    ana.get_by_label("What holds").fill("They work.")
+    ana.get_by_label("30 days").check()
+    ana.get_by_role("button", name="Save").click()
+    expect(ana.get_by_role("heading", name="Plain pages")).to_be_visible()
+    ana.get_by_text("Something is wrong").click()
+    ana.get_by_label("What is wrong with it?").fill("Who knows.")
+    ana.get_by_role("button", name="Send to review").click()
+    ana.goto("/w/willow/knowledge/review/")
+    item = ana.locator(".review-item").filter(has_text="Plain pages")
+    item.get_by_role("button", name="Archive").click()
+    expect(ana.locator("#knowledge-review")).not_to_contain_text("Plain pages")
