@@ -13,7 +13,7 @@ from memory.services.approvals import request_approval
 from memory.services.progress import log_progress
 from memory.services.work import add_work
 from openvibe.api.services import issue_token, revoke_token
-from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import add_to_channel, set_thread_access, write_reply
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
@@ -67,6 +67,8 @@ def may_see(caller: str, thing: str, place: str) -> bool:
         return caller in ENTRIES[place]
     if thing in ("suggestion", "contradiction"):  # agents know what holds, people decide on the rest
         return caller in ENTRIES[place] and caller not in AGENTS
+    if thing == "dive":  # agents that read no results know of no dives
+        return seen and caller != "l1"
     if thing == "session":  # the agent's that leads it
         return caller == "l1" and place == "open"
     if thing == "feedback":
@@ -92,6 +94,7 @@ class Place:
     work: int = 0
     approval: int = 0
     progress: int = 0
+    dive: int = 0
     entry: int = 0
     suggestion: int = 0
     contradiction: int = 0
@@ -115,6 +118,7 @@ class Place:
             "work": self.work,
             "approval": self.approval,
             "progress": self.progress,
+            "dive": self.dive,
             "entry": self.entry,
             "suggestion": self.suggestion,
             "contradiction": self.contradiction,
@@ -125,7 +129,7 @@ class Place:
 
 NUMBERED = (
     "channel", "thread", "message", "reply", "run", "episode", "feedback", "session", "proposal", "token", "compaction",
-    "work", "approval", "progress", "entry", "suggestion", "contradiction",
+    "work", "approval", "progress", "dive", "entry", "suggestion", "contradiction",
 )  # fmt: skip
 UNKNOWN: dict[str, int | str] = {
     **dict.fromkeys(NUMBERED, 987_654_321),
@@ -198,6 +202,17 @@ def write_knowledge(place: Place, by: Member) -> None:
     ).pk
 
 
+def write_dive(place: Place, by: Member) -> None:
+    """A dive that the place's owner started, with the place's agent: an L1 agent takes no part in it."""
+    agent = by.workspace.participants.get(handle=place.agent)
+    side = Thread.objects.create(
+        workspace=by.workspace, channel=place.channel, parent=place.thread, title="Dive", created_by=by.participant
+    )
+    place.dive = Dive.objects.create(
+        thread=side, parent=place.thread, source=place.message, agent=agent, started_by=by.participant, slot=1
+    ).pk
+
+
 def write_block(place: Place, by: Member) -> None:
     """A block that the place's agent carries, by its ETag, and somebody to have notes about."""
     agent = by.workspace.participants.get(handle=place.agent)
@@ -225,6 +240,7 @@ def make_scene() -> Scene:
     for name, place in places.items():
         write_work(place, cleo if name == "elsewhere" else ana)
         write_block(place, cleo if name == "elsewhere" else ana)
+        write_dive(place, cleo if name == "elsewhere" else ana)
         write_knowledge(place, cleo if name == "elsewhere" else ana)
     access = factories.access(ana)
     set_thread_access(thread=places["people_only"].thread, by=access, access="human_only")

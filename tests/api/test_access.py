@@ -24,6 +24,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 NOT_AGENTS = dict.fromkeys(AGENTS, 403)
 OTHERS = {**NOT_AGENTS, "dora": 403}
 OTHER_AGENTS = dict.fromkeys(("l2", "l3", "l4"), 403)
+RESULT = {"headline": "In March", "bullets": ["One", "Two", "Three"]}
 NOT_ITS_OWN = {**OTHER_AGENTS, "dora": 403}
 MEMBERS_ONLY = {**NOT_AGENTS, "ben": 403}
 
@@ -66,6 +67,14 @@ ROWS = {
     "GET api-message": Row("messages/{message}/", "message"),
     "PATCH api-message": Row("messages/{message}/", "message", 200, OTHERS, body={"body": "Changed"}),
     "DELETE api-message": Row("messages/{message}/", "message", 204, OTHERS),
+    "GET api-dives": Row("dives/", lists="dive"),
+    # Only Cleo's agent is of a level that dives.
+    "POST api-dives": Row("dives/", "message", 403, {"cleo": 201}, {"message": "{message}", "agent": "{agent}"}),
+    "GET api-dive": Row("dives/{dive}/", "dive"),
+    "GET api-dive-draft": Row("dives/{dive}/draft/", "dive"),
+    "POST api-dive-draft": Row("dives/{dive}/draft/", "dive", 403, {"cleo": 202}),
+    "POST api-dive-publish": Row("dives/{dive}/publish/", "dive", 201, OTHERS, RESULT),
+    "POST api-dive-discard": Row("dives/{dive}/discard/", "dive", 200, OTHERS),
     "GET api-search": Row("search/?q=roses", lists="message"),
     "GET api-events": Row("events/"),
     "GET api-feedback": Row("feedback/", lists="feedback"),
@@ -114,6 +123,8 @@ ROWS = {
         "knowledge/suggest/", "message", 201, {"l1": 403},
         {"topic": "Roses", "content": "In sun.", "message": "{message}"},
     ),
+    "GET api-knowledge-search": Row("knowledge/search/?q=roses"),
+    "POST api-knowledge-similar": Row("knowledge/similar/", body={"text": "Roses"}),
     "GET api-knowledge-index": Row("knowledge/index/"),
     "GET api-contradictions": Row("knowledge/contradictions/", lists="contradiction"),
     "POST api-contradiction-settle": Row(

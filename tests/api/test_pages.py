@@ -17,7 +17,8 @@ from memory.services.approvals import request_approval
 from memory.services.progress import log_progress
 from memory.services.work import add_work
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import write_reply
+from openvibe.chat.services import publish_dive, start_dive, write_reply
+from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.calls import Api, is_problem
@@ -112,6 +113,8 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     )  # fmt: skip
     factories.make_agent(ana, f"agent-{number}")
     SessionInfo.objects.create(agent=ana.participant, thread=other)
+    dive = start_dive(source=asked, by=access, agent=vibe.participant)
+    publish_dive(dive=dive, by=access, result=ResultDraft(f"Result {number}", ("One", "Two", "Three")))
     add_work(thread=thread, by=access, kind="todo", text=f"Water {number}")
     request_approval(thread=thread, by=access, what=f"Order {number}")
     log_progress(thread=thread, by=access, checkpoint=f"Dug {number}")
@@ -132,6 +135,7 @@ def know_more(ana: Member, thread: Thread, number: int) -> None:
 
 LISTS = [
     "channels/", "threads/", "threads/{thread}/messages/", "search/?q=roses", "runs/", "feedback/", "episodes/",
+    "dives/", "threads/?parent={thread}",
     "agents/", "tokens/", "sessions/", "proposals/", "memory/compactions/", "work/", "progress/", "approvals/",
     "knowledge/", "knowledge/contradictions/", "knowledge/{entry}/revisions/", "knowledge/{entry}/uses/",
 ]  # fmt: skip
