@@ -42,7 +42,8 @@ _STRETCH = sql.SQL("seq >= %(since)s AND seq < %(before)s")
 _THESE = sql.SQL("seq = ANY(%(seqs)s::bigint[])")
 
 _AUTHORS = sql.SQL("""SELECT id, name, {bits} FROM (SELECT id, name, name AS body,
-to_tsvector('english', name) AS search FROM workspaces_participant WHERE id = ANY(%(authors)s::bigint[]) OFFSET 0) authors""")
+to_tsvector('english', name) AS search FROM workspaces_participant
+WHERE id = ANY(%(authors)s::bigint[]) OFFSET 0) authors""")
 
 _TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.author_id, p.name, p.kind, m.created_at
 FROM chat_message m JOIN workspaces_participant p ON p.id = m.author_id

@@ -1,0 +1,143 @@
+"""Entries that bear on a question: one search for prompts, tools, pages and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from numpy.typing import NDArray
+from psycopg import sql
+
+from knowledge.candidates import candidate_ids, frequencies, numbers_of
+from knowledge.models import Entry
+from knowledge.narrowing import narrowed
+from openvibe.search.asking import asked
+from openvibe.search.ranking import rank
+from openvibe.search.selection import select
+from openvibe.search.values import Candidates
+from openvibe.workspaces.access import Access
+
+NEAR = 0.85
+"""An entry that holds none of the words stands for its meaning alone: as near as the others, or by this share of the
+nearest where no entry holds any."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEntry:
+    entry: Entry
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundEntries:
+    """`hits`, the best first, cost `tokens` together. Whether words, and whether vectors, had a say in it."""
+
+    hits: Sequence[FoundEntry] = ()
+    tokens: int = 0
+    by_words: bool = False
+    by_vectors: bool = False
+
+
+def find_entries(
+    access: Access, question: str, *, budget: int | None = None, most: int = 20, topic: str = "", tag: str = "",
+    status: str | None = None, owner_id: int | None = None, kind: str = "", source: str = "", freshness: str = "",
+    lapsed: bool = False, now: datetime | None = None,
+) -> FoundEntries:  # fmt: skip
+    """Entries the asker may read that bear on the question, the best first, at most `most` and `budget` tokens.
+
+    Only those that hold at `now` (UTC, expiry inclusive), unless `status` or `freshness` ask for others, or `lapsed`
+    for those whose time is over as well. The filters are those of `knowledge.narrowing`. Nothing in a question is an
+    operator; a question without words finds nothing.
+    """
+    if access.knowledge == "none" or most <= 0:
+        return FoundEntries()
+    wanted = asked(access.workspace_id, question)
+    if wanted.is_empty:
+        return FoundEntries()
+    now = now or timezone.now()
+    filters = {
+        "topic": topic, "tag": tag, "status": status or "", "owner_id": owner_id, "kind": kind, "source": source,
+        "freshness": freshness,
+    }  # fmt: skip
+    entries: QuerySet[Entry] = Entry.objects.visible_to(access)
+    entries = _standing(entries, lapsed, now) if not status and not freshness else entries
+    where = _certainly(access, is_lapsed_wanted=lapsed or bool(status or freshness), now=now)
+    if any(filters.values()):
+        entries = narrowed(entries, now=now, **filters)  # type: ignore[arg-type]
+        where = sql.SQL("{} AND e.id IN ({})").format(where, _as_sql(entries))
+    ids = candidate_ids(wanted, where, workspace_id=access.workspace_id)
+    read = {entry.pk: entry for entry in _with_people(entries).filter(pk__in=ids)} if ids else {}
+    if not read:
+        return FoundEntries()
+    candidates = numbers_of(wanted, sorted(read))
+    known = frequencies(wanted)
+    scores = rank(
+        candidates, frequencies=known[0] if known else None, population=known[1] if known else None, ordered=False
+    )
+    bears = _bears(candidates)
+    room = budget if budget is not None else int(candidates.tokens.sum())
+    chosen = [
+        index for index in select(np.where(bears, scores, -np.inf), candidates, budget=room, most=most) if bears[index]
+    ]
+    hits = [FoundEntry(read[candidates.keys[index]], float(scores[index])) for index in chosen]  # type: ignore[index]
+    return FoundEntries(
+        hits,
+        sum(hit.entry.tokens for hit in hits),
+        by_words=bool(candidates.hits.any()),
+        by_vectors=candidates.similarity is not None and bool(np.isfinite(candidates.similarity).any()),
+    )
+
+
+def similar_entries(access: Access, text: str, *, most: int = 5, without: int | None = None) -> list[FoundEntry]:
+    """The entries that hold and are most like a text, the most similar first. `without` is the id of one left out."""
+    found = find_entries(access, text, most=most + 1).hits
+    return [hit for hit in found if hit.entry.pk != without][:most]
+
+
+def _standing(entries: QuerySet[Entry], lapsed: bool, now: datetime) -> QuerySet[Entry]:
+    if not lapsed:
+        return entries.holding(now)  # type: ignore[attr-defined, no-any-return]
+    expired = Q(status=Entry.Status.NEEDS_REVIEW, reason=Entry.Reason.EXPIRED)
+    return entries.filter(Q(status=Entry.Status.ACTIVE) | expired)
+
+
+def _with_people(entries: QuerySet[Entry]) -> QuerySet[Entry]:
+    return entries.select_related("owner", "author__agent", "decided_by", "source_thread__channel").defer("search")
+
+
+def _certainly(access: Access, *, is_lapsed_wanted: bool, now: datetime) -> sql.Composable:
+    """What every entry that is wanted fulfils; the querysets decide."""
+    parts: list[sql.Composable] = []
+    if not is_lapsed_wanted:
+        parts.append(
+            sql.SQL("e.status = 'active' AND (e.expires_at IS NULL OR e.expires_at > {})").format(now.isoformat())
+        )
+    if access.knowledge != "restricted":
+        mine = sql.SQL(" OR e.author_id = {0} OR e.owner_id = {0}").format(access.participant_id)
+        parts.append(sql.SQL("(e.visibility = 'shared'{})").format(sql.SQL("") if access.is_agent else mine))
+    return sql.SQL(" AND ").join(parts) if parts else sql.SQL("true")
+
+
+def _as_sql(entries: QuerySet[Entry]) -> sql.Composable:
+    """The ids of a queryset, with its values written out."""
+    statement, values = entries.order_by().values("pk").query.sql_with_params()
+    pieces = statement.split("%s")
+    written: list[sql.Composable] = [sql.SQL(pieces[0])]  # type: ignore[arg-type]
+    for piece, value in zip(pieces[1:], values, strict=True):
+        written += [sql.Literal(value), sql.SQL(piece)]  # type: ignore[arg-type]
+    return sql.Composed(written)
+
+
+def _bears(candidates: Candidates) -> NDArray[np.bool_]:
+    """Which hold a word, or are as near in meaning as those that do."""
+    holds: NDArray[np.bool_] = candidates.hits.any(axis=1)
+    near = candidates.similarity
+    if near is None or not np.isfinite(near).any():
+        return holds
+    with_words = near[holds & np.isfinite(near)]
+    enough = float(with_words.mean()) if len(with_words) else NEAR * float(np.nanmax(near))
+    return holds | ((near >= enough) & (near > 0))
