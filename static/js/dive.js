@@ -163,6 +163,8 @@ const sends = (event) => event.key === "Enter" && !event.isComposing && (body.da
 
 // --- what is shown ------------------------------------------------------------------------------------------
 let seen = null;
+let sticks = true;
+const stays = new ResizeObserver(() => { if (sticks && list()) toBottom(); });
 
 /** A dive that has just been put on the page: at its newest message, or the one its address names. */
 function onShown() {
@@ -177,6 +179,10 @@ function onShown() {
     row.classList.add("is-here");
     row.scrollIntoView({ block: "center" });
   } else toBottom();
+  stays.disconnect();
+  sticks = isAtBottom();
+  stays.observe(scroller());
+  scroller().addEventListener("scroll", () => { sticks = isAtBottom(); }, { passive: true });
   readSoon();
 }
 
