@@ -1,0 +1,220 @@
+"""Dives in a real browser: one person dives, another watches, and what comes of it stands in the thread."""
+
+import re
+
+import pytest
+from playwright.sync_api import Dialog, Locator, Page, expect
+
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.journeys.test_looks import scrolls_sideways, violations
+from tests.journeys.test_talking import invited, start_thread
+
+pytestmark = pytest.mark.browser
+DRAFT = """## Headline
+Water twice a week
+## Key points
+- Twelve litres a visit
+- The lemon tree last
+- Nothing below 4 degrees
+## Full text
+Ana asked, Vibe counted.
+## Open questions
+- Who waters over the holidays?
+"""
+
+
+def dived(page: Page, question: str, message: int = 0) -> Locator:
+    """Start a dive from a message by the keyboard; its panel."""
+    page.locator("#messages > li").nth(message).focus()
+    page.keyboard.press("d")
+    panel = page.locator("#panel")
+    asked = panel.get_by_label("What do you want to find out?")
+    expect(asked).to_be_focused()
+    page.keyboard.type(question)
+    page.keyboard.press("Enter")
+    expect(panel.get_by_role("heading", name=re.compile("Dive with"))).to_be_visible()
+    return panel
+
+
+def answers(panel: Locator) -> Locator:
+    return panel.locator('#dive-messages > li[data-handle="vibe"]')
+
+
+def answered(panel: Locator, number: int, text: str) -> None:
+    reply = answers(panel).nth(number)
+    expect(reply).to_contain_text(text)
+    expect(reply).to_have_attribute("data-state", "complete")
+
+
+def test_a_dive_is_watched_drafted_edited_published_and_dived_deeper(
+    people: People, installation: Installation
+) -> None:
+    model = installation.model
+    ana = people.ana()
+    dora = invited(people, ana, "Delia")
+    ana.goto("/w/willow/")
+    start_thread(ana, "Watering", "How much water does the greenhouse need?")
+    dora.goto(ana.url)
+
+    go_on = model.holds_back_after_first_words("Twelve litres, twice a week.")
+    panel = dived(ana, "How many litres a week?")
+    dora.get_by_role("link", name="Dive with Vibe · active").click()
+    watched = dora.locator("#panel")
+    expect(watched).to_contain_text("Ana is diving with Vibe. You can watch.")
+    for seen in (panel, watched):
+        expect(answers(seen).locator('.prose[aria-busy="true"]')).to_contain_text("Twelve")
+        assert "twice" not in answers(seen).inner_text()
+    expect(panel.get_by_role("button", name="Stop Vibe")).to_be_visible()
+    go_on.set()
+    for seen in (panel, watched):
+        answered(seen, 0, "Twelve litres, twice a week.")
+    expect(panel.locator("#dive-budget")).to_contain_text(re.compile(r"[\d.]+k? of 30k tokens"))
+    assert "Watering" in model.last_prompt or "greenhouse" in model.last_prompt
+
+    ana.reload()
+    answered(panel, 0, "Twelve litres, twice a week.")
+    model.says("Thirty seconds with a hose.")
+    panel.get_by_label("Ask Vibe").fill("And by hose?")
+    panel.get_by_label("Ask Vibe").press("Enter")
+    answered(watched, 1, "Thirty seconds with a hose.")
+
+    model.says(DRAFT)
+    panel.get_by_role("link", name="Publish…").click()
+    panel.get_by_label("Key point 1").fill("My own point")
+    panel.get_by_role("button", name="Draft with Vibe").click()
+    expect(panel.get_by_label("Headline")).to_have_value("Water twice a week")
+    expect(panel.get_by_label("Key point 1")).to_have_value("My own point")
+    expect(panel.get_by_label("Key point 2")).to_have_value("The lemon tree last")
+    expect(panel).to_contain_text("What you typed was kept")
+    panel.get_by_role("button", name="Add a point").click()
+    ana.keyboard.type("With **rain** water")
+    expect(panel.locator("#publish-preview strong")).to_have_text("rain")
+    panel.get_by_label("Headline").fill("")
+    panel.get_by_role("button", name="Publish", exact=True).click()
+    expect(panel).to_contain_text("A result needs a headline.")
+    expect(panel.get_by_label("Key point 4")).to_have_value("With **rain** water")
+    panel.get_by_label("Headline").fill("Water on Mondays and Thursdays")
+    panel.get_by_role("button", name="Publish", exact=True).click()
+
+    for page in (ana, dora):
+        card = page.locator("#messages .result")
+        expect(card).to_contain_text("Water on Mondays and Thursdays")
+        expect(card).to_contain_text("Who waters over the holidays?")
+        expect(page.locator("#panel")).to_contain_text("Published by Ana")
+        expect(page.locator("#messages")).to_contain_text("Dive with Vibe · published")
+    expect(panel.locator("#dive-composer")).to_have_count(0)
+    card = dora.locator("#messages .result")
+    card.locator("summary").click()
+    expect(card).to_contain_text("Ana asked, Vibe counted.")
+
+    model.says("Rain water is softer.")
+    card.get_by_role("link", name="Dive deeper").click()
+    expect(watched.get_by_role("heading", name="Dive deeper")).to_be_visible()
+    watched.get_by_label("What do you want to find out?").fill("Why rain water?")
+    watched.get_by_role("button", name="Start the dive").click()
+    answered(watched, 0, "Rain water is softer.")
+    assert "Ana asked, Vibe counted." in model.last_prompt
+    expect(ana.get_by_role("link", name="Dives 1 active")).to_be_visible()
+
+
+def test_seven_at_a_time_and_a_discarded_one_makes_room(people: People, installation: Installation) -> None:
+    page = people.ana()
+    start_thread(page, "Seven", "Where do we begin?")
+    for number in range(7):
+        panel = dived(page, f"Question {number}?")
+        answered(panel, 0, "All right.")
+    page.locator("#messages > li").first.focus()
+    page.keyboard.press("d")
+    panel.get_by_label("What do you want to find out?").fill("The eighth?")
+    panel.get_by_role("button", name="Start the dive").click()
+    expect(panel.get_by_role("alert")).to_contain_text("7 active dives")
+    expect(panel.get_by_label("What do you want to find out?")).to_have_value("The eighth?")
+
+    page.get_by_role("link", name="Dives 7 active").click()
+    panel.locator(".dive-list a").first.click()
+    page.once("dialog", Dialog.accept)
+    panel.get_by_role("link", name="Discard").click()
+    expect(panel).to_contain_text("It can be read, not written to.")
+    expect(page.get_by_role("link", name="Dives 6 active")).to_be_visible()
+    panel.get_by_role("button", name="Back").click()
+    expect(panel.locator(".dive-list .badge", has_text="Discarded")).to_have_count(1)
+    answered(dived(page, "Now the eighth?"), 0, "All right.")
+
+
+def test_a_draft_that_cannot_be_written_leaves_the_form_to_its_writer(
+    people: People, installation: Installation
+) -> None:
+    page = people.ana()
+    start_thread(page, "By hand", "What do we keep?")
+    panel = dived(page, "What matters?")
+    answered(panel, 0, "All right.")
+    panel.get_by_role("link", name="Publish…").click()
+    go_on = installation.model.holds_back_after_first_words("## Headline and nothing else is said here.")
+    panel.get_by_role("button", name="Draft with Vibe").click()
+    panel.get_by_role("button", name="Stop Vibe").click()
+    go_on.set()
+    expect(panel.locator("[data-draft-state]")).to_contain_text(
+        re.compile("sentences were picked|could not write the draft")
+    )
+    panel.get_by_label("Headline").fill("Kept by hand")
+    for number, text in enumerate(("One", "Two", "Three"), start=1):
+        panel.get_by_label(f"Key point {number}").fill(text)
+    panel.get_by_role("button", name="Publish", exact=True).click()
+    expect(page.locator("#messages .result")).to_contain_text("Kept by hand")
+
+
+def test_without_javascript_a_dive_is_started_and_published(people: People, installation: Installation) -> None:
+    ana = people.ana()
+    start_thread(ana, "Without scripts", "What is needed?")
+    context = people.browser.new_context(
+        base_url=installation.url, java_script_enabled=False, storage_state=ana.context.storage_state()
+    )
+    people.contexts.append(context)
+    plain = context.new_page()
+    plain.goto(ana.url)
+    plain.locator("#messages > li").first.hover()
+    plain.get_by_role("link", name="Dive", exact=True).click()
+    plain.get_by_label("What do you want to find out?").fill("Soap?")
+    plain.get_by_role("button", name="Start the dive").click()
+    expect(plain.get_by_role("heading", name="Dive with Vibe")).to_be_visible()
+    plain.get_by_label("Ask Vibe").fill("And a brush?")
+    plain.get_by_role("button", name="Send to Vibe").click()
+    expect(plain.locator("#dive-messages")).to_contain_text("And a brush?")
+    ana.locator(".dive-chip").click()
+    expect(answers(ana.locator("#panel"))).to_have_count(2)
+    expect(ana.locator('#dive-messages > li[data-state="writing"]')).to_have_count(0)
+    plain.get_by_role("link", name="Publish…").click()
+    plain.get_by_label("Headline").fill("Plainly published")
+    for number in range(1, 4):
+        plain.get_by_label(f"Key point {number}").fill(f"Point {number}")
+    plain.get_by_role("button", name="Publish", exact=True).click()
+    expect(plain.locator("#messages .result")).to_contain_text("Plainly published")
+    expect(ana.locator("#messages .result")).to_contain_text("Plainly published")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+def test_a_dive_can_be_used_by_anybody(people: People, installation: Installation, scheme: str, width: int) -> None:
+    page = people.ana(color_scheme=scheme, viewport={"width": width, "height": 800})
+    installation.model.says(DRAFT)
+    page.set_viewport_size({"width": 1280, "height": 800})
+    start_thread(page, f"Used {scheme}", "How much water?")
+    panel = dived(page, "How much?")
+    answered(panel, 0, "Water twice a week")
+    page.set_viewport_size({"width": width, "height": 800})
+    thread = page.url
+    dive = str(panel.locator("#dive").get_attribute("data-url"))
+    for address in (thread, dive, f"{dive}publish/"):
+        page.goto(address)
+        expect(page.get_by_role("heading", name=re.compile("Dive with"))).to_be_visible()
+        assert violations(page) == [], address
+        assert not scrolls_sideways(page), address
+    page.goto(f"{dive}publish/")
+    page.get_by_role("button", name="Draft with Vibe").click()
+    expect(page.get_by_label("Headline")).to_have_value("Water twice a week")
+    assert violations(page) == []
+    page.get_by_role("button", name="Publish", exact=True).click()
+    page.get_by_role("link", name="Show the result").click()
+    expect(page.locator("#messages .result")).to_be_visible()
+    assert violations(page) == []
+    assert not scrolls_sideways(page)
