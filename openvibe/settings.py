@@ -170,6 +170,9 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {  # tasks of upper floors, named as stri
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
     "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
     "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
+    "expire entries": {"task": "knowledge.expire_entries", "schedule": 60.0},
+    "archive unused entries": {"task": "knowledge.archive_unused", "schedule": 86_400.0},
+    "find contradictions": {"task": "knowledge.find_contradictions", "schedule": 60.0},
     "embed entries": {"task": "knowledge.embed_entries", "schedule": 10.0},
     "settle vector spaces": {"task": "search.settle_spaces", "schedule": 10.0},
     "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
@@ -219,6 +222,9 @@ AGENT_CLIENT = "agents.hooks.client_of_agent"
 EMBEDDER_OF_ENDPOINT = "openvibe.llm.embeddings.embedder_for"
 # What has vectors (upper floors): each an openvibe.search.tables.VectorTable.
 VECTOR_TABLES = ("openvibe.chat.embedding.MESSAGES", "knowledge.embedding.ENTRIES")
+
+# What `manage.py doctor` also looks at (floors that it does not know): () -> (what, found, advice).
+DOCTOR_CHECKS = ("openvibe.search.standing.look",)
 
 # --- admin --------------------------------------------------------------------------------------------------
 # How a workspace's own token budgets are checked (upper floor, named as a string).

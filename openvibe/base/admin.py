@@ -192,6 +192,7 @@ SIDEBAR: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "Workspace",
         (
             ("Workspaces", "domain", "workspaces.workspace"),
+            ("Search embedder", "manage_search", "search.vectorspace"),
             ("Channels", "tag", "chat.channel"),
             ("Members", "group", "workspaces.member"),
             ("People and agents", "badge", "workspaces.participant"),

@@ -12,6 +12,7 @@ import psycopg
 from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import Error, connection
+from django.utils.module_loading import import_string
 from kombu.exceptions import OperationalError as BrokerUnavailable
 
 from openvibe.base.preparing import waiting_migrations
@@ -50,7 +51,7 @@ class Command(BaseCommand):
             beat,
             disk,
         ]
-        for check in [*checks, secret_key]:
+        for check in [*checks, secret_key, *map(_of_other_floors, settings.DOCTOR_CHECKS)]:
             try:
                 finding = check()
             except Error as error:
@@ -136,6 +137,11 @@ def disk() -> Finding:
     free = shutil.disk_usage(settings.VAR).free
     found = f"{free / 1024**3:.1f} GiB free in {settings.VAR}."
     return Finding("disk", found, "Free at least 1 GiB." if free < LEAST_FREE_BYTES else "")
+
+
+def _of_other_floors(path: str) -> Callable[[], Finding]:
+    """A check that is known here as a string: it gives what a Finding is made of."""
+    return lambda: Finding(*import_string(path)())
 
 
 def secret_key() -> Finding:

@@ -1,0 +1,58 @@
+"""`manage.py embed`: make the vectors that wait now, instead of waiting for the worker."""
+
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from openvibe.search.filling import work_off
+from openvibe.search.models import VectorSpace
+from openvibe.search.settling import settle_spaces
+from openvibe.search.tables import VectorTable, vector_tables
+from openvibe.workspaces.models import Workspace
+
+AT_ONCE = 2_000
+
+
+class Command(BaseCommand):
+    help = (
+        "Makes all vectors of messages and knowledge entries that wait. May be stopped and started again at any time."
+    )
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--workspace", metavar="SLUG", default="", help="of this one alone; of all without it")
+        parser.add_argument("--check", action="store_true", help="also look for texts that neither have one nor wait")
+
+    def handle(self, *_arguments: Any, workspace: str, check: bool, **_options: Any) -> None:
+        spaces = VectorSpace.objects.exclude(state=VectorSpace.State.RETIRED).exclude(kind=VectorSpace.Kind.NONE)
+        if workspace:
+            home = Workspace.objects.filter(slug=workspace).first()
+            if home is None:
+                raise CommandError(f"There is no workspace {workspace}.")
+            spaces = spaces.filter(workspace=home)
+        for space in spaces.select_related("workspace").order_by("workspace_id", "id"):
+            for table in vector_tables():
+                if check:
+                    table.let_wait(space.pk, space.workspace_id)
+                self._made(space, table)
+        served = settle_spaces()
+        if served:
+            self.stdout.write(f"{served} embedder{'' if served == 1 else 's'} took the place of another one.")
+
+    def _made(self, space: VectorSpace, table: VectorTable) -> None:
+        """All that wait in one table, with a line for each 2,000 of them."""
+        name, begun, made = f"{space.workspace.slug}, {table.what}", time.monotonic(), 0
+        while done := work_off(table, space_id=space.pk, limit=AT_ONCE):
+            made += done
+            left = table.count_waiting(space.pk)
+            self.stdout.write(
+                f"{name}: {made:,} made, {left:,} wait ({made / (time.monotonic() - begun):,.0f} a second)."
+            )
+        left = table.count_waiting(space.pk)
+        if left:
+            space.refresh_from_db()
+            self.stdout.write(f"{name}: {left:,} still wait. {space.problem or 'Another worker is at it.'}")
+        elif not made:
+            self.stdout.write(f"{name}: nothing waits.")

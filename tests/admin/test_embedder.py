@@ -1,0 +1,108 @@
+"""The switch of embedders in the admin: it says what happens before, and is for admins of the workspace."""
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from openvibe.chat.embedding import embed_waiting
+from openvibe.llm.models import Endpoint
+from openvibe.search.models import VectorSpace
+from openvibe.search.settling import settle_spaces
+from openvibe.workspaces.models import Member
+from tests import factories
+from tests.admin.conftest import staff
+from tests.search.fakes import FakeEmbedder, Trouble
+
+PAGE = "/admin/search/vectorspace/"
+
+
+@pytest.fixture
+def browser(ana: Member) -> Client:
+    return staff(ana)
+
+
+@pytest.fixture
+def endpoint(ana: Member) -> Endpoint:
+    return Endpoint.objects.create(
+        workspace=ana.workspace, name="Embeddings", base_url="https://models.example/v1", model="small"
+    )
+
+
+def ask(browser: Client, ana: Member, **fields: str) -> str:
+    posted = browser.post(PAGE, {"workspace": str(ana.workspace_id), **fields}, follow=True)
+    assert posted.status_code == 200
+    return posted.content.decode()
+
+
+def kinds(ana: Member) -> list[str]:
+    rows = VectorSpace.objects.filter(workspace=ana.workspace).exclude(state="retired")
+    return list(rows.order_by("-state").values_list("kind", flat=True))
+
+
+def test_the_page_says_what_is_in_use_and_what_another_would_mean(
+    ana: Member, browser: Client, endpoint: Endpoint
+) -> None:
+    factories.say(factories.make_thread(factories.make_channel(ana), ana), ana, "Hello")
+    page = browser.get(PAGE).content.decode()
+    assert "0 texts have a vector of 256 numbers, 1 waits (0 % done)." in page
+    embed_waiting()
+    page = browser.get(PAGE).content.decode()
+    assert "1 text has a vector of 256 numbers, 0 wait." in page
+    assert "with secrets masked, is sent to https://models.example/v1" in page
+    assert 'value="static" class="ov-button ov-primary"' not in page
+    assert "Use Embeddings: small" in page
+    assert "Use None" in page
+
+
+def test_one_click_switches(ana: Member, browser: Client, endpoint: Endpoint, fake_embedder: FakeEmbedder) -> None:
+    fake_embedder.dimension = 256
+    said = ask(browser, ana, use=f"openai-{endpoint.pk}")
+
+    assert "The old vectors serve until all are made." in said
+    assert kinds(ana) == ["static", "openai"]
+    assert '<span class="ov-chip">being built</span>' in said
+    assert "Stay with Built in" in said
+    assert LogEntry.objects.get().user == ana.user
+
+    settle_spaces()
+    assert kinds(ana) == ["openai"]
+    assert "by words alone" in ask(browser, ana, use="none")
+    assert kinds(ana) == ["none"]
+
+
+def test_an_embedder_is_tried_without_being_chosen(
+    ana: Member, browser: Client, endpoint: Endpoint, fake_embedder: FakeEmbedder
+) -> None:
+    assert "64 numbers a text" in ask(browser, ana, test=f"openai-{endpoint.pk}")
+    fake_embedder.trouble = Trouble("It is on fire.")
+    assert "It is on fire. Look at the endpoint." in ask(browser, ana, test=f"openai-{endpoint.pk}")
+    assert kinds(ana) == ["static"]
+
+
+def test_trouble_is_shown(ana: Member, browser: Client) -> None:
+    VectorSpace.objects.update(problem="It is <on> fire.")
+    assert "It is &lt;on&gt; fire." in browser.get(PAGE).content.decode()
+
+
+@pytest.mark.parametrize("key", ["magic", "", "openai", "openai-0", "openai-x", "static-5-", "\x00"])
+def test_what_is_not_on_the_page_changes_nothing(ana: Member, browser: Client, key: str) -> None:
+    ask(browser, ana, use=key)
+    ask(browser, ana, test=key)
+    assert kinds(ana) == ["static"]
+
+
+def test_others_do_not_get_in(ana: Member, cleo: Member, dora: Member, browser: Client, endpoint: Endpoint) -> None:
+    posted = {"workspace": str(ana.workspace_id), "use": "none"}
+
+    assert staff(dora).post(PAGE, posted).status_code == 302
+    strange = staff(cleo).post(PAGE, posted, follow=True).content.decode()
+    assert "There is no such workspace among those you run." in strange
+    assert browser.get(f"{PAGE}?workspace={cleo.workspace_id}").status_code == 302
+    assert browser.get(f"{PAGE}?workspace=x").status_code == 302
+    assert "Choose a model endpoint of this workspace." in ask(staff(cleo), cleo, use=f"openai-{endpoint.pk}")
+    assert kinds(ana) == kinds(cleo) == ["static"]
+
+
+def test_a_superuser_may_switch_any_workspace(cleo: Member, root: Client) -> None:
+    assert "by words alone" in ask(root, cleo, use="none")
+    assert kinds(cleo) == ["none"]
