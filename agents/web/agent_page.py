@@ -53,7 +53,7 @@ def agent(request: WorkspaceRequest, handle: str) -> HttpResponse:
 def view_as(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """The channels and threads this agent sees, as far as the asker sees them too."""
     found = _agent(request, handle)
-    theirs = Thread.objects.visible_to(visible_to(found)).filter(channel__archived_at=None)
+    theirs = Thread.objects.visible_to(visible_to(found)).outside_dives().filter(channel__archived_at=None)
     both = theirs.filter(pk__in=Thread.objects.visible_to(request.access))
     threads = list(both.select_related("channel").order_by("channel__name", "-last_message_at")[:500])
     page = {"agent": found, "threads": threads, "hidden": theirs.count() - both.count()}

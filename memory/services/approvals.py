@@ -50,7 +50,7 @@ def decide_approval(*, approval: Approval, by: Access, granted: bool, note: str 
     if by.is_agent or by.is_guest:
         raise Refused("Only members of the workspace decide approvals.", code="people_only")
     said = worded(note, field="note", most=300, required=False)
-    thread = locked_thread(Thread(pk=approval.thread_id), by)
+    thread = locked_thread(Thread(pk=approval.thread_id), by, even_over=True)
     found = Approval.objects.select_for_update(of=("self",)).select_related("decided_by").get(pk=approval.pk)
     if found.state != State.REQUESTED:
         who = found.decided_by.name if found.decided_by else "Somebody"

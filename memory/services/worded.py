@@ -5,6 +5,7 @@ from memory.signals import milestone_reached
 from openvibe.base.models import emit
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Thread
+from openvibe.chat.services.writing import is_archived, not_over
 from openvibe.chat.text import TextRefused, clean_body
 from openvibe.workspaces.access import Access
 
@@ -19,14 +20,19 @@ def worded(text: str, *, field: str, most: int, required: bool = True) -> str:
         raise Problem(error.message, code=error.code, field=field) from None
 
 
-def locked_thread(thread: Thread, by: Access) -> Thread:
-    """The thread, held until the transaction ends. Raises Missing when `by` does not see it, Refused when archived."""
+def locked_thread(thread: Thread, by: Access, *, even_over: bool = False) -> Thread:
+    """The thread, held until the transaction ends.
+
+    Raises Missing when `by` does not see it, Refused when it is archived or, unless `even_over`, a dive that is over.
+    """
     seen = Thread.objects.visible_to(by).select_related("channel").order_by()
     found: Thread | None = seen.select_for_update(of=("self",), no_key=True).filter(pk=thread.pk).first()
     if found is None:
         raise Missing
-    if found.archived_at is not None or found.channel.archived_at is not None:
+    if is_archived(found):
         raise Refused("This conversation is archived. Bring it back before changing its work.", code="archived")
+    if not even_over:
+        not_over(found)
     return found
 
 

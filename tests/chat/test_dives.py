@@ -2,9 +2,13 @@
 
 import pytest
 from django.db import connection
+from django.test import Client
+from django.urls import reverse
 
 from agents.models import Agent, Run
 from agents.visibility import visible_to
+from memory.services.approvals import decide_approval, request_approval
+from memory.services.progress import log_progress
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Dive, Mention, Message, Thread
@@ -237,3 +241,25 @@ class TestBeingInOne:
 
         assert Dive.objects.visible_to(access(ana)).filter(pk=dive.pk).exists()
         assert not Dive.objects.visible_to(access(dora)).exists()
+
+    def test_only_its_agent_is_offered_for_a_mention(
+        self, client: Client, ana: Member, dora: Member, vibe: Agent, dive: Dive
+    ) -> None:
+        make_agent(ana, "fern", channel=dive.parent.channel)
+        client.force_login(ana.user)
+
+        def agents(thread: Thread) -> set[str]:
+            names = client.get(reverse("thread-names", args=[ana.workspace.slug, thread.pk])).json()["names"]
+            return {name["handle"] for name in names if name["kind"] == "agent"}
+
+        assert agents(dive.parent) == {"vibe", "fern"}
+        assert agents(dive.thread) == {"vibe"}
+
+    def test_no_work_is_begun_in_one_that_is_over(self, ana: Member, vibe: Agent, dive: Dive) -> None:
+        log_progress(thread=dive.thread, by=visible_to(vibe), checkpoint="Half")
+        asked = request_approval(thread=dive.thread, by=visible_to(vibe), what="Order mulch")
+        discard_dive(dive=dive, by=access(ana))
+
+        with pytest.raises(Refused, match="discarded and can only be read"):
+            log_progress(thread=dive.thread, by=visible_to(vibe), checkpoint="All")
+        assert decide_approval(approval=asked, by=access(ana), granted=False).state == "denied"

@@ -60,6 +60,7 @@ def start_dive(*, source: Message, by: Access, agent: Participant, body: str = "
 
 
 def _key(source: Message, by: Access, client_id: str) -> str:
+    """What the dive's thread keeps as its `external_id`: the database allows it once in a channel."""
     if not client_id:
         return ""
     return "dive:" + hashlib.sha256(f"{source.pk} {by.participant_id} {client_id}".encode()).hexdigest()

@@ -32,6 +32,15 @@ def between_two(thread: Thread, by: Access) -> None:
         )
 
 
+def not_over(thread: Thread) -> None:
+    """Raises Refused for a dive that is published or discarded. A query in dives only, and no lock."""
+    state = (
+        Dive.objects.filter(thread_id=thread.pk).values_list("state", flat=True).first() if thread.parent_id else None
+    )
+    if state is not None and state != Dive.State.ACTIVE:
+        raise Refused(OVER[Dive.State(state)], code="dive_over")
+
+
 def is_archived(thread: Thread) -> bool:
     """Whether the thread, its channel or, for a dive, the thread it started in is archived."""
     if thread.archived_at is not None or thread.channel.archived_at is not None:

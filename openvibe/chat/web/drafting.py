@@ -5,23 +5,12 @@ from itertools import zip_longest
 
 from django.http import QueryDict
 
-from openvibe.chat.models import Dive, Message
-from openvibe.llm.drafts import (
-    FULL_CHARACTERS,
-    MOST_BULLETS,
-    MOST_DEFERRED,
-    MOST_QUESTIONS,
-    PICKED_NOTE,
-    ResultDraft,
-    extract_draft,
-    parse_draft,
-)
+from openvibe.chat import drafting
+from openvibe.chat.models import Dive
+from openvibe.llm.drafts import FULL_CHARACTERS, MOST_BULLETS, MOST_DEFERRED, MOST_QUESTIONS, ResultDraft
 
-LOOKED_AT = 8
-"""Replies since the draft was asked for: a person may have had it changed since."""
 LONGEST = FULL_CHARACTERS + 1_000
 """Characters of one field that are shown again; a little more than is taken, so that the refusal can name it."""
-WRITTEN = (Message.State.COMPLETE, Message.State.STOPPED)
 
 
 @dataclass(frozen=True)
@@ -56,20 +45,11 @@ def padded(texts: tuple[str, ...], most: int) -> list[str]:
 
 
 def newest_draft(dive: Dive) -> Drafted:
-    """From the replies to the last request for a draft: the newest that is one, else sentences of the first."""
-    said = Message.objects.filter(thread_id=dive.thread_id, deleted_at=None)
-    asked = said.filter(kind=Message.Kind.SYSTEM).order_by("-seq").values_list("seq", flat=True).first()
-    if asked is None:
-        return Drafted()
-    replies = said.filter(seq__gt=asked, author_id=dive.agent_id, kind=Message.Kind.TEXT, state__in=WRITTEN)
-    bodies = [body for body in replies.order_by("-seq").values_list("body", flat=True)[:LOOKED_AT] if body.strip()]
-    for body in bodies:
-        if draft := parse_draft(body):
-            return Drafted(draft, by=dive.agent.name)
-    if not bodies:
-        return Drafted(asked=asked)
-    picked = extract_draft([(dive.agent.name, bodies[-1])], note=PICKED_NOTE)
-    return Drafted(picked, by=dive.agent.name, is_picked=True)
+    """What the agent drafted, for the form."""
+    found = drafting.newest_draft(dive)
+    if found.draft is None:
+        return Drafted(asked=found.asked)
+    return Drafted(found.draft, by=dive.agent.name, is_picked=found.is_picked)
 
 
 def typed_draft(posted: QueryDict) -> Drafted:

@@ -140,10 +140,15 @@ def thread_draft(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @in_workspace
 @require_safe
 def thread_names(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Who can be mentioned here: readers of the channel, and the agents that may see the thread, with their level."""
+    """Who can be mentioned here: readers of the channel, and the agents that may see the thread, with their level.
+
+    In a dive no other agent than its own: it would not answer.
+    """
     found = thread_of(request, thread_id)
     people = people_reading(found.channel).exclude(pk=request.access.participant_id)
     agents = agents_reading(found)
+    if found.parent_id is not None:
+        agents = [agent for agent in agents if agent.pk == found.dive.agent_id]
     return JsonResponse({"names": [*map(_name, agents), *map(_name, people)]})
 
 
