@@ -37,7 +37,7 @@ ORDER BY {weight} DESC, id DESC LIMIT {most}""")
 _BY_ONE_WORD = sql.SQL("""SELECT id FROM knowledge_entry e WHERE search @@ {words}::tsquery AND {where}
 ORDER BY id DESC LIMIT {most}""")
 
-_SIZE = """SELECT count(*) FROM (SELECT FROM knowledge_entryvector WHERE space_id = %s LIMIT %s) some"""
+_SIZE = """SELECT count(*) FROM (SELECT FROM knowledge_entryvector WHERE space_id = %s LIMIT %s) counted"""
 
 _BY_COMPARING = sql.SQL("""SELECT id FROM (SELECT e.id, v.own <#> {vector}::halfvec AS far FROM knowledge_entryvector v
 JOIN knowledge_entry e ON e.id = v.entry_id WHERE v.space_id = {space} AND v.dimension = {dimension} AND {where}
