@@ -11,7 +11,7 @@ from agents.assembler.items import count_tool
 from agents.assembler.stack import REQUIRED_PARTS
 from agents.models import Agent, Run
 from agents.tools.arguments import read_arguments
-from agents.tools.knowledge import knowledge_suggest
+from agents.tools.knowledge import knowledge_search, knowledge_suggest
 from agents.tools.memories import memory, update_context_block
 from agents.tools.skills import load_skill, unload_skill
 from agents.tools.values import Decision, Outcome, Setting, Tool, ToolMaker
@@ -52,6 +52,7 @@ TOOLS: tuple[Listed, ...] = (
     Listed("log_progress", log_progress),
     Listed("work_update", work_update, least_level=2),
     Listed("request_approval", request_approval, least_level=2),
+    Listed("knowledge_search", knowledge_search, least_level=3),
     Listed("knowledge_suggest", knowledge_suggest, least_level=2),
     Listed("load_skill", load_skill),
     Listed("unload_skill", unload_skill),

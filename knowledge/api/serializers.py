@@ -186,6 +186,7 @@ class SearchAsked(serializers.Serializer[Any]):
     most = serializers.IntegerField(required=False, min_value=1, max_value=50, default=20)
     topic = serializers.CharField(required=False, max_length=120)
     tag = serializers.CharField(required=False, max_length=40)
+    kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
     status = serializers.ChoiceField(choices=Entry.Status.choices, required=False, help_text="Left out: what holds.")
     owner = serializers.CharField(required=False, max_length=40, help_text="A handle.")
     freshness = serializers.ChoiceField(choices=STATES, required=False)
@@ -199,9 +200,11 @@ class FoundEntryOut(serializers.Serializer[Any]):
 class FoundEntriesOut(serializers.Serializer[Any]):
     results = FoundEntryOut(many=True, help_text="The best first.")
     tokens = serializers.IntegerField(help_text="Tokens of the content of all of them.")
+    by_words = serializers.BooleanField(help_text="Whether any of the words was found.")
+    by_vectors = serializers.BooleanField(help_text="Whether nearness in meaning had a say.")
 
 
-class SimilarAsked(serializers.Serializer[Any]):
+class SimilarIn(serializers.Serializer[Any]):
     text = serializers.CharField(max_length=100_000, help_text="What would be written, topic and content.")
     most = serializers.IntegerField(required=False, min_value=1, max_value=20, default=5)
     without = IdField(required=False, help_text="An entry that is not to be among them.")

@@ -5,6 +5,8 @@ from knowledge.api import acting, contradictions, entries, finding
 urlpatterns = [
     path("knowledge/", entries.Entries.as_view(), name="api-knowledge"),
     path("knowledge/suggest/", entries.Suggest.as_view(), name="api-knowledge-suggest"),
+    path("knowledge/search/", finding.Search.as_view(), name="api-knowledge-search"),
+    path("knowledge/similar/", finding.Similar.as_view(), name="api-knowledge-similar"),
     path("knowledge/index/", finding.Index.as_view(), name="api-knowledge-index"),
     path("knowledge/contradictions/", contradictions.Contradictions.as_view(), name="api-contradictions"),
     path("knowledge/contradictions/<int:pk>/settle/", contradictions.Settle.as_view(), name="api-contradiction-settle"),

@@ -1,16 +1,21 @@
 """What an agent may propose for the workspace's knowledge, and what it may look up there."""
 
 import json
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
-from agents.models import Agent, Run
+from agents.assembler.assemble import assemble
+from agents.models import Agent, KnowledgeUse, Run
 from agents.tools.toolbox import Toolbox
 from agents.tools.values import Decision
 from knowledge.models import Entry, Notice
 from knowledge.services import reject_entry
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message
+from openvibe.llm.fences import read_fences
+from openvibe.llm.tokens import count
 from openvibe.workspaces.models import Member
 from tests.agents.tools.calls import call, written
 from tests.factories import access, make_agent, make_channel, make_entry, make_thread, say
@@ -118,3 +123,105 @@ def test_an_operator_proposes_in_the_place_of_what_it_reads(ana: Member, thread:
     assert Entry.objects.get(status="proposed").supersedes == entry
     entry.refresh_from_db()
     assert entry.status == "active"
+
+
+@pytest.fixture
+def sage(ana: Member) -> Agent:
+    """An L3 agent: it reads shared knowledge."""
+    return make_agent(ana, "sage", level=3)
+
+
+@pytest.fixture
+def looking(ana: Member, sage: Agent, thread: Thread) -> Run:
+    return Run.objects.get(trigger=say(thread, ana, "@sage what does Starter cost?"), agent=sage)
+
+
+def test_a_search_brings_back_who_decided_what_and_when(ana: Member, looking: Run) -> None:
+    entry = make_entry(ana, "Prices", "Starter costs $29 <a month>.", kind="decision")
+    make_entry(ana, "Roses", "They like sun.")
+
+    (found,) = read_fences(box_of(looking).carry(call("knowledge_search", query="What does Starter cost?")).result)
+
+    assert found.text == "Prices\n\nStarter costs $29 <a month>."
+    said = found.attributes
+    assert (said["ref"], said["kind"], said["decided_by"]) == (f"knowledge:{entry.pk}", "decision", "Ana")
+    assert said["decided"] == f"{entry.created_at:%Y-%m-%d %H:%M}"
+    assert (said["freshness"], said["trust"]) == ("does not expire", "semi_trusted")
+
+
+def test_what_a_search_brings_back_counts_once_a_run(ana: Member, looking: Run) -> None:
+    entry = make_entry(ana, "Prices", "Starter costs $29.")
+    for _ in range(2):
+        box_of(looking).carry(call("knowledge_search", query="Starter"))
+
+    entry.refresh_from_db()
+    assert (entry.use_count, KnowledgeUse.objects.get().how) == (1, "tool")
+
+
+def test_a_search_finds_what_a_prompt_would_and_nothing_else(ana: Member, sage: Agent, looking: Run) -> None:
+    expired = make_entry(ana, "Starter in May", "Starter costs $19.")
+    Entry.objects.filter(pk=expired.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    make_entry(ana, "Starter's margin", "Starter earns 40 %.", visibility="restricted")
+    box_of(looking).carry(call("knowledge_suggest", topic="Starter", content="Starter costs $1.", why="A guess."))
+    here = "The workspace knows nothing that bears on this, as far as you may read it."
+
+    assert box_of(looking).carry(call("knowledge_search", query="Starter")).result == here
+    assert not KnowledgeUse.objects.exists()
+
+    autonomous = make_agent(ana, "auto", level=4)
+    box = Toolbox.of(autonomous, looking.thread)
+    assert "Starter earns 40 %" in box.carry(call("knowledge_search", query="Starter")).result
+
+
+def test_a_search_may_keep_to_a_topic_and_a_number(ana: Member, looking: Run) -> None:
+    for topic in ("Prices", "Prices", "Plans"):
+        make_entry(ana, topic, f"Starter is one of three, said under {topic}.")
+
+    def found(**arguments: object) -> list[str]:
+        result = box_of(looking).carry(call("knowledge_search", query="Starter", **arguments)).result
+        return [fence.text.split()[0] for fence in read_fences(result)]
+
+    assert found(topic="plans") == ["Plans"]
+    assert len(found(most=1)) == len(found(most=-3)) == 1
+    assert len(found(most=10**40)) == 3
+    assert found(topic="x" * 10_000) == []
+
+
+@pytest.mark.parametrize("query", ["", " ", "'; DROP TABLE", "%_\\", '"unclosed', "🌱", "a" * 50_000, "& | ! <->"])
+def test_any_text_is_a_question(ana: Member, looking: Run, query: str) -> None:
+    make_entry(ana)
+    outcome = box_of(looking).carry(call("knowledge_search", query=query))
+
+    assert outcome.decision == Decision.ALLOWED
+    assert outcome.result
+
+
+def test_a_search_stays_within_its_tokens(ana: Member, looking: Run) -> None:
+    for n in range(6):
+        make_entry(ana, f"Starter {n}", "Starter costs " + "<some> & more money, " * 200)
+
+    assert count(box_of(looking).carry(call("knowledge_search", query="Starter", most=12)).result) <= 4_000
+
+
+def test_advisors_search_nothing(vibe: Agent, ana: Member, asked: Run) -> None:
+    make_entry(ana, "Prices", "Starter costs $29.")
+    outcome = box_of(asked).carry(call("knowledge_search", query="Starter"))
+
+    assert outcome.decision == Decision.REFUSED
+    assert "$29" not in outcome.result
+
+
+def test_what_was_looked_up_is_not_in_later_prompts(ana: Member, sage: Agent, looking: Run) -> None:
+    """Or an entry that expired meanwhile would still stand there."""
+    make_entry(ana, "Prices", "Starter costs $29.")
+    looked_up = box_of(looking).carry(call("knowledge_search", query="Starter"))
+    for name in ("knowledge_search", "log_progress"):
+        looking.tool_calls.create(
+            attempt=1, round=1, call_id=name, name=name, arguments="{}", decision="allowed", result=looked_up.result
+        )
+    Entry.objects.update(expires_at=timezone.now())
+
+    prompt = assemble(agent=sage, thread=looking.thread, task="mention", request="Hi", asked_by=ana.participant)
+
+    observed = [item.author for item in prompt.included if item.key.startswith("observation:")]
+    assert observed == ["log_progress"]

@@ -26,9 +26,9 @@ def names(box: Toolbox) -> list[str]:
     return [spec.name for spec in box.specs]
 
 
-def test_the_definitions_fit_their_part_of_every_prompt(vibe: Agent, thread: Thread, skill: WriteFile) -> None:
-    skill("pruning", "# Pruning\nIn March.")
-    box = Toolbox.of(vibe, thread)
+def test_the_definitions_fit_their_part_of_every_prompt(ana: Member, thread: Thread, skill: WriteFile) -> None:
+    skill("pruning", "# Pruning\nIn March.", folder="sage")
+    box = Toolbox.of(make_agent(ana, "sage", level=3), thread)
     assert names(box) == [tool.name for tool in TOOLS]
     assert sum(count_tool(spec, EXACT) for spec in box.specs) <= REQUIRED_PARTS["tool definitions"] == 1_200
 
