@@ -11,3 +11,24 @@ def embed_entries() -> None:
     from knowledge.embedding import embed_waiting
 
     embed_waiting(seconds=TURN_SECONDS)
+
+
+@shared_task(name="knowledge.expire_entries", ignore_result=True, expires=60)
+def expire_entries() -> None:
+    from knowledge import rot
+
+    rot.expire_entries()
+
+
+@shared_task(name="knowledge.archive_unused", ignore_result=True, expires=3_600)
+def archive_unused() -> None:
+    from knowledge import rot
+
+    rot.archive_unused()
+
+
+@shared_task(name="knowledge.find_contradictions", ignore_result=True, expires=60)
+def find_contradictions() -> None:
+    from knowledge.comparing import compare_waiting
+
+    compare_waiting(seconds=TURN_SECONDS)
