@@ -70,7 +70,7 @@ def _page(request: WorkspaceRequest, found: Entry) -> dict[str, Any]:
 def _source(request: WorkspaceRequest, found: Entry) -> Message | None:
     """The message it was made from, if the reader may see it and it stands."""
     messages: QuerySet[Message] = Message.objects.visible_to(request.access)
-    return messages.filter(pk=found.source_message_id, deleted_at=None).select_related("thread").first()
+    return messages.filter(pk=found.source_message_id or 0, deleted_at=None).select_related("thread").first()
 
 
 def uses_of(found: Entry, request: WorkspaceRequest) -> list[Any]:

@@ -107,7 +107,9 @@ def this_minute(now: datetime | None = None) -> datetime:
 
 def without_nul(typed: Typed) -> Typed:
     """What can be shown and stored again after a refusal."""
-    text = {name: value.replace("\x00", "") for name, value in vars(typed).items() if isinstance(value, str)}
+    text: dict[str, Any] = {
+        name: value.replace("\x00", "") for name, value in vars(typed).items() if isinstance(value, str)
+    }
     return replace(typed, **text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.core.paginator import Paginator
@@ -10,6 +11,7 @@ from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from knowledge.finding import find_entries
 from knowledge.models import Entry
 from knowledge.narrowing import narrowed
 from knowledge.web.finding import for_pages, may_manage
@@ -21,6 +23,7 @@ from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
 
 SHOWN = 50
 MAX_QUERY = 10_000
+MOST_FOUND = 200  # entries of one search
 TOPICS_OFFERED = 100
 FRESHNESS = (
     ("fresh", "Fresh"),
@@ -96,10 +99,18 @@ def _chips(request: WorkspaceRequest, asked: dict[str, str]) -> list[Chip]:
     return chips
 
 
-def _asked(request: WorkspaceRequest, asked: dict[str, str]) -> QuerySet[Entry]:
+def _asked(request: WorkspaceRequest, asked: dict[str, str]) -> Sequence[Entry] | QuerySet[Entry]:
+    """The best match first where something is asked, else the newest; what was put aside only when asked for."""
+    owner_id = number(request.GET, "owner")
+    topic, tag, status, freshness = (asked.get(name, "") for name in ("topic", "tag", "status", "freshness"))
+    if asked.get("q"):
+        found = find_entries(
+            request.access, asked["q"], most=MOST_FOUND, topic=topic, tag=tag, status=status, freshness=freshness,
+            owner_id=owner_id, lapsed=True,
+        )  # fmt: skip
+        return [hit.entry for hit in found.hits]
     entries = for_pages(Entry.objects.visible_to(request.access))
-    if not any(asked.get(name) for name in ("status", "freshness")):
+    if not status and not freshness:
         entries = entries.exclude(status__in=[Entry.Status.SUPERSEDED, Entry.Status.ARCHIVED])
-    filters = {name: asked.get(name, "") for name in ("topic", "tag", "status", "freshness")}
-    entries = narrowed(entries, **filters, owner_id=number(request.GET, "owner"))
+    entries = narrowed(entries, topic=topic, tag=tag, status=status, freshness=freshness, owner_id=owner_id)
     return entries.order_by("-id")

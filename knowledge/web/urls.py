@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from knowledge.web import entry, listing, pinning, review, writing
+from knowledge.web import entry, exchange, listing, pinning, review, writing
 
 urlpatterns = [
     path("knowledge/", listing.knowledge, name="knowledge"),
@@ -11,6 +11,8 @@ urlpatterns = [
     path("knowledge/similar/", writing.similar, name="knowledge-similar"),
     path("knowledge/review/", review.queue, name="knowledge-review"),
     path("knowledge/review/<int:contradiction_id>/settle/", review.settle, name="knowledge-settle"),
+    path("knowledge/import/", exchange.import_file, name="knowledge-import"),
+    path("knowledge/export/", exchange.export_file, name="knowledge-export"),
     path("knowledge/<int:entry_id>/", entry.entry, name="knowledge-entry"),
     path("knowledge/<int:entry_id>/edit/", writing.edit, name="knowledge-edit"),
     path("knowledge/<int:entry_id>/supersede/", writing.supersede, name="knowledge-supersede"),

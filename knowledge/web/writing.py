@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.contrib.postgres.search import SearchQuery, SearchRank
 from django.db import transaction
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.crypto import get_random_string
 from django.views.decorators.http import require_http_methods, require_POST
 
+from knowledge.finding import similar_entries
 from knowledge.models import ENTRY_TOKEN_LIMIT, TOPIC, Entry
 from knowledge.presets import PRESETS
 from knowledge.services import accept_entry, add_entry, change_owner, edit_entry, supersede_entry
@@ -21,8 +21,6 @@ from knowledge.web.listing import topics_known
 from knowledge.web.shown import EntryShown, entries_shown
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat.models import Message
-from openvibe.search.lexical import question_terms
-from openvibe.workspaces.access import Access
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
 
 SIMILAR_SHOWN = 5
@@ -165,7 +163,8 @@ def superseded_by(request: WorkspaceRequest, typed: Typed) -> Entry | None:
 
 def similar_to(request: WorkspaceRequest, typed: Typed) -> list[EntryShown]:
     """The most similar entries that hold, with the one chosen to be superseded among them."""
-    found = _similar_entries(request.access, f"{typed.topic}\n{typed.content}", most=SIMILAR_SHOWN)
+    hits = similar_entries(request.access, f"{typed.topic}\n{typed.content}", most=SIMILAR_SHOWN)
+    found = [hit.entry for hit in hits]
     if typed.supersedes and typed.supersedes not in {entry.pk for entry in found}:
         found += list(for_pages(Entry.objects.visible_to(request.access)).filter(pk=typed.supersedes))
     return entries_shown(found)
@@ -174,12 +173,3 @@ def similar_to(request: WorkspaceRequest, typed: Typed) -> list[EntryShown]:
 def saved(request: WorkspaceRequest, entry: Entry) -> HttpResponse:
     """Where to look at what was saved."""
     return redirect("knowledge-entry", request.workspace.slug, entry.pk)
-
-
-def _similar_entries(access: Access, text: str, *, most: int) -> list[Entry]:
-    terms = question_terms(text)[:40]
-    if not terms:
-        return []
-    query = SearchQuery(" | ".join(f"'{t}'" for t in terms if t.isalnum()), config="english", search_type="raw")
-    entries = for_pages(Entry.objects.visible_to(access).holding()).filter(search=query)
-    return list(entries.annotate(rank=SearchRank("search", query)).order_by("-rank")[:most])

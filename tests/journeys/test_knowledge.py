@@ -160,7 +160,7 @@ def test_knowledge_can_be_used_by_anybody(people: People, installation: Installa
     made = BEGIN + 'e = add_entry(by=ana, topic="Looks", content="- one\\n- two", tags=["a"])\n' + QUEUE
     entry = installation.shell(made + "print(e.pk)").splitlines()[-1]
     page = people.ana(color_scheme=scheme, viewport={"width": width, "height": 900})
-    for address in ("", "?q=one", f"{entry}/", f"{entry}/edit/", f"{entry}/supersede/", "new/", "review/"):
+    for address in ("", "?q=one", f"{entry}/", f"{entry}/edit/", f"{entry}/supersede/", "new/", "review/", "import/"):
         page.goto(f"/w/willow/knowledge/{address}")
         expect(page.get_by_role("heading", level=1).first).to_be_visible()
         page.locator("#main details").evaluate_all("all => all.forEach((one) => { one.open = true })")

@@ -30,7 +30,7 @@ class WorkspaceRequest(HttpRequest):
     htmx: HtmxDetails
 
 
-Page = Callable[Concatenate[WorkspaceRequest, P], HttpResponse]
+Page = Callable[Concatenate[WorkspaceRequest, P], HttpResponseBase]
 
 
 def in_workspace(view: Page[P]) -> Callable[..., HttpResponseBase]:
