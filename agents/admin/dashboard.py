@@ -9,9 +9,12 @@ from django.db.models import Avg, Count, F, FloatField, Q, Sum
 from django.db.models.functions import Cast
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 
 from agents.figures import tokens_per_day
 from agents.models import Run, Snapshot
+from knowledge.models import Entry
+from knowledge.narrowing import is_as_fresh
 from memory.models import Episode
 from openvibe.base.admin import administered
 from openvibe.workspaces.models import Workspace
@@ -42,7 +45,8 @@ def _cards(ids: list[int]) -> list[dict[str, str]]:
     share = Cast(F("prefix_shared"), FloatField()) / Cast(F("tokens"), FloatField())
     week = Snapshot.objects.filter(run__workspace__in=ids, tokens__gt=0, created_at__gte=day_ago - timedelta(days=6))
     prefix = week.exclude(prefix_shared=0).aggregate(share=Avg(share))["share"]
-    run_list = reverse("admin:agents_run_changelist")
+    run_list, entry_list = reverse("admin:agents_run_changelist"), reverse("admin:knowledge_entry_changelist")
+    known = _knowledge(ids)
     return [
         {"title": "Failed runs, 24 h", "number": f"{runs['failed']:,}", "link": f"{run_list}?state__exact=failed"},
         {"title": "Runs waiting", "number": f"{runs['queued']:,}", "link": f"{run_list}?state__exact=queued"},
@@ -56,7 +60,23 @@ def _cards(ids: list[int]) -> list[dict[str, str]]:
             "number": "–" if prefix is None else f"{100 * prefix:.0f} %",
             "link": reverse("admin:agents_snapshot_changelist"),
         },
+        {"title": "Knowledge expiring, 14 days", "number": f"{known['expiring']:,}", "link": f"{entry_list}?o=4"},
+        {
+            "title": "Knowledge to review",
+            "number": f"{known['review']:,}",
+            "link": f"{entry_list}?status__exact=needs_review",
+        },
     ]
+
+
+def _knowledge(ids: list[int]) -> dict[str, int]:
+    """How much expires within two weeks, and how much waits for somebody: proposed, flagged, or over already."""
+    now, entries = timezone.now(), Entry.objects.filter(workspace__in=ids)
+    waits = Q(status__in=[Entry.Status.PROPOSED, Entry.Status.NEEDS_REVIEW])
+    return {
+        "expiring": entries.filter(is_as_fresh("expiring", now)).count(),
+        "review": entries.filter(waits | is_as_fresh("expired", now)).count(),
+    }
 
 
 def _spend(ids: list[int]) -> list[dict[str, Any]]:

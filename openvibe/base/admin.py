@@ -189,6 +189,14 @@ SIDEBAR: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
     (
+        "Knowledge",
+        (
+            ("Entries", "menu_book", "knowledge.entry"),
+            ("Revisions", "history", "knowledge.revision"),
+            ("Contradictions", "compare_arrows", "knowledge.contradiction"),
+        ),
+    ),
+    (
         "Workspace",
         (
             ("Workspaces", "domain", "workspaces.workspace"),

@@ -6,6 +6,7 @@ from django.test import Client
 from agents.models import Agent, Run
 from agents.runs.carrying import carry_out
 from agents.services import set_trust_level
+from knowledge.models import Contradiction
 from memory.services import give_feedback
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Thread
@@ -34,6 +35,10 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
         workspace=member.workspace, name=f"Model {n} of {member.workspace.slug}", api_key=KEY, model="m",
         base_url="https://models.example/v1",
     )  # fmt: skip
+    first, second = (factories.make_entry(member, f"Prices {n}", f"{price} a month.") for price in ("$29", "$35"))
+    Contradiction.objects.create(
+        workspace=member.workspace, first=first, second=second, first_version=1, second_version=1, why="Sums differ."
+    )
     factories.make_agent(member, f"helper{n}")
     factories.make_channel(member, f"room{n}-{member.participant.handle}")
 

@@ -1,0 +1,60 @@
+"""Knowledge in the admin: to look at. What changes an entry is done on its page, where every change is a revision."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from knowledge.freshness import freshness
+from knowledge.models import Contradiction, Entry, Revision
+from openvibe.base.admin import ReadOnlyAdmin
+
+
+@admin.register(Entry)
+class EntryAdmin(ReadOnlyAdmin):
+    list_display = ("topic", "kind", "status", "visibility", "fresh", "owner", "use_count", "last_used_at")
+    list_filter = ("status", "kind", "visibility", "source")
+    list_select_related = ("owner",)
+    search_fields = ("topic", "owner__handle")
+    ordering = ("-id",)
+    fields = (
+        "workspace", "topic", "content", "tokens", "kind", "visibility", "status", "status_since", "reason",
+        "reason_note", "expires_at", "source", "author", "owner", "decided_by", "decided_at", "supersedes", "tags",
+        "is_pinned", "use_count", "last_used_at", "version", "created_at", "updated_at", "its_page",
+    )  # fmt: skip
+    readonly_fields = ("its_page",)
+
+    @admin.display(description="Fresh", ordering="expires_at")
+    def fresh(self, entry: Entry) -> str:
+        return freshness(entry).words
+
+    @admin.display(description="Its page")
+    def its_page(self, entry: Entry) -> SafeString:
+        address = reverse("knowledge-entry", args=[entry.workspace.slug, entry.pk])
+        return format_html('<a href="{}">Open it to change it</a>', address)
+
+
+@admin.register(Revision)
+class RevisionAdmin(ReadOnlyAdmin):
+    """Revisions cannot be changed or deleted, here or anywhere."""
+
+    workspace_path = "entry__workspace"
+    list_display = ("created_at", "entry", "number", "action", "by", "how", "note")
+    list_filter = ("action", "how")
+    list_select_related = ("entry", "by")
+    search_fields = ("entry__topic", "note")
+    ordering = ("-id",)
+    fields = ("entry", "number", "action", "by", "how", "note", "changes", "created_at")
+
+
+@admin.register(Contradiction)
+class ContradictionAdmin(ReadOnlyAdmin):
+    list_display = ("found_at", "first", "second", "why", "found_by", "settled_how", "settled_by")
+    list_filter = ("found_by", "settled_how")
+    list_select_related = ("first", "second", "settled_by")
+    ordering = ("-id",)
+    fields = (
+        "workspace", "first", "second", "why", "found_by", "found_at", "settled_at", "settled_by", "settled_how",
+    )  # fmt: skip
