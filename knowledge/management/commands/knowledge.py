@@ -1,0 +1,106 @@
+"""`manage.py knowledge import | export | rot | check`: knowledge as files, and put in order from a shell."""
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from knowledge import rot
+from knowledge.checking import check
+from knowledge.comparing import compare_waiting
+from knowledge.exchange import export_entries, import_entries
+from knowledge.models import Entry
+from knowledge.sheets import MAX_BYTES
+from openvibe.base.problems import Problem
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member, Workspace
+from openvibe.workspaces.services import access_of_member
+
+
+class Command(BaseCommand):
+    help = "Imports and exports knowledge, carries out the jobs against rot, or looks for broken rows."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        reading = verbs.add_parser("import", help="read a CSV or JSONL file; a second time changes nothing")
+        reading.add_argument("file", type=Path, metavar="FILE")
+        writing = verbs.add_parser("export", help="write everything that person may read")
+        writing.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: standard output")
+        writing.add_argument("--status", action="append", default=[], choices=Entry.Status.values)
+        for door in (reading, writing):
+            door.add_argument("--format", choices=["csv", "jsonl"], default="", help="guessed when left out")
+            door.add_argument("--workspace", metavar="SLUG", default="", help="needed when there is more than one")
+            door.add_argument("--as", dest="handle", metavar="HANDLE", default="", help="default: the owner")
+        verbs.add_parser("rot", help="expire, archive and compare now, in this process")
+        checking = verbs.add_parser("check", help="look for rows that break an invariant; exits 1 naming them")
+        checking.add_argument("--workspace", metavar="SLUG", default="", help="default: all")
+
+    def handle(self, *_arguments: Any, verb: str, **options: Any) -> None:
+        try:
+            if verb == "import":
+                self.read(options["file"], options["format"], asker(options["workspace"], options["handle"]))
+            elif verb == "export":
+                self.write(options, asker(options["workspace"], options["handle"]))
+            elif verb == "rot":
+                expired, unused, compared = rot.expire_entries(), rot.archive_unused(), compare_waiting()
+                self.stdout.write(f"Expired: {expired}. Archived as unused: {unused}. Compared: {compared}.")
+            else:
+                self.look(options["workspace"])
+        except Problem as problem:
+            raise CommandError(problem.message) from None
+        except OSError as error:
+            raise CommandError(f"{options['file']}: {error.strerror}.") from None
+
+    def read(self, file: Path, form: str, by: Access) -> None:
+        """Import and report. Raises CommandError (exit code 1) when a row was refused; the others are in."""
+        with file.open("rb") as source:
+            report = import_entries(by=by, raw=source.read(MAX_BYTES + 1), form=form)
+        for row in report.rows:
+            if row.why:
+                self.stdout.write(f"Row {row.number}: {row.outcome}. {row.why}")
+        if report.count("refused"):
+            raise CommandError(f"{report.summary}. Mend those rows and run the same command again.")
+        self.stdout.write(f"{report.summary}.")
+
+    def write(self, options: dict[str, Any], by: Access) -> None:
+        file: Path | None = options["file"]
+        form = options["format"] or ("jsonl" if file and file.suffix == ".jsonl" else "csv")
+        lines = export_entries(by, form, statuses=options["status"])
+        if file is None:
+            for line in lines:
+                self.stdout.write(line, ending="")
+            return
+        with file.open("w", encoding="utf-8", newline="") as target:
+            target.writelines(lines)
+        print(f"Written to {file}.", file=sys.stderr)
+
+    def look(self, slug: str) -> None:
+        sentences = list(check(workspace_called(slug).pk if slug else None))
+        for sentence in sentences:
+            self.stdout.write(sentence)
+        if sentences:
+            raise CommandError(f"Sentences above: {len(sentences)}. Report them, with this output.")
+        self.stdout.write("All is well.")
+
+
+def workspace_called(slug: str) -> Workspace:
+    """The workspace of that slug, or the only one there is."""
+    found = list((Workspace.objects.filter(slug=slug) if slug else Workspace.objects.all()).order_by("pk")[:2])
+    if len(found) != 1:
+        known = ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True)[:20]) or "none"
+        raise CommandError(f"Name the workspace with --workspace. There is: {known}.")
+    return found[0]
+
+
+def asker(slug: str, handle: str) -> Access:
+    """Who imports or exports: the member of that handle, or an owner of the workspace."""
+    workspace = workspace_called(slug)
+    members = Member.objects.filter(workspace=workspace, removed_at=None).select_related("participant")
+    wanted = members.filter(participant__handle=handle.lstrip("@")) if handle else members.filter(role="owner")
+    member = wanted.order_by("pk").first()
+    if member is None:
+        raise CommandError(f"There is no member @{handle.lstrip('@')} in {workspace.slug}.")
+    return access_of_member(member)
