@@ -182,7 +182,8 @@ def _vectors(answered: Any, wanted: int) -> Floats:
     lengths = np.linalg.norm(exact, axis=1, keepdims=True)
     if not np.isfinite(lengths).all():
         raise BadAnswer("The endpoint answered with numbers that are not finite.")
-    return np.divide(exact, lengths, out=np.zeros_like(exact), where=lengths > 0).astype(np.float32)
+    made: Floats = np.divide(exact, lengths, out=np.zeros_like(exact), where=lengths > 0).astype(np.float32)
+    return made
 
 
 def _complaint(error: Exception, key: str) -> ModelError:

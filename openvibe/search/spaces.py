@@ -91,7 +91,7 @@ def _asked(space: Space, words: str) -> Floats | None:
     if space.kind != VectorSpace.Kind.STATIC and space.try_again_at and space.try_again_at > timezone.now():
         return None
     try:
-        vector = vectors_of(space, [words], for_question=True)[0]
+        vector: Floats = vectors_of(space, [words], for_question=True)[0]
     except EmbedderDown as error:
         _tell(space, str(error))
         return None

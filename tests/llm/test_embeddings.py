@@ -178,7 +178,7 @@ def test_an_endpoint_that_was_changed_or_deleted_is_another_embedder(
 ) -> None:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     row = row_for(ana, endpoint[0])
-    known = {"address": row.base_url, "model": row.model, "for_question": False}
+    known: dict[str, Any] = {"address": row.base_url, "model": row.model, "for_question": False}
     assert embedder_for(row.pk, **known).embed(TEXTS).shape == (2, 256)
 
     with pytest.raises(ModelUnavailable, match="was changed"):

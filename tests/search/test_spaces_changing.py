@@ -56,9 +56,9 @@ def talk(ana: Member, thread: Thread) -> list[Message]:
     return said
 
 
-def age(**by: timedelta) -> None:
-    """Let all retired spaces have been so for longer."""
-    VectorSpace.objects.filter(state="retired").update(try_again_at=timezone.now() - timedelta(**by))  # type: ignore[arg-type]
+def age(by: timedelta) -> None:
+    """Let all retired spaces have been so for this long."""
+    VectorSpace.objects.filter(state="retired").update(try_again_at=timezone.now() - by)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -107,10 +107,10 @@ def test_vectors_of_a_retired_space_are_removed_then_its_index_then_it(
     settle_spaces()
 
     assert vectors_in(chosen.space) == [1, 2, 3], "searches that began before still use them"
-    age(seconds=STILL_USED.seconds + 1)
+    age(STILL_USED)
     settle_spaces()
     assert vectors_in(chosen.space) == []
-    age(seconds=STILL_NAMED.seconds + 1)
+    age(STILL_NAMED)
     settle_spaces()
 
     assert [space.kind for space in VectorSpace.objects.all()] == ["static"]
@@ -240,8 +240,9 @@ def test_an_endpoint_that_asks_for_patience_gets_it(
     ana: Member, talk: list[Message], endpoint: Endpoint, fake_embedder: FakeEmbedder
 ) -> None:
     use(ana, "openai", endpoint)
-    fake_embedder.trouble = Trouble("Too often.")
-    fake_embedder.trouble.retry_after = 300.0  # type: ignore[attr-defined]
+    trouble = Trouble("Too often.")
+    trouble.retry_after = 300.0
+    fake_embedder.trouble = trouble
     embedding.embed_waiting()
     space = building(ana)
     assert space.try_again_at is not None
