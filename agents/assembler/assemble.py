@@ -14,6 +14,7 @@ from agents.assembler.found import Found, Place, Window
 from agents.assembler.gather import Asked, Scene
 from agents.assembler.history import first_room, hidden_results, history, recollect
 from agents.assembler.items import tool_item
+from agents.assembler.knowing import knowledge
 from agents.assembler.reading import read
 from agents.assembler.recall import recalled
 from agents.assembler.render import frame_tokens, render, sent_tokens
@@ -115,6 +116,7 @@ def _build(scene: Scene, found: Found, model: str, tools: Sequence[ToolSpec]) ->
     cap = scene.budget.caps["P1"] or scene.budget.ceiling
     request = gather.request(scene, min(cap, scene.budget.ceiling - needed))
     feedback, episodes, private = gather.remembered(scene, found.episodes)
+    topics, known, unknown = knowledge(scene, found, timezone.now())
     bound, working = work(scene, found, (tool.name for tool in tools))
     before_history = [*standing, request, bound, diving.source(scene), working]
     after_history = [
@@ -122,6 +124,8 @@ def _build(scene: Scene, found: Found, model: str, tools: Sequence[ToolSpec]) ->
         feedback,
         carried.profile(scene, found.notes),
         *carried.skills(scene, found.skills),
+        topics,
+        known,
         gather.surroundings(scene),
         diving.headlines(scene, found),
     ]
@@ -136,7 +140,7 @@ def _build(scene: Scene, found: Found, model: str, tools: Sequence[ToolSpec]) ->
         messages=render(fitted),
         tools=tuple(tools),
         included=fitted.included,
-        dropped=(*_left_out(fitted), *hidden, *private),
+        dropped=(*_left_out(fitted), *hidden, *private, *unknown),
         tokens=sent_tokens(fitted),
         soul_number=scene.agent.soul.number if scene.agent.soul else None,
     )

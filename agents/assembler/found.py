@@ -141,3 +141,4 @@ class Found(NamedTuple):
     skills: list[str]
     tools_before: list[str] | None
     results: list[Published]
+    knows_anything: bool

@@ -9,12 +9,12 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
 
-from knowledge.finding import find_entries
-
+from agents.assembler.found import Found
 from agents.assembler.gather import Scene, one_each
 from agents.assembler.items import item
 from agents.assembler.values import Dropped, DropReason, Item, Offer, drop, trust_reason
 from agents.assembler.wording import knowledge_block, minute
+from knowledge.finding import find_entries
 from knowledge.freshness import freshness
 from knowledge.models import Entry
 from openvibe.base.secrets import mask_secrets
@@ -39,13 +39,13 @@ INDEX_SHARE = 5
 _CUT = "\n[… cut here: knowledge_search gives the whole entry …]\n"
 
 
-def knowledge(scene: Scene, now: datetime) -> tuple[Offer, Offer, list[Dropped]]:
+def knowledge(scene: Scene, found: Found, now: datetime) -> tuple[Offer, Offer, list[Dropped]]:
     """The index, the entries for the request (the best first), and what bears on it but may not stand here.
 
     Entries that expired by `now` (UTC) are out, whether or not a job has marked them.
     """
     cap = scene.budget.caps["P3"] or 0
-    if cap == 0:
+    if cap == 0 or not found.knows_anything:
         return Offer("P3", "topics", ()), Offer("P3", "knowledge", ()), []
     limit = int(cap * SHARE)
     hits = _found(scene, now)
@@ -69,15 +69,8 @@ def _left_out(scene: Scene, standing: set[int], now: datetime) -> list[Dropped]:
     everything = replace(scene.access, is_agent=False, knowledge="restricted")
     found = find_entries(everything, scene.asked.text, most=LEFT_OUT + len(standing), lapsed=True, now=now).hits
     others = [hit.entry for hit in found if hit.entry.pk not in standing][:LEFT_OUT]
-    seen = (
-        set(
-            Entry.objects.visible_to(scene.access)
-            .filter(pk__in=[entry.pk for entry in others])
-            .values_list("pk", flat=True)
-        )
-        if others
-        else set()
-    )
+    ids = [entry.pk for entry in others]
+    seen = set(Entry.objects.visible_to(scene.access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     limit = scene.budget.caps["P3"] or 0
     return [
         drop(_entry_item(scene.counter, _said(entry, now), order, limit), reason)

@@ -28,6 +28,7 @@ from agents.assembler.found import (
     Work,
 )
 from agents.models import Agent, LoadedSkill, Snapshot, ToolCall
+from knowledge.models import Entry
 from memory.models import (
     DEFAULT_PLUGIN,
     Approval,
@@ -90,7 +91,7 @@ def read(access: Access, *, thread_id: int, person_id: int | None) -> Found | No
     if not rows:
         return None
     (*place, endpoints, plugins, episodes, blocks, notes, work, approvals, progress, observed, skills,
-     tools_before, results) = rows[0][0]  # fmt: skip
+     tools_before, results, entries) = rows[0][0]  # fmt: skip
     return Found(
         place=Place(*place),
         default_endpoint=next((Window(*row) for row in endpoints), None),
@@ -105,6 +106,7 @@ def read(access: Access, *, thread_id: int, person_id: int | None) -> Found | No
         skills=[name for (name,) in skills],
         tools_before=next((names for (names,) in tools_before), None),
         results=[Published(*row) for row in results],
+        knows_anything=bool(entries),
     )
 
 
@@ -143,6 +145,7 @@ def _compiled(is_agent: bool, reads_public_channels: bool, reads_dive_results: b
             _listed(skills, "name"),
             _listed(_snapshots(participant_id)[:1], "tool_names"),
             _listed(_results(reads_dive_results), *_RESULT),
+            _listed(Entry.objects.filter(workspace_id=OuterRef("workspace_id")).order_by()[:1], "pk"),
         )
         seen = Thread.objects.visible_to(access).filter(pk=thread_id).order_by()
         return seen.values_list(_json(*_PLACE, *parts))

@@ -1,0 +1,115 @@
+"""Knowledge in prompts: for the request, by trust, while it holds; what stays out is named with its reason."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from agents.assembler.assemble import Prompt, assemble
+from agents.models import Agent
+from knowledge.models import Entry
+from knowledge.services import pin_result, supersede_entry
+from openvibe.chat.models import Channel, Thread
+from openvibe.chat.services import set_thread_access
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_agent, make_channel, make_entry, make_thread, say
+
+QUESTION = "@fern what does the Starter plan cost?"
+
+
+@pytest.fixture
+def fern(ana: Member, channel: Channel) -> Agent:
+    """An L3 agent."""
+    return make_agent(ana, "fern", level=3, channel=channel)
+
+
+def asked(agent: Agent, thread: Thread, by: Member, question: str = QUESTION, **extra: object) -> Prompt:
+    request = say(thread, by, question)
+    return assemble(agent=agent, thread=thread, task="mention", request=request, **extra)  # type: ignore[arg-type]
+
+
+def known(prompt: Prompt) -> str:
+    return "\n".join(entry.text for entry in prompt.included if entry.section == "knowledge")
+
+
+def left_out(prompt: Prompt) -> dict[str, str]:
+    return {entry.source: entry.reason for entry in prompt.dropped if entry.section == "knowledge"}
+
+
+def at_level(agent: Agent, level: int) -> Agent:
+    Agent.objects.filter(pk=agent.pk).update(level=level)
+    return Agent.objects.select_related("participant", "workspace", "soul", "endpoint").get(pk=agent.pk)
+
+
+def test_it_says_topic_content_who_decided_when_and_how_fresh(ana: Member, fern: Agent, thread: Thread) -> None:
+    entry = make_entry(ana, expires_at=timezone.now() + timedelta(days=6, hours=1))
+    said = known(asked(fern, thread, ana))
+    assert "Pricing\n\nStarter costs $29 a month." in said
+    assert f'ref="knowledge:{entry.pk}"' in said
+    assert 'decided_by="Ana"' in said
+    assert f'decided="{entry.created_at:%Y-%m-%d}' in said
+    assert 'freshness="expires in 6 d"' in said
+
+
+def test_trust_decides_level_by_level(ana: Member, fern: Agent, thread: Thread) -> None:
+    make_entry(ana, "Pricing", "Starter costs $29 a month.")
+    make_entry(ana, "Starter discount", "The Starter plan may cost $20 for friends.", visibility="restricted")
+    for level, sees in ((1, ()), (2, ()), (3, ("$29",)), (4, ("$29", "$20"))):
+        prompt = asked(at_level(fern, level), thread, ana)
+        assert [price for price in ("$29", "$20") if price in known(prompt)] == list(sees), level
+        others = left_out(prompt)
+        assert (others.get("knowledge: Pricing") == f"trust L{level}") == ("$29" not in sees)
+        assert (others.get("knowledge: Starter discount") == f"trust L{level}") == ("$20" not in sees)
+        whole = "\n".join(message.content for message in prompt.messages)
+        assert ("$20" in whole) == ("$20" in sees)
+
+
+def test_it_is_gone_at_the_very_instant_it_expires(ana: Member, fern: Agent, thread: Thread) -> None:
+    entry = make_entry(ana)
+    Entry.objects.filter(pk=entry.pk).update(expires_at=timezone.now())
+    prompt = asked(fern, thread, ana)
+    assert "$29" not in "\n".join(message.content for message in prompt.messages)
+    assert left_out(prompt) == {"knowledge: Pricing": "expired"}
+
+
+def test_a_superseded_entry_never_stands_beside_its_successor(ana: Member, fern: Agent, thread: Thread) -> None:
+    old = make_entry(ana)
+    supersede_entry(entry=old, by=access(ana), topic="Pricing", content="Starter costs $39 a month.")
+    said = known(asked(fern, thread, ana))
+    assert "$39" in said
+    assert "$29" not in said
+
+
+def test_what_comes_from_a_thread_for_people_only_stays_there(ana: Member, fern: Agent, thread: Thread) -> None:
+    secret = make_thread(make_channel(ana, "board"), ana)
+    message = say(secret, ana, "Starter costs $29 a month.")
+    pin_result(message=message, by=access(ana), topic="Pricing", content=message.body, visibility="shared")
+    assert "$29" in known(asked(fern, thread, ana))
+    set_thread_access(thread=secret, by=access(ana), access="human_only")
+    prompt = asked(fern, thread, ana)
+    assert "$29" not in "\n".join(m.content for m in prompt.messages)
+    assert left_out(prompt) == {"knowledge: Pricing": "private"}
+
+
+def test_the_index_names_topics_by_kind(ana: Member, fern: Agent, thread: Thread) -> None:
+    make_entry(ana, "Travel", "Book trains, not planes.", kind="policy")
+    make_entry(ana, "Pricing", "Starter costs $29 a month.", kind="decision")
+    prompt = asked(fern, thread, ana, "@fern hello")
+    (index,) = [entry for entry in prompt.included if entry.section == "topics"]
+    assert "Decision: Pricing\nPolicy: Travel" in index.text
+    assert index.slot == "reference"
+
+
+def test_a_long_entry_keeps_head_and_tail_within_the_layer(ana: Member, fern: Agent, thread: Thread) -> None:
+    make_entry(ana, "Pricing", "Starter costs $29. " + "Every plan has its price and its reason. " * 190 + "Fin.")
+    prompt = asked(fern, thread, ana)
+    assert "knowledge_search gives the whole entry" in known(prompt)
+    assert prompt.layers["P3"] <= 1_000
+    assert prompt.tokens <= prompt.ceiling
+
+
+def test_another_workspace_knows_other_things(ana: Member, cleo: Member, fern: Agent, thread: Thread) -> None:
+    make_entry(cleo)
+    prompt = asked(fern, thread, ana)
+    assert known(prompt) == ""
+    assert left_out(prompt) == {}
