@@ -63,10 +63,11 @@ class TestPublishing:
         said = say(dive.thread, ana, "One more thing")
         publish_dive(dive=dive, by=access(ana), result=RESULT)
 
-        for attempt in (
+        attempts: tuple[Callable[[], object], ...] = (
             lambda: say(dive.thread, ana, "Again"),
             lambda: edit_message(message=said, by=access(ana), body="Changed"),
-        ):
+        )
+        for attempt in attempts:
             with pytest.raises(Refused, match="published and can only be read"):
                 attempt()
         with pytest.raises(Conflict, match="already published"):
@@ -74,10 +75,11 @@ class TestPublishing:
 
     def test_nothing_is_published_twice_or_discarded_after(self, ana: Member, dive: Dive) -> None:
         publish_dive(dive=dive, by=access(ana), result=RESULT)
-        for attempt in (
+        attempts: tuple[Callable[[], object], ...] = (
             lambda: publish_dive(dive=dive, by=access(ana), result=RESULT),
             lambda: discard_dive(dive=dive, by=access(ana)),
-        ):
+        )
+        for attempt in attempts:
             with pytest.raises(Conflict) as refused:
                 attempt()
             assert refused.value.code == "already_published"
@@ -128,10 +130,11 @@ class TestPublishing:
 
     def test_not_while_the_agent_writes(self, ana: Member, vibe: Agent, dive: Dive) -> None:
         write_reply(thread=dive.thread, author=vibe.participant, client_id="r")
-        for attempt in (
+        attempts: tuple[Callable[[], object], ...] = (
             lambda: publish_dive(dive=dive, by=access(ana), result=RESULT),
             lambda: ask_for_draft(dive=dive, by=access(ana)),
-        ):
+        )
+        for attempt in attempts:
             with pytest.raises(Conflict, match="@vibe is still writing") as refused:
                 attempt()
             assert refused.value.code == "being_written"

@@ -1,5 +1,7 @@
 """A dive: a side thread between one person and one agent, started from a message, ended by a result or without one."""
 
+from collections.abc import Callable
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -202,12 +204,13 @@ class TestBeingInOne:
 
     def test_it_is_not_changed_by_hand(self, ana: Member, vibe: Agent, dive: Dive) -> None:
         by = access(ana)
-        for change in (
+        changes: tuple[Callable[[], object], ...] = (
             lambda: edit_thread(thread=dive.thread, by=by, title="Mine"),
             lambda: edit_thread(thread=dive.thread, by=by, archived=True),
             lambda: set_thread_access(thread=dive.thread, by=by, access="human_only"),
             lambda: set_thread_followers(thread=dive.thread, by=by, agents=[vibe.participant]),
-        ):
+        )
+        for change in changes:
             with pytest.raises(Refused) as refused:
                 change()
             assert refused.value.code == "is_dive"
@@ -224,12 +227,13 @@ class TestBeingInOne:
         said = say(dive.thread, ana, "First")
         edit_thread(thread=dive.parent, by=access(ana), archived=True)
 
-        for attempt in (
+        attempts: tuple[Callable[[], object], ...] = (
             lambda: say(dive.thread, ana, "More"),
             lambda: edit_message(message=said, by=access(ana), body="Changed"),
             lambda: ask_for_draft(dive=dive, by=access(ana)),
             lambda: publish_dive(dive=dive, by=access(ana), result=RESULT),
-        ):
+        )
+        for attempt in attempts:
             with pytest.raises(Refused, match="archived"):
                 attempt()
 
