@@ -87,7 +87,7 @@ def neighbours_of(entry: Entry) -> list[Entry]:
     everything = Access(entry.workspace_id, entry.owner_id, role="owner", knowledge="restricted")
     near = [hit.entry for hit in similar_entries(everything, f"{entry.topic}\n{entry.content}", most=NEIGHBOURS,
                                                  without=entry.pk)]  # fmt: skip
-    same = Entry.objects.filter(workspace_id=entry.workspace_id, topic__iexact=entry.topic).holding()  # type: ignore[attr-defined]
+    same = Entry.objects.filter(workspace_id=entry.workspace_id, topic__iexact=entry.topic).holding()
     rows = [*near, *same.exclude(pk=entry.pk).defer("search")[:NEIGHBOURS]]
     found = {other.pk: other for other in rows if other.pk not in (entry.supersedes_id, entry.pk)}
     return [other for other in found.values() if other.supersedes_id != entry.pk]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
-from django.db import connection, transaction
 
 from knowledge.comparing import compare_waiting
 from knowledge.models import Contradiction, Entry, Notice
@@ -15,10 +13,7 @@ from openvibe.llm.errors import ModelTimedOut
 from openvibe.llm.scripted import ScriptedModel
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_entry
-
-
-class Killed(Exception):
-    """The worker dies here."""
+from tests.knowledge.killing import killed_at
 
 
 def told() -> list[tuple[int, str]]:
@@ -126,22 +121,3 @@ def test_a_killed_comparison_is_done_again_and_loses_nothing(pair: tuple[Entry, 
         statement += 1
 
     assert (statement > 10, open_pairs(), compare_waiting()) == (True, [(pair[0].pk, pair[1].pk)], 0)
-
-
-def killed_at(statement: int, job: Callable[[], int]) -> bool:
-    """Whether the job was killed before its nth statement."""
-    seen = 0
-
-    def dies(execute, sql, params, many, context):  # type: ignore[no-untyped-def]
-        nonlocal seen
-        seen += 1
-        if seen == statement:
-            raise Killed
-        return execute(sql, params, many, context)
-
-    try:
-        with transaction.atomic(), connection.execute_wrapper(dies):
-            job()
-    except Killed:
-        return True
-    return False

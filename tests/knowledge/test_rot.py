@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import pytest
-from django.db import connection, transaction
 from django.utils import timezone
 
 from agents.models import Agent
@@ -17,36 +16,14 @@ from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_entry, make_suggestion, say
+from tests.knowledge.killing import killed_at
 
 LONG_AGO = timedelta(days=91)
-
-
-class Killed(Exception):
-    """The worker dies here."""
 
 
 def how_it_stands() -> list[tuple[object, ...]]:
     entries = Entry.objects.order_by("pk").values_list("pk", "status", "reason", "version", "revisions__number")
     return [*entries, *Notice.objects.order_by("pk").values_list("participant", "entry", "reason")]
-
-
-def killed_at(statement: int, job: Callable[[], int]) -> bool:
-    """Whether the job was killed: before its nth statement, as when its process ends there."""
-    seen = 0
-
-    def dies(execute, sql, params, many, context):  # type: ignore[no-untyped-def]
-        nonlocal seen
-        seen += 1
-        if seen == statement:
-            raise Killed
-        return execute(sql, params, many, context)
-
-    try:
-        with transaction.atomic(), connection.execute_wrapper(dies):
-            job()
-    except Killed:
-        return True
-    return False
 
 
 def test_expired_entries_wait_for_review_and_their_owner_is_told_once(ana: Member, dora: Member) -> None:
@@ -144,7 +121,7 @@ def test_a_killed_job_leaves_all_or_nothing(ana: Member, job: str) -> None:
     for topic in "ab":
         make_entry(ana, topic, expires_at=timezone.now() + timedelta(hours=1) if job == "expire" else None)
     Entry.objects.update(created_at=timezone.now() - LONG_AGO)
-    work = (lambda: expire_entries(later)) if job == "expire" else archive_unused
+    work = partial(expire_entries, later) if job == "expire" else archive_unused
     before, statement = how_it_stands(), 1
 
     while killed_at(statement, work):
