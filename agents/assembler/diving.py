@@ -39,9 +39,10 @@ def _format_item(counter: TokenCounter) -> Item:
 
 def source(scene: Scene) -> Offer:
     """What the dive started from: the message, and of a result its full text too. Nothing of a deleted one."""
-    if not scene.place.is_dive:
+    source_id = scene.place.dive_source_id
+    if source_id is None:
         return Offer("P1", "source", ())
-    messages = Message.objects.visible_to(scene.access).filter(pk=scene.place.dive_source_id, deleted_at=None)
+    messages = Message.objects.visible_to(scene.access).filter(pk=source_id, deleted_at=None)
     message = messages.select_related("author").first()
     if message is None:
         return Offer("P1", "source", ())

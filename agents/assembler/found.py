@@ -40,10 +40,7 @@ class Place(NamedTuple):
     workspace_instructions: str
     budgets: Any
     dive_source_id: int | None = None
-
-    @property
-    def is_dive(self) -> bool:
-        return self.dive_source_id is not None
+    """Of a dive: the message it started from."""
 
 
 class Carried(NamedTuple):

@@ -54,7 +54,7 @@ def test_a_deleted_source_leaves_the_prompt(ana: Member, vibe: Agent, dive: Dive
 
 def test_a_dive_knows_no_other_dive(ana: Member, vibe: Agent, thread: Thread, dive: Dive) -> None:
     published(dive, ana)
-    other = start_dive(source=Message.objects.filter(thread=thread).first(), by=access(ana), agent=vibe.participant)
+    other = start_dive(source=thread.messages.get(seq=1), by=access(ana), agent=vibe.participant)
     asked = say(other.thread, ana, "What about the pump?")
     assert "last week of March" not in text_of(assemble(agent=vibe, thread=other.thread, task="dive", request=asked))
 
