@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
+from django.db.models import Case, Exists, IntegerField, OuterRef, Q, QuerySet, Value, When
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -103,9 +103,8 @@ def waiting_for(access: Access, now: datetime) -> QuerySet[Entry]:
 def open_contradictions(access: Access) -> QuerySet[Contradiction]:
     """Pairs of which the asker may read both."""
     seen = Entry.objects.visible_to(access).order_by()
-    return Contradiction.objects.filter(
-        workspace_id=access.workspace_id, settled_at=None, first__in=seen.values("pk"), second__in=seen.values("pk")
-    )
+    first, second = (Exists(seen.filter(pk=OuterRef(side))) for side in ("first_id", "second_id"))
+    return Contradiction.objects.filter(first, second, workspace_id=access.workspace_id, settled_at=None)
 
 
 def same_span(entry: Entry, now: datetime | None = None) -> datetime | None:

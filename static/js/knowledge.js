@@ -1,7 +1,7 @@
 // Knowledge: topics completed while typing, the review queue by keys, and pins that appear where they belong.
 
 import { all, announce, getFragment, one, settled } from "./page.js";
-import { refetch, rows } from "./feed.js";
+import { refetch } from "./feed.js";
 import { register } from "./keys.js";
 
 // --- topics: a list to choose from, above what a datalist can do without JavaScript --------------------------
@@ -148,7 +148,7 @@ document.addEventListener("htmx:afterSettle", ({ detail }) => {
 
 /** A message that was just pinned says so: here at once, elsewhere when the event comes. */
 document.addEventListener("htmx:afterSwap", ({ detail }) => {
-  if (detail.requestConfig?.verb !== "post" || !rows) return;
+  if (detail.requestConfig?.verb !== "post" || !/\/pin\/$|\/knowledge\/\d+\//.test(detail.requestConfig.path)) return;
   const entry = one("#panel .knowledge-entry[data-message]");
   if (!entry) return;
   refetch(Number(entry.dataset.message));
@@ -158,7 +158,7 @@ document.addEventListener("htmx:afterSwap", ({ detail }) => {
 });
 const MOST = 10;
 const freshen = settled(() => {
-  const shown = all("#messages .message").filter((row) => one("[data-pin].button, .pins", row) && one(".is-result, .pins", row.parentElement));
+  const shown = all("#messages .message").filter((row) => row.matches(".is-result") || one(".pins", row));
   shown.slice(-MOST).forEach((row) => refetch(Number(row.dataset.id)));
 }, 1000);
 document.addEventListener("openvibe:event", ({ detail }) => {

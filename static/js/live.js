@@ -39,10 +39,13 @@ const refreshParts = oneAtATime(async () => {
     const old = one(selector);
     const now = one(selector, fresh);
     if (!old || !now || one("details[open]", old) || old.innerHTML === now.innerHTML) continue;
-    const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const held = old.contains(document.activeElement) ? document.activeElement : null;
+    const link = held?.getAttribute("href");
+    const place = held?.closest("[id]")?.id;
     old.innerHTML = now.innerHTML;
     htmx.process(old);
-    if (focused) one(`[href="${CSS.escape(focused)}"]`, old)?.focus();
+    if (link) one(`[href="${CSS.escape(link)}"]`, old)?.focus();
+    else if (place) document.getElementById(place)?.focus({ preventScroll: true });
   }
   if (conversation && Boolean(one("#composer")) !== Boolean(one("#composer", fresh))) location.reload();
 });
