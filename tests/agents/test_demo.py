@@ -62,14 +62,14 @@ def test_if_empty_leaves_another_workspace_alone(ana: Member) -> None:
 
 def test_the_agent_is_in_both_channels_and_nothing_waits_for_an_answer(db: None) -> None:
     make_demo(password="x" * 12)
-    vibe = Agent.objects.get()
+    vibe = Agent.objects.get(participant__handle="vibe")
     assert vibe.level == 2
     assert set(Channel.objects.filter(participants=vibe.participant).values_list("name", flat=True)) == {
         "general",
         "meetings",
     }
     assert not Run.objects.exists()
-    assert Thread.objects.get(title="Spring planting").last_seq == len(MEETING)
+    assert Thread.objects.get(title="Spring planting").last_seq == len(MEETING) + 1  # and the result of a dive
 
 
 def test_the_soul_is_neither_thin_nor_long() -> None:
@@ -81,7 +81,17 @@ def test_the_question_of_the_welcome_is_answered_from_the_meeting(db: None) -> N
     make_demo(password="x" * 12)
     thread = Thread.objects.get(title="Spring planting")
     question = "@vibe when do we prune the roses, and who brings the mulch?"
-    prompt = assemble(agent=Agent.objects.get(), thread=thread, task="mention", request=question)
+    vibe = Agent.objects.get(participant__handle="vibe")
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=question)
     answer = OfflineModel().complete(prompt.messages).text
     assert "last week of March" in answer
     assert "I bring the mulch" in answer
+
+
+def test_what_was_decided_in_one_channel_is_known_in_another(db: None) -> None:
+    make_demo(password="x" * 12)
+    welcome = Thread.objects.get(title="Welcome to OpenVibe")
+    for handle, knows in (("fern", True), ("vibe", False)):
+        agent = Agent.objects.get(participant__handle=handle)
+        prompt = assemble(agent=agent, thread=welcome, task="mention", request="When do we prune the roses?")
+        assert ("the last week of March" in OfflineModel().complete(prompt.messages).text) == knows

@@ -1,18 +1,6 @@
-"""What a fresh installation starts with: a small company, its agent, and something to ask it."""
+"""What is said in a fresh installation. Texts only."""
 
-from django.db import transaction
-
-from agents.models import Agent
-from agents.services import create_agent, set_trust_level
-from agents.visibility import visible_to
-from memory.services.work import add_work
-from openvibe.chat.importing import ImportedLine, ImportedThread
-from openvibe.chat.models import Channel, Thread
-from openvibe.chat.services import add_to_channel, create_channel, create_thread, post_message
-from openvibe.chat.services.importing import import_thread
-from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Member, User
-from openvibe.workspaces.services import access_of_member, create_workspace, edit_workspace
+from openvibe.llm.drafts import ResultDraft
 
 SLUG = "willow"
 NAME = "Willow & Co"
@@ -56,19 +44,35 @@ constraints:
       action: request_approval
 """
 
+FERN = """\
+identity:
+  name: Fern
+  role: Answers from what the workspace has agreed on
+  description: Knows what was pinned as knowledge and says who decided it, when, and how fresh it is.
+philosophy:
+  principles:
+    - Say who decided it and when
+    - When knowledge is about to expire, say so
+constraints:
+  never_do:
+    - Answer from memory of other conversations instead of from knowledge
+"""
+
 WELCOME = (
     """\
 Welcome! Here people and agents talk in the same threads, and you can always see what an agent read before it \
 answered.
 
-Four things to try:
+Five things to try:
 
 1. Ask the agent something right here: `@vibe what can I try first?`
 2. Open **Context** on its answer: every line it was shown, what was left out, and why.
 3. Press thumbs down and say what was missing. Your words stand in its very next prompt, and a chip on the \
 message tells what became of them.
 4. Open **Work** and **Memory** at the top of *Spring planting*: what the meeting is working on, and how agents \
-remember it.""",
+remember it.
+5. In *Spring planting* somebody dived into one question with the agent. Its result is a card in the thread, and what \
+was decided is pinned in **Knowledge**. `@fern` never reads that thread; ask it right here when to prune the roses.""",
     """\
 There is a real conversation to ask about. Open **Spring planting** in #meetings and write \
 `@vibe when do we prune the roses, and who brings the mulch?` It finds the right passage in long threads too.""",
@@ -113,44 +117,31 @@ WORK = (
     ("open_question", "Who talks to the neighbours on Mill Street about the noise of the pump?"),
 )
 
-
-@transaction.atomic
-def make_demo(*, password: str) -> Member:
-    """The first workspace with its owner, two channels, an agent, a welcome and a meeting. Returns the owner.
-
-    An account of that address that is there already keeps its password and becomes the owner.
-    """
-    user = User.objects.filter(email=EMAIL).first() or User.objects.create_superuser(EMAIL, password, name="Ana")
-    owner = create_workspace(name=NAME, slug=SLUG, owner=user)
-    by = access_of_member(owner)
-    edit_workspace(workspace=owner.workspace, by=by, name=NAME, description=DESCRIPTION, instructions="")
-    general = create_channel(by=by, name="general", description="Where everybody talks about everything.")
-    meetings = create_channel(by=by, name="meetings", description="One thread per meeting, word for word.")
-    vibe = _agent(owner, by, (general, meetings))
-    _welcome(general, by, vibe)
-    lines = [ImportedLine(author, text) for author, text in MEETING]
-    import_thread(channel=meetings, imported=ImportedThread("demo:spring-planting", "Spring planting", lines))
-    _work(meetings, by)
-    return owner
-
-
-def _work(channel: Channel, by: Access) -> None:
-    """What the meeting is working on, so that the panel has something to show."""
-    thread = Thread.objects.get(channel=channel, title="Spring planting")
-    for kind, text in WORK:
-        add_work(thread=thread, by=by, kind=kind, text=text)
-
-
-def _agent(owner: Member, by: Access, channels: tuple[Channel, ...]) -> Agent:
-    vibe = create_agent(by=by, workspace=owner.workspace, handle="vibe", name="Vibe", soul=SOUL)
-    set_trust_level(agent=vibe, by=by, level=2, note="Answers in the channels it was added to")
-    for channel in channels:
-        add_to_channel(channel=channel, participant=vibe.participant, by=by)
-    return vibe
-
-
-def _welcome(channel: Channel, by: Access, vibe: Agent) -> None:
-    thread = create_thread(channel=channel, by=by, title="Welcome to OpenVibe")
-    for body in WELCOME:
-        post_message(thread=thread, by=by, body=body)
-    post_message(thread=thread, by=visible_to(vibe), body=INTRODUCTION)
+DIVED_FROM = "Then we prune the roses"
+DIVE = (
+    ("ana", "Is the last week of March right for every roof, or only for Harbour?"),
+    (
+        "vibe",
+        "What was said supports it for every roof. Mara: pruning in February lost a third of the buds to the late "
+        "frost. Li: that frost came on 14 March, and the Harbour roof, pruned in late March, had no damage at all. "
+        "Nobody said anything about roofs that are warmer than Harbour.",
+    ),
+    ("ana", "And if March stays cold?"),
+    ("vibe", "That was not discussed. Nobody named a day after which it would be too late."),
+)
+RESULT = ResultDraft(
+    headline="Roses are pruned in the last week of March, on every roof",
+    bullets=(
+        "Pruned in February last year, a third of the buds were lost to the frost of 14 March.",
+        "The Harbour roof, pruned in late March, had no damage at all.",
+        "The same week holds for all roofs, and not a day before.",
+    ),
+    full="The meeting compared two roofs: those pruned in February lost a third of their buds to the frost of "
+    "14 March, the Harbour roof, pruned in late March, none. So the last week of March holds for every roof.",
+    deferred=("Whether warmer roofs could begin earlier",),
+    questions=("What if March stays cold: until when may we wait?",),
+)
+KNOWN = (
+    ("Supplier", "fact", "The nursery wants our spring list by Friday; delivery then takes four weeks.", ("orders",)),
+    ("Heavy loads", "policy", "Nothing over 25 kg is carried up by one person alone.", ("safety",)),
+)
