@@ -9,21 +9,16 @@ from datetime import datetime
 import numpy as np
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from numpy.typing import NDArray
 from psycopg import sql
 
-from knowledge.candidates import candidate_ids, frequencies, numbers_of
+from knowledge.candidates import ENTRIES, numbers_of
 from knowledge.models import Entry
 from knowledge.narrowing import narrowed
 from openvibe.search.asking import asked
+from openvibe.search.candidates import bearing, written_out
 from openvibe.search.ranking import rank
 from openvibe.search.selection import select
-from openvibe.search.values import Candidates
 from openvibe.workspaces.access import Access
-
-NEAR = 0.85
-"""An entry that holds none of the words stands for its meaning alone: as near as the others, or by this share of the
-nearest where no entry holds any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +63,17 @@ def find_entries(
     where = _certainly(access, is_lapsed_wanted=lapsed or bool(status or freshness), now=now)
     if any(filters.values()):
         entries = narrowed(entries, now=now, **filters)  # type: ignore[arg-type]
-        where = sql.SQL("{} AND e.id IN ({})").format(where, _as_sql(entries))
-    ids = candidate_ids(wanted, where, workspace_id=access.workspace_id)
+        where = sql.SQL("{} AND e.id IN ({})").format(where, written_out(entries))
+    ids = ENTRIES.candidate_ids(wanted, where)
     read = {entry.pk: entry for entry in _with_people(entries).filter(pk__in=ids)} if ids else {}
     if not read:
         return FoundEntries()
     candidates = numbers_of(wanted, sorted(read))
-    known = frequencies(wanted)
+    known = ENTRIES.frequencies(wanted)
     scores = rank(
         candidates, frequencies=known[0] if known else None, population=known[1] if known else None, ordered=False
     )
-    bears = _bears(candidates)
+    bears = bearing(candidates)
     room = budget if budget is not None else int(candidates.tokens.sum())
     chosen = [
         index for index in select(np.where(bears, scores, -np.inf), candidates, budget=room, most=most) if bears[index]
@@ -111,7 +106,7 @@ def _with_people(entries: QuerySet[Entry]) -> QuerySet[Entry]:
 
 def _certainly(access: Access, *, is_lapsed_wanted: bool, now: datetime) -> sql.Composable:
     """What every entry that is wanted fulfils; the querysets decide."""
-    parts: list[sql.Composable] = []
+    parts: list[sql.Composable] = [sql.SQL("e.workspace_id = {}").format(access.workspace_id)]
     if not is_lapsed_wanted:
         parts.append(
             sql.SQL("e.status = 'active' AND (e.expires_at IS NULL OR e.expires_at > {})").format(now.isoformat())
@@ -119,25 +114,4 @@ def _certainly(access: Access, *, is_lapsed_wanted: bool, now: datetime) -> sql.
     if access.knowledge != "restricted":
         mine = sql.SQL(" OR e.author_id = {0} OR e.owner_id = {0}").format(access.participant_id)
         parts.append(sql.SQL("(e.visibility = 'shared'{})").format(sql.SQL("") if access.is_agent else mine))
-    return sql.SQL(" AND ").join(parts) if parts else sql.SQL("true")
-
-
-def _as_sql(entries: QuerySet[Entry]) -> sql.Composable:
-    """The ids of a queryset, with its values written out."""
-    statement, values = entries.order_by().values("pk").query.sql_with_params()
-    pieces = statement.split("%s")
-    written: list[sql.Composable] = [sql.SQL(pieces[0])]  # type: ignore[arg-type]
-    for piece, value in zip(pieces[1:], values, strict=True):
-        written += [sql.Literal(value), sql.SQL(piece)]  # type: ignore[arg-type]
-    return sql.Composed(written)
-
-
-def _bears(candidates: Candidates) -> NDArray[np.bool_]:
-    """Which hold a word, or are as near in meaning as those that do."""
-    holds: NDArray[np.bool_] = candidates.hits.any(axis=1)
-    near = candidates.similarity
-    if near is None or not np.isfinite(near).any():
-        return holds
-    with_words = near[holds & np.isfinite(near)]
-    enough = float(with_words.mean()) if len(with_words) else NEAR * float(np.nanmax(near))
-    return holds | ((near >= enough) & (near > 0))
+    return sql.SQL(" AND ").join(parts)

@@ -5,6 +5,7 @@ from agents.bench.assembling import measure_assemble
 from agents.bench.recall import measure_recall
 from agents.bench.remembering import measure_cache, measure_compact
 from agents.bench.report import Aim, Report, Row
+from agents.bench.searching import measure_search
 from agents.bench.serving import measure_http
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "measure_compact",
     "measure_http",
     "measure_recall",
+    "measure_search",
 ]

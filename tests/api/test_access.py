@@ -63,6 +63,7 @@ ROWS = {
     "GET api-thread": Row("threads/{thread}/", "thread"),
     "PATCH api-thread": Row("threads/{thread}/", "thread", 200, OTHERS, body={"title": "Newer"}),
     "GET api-messages": Row("threads/{thread}/messages/", "thread"),
+    "GET api-messages-search": Row("threads/{thread}/search/?q=roses", "thread"),
     "POST api-messages": Row("threads/{thread}/messages/", "thread", 201, body={"body": "Hello"}),
     "GET api-message": Row("messages/{message}/", "message"),
     "PATCH api-message": Row("messages/{message}/", "message", 200, OTHERS, body={"body": "Changed"}),
@@ -123,6 +124,10 @@ ROWS = {
         "knowledge/suggest/", "message", 201, {"l1": 403},
         {"topic": "Roses", "content": "In sun.", "message": "{message}"},
     ),
+    "POST api-knowledge-import": Row(
+        "knowledge/import/", "", 200, MEMBERS_ONLY, {"form": "csv", "text": "topic,content\nRoses,In sun.\n"}
+    ),
+    "GET api-knowledge-export": Row("knowledge/export/", "", 200, NOT_AGENTS),
     "GET api-knowledge-search": Row("knowledge/search/?q=roses"),
     "POST api-knowledge-similar": Row("knowledge/similar/", body={"text": "Roses"}),
     "GET api-knowledge-index": Row("knowledge/index/"),

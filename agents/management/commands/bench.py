@@ -16,6 +16,7 @@ from agents.bench import (
     measure_compact,
     measure_http,
     measure_recall,
+    measure_search,
 )
 from agents.bench.remembering import TURNS
 from agents.bench.scratch import scratch_database
@@ -28,6 +29,9 @@ BENCHES: dict[str, Callable[[bool, Path | None], Report]] = {
     "append": lambda quick, _: measure_append(sizes=QUICK, repeats=60) if quick else measure_append(),
     "cache": lambda quick, data: measure_cache(turns=150 if quick else TURNS, data=data),
     "compact": lambda quick, _: measure_compact(messages=QUICK[-1], sizes=QUICK[1:]) if quick else measure_compact(),
+    "search": lambda quick, _: (
+        measure_search(sizes=QUICK[1:], entries=10_000, repeats=60) if quick else measure_search()
+    ),
     "recall": lambda quick, data: measure_recall(data=data, meetings=2 if quick else None),
     "http": lambda quick, _: measure_http(seconds=0.5, turns=2) if quick else measure_http(),
 }

@@ -8,10 +8,11 @@ from rest_framework.response import Response
 
 from openvibe.api.idempotency import creates
 from openvibe.api.views import ApiView
-from openvibe.chat.api.serializers import MessageEdit, MessageIn, MessageOut, MessagesAsked
+from openvibe.chat.api.serializers import BearingAsked, BearingOut, MessageEdit, MessageIn, MessageOut, MessagesAsked
 from openvibe.chat.api.views import threads_of
 from openvibe.chat.models import Message
 from openvibe.chat.querysets import messages_for_pages
+from openvibe.chat.searching import find_messages
 from openvibe.chat.services import delete_message, edit_message, post_message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.api.auth import asker
@@ -74,3 +75,15 @@ class OneMessage(ApiView):
         access = asker(request)
         delete_message(message=get_object_or_404(messages_of(access), pk=pk), by=access)
         return Response(status=204)
+
+
+class MessagesBearing(ApiView):
+    @extend_schema(operation_id="messages_search", parameters=[BearingAsked], responses=BearingOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """The thread's messages that bear on a question, by words and by meaning, within a budget of tokens."""
+        access, asked = asker(request), self.asked(BearingAsked)
+        thread = get_object_or_404(threads_of(access), pk=pk)
+        found = find_messages(
+            access, asked["q"], thread_id=thread.pk, budget=asked["budget"], before=asked.get("before_seq")
+        )
+        return Response(BearingOut(found).data)

@@ -136,3 +136,32 @@ class FoundOut(MessageOut):
         model = Message
         fields = (*MessageOut.Meta.fields, "channel", "thread_title")
         read_only_fields = fields
+
+
+class BearingAsked(serializers.Serializer[Any]):
+    q = serializers.CharField(max_length=4000, help_text="A question, or words. Nothing in it is an operator.")
+    budget = serializers.IntegerField(
+        required=False, default=4000, min_value=1, max_value=100_000,
+        help_text="Tokens that all messages may cost together: each costs its text and its author's name.",
+    )  # fmt: skip
+    before_seq = PlaceField(required=False, help_text="Only messages before this one.")
+
+
+class BearingMessageOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="message_id")
+    thread = serializers.IntegerField(source="thread_id")
+    seq = serializers.IntegerField()
+    kind = serializers.CharField()
+    author = serializers.CharField(source="author_name", help_text="Name.")
+    body = serializers.CharField()
+    tokens = serializers.IntegerField()
+    created_at = serializers.DateTimeField(source="at")
+    score = serializers.FloatField(help_text="Compares within this answer only.")
+    is_neighbour = serializers.BooleanField(help_text="It stands beside a message that bears on the question.")
+
+
+class BearingOut(serializers.Serializer[Any]):
+    results = BearingMessageOut(source="hits", many=True, help_text="The best first.")
+    tokens = serializers.IntegerField(help_text="What they cost together.")
+    by_words = serializers.BooleanField(help_text="Whether any holds a word of the question.")
+    by_vectors = serializers.BooleanField(help_text="Whether meaning was compared, too.")

@@ -8,6 +8,7 @@ urlpatterns = [
     path("threads/", views.Threads.as_view(), name="api-threads"),
     path("threads/<int:pk>/", views.OneThread.as_view(), name="api-thread"),
     path("threads/<int:pk>/messages/", messages.Messages.as_view(), name="api-messages"),
+    path("threads/<int:pk>/search/", messages.MessagesBearing.as_view(), name="api-messages-search"),
     path("messages/<int:pk>/", messages.OneMessage.as_view(), name="api-message"),
     path("dives/", dives.Dives.as_view(), name="api-dives"),
     path("dives/<int:pk>/", dives.OneDive.as_view(), name="api-dive"),

@@ -1,0 +1,107 @@
+"""`bench search`: a question in, what bears on it out, texts and all: threads of growing length, and knowledge."""
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from django.db import connection
+
+from agents.bench.content import World, make_thread, make_world
+from agents.bench.report import Aim, Report, Row
+from agents.bench.scratch import bare_connection
+from knowledge.embedding import embed_waiting as embed_entries
+from knowledge.finding import find_entries
+from knowledge.models import Entry, EntryVector
+from openvibe.chat.embedding import embed_waiting as embed_messages
+from openvibe.chat.models import Message, MessageVector
+from openvibe.chat.searching import find_messages
+from openvibe.llm.tokens import count
+
+SIZES = (1_000, 10_000, 100_000)
+ENTRIES = 100_000
+QUESTIONS = 60
+BUDGET = 8_000
+MOST = {10_000: 5.0, 100_000: 12.0}
+"""Milliseconds, the median, by messages in the thread."""
+
+MOST_KNOWLEDGE = 10.0
+MOST_SPREAD = 3.0
+TABLES = tuple(model._meta.db_table for model in (Message, MessageVector, Entry, EntryVector))
+
+
+def measure_search(*, sizes: Sequence[int] = SIZES, entries: int = ENTRIES, repeats: int = 120) -> Report:
+    """Milliseconds of a whole search, another question each time: 8,000 tokens of messages, or 20 entries.
+
+    Words and vectors of the built-in embedder both count. All threads stand in one table, and so do the entries of two
+    workspaces, half as many in the other one.
+    """
+    world, other = make_world(), make_world()
+    threads = {size: make_thread(world, size) for size in sizes}
+    _make_entries(world, entries)
+    _make_entries(other, entries // 2)
+    _embed()
+    questions = [world.language.question() for _ in range(QUESTIONS)]
+    taken = {
+        f"{size:,} messages": _times(
+            lambda question, pk=thread.pk: find_messages(world.by, question, thread_id=pk, budget=BUDGET),  # type: ignore[misc]
+            questions,
+            repeats,
+        )
+        for size, thread in threads.items()
+    }
+    taken[f"{entries:,} entries"] = _times(lambda question: find_entries(world.by, question), questions, repeats)
+    rows = [
+        Row(f"{what}: {name}", value, "ms")
+        for what, times in taken.items()
+        for name, value in (("median", median(times)), ("p95", _p95(times)))
+    ]
+    limits = {f"{size:,} messages": limit for size, limit in MOST.items() if size in sizes}
+    limits[f"{entries:,} entries"] = MOST_KNOWLEDGE
+    aims = [Aim(f"{what}: median in ms", median(taken[what]), limit) for what, limit in limits.items()]
+    for what, times in taken.items():
+        aims.append(Aim(f"{what}: p95 over the median", _p95(times) / median(times), MOST_SPREAD))
+    return Report("search", rows, tuple(aims))
+
+
+def _times(search: Callable[[str], object], questions: Sequence[str], repeats: int) -> list[float]:
+    for question in questions[:20]:
+        search(question)
+    taken: list[float] = []
+    gc.collect()
+    gc.disable()
+    try:
+        for turn in range(repeats):
+            began = time.perf_counter()
+            search(questions[turn % len(questions)])
+            taken.append((time.perf_counter() - began) * 1000)
+    finally:
+        gc.enable()
+    return taken
+
+
+def _p95(times: Sequence[float]) -> float:
+    return sorted(times)[int(len(times) * 0.95)]
+
+
+def _make_entries(world: World, entries: int) -> None:
+    """Entries past the services, and waiting for their vectors as ever."""
+    author = world.ana.participant_id
+    texts = (world.language.message() for _ in range(entries))
+    for _ in range(0, entries, 5_000):
+        Entry.objects.bulk_create(
+            Entry(
+                workspace_id=world.ana.workspace_id, topic=content[:40], content=content, tokens=count(content),
+                author_id=author, owner_id=author,
+            )
+            for content, _ in zip(texts, range(5_000), strict=False)
+        )  # fmt: skip
+
+
+def _embed() -> None:
+    """All vectors, as the job makes them; the tables settled."""
+    embed_messages()
+    embed_entries()
+    with bare_connection() as bare:
+        for table in TABLES:
+            bare.execute(f"VACUUM ANALYZE {connection.ops.quote_name(table)}")

@@ -1,0 +1,65 @@
+"""The search page: the best match first, or the newest; everywhere, or in one thread."""
+
+import pytest
+from django.test import Client
+
+from openvibe.chat.embedding import embed_waiting
+from openvibe.chat.models import Thread
+from openvibe.workspaces.models import Member
+from tests.factories import make_thread, say
+
+pytestmark = pytest.mark.django_db
+
+
+def page(by: Member, **asked: object) -> str:
+    browser = Client()
+    browser.force_login(by.user)
+    answer = browser.get(f"/w/{by.workspace.slug}/search/", asked)
+    assert answer.status_code == 200
+    return str(answer.content.decode())
+
+
+def test_the_best_match_takes_any_word_and_marks_it(ana: Member, thread: Thread) -> None:
+    say(thread, ana, "Prune the roses in March")
+    say(thread, ana, "Roses again")
+    found = page(ana, q="when do we prune the roses?")
+    assert "<mark>Prune</mark> the <mark>roses</mark>" in found
+    assert found.index("in March") < found.index("again")
+    assert 'value="best" selected' in found
+
+
+def test_the_newest_takes_all_words_and_so_do_operators(ana: Member, thread: Thread) -> None:
+    say(thread, ana, "Prune the roses in March")
+    say(thread, ana, "Roses again")
+    assert "again" not in page(ana, q="prune roses", order="newest")
+    assert "in March" not in page(ana, q="roses -prune").replace("-prune", "")
+
+
+def test_meaning_is_found_and_nonsense_is_not(ana: Member, thread: Thread) -> None:
+    say(thread, ana, "The invoice was paid by wire transfer")
+    embed_waiting()
+    assert "wire transfer" in page(ana, q="money payment bill bank")
+    assert "Nothing you may see matches" in page(ana, q="zebra")
+
+
+def test_a_search_stays_in_its_thread(ana: Member, thread: Thread) -> None:
+    other = make_thread(thread.channel, ana, "Elsewhere")
+    say(thread, ana, "Roses here")
+    say(other, ana, "Roses there")
+    found = page(ana, q="roses", thread=thread.pk)
+    assert "here" in found
+    assert "there" not in found.replace("there is", "")
+    assert f'name="thread" value="{thread.pk}"' in found
+
+
+def test_strangers_and_guests_find_nothing_of_it(ana: Member, ben: Member, cleo: Member, thread: Thread) -> None:
+    say(thread, ana, "Roses, quarterly")
+    assert "quarterly" not in page(ben, q="roses")
+    assert "quarterly" not in page(cleo, q="roses", thread=thread.pk)
+
+
+@pytest.mark.parametrize("order", ["best", "newest", "sideways"])
+@pytest.mark.parametrize("q", ["'", '"', "%", "a & | !b", "\x00", "🌹", "x" * 10_000, "玫瑰", "%(term0)s {} %s"])
+def test_any_text_may_be_searched(ana: Member, thread: Thread, q: str, order: str) -> None:
+    say(thread, ana, "Roses")
+    page(ana, q=q, order=order, thread="x" if order == "best" else 2**70)
