@@ -39,13 +39,17 @@ const refreshParts = oneAtATime(async () => {
     const old = one(selector);
     const now = one(selector, fresh);
     if (!old || !now || one("details[open]", old) || old.innerHTML === now.innerHTML) continue;
+    if (one(".htmx-request", old)) {  // its answer comes first
+      partsSoon();
+      continue;
+    }
     const held = old.contains(document.activeElement) ? document.activeElement : null;
     const link = held?.getAttribute("href");
     const place = held?.closest("[id]")?.id;
     old.innerHTML = now.innerHTML;
     htmx.process(old);
     if (link) one(`[href="${CSS.escape(link)}"]`, old)?.focus();
-    else if (place) document.getElementById(place)?.focus({ preventScroll: true });
+    else if (place) (document.getElementById(place) ?? one("[data-review]", old))?.focus({ preventScroll: true });
   }
   if (conversation && Boolean(one("#composer")) !== Boolean(one("#composer", fresh))) location.reload();
 });
