@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from django.db import connection
 from django.db.models import QuerySet
@@ -52,10 +52,11 @@ def record_uses(*, run: Run, entry_ids: Collection[int], how: How) -> int:
     """
     if not entry_ids:
         return 0
-    said = {"entries": sorted(set(entry_ids)), "workspace": run.workspace_id, "run": run.pk, "how": how}
+    said: dict[str, Any] = {"entries": sorted(set(entry_ids)), "workspace": run.workspace_id, "run": run.pk, "how": how}
     with connection.cursor() as cursor:
         cursor.execute(_RECORD, said)
-        return max(cursor.rowcount, 0)
+        counted: int = cursor.rowcount
+    return counted
 
 
 def uses_of(entry: Entry, access: Access) -> QuerySet[KnowledgeUse]:

@@ -115,7 +115,7 @@ def _suggest(setting: Setting, arguments: dict[str, Any]) -> str:
 def _to_supersede(setting: Setting, number: int | None) -> Entry | None:
     if number is None:
         return None
-    entries = Entry.objects.visible_to(setting.access).holding()  # type: ignore[attr-defined]
+    entries = Entry.objects.visible_to(setting.access).holding()
     entry: Entry | None = entries.filter(pk=number).first() if 0 < number < 2**63 else None
     if entry is None:
         raise Missing(f"There is no entry knowledge:{number} for you. Leave supersedes out.")

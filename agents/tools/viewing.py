@@ -54,7 +54,7 @@ def calls_of(run: Run, access: Access) -> tuple[SeenCall, ...]:
 
 def reads_knowledge_of(run: Run, access: Access) -> bool:
     """Whether the asker may read every entry the run had before it."""
-    readable = Entry.objects.visible_to(access).order_by().values("pk")  # type: ignore[attr-defined]
+    readable = Entry.objects.visible_to(access).order_by().values("pk")
     return not run.knowledge_uses.exclude(entry__in=readable).exists()
 
 

@@ -40,7 +40,7 @@ def used_in(run: Run, access: Access) -> dict[str, UsedEntry]:
 
     The caller has checked that the run itself is visible.
     """
-    seen = Entry.objects.visible_to(access).order_by().values("pk")  # type: ignore[attr-defined]
+    seen = Entry.objects.visible_to(access).order_by().values("pk")
     uses = run.knowledge_uses.filter(entry__in=seen).select_related("entry__owner").defer("entry__search")
     return {f"knowledge:{use.entry_id}": _shown(use.entry, use.how, access) for use in uses.order_by("id")}
 

@@ -23,7 +23,7 @@ class ExpiryField(serializers.CharField):
         options.setdefault("help_text", UNTIL)
         super().__init__(allow_null=True, allow_blank=True, **options)
 
-    def to_internal_value(self, data: object) -> datetime | None:  # type: ignore[override]
+    def to_internal_value(self, data: Any) -> datetime | None:  # type: ignore[override]
         return expiry_of(super().to_internal_value(data), now=timezone.now())
 
 

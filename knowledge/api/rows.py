@@ -14,7 +14,7 @@ from openvibe.workspaces.models import Participant
 
 def entries_of(access: Access) -> QuerySet[Entry]:
     """What the asker may read. Agents get only what could stand in their prompts: what holds at this moment."""
-    entries = Entry.objects.visible_to(access)  # type: ignore[attr-defined]
+    entries = Entry.objects.visible_to(access)
     rows: QuerySet[Entry] = entries.holding() if access.is_agent else entries
     return rows
 

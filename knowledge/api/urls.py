@@ -1,10 +1,12 @@
 from django.urls import path
 
-from knowledge.api import acting, contradictions, entries, finding
+from knowledge.api import acting, contradictions, entries, files, finding
 
 urlpatterns = [
     path("knowledge/", entries.Entries.as_view(), name="api-knowledge"),
     path("knowledge/suggest/", entries.Suggest.as_view(), name="api-knowledge-suggest"),
+    path("knowledge/import/", files.Import.as_view(), name="api-knowledge-import"),
+    path("knowledge/export/", files.Export.as_view(), name="api-knowledge-export"),
     path("knowledge/search/", finding.Search.as_view(), name="api-knowledge-search"),
     path("knowledge/similar/", finding.Similar.as_view(), name="api-knowledge-similar"),
     path("knowledge/index/", finding.Index.as_view(), name="api-knowledge-index"),

@@ -41,7 +41,7 @@ def test_a_proposal_waits_for_whoever_asked(ana: Member, asked: Run) -> None:
     assert (entry.author, entry.owner) == (asked.agent.participant, ana.participant)
     assert (entry.source_message, entry.source_thread) == (asked.trigger, asked.thread)
     assert entry.reason_note == "It was decided here."
-    assert not Entry.objects.holding().exists()  # type: ignore[attr-defined]
+    assert not Entry.objects.holding().exists()
     assert Notice.objects.get().participant == ana.participant
 
 

@@ -43,7 +43,7 @@ def test_it_goes_to_review_with_the_reason_and_its_owner_is_told(dora: Member, r
     assert "“It is $35.”" in page
     assert "<form" not in page
     assert Notice.objects.get().participant == entry.owner
-    assert not Entry.objects.holding().exists()  # type: ignore[attr-defined]
+    assert not Entry.objects.holding().exists()
 
 
 def test_said_twice_it_is_said_once(dora: Member, run: Run, entry: Entry) -> None:
