@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import numpy as np
 from django.db import connection
@@ -157,7 +157,7 @@ def words_to_look_up(lexemes: Sequence[str], known: Statistics) -> str:
 
 def bearing(candidates: Candidates) -> NDArray[np.bool_]:
     """Which bear on the question at all: they hold a word of it, or are near enough in meaning."""
-    holds: NDArray[np.bool_] = candidates.hits.any(axis=1)
+    holds: NDArray[np.bool_] = np.asarray(candidates.hits.any(axis=1))
     near = candidates.similarity
     if near is None or not np.isfinite(near).any():
         return holds
@@ -166,13 +166,13 @@ def bearing(candidates: Candidates) -> NDArray[np.bool_]:
     return holds | (near >= max(enough, LEAST))
 
 
-def written_out(rows: QuerySet[object]) -> sql.Composable:
+def written_out(rows: QuerySet[Any]) -> sql.Composable:
     """The ids of a queryset as SQL, its values written out."""
     statement, values = rows.order_by().values("pk").query.sql_with_params()
     pieces = statement.split("%s")
-    written: list[sql.Composable] = [sql.SQL(pieces[0])]  # type: ignore[arg-type]
+    written: list[sql.Composable] = [sql.SQL(pieces[0])]
     for piece, value in zip(pieces[1:], values, strict=True):
-        written += [sql.Literal(value), sql.SQL(piece)]  # type: ignore[arg-type]
+        written += [sql.Literal(value), sql.SQL(piece)]
     return sql.Composed(written)
 
 

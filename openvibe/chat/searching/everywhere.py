@@ -41,19 +41,20 @@ def best_messages(
     ids = MESSAGES.candidate_ids(wanted, sql.SQL("e.id IN ({})").format(written_out(standing)))
     if not ids:
         return []
-    candidates = _numbers_of(wanted, ids)
+    candidates, ids = _numbers_of(wanted, ids)
     known = MESSAGES.frequencies(wanted)
     scores = rank(
         candidates, frequencies=known[0] if known else None, population=known[1] if known else None, ordered=False
     )
     bears = bearing(candidates)
     chosen = select(np.where(bears, scores, -np.inf), candidates, budget=int(candidates.tokens.sum()), most=most)
-    best = [candidates.keys[index] for index in chosen if bears[index]]
+    best = [ids[index] for index in chosen if bears[index]]
     found = {message.pk: message for message in standing.filter(pk__in=best)}
-    return [found[pk] for pk in best if pk in found]  # type: ignore[index]
+    return [found[pk] for pk in best if pk in found]
 
 
-def _numbers_of(wanted: Asked, ids: Sequence[int]) -> Candidates:
+def _numbers_of(wanted: Asked, ids: Sequence[int]) -> tuple[Candidates, list[int]]:
+    """What the ranking needs of these messages, and their ids in the same order."""
     question = wanted.question
     values = {
         **wanted.values,
@@ -64,7 +65,7 @@ def _numbers_of(wanted: Asked, ids: Sequence[int]) -> Candidates:
     }
     rows = prepared_rows(_NUMBERS.format(bits=bits_of(wanted.shape)).as_string(), values)
     columns = np.array([row[:4] for row in rows], np.int64).reshape(len(rows), 4)
-    return Candidates(
+    candidates = Candidates(
         keys=columns[:, 0].tolist(),
         orders=columns[:, 0],
         tokens=columns[:, 1],
@@ -73,3 +74,4 @@ def _numbers_of(wanted: Asked, ids: Sequence[int]) -> Candidates:
         similarity=np.array([row[4] for row in rows], np.float32) if question else None,
         fingerprints=columns[:, 2],
     )
+    return candidates, columns[:, 0].tolist()

@@ -136,7 +136,7 @@ def _found(
 
 def _beside(candidates: Candidates) -> NDArray[np.bool_]:
     """Which candidates neither hold a word nor are nearer in meaning than most."""
-    holds_none: NDArray[np.bool_] = ~candidates.hits.any(axis=1)
+    holds_none: NDArray[np.bool_] = ~np.asarray(candidates.hits.any(axis=1))
     if candidates.similarity is None or not np.isfinite(candidates.similarity).any():
         return holds_none
     near = np.nanmean(candidates.similarity) + np.nanstd(candidates.similarity)

@@ -208,7 +208,7 @@ def older_by_comparing(place: Place, asked: Asked, before: int, most: int) -> li
     return [row[0] for row in prepared_rows(_OLDER_BY_COMPARING, values)]
 
 
-def _planned_now(statement: sql.Composed, values: Mapping[str, object]) -> list[int]:
+def _planned_now(statement: sql.Composed, values: Mapping[str, Any]) -> list[int]:
     """The numbers a statement gives whose best plan depends on its values."""
     with connection.cursor() as cursor:
         cursor.execute(statement.as_string(), values)

@@ -47,7 +47,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     """
     asked = {name: value.replace("\x00", "")[:MAX_QUERY].strip() for name, value in request.GET.dict().items()}
     words, page, groups = asked.get("q", ""), None, []
-    by_match = bool(words) and asked.get("order", "newest" if OPERATORS.search(words) else "best") == "best"
+    by_match = bool(words) and (asked.get("order") or ("newest" if OPERATORS.search(words) else "best")) == "best"
     if any(asked.get(name) for name in ("q", *NARROWING)):
         hits = narrowed(request, asked, "" if by_match else words)
         found = best_messages(request.access, words, hits, kinds=kinds_of(asked)) if by_match else hits
