@@ -1,0 +1,174 @@
+"""Pinning what was found out, and the review queue: every button decides, nobody sees what is not theirs."""
+
+from datetime import timedelta
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agents.models import Agent
+from knowledge.models import Contradiction, Entry, Notice
+from knowledge.services import flag_entry
+from openvibe.chat.models import Channel, Thread
+from openvibe.chat.services import add_to_channel, delete_message
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_channel, make_entry, make_suggestion, make_thread, say
+from tests.knowledge.web.visiting import PANEL, at, filled, make_result, signed_in, text
+
+
+# --- pinning ------------------------------------------------------------------------------------------------
+def test_pinning_a_result_takes_two_requests(ana: Member, thread: Thread) -> None:
+    make_entry(ana, "Starter costs", "We measure what starter plans cost.")
+    message = make_result(thread, ana)
+    client = signed_in(ana)
+    address = f"/w/{ana.workspace.slug}/m/{message.pk}/pin/"
+    assert address in text(client, f"/w/{ana.workspace.slug}/t/{thread.pk}/")
+    form = text(client, address, headers=PANEL)
+    assert 'value="Starter costs"' in form
+    assert "- One\n- Two\n- Three" in form
+    assert "Supersede" in form
+    response = client.post(address, filled(topic="Starter costs", content="It is $29."), headers=PANEL, follow=True)
+    assert "Starter costs" in response.content.decode()
+    entry = Entry.objects.get(source="result")
+    assert entry.source_message == message
+    assert "Pinned as Starter costs" in text(client, f"/w/{ana.workspace.slug}/t/{thread.pk}/")
+
+    second = client.post(address, filled(topic="Other", content="Typed in vain?"), headers=PANEL).content.decode()
+    assert f"knowledge/{entry.pk}/" in second
+    assert "Typed in vain?" in second
+    assert f"knowledge/{entry.pk}/" in text(client, address)
+    assert Entry.objects.filter(source="result").count() == 1
+
+
+def test_what_is_private_begins_restricted_and_says_so(ana: Member, dora: Member, ben: Member) -> None:
+    room = make_channel(ana, "board", private=True)
+    message = say(make_thread(room, ana, "Money"), ana, "We have enough.")
+    address = f"/w/{ana.workspace.slug}/m/{message.pk}/pin/"
+    form = text(signed_in(ana), address)
+    assert 'value="restricted" checked' in form
+    assert "private channel" in form
+    for member in (dora, ben):
+        text(signed_in(member), address, 404)
+
+
+def test_a_guest_sees_no_pin(ana: Member, ben: Member, channel: Channel, thread: Thread) -> None:
+    add_to_channel(channel=channel, participant=ben.participant, by=access(ana))
+    message = make_result(thread, ana)
+    page = text(signed_in(ben), f"/w/{ana.workspace.slug}/t/{thread.pk}/")
+    assert "/pin/" not in page
+    text(signed_in(ben), f"/w/{ana.workspace.slug}/m/{message.pk}/pin/", 403)
+
+
+def test_deleted_messages_are_not_pinned(ana: Member, thread: Thread) -> None:
+    message = say(thread, ana, "Never mind.")
+    delete_message(message=message, by=access(ana))
+    text(signed_in(ana), f"/w/{ana.workspace.slug}/m/{message.pk}/pin/", 404)
+
+
+# --- review -------------------------------------------------------------------------------------------------
+def test_the_queue_holds_what_waits_and_every_button_decides(ana: Member, dora: Member, vibe: Agent) -> None:
+    wrong = make_entry(ana, "Hours", "We open at 9.")
+    flag_entry(entry=wrong, by=access(dora), reason="wrong", note="It is 10.")
+    over = make_entry(ana, "Sale", "Half price.", expires_at=timezone.now() + timedelta(days=3))
+    Entry.objects.filter(pk=over.pk).update(expires_at=timezone.now() - timedelta(minutes=1))
+    unused = make_entry(ana, "Fax", "The fax is on floor 2.")
+    Entry.objects.filter(pk=unused.pk).update(status="archived", reason="unused", status_since=timezone.now())
+    proposal, bad = make_suggestion(vibe), make_suggestion(vibe, "Moon", "It is cheese.")
+    client = signed_in(ana)
+
+    page = text(client, at(ana, "review/"))
+    places = [page.index(said) for said in ("The fax is", "We open at 9.", "Half price.", "Pro costs $99.")]
+    assert places == sorted(places)
+    assert "It is 10." in page
+    assert "4 wait for a decision" in page
+    assert "4<span" in text(client, at(ana))
+
+    def decide(entry: Entry, verb: str, **more: object) -> None:
+        response = client.post(at(ana, f"{entry.pk}/{verb}/"), {"from": "review", **more}, headers=PANEL)
+        assert response.status_code == 200, response.content
+        assert 'id="knowledge-review"' in response.content.decode()
+
+    decide(wrong, "renew", expires="same")
+    decide(over, "renew", expires="1y")
+    decide(unused, "restore")
+    decide(proposal, "accept", based_on=1)
+    decide(bad, "reject")
+    assert "Nothing waits" in text(client, at(ana, "review/"))
+    states = dict(Entry.objects.values_list("topic", "status"))
+    assert states == {"Hours": "active", "Sale": "active", "Fax": "active", "Pricing": "active", "Moon": "archived"}
+    assert client.post(at(ana, f"{wrong.pk}/renew/")).status_code == 400
+    assert client.post(at(ana, f"{wrong.pk}/explode/")).status_code == 404
+    assert client.get(at(ana, f"{wrong.pk}/archive/")).status_code == 405
+
+
+def test_renewing_for_the_same_span_again(ana: Member) -> None:
+    entry = make_entry(ana, expires_at=timezone.now() + timedelta(days=30))
+    signed_in(ana).post(at(ana, f"{entry.pk}/renew/"), {"expires": "same"})
+    entry.refresh_from_db()
+    assert timedelta(days=29) < (entry.expires_at or timezone.now()) - timezone.now() < timedelta(days=31)
+
+
+def test_a_suggestion_is_accepted_in_better_words(ana: Member, vibe: Agent) -> None:
+    entry = make_suggestion(vibe)
+    said = filled(content="Pro costs $99 a month.", based_on=1, then="accept", expires="never")
+    signed_in(ana).post(at(ana, f"{entry.pk}/edit/"), said)
+    entry.refresh_from_db()
+    assert (entry.status, entry.content, entry.decided_by) == ("active", "Pro costs $99 a month.", ana.participant)
+
+
+def contradicting(ana: Member, **extra: str) -> Contradiction:
+    first = make_entry(ana, "Pricing", "Starter costs $29.")
+    second = make_entry(ana, "Pricing", "Starter costs $31.", **extra)
+    return Contradiction.objects.create(
+        workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1,
+        why="$29 or $31?", found_by="rule",
+    )  # fmt: skip
+
+
+def test_contradictions_stand_side_by_side_until_somebody_says_what_holds(ana: Member) -> None:
+    pair = contradicting(ana)
+    client = signed_in(ana)
+    page = text(client, at(ana, "review/"))
+    for said in ("$29 or $31?", "Starter costs $29.", "Starter costs $31.", "Both hold"):
+        assert said in page
+    assert "$29 or $31?" in text(client, at(ana, f"{pair.first_id}/"))
+    settle = at(ana, f"review/{pair.pk}/settle/")
+    assert client.post(settle, {"how": "nonsense"}).status_code == 400
+    answer = client.post(settle, {"how": "superseded", "keep": pair.second_id}, headers=PANEL)
+    assert "Nothing waits" in answer.content.decode()
+    pair.first.refresh_from_db()
+    assert pair.first.status == "superseded"
+
+
+def test_a_pair_is_shown_to_those_who_may_read_both(ana: Member, dora: Member) -> None:
+    pair = contradicting(ana, visibility="restricted")
+    client = signed_in(dora)
+    assert "$29 or $31?" not in text(client, at(ana, "review/"))
+    assert "$29 or $31?" not in text(client, at(ana, f"{pair.first_id}/"))
+    assert client.post(at(ana, f"review/{pair.pk}/settle/"), {"how": "both_hold"}).status_code == 404
+    assert signed_in(ana).post(at(ana, f"review/{pair.pk}/settle/"), {"how": "both_hold"}).status_code == 302
+
+
+def test_the_owner_finds_it_in_the_inbox_until_it_was_looked_at(ana: Member, dora: Member) -> None:
+    entry = make_entry(dora, "Hours", "We open at 9.")
+    flag_entry(entry=entry, by=access(ana), reason="wrong")
+    client = signed_in(dora)
+    inbox = f"/w/{dora.workspace.slug}/"
+    assert "“Hours” was said to be wrong" in text(client, inbox)
+    text(client, at(dora, f"{entry.pk}/"))
+    assert "Hours" not in text(client, inbox)
+    assert Notice.objects.get().seen_at is not None
+
+
+def test_the_queue_asks_the_same_for_one_row_and_for_many(ana: Member, vibe: Agent) -> None:
+    client = signed_in(ana)
+    text(client, at(ana))
+    counts = []
+    for many in (1, 4):
+        for number in range(many):
+            make_suggestion(vibe, f"Topic {many} {number}", "It may hold.")
+            contradicting(ana)
+        with CaptureQueriesContext(connection) as asked:
+            text(client, at(ana, "review/"))
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
