@@ -11,7 +11,7 @@ from memory.handoff import ACTIONS, INSTRUCTIONS, RESOURCES, Line
 CALLS = 20
 """Tool calls named in one handoff, the newest."""
 
-READING = ("memory",)
+READING = ("memory", "knowledge_search")
 """Tools that look things up; all others change something."""
 
 
