@@ -1,7 +1,6 @@
 """What an agent would read, told before a message is sent."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpResponse
@@ -97,10 +96,6 @@ def _called(thread: Thread, text: str) -> list[tuple[Agent, str]]:
         return []
     found = {agent.handle: agent for agent in _agents(thread).filter(participant__handle__in=wanted)}
     return [(found[h], "mention" if h in handles else "thread") for h in wanted if h in found]
-
-
-def _diving(thread: Thread) -> QuerySet[Dive, dict[str, Any]]:
-    return Dive.objects.filter(thread=thread).values("agent_id")
 
 
 @in_workspace

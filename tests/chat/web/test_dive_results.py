@@ -45,7 +45,7 @@ def address(home: str, dive: Dive) -> str:
 
 def quiet(dive: Dive) -> None:
     """The agent has answered what was asked so far."""
-    dive.thread.runs.all().delete()  # type: ignore[attr-defined]
+    dive.thread.runs.all().delete()
 
 
 def drafted(dive: Dive, by: Member, *bodies: str) -> None:

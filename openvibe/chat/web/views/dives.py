@@ -1,5 +1,6 @@
 """Dives: the panel (and page) of one, starting it, and all of a thread's."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -9,8 +10,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.chat.models import MOST_ACTIVE, Dive, Draft, Message
-from openvibe.chat.querysets import agents_reading
+from openvibe.chat.models import MOST_ACTIVE, Dive, DiveResult, Draft, Message, Thread
+from openvibe.chat.querysets import agents_reading, participants_known_to
 from openvibe.chat.services import post_message, start_dive
 from openvibe.chat.services.dives import may_end, why_silent
 from openvibe.chat.services.writing import is_archived
@@ -26,11 +27,12 @@ from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace, wants_
 SOURCE_SHOWN = 4_000
 """Characters of the source that a dive quotes."""
 DIVES_LISTED = 100
+SPOKE_LATELY = 100
 
 
 def dive_of(request: WorkspaceRequest, dive_id: int) -> Dive:
     """With everything its panel shows. Raises Missing."""
-    rows = Dive.objects.visible_to(request.access).filter(pk=min(dive_id, LARGEST_ID))  # type: ignore[attr-defined]
+    rows = Dive.objects.visible_to(request.access).filter(pk=min(dive_id, LARGEST_ID))
     rows = rows.select_related("agent__agent", "started_by", "source__author__agent", "result__dive_result")
     found: Dive | None = rows.select_related("thread__channel", "parent__channel").first()
     if found is None:
@@ -123,7 +125,7 @@ def dive_start(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     key = request.POST.get("client_id", "")
     try:
         started = start_dive(
-            source=source, by=request.access, agent=_agent(request), body=body.strip() and body,
+            source=source, by=request.access, agent=_agent(request, source.thread), body=body.strip() and body,
             client_id=key,
         )  # fmt: skip
     except Problem as problem:
@@ -131,9 +133,11 @@ def dive_start(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     return shown(request, dive_of(request, started.pk)) if request.htmx else redirect(address_of(request, started))
 
 
-def _agent(request: WorkspaceRequest) -> Participant:
+def _agent(request: WorkspaceRequest, parent: Thread) -> Participant:
+    """One of those that read the thread, or that the asker knows: of others not even the name is told."""
     pk = number(request.POST, "agent") or 0
-    found = Participant.objects.filter(workspace=request.workspace, pk=pk, kind=Participant.Kind.AGENT).first()
+    known = participants_known_to(request.access).filter(kind=Participant.Kind.AGENT)
+    found = next((one for one in agents_reading(parent) if one.pk == pk), None) or known.filter(pk=pk).first()
     if found is None:
         raise Problem("Choose the agent to dive with.", code="unknown_agent", field="agent")
     return found
@@ -147,13 +151,21 @@ def _start_page(
     result = results_of([source]).get(source.pk)
     context = {
         "source": source, "source_html": safe_html(source.body[:SOURCE_SHOWN]), "result": result,
-        "parent": source.thread, "agents": agents, "chosen": number(request.POST, "agent") or next(iter(able), 0),
+        "parent": source.thread, "agents": agents, "chosen": number(request.POST, "agent") or _at_hand(source, able),
         "is_possible": bool(able), "text": body.replace("\x00", ""), "client_id": key or uuid4().hex,
         "problem": problem, "max_characters": MAX_BODY_CHARACTERS,
     }  # fmt: skip
     template = "chat/_dive_start.html" if request.htmx else "chat/dive_start.html"
     response = render(request, template, context, status=problem.status if problem else 200)
     return retargeted(response, "#dive", "outerHTML") if problem and request.htmx else response
+
+
+def _at_hand(source: Message, able: Sequence[int]) -> int:
+    """Whom it is likely with: the agent of the result, the one who spoke last; else the first. 0 when there is none."""
+    result = DiveResult.objects.filter(message=source).values_list("agent_id", flat=True).first()
+    before = Message.objects.filter(thread=source.thread, seq__gt=source.seq - SPOKE_LATELY, seq__lte=source.seq)
+    spoke = before.order_by("-seq").values_list("author_id", flat=True)
+    return next((pk for pk in (result, *spoke) if pk in able), next(iter(able), 0))
 
 
 def retargeted(response: HttpResponse, target: str, how: str) -> HttpResponse:
@@ -171,7 +183,7 @@ def retargeted(response: HttpResponse, target: str, how: str) -> HttpResponse:
 def thread_dives(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """A thread's dives: the active first, then the newest."""
     found = thread_of(request, thread_id)
-    rows: QuerySet[Dive] = Dive.objects.visible_to(request.access).filter(parent=found)  # type: ignore[attr-defined]
+    rows: QuerySet[Dive] = Dive.objects.visible_to(request.access).filter(parent=found)
     rows = rows.select_related("agent", "started_by", "source__author", "result__dive_result")
     dives = rows.order_by(F("ended_at").desc(nulls_first=True), "-id")[:DIVES_LISTED]
     context = {"thread": found, "dives": dives, "most": MOST_ACTIVE}
