@@ -145,7 +145,7 @@ def _compiled(is_agent: bool, reads_public_channels: bool, reads_dive_results: b
             _listed(skills, "name"),
             _listed(_snapshots(participant_id)[:1], "tool_names"),
             _listed(_results(reads_dive_results), *_RESULT),
-            _listed(Entry.objects.filter(workspace_id=OuterRef("workspace_id")).order_by()[:1], "pk"),
+            _listed(_any_entry(), "pk"),
         )
         seen = Thread.objects.visible_to(access).filter(pk=thread_id).order_by()
         return seen.values_list(_json(*_PLACE, *parts))
@@ -158,6 +158,12 @@ def _results(reads_dive_results: bool) -> QuerySet[Any, Any]:
     results = DiveResult.objects.filter(dive__parent=OuterRef("pk"), message__deleted_at=None)
     seen = results if reads_dive_results else results.filter(pk__lt=0)
     return seen.order_by("-message_id")[:RESULTS]
+
+
+def _any_entry() -> QuerySet[Any, Any]:
+    """One entry of the workspace. Its order is that of an index: without one, PostgreSQL expects to meet an entry soon
+    and reads the entries of all others where this workspace has none."""
+    return Entry.objects.filter(workspace_id=OuterRef("workspace_id")).order_by("status", "-id")[:1]
 
 
 def _open_work() -> QuerySet[Any, Any]:
