@@ -31,6 +31,8 @@ def dived(page: Page, question: str, message: int = 0) -> Locator:
     panel = page.locator("#panel")
     asked = panel.get_by_label("What do you want to find out?")
     expect(asked).to_be_focused()
+    panel.get_by_role("radio", name=re.compile("Vibe")).check()
+    asked.focus()
     page.keyboard.type(question)
     page.keyboard.press("Enter")
     expect(panel.get_by_role("heading", name=re.compile("Dive with"))).to_be_visible()
@@ -65,7 +67,9 @@ def test_a_dive_is_watched_drafted_published_and_dived_deeper(people: People, in
 
     go_on = model.holds_back_after_first_words("Twelve litres, twice a week.")
     panel = dived(ana, "How many litres a week?")
-    dora.get_by_role("link", name="Dive with Vibe · active").click()
+    chip = dora.get_by_role("link", name="Dive with Vibe · active")
+    expect(chip).to_be_visible()
+    chip.click()
     watched = dora.locator("#panel")
     expect(watched).to_contain_text("Ana is diving with Vibe. You can watch.")
     for seen in (panel, watched):
@@ -117,6 +121,7 @@ def test_a_dive_is_watched_drafted_published_and_dived_deeper(people: People, in
     model.says("Rain water is softer.")
     card.get_by_role("link", name="Dive deeper").click()
     expect(watched.get_by_role("heading", name="Dive deeper")).to_be_visible()
+    expect(watched.get_by_role("radio", name=re.compile("Vibe"))).to_be_checked()
     watched.get_by_label("What do you want to find out?").fill("Why rain water?")
     watched.get_by_role("button", name="Start the dive").click()
     answered(watched, 0, "Rain water is softer.")
@@ -181,6 +186,7 @@ def test_without_javascript_a_dive_is_started_and_published(people: People, inst
     plain.goto(ana.url)
     plain.locator("#messages > li").first.hover()
     plain.get_by_role("link", name="Dive", exact=True).click()
+    plain.get_by_role("radio", name=re.compile("Vibe")).check()
     plain.get_by_label("What do you want to find out?").fill("Soap?")
     plain.get_by_role("button", name="Start the dive").click()
     expect(plain.get_by_role("heading", name="Dive with Vibe")).to_be_visible()
@@ -197,6 +203,10 @@ def test_without_javascript_a_dive_is_started_and_published(people: People, inst
     plain.get_by_role("button", name="Publish", exact=True).click()
     expect(plain.locator("#messages .result")).to_contain_text("Plainly published")
     expect(ana.locator("#messages .result")).to_contain_text("Plainly published")
+    plain.get_by_role("link", name="Pin to knowledge", exact=True).first.click()
+    plain.get_by_role("button", name="Save").click()
+    expect(plain.get_by_role("heading", name="Plainly published", level=1)).to_be_visible()
+    expect(ana.locator("#messages .result")).to_contain_text("Pinned as Plainly published")
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
