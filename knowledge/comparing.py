@@ -17,11 +17,12 @@ from django.utils import timezone
 
 from knowledge.contradiction import Claim, contradicts
 from knowledge.finding import similar_entries
-from knowledge.judging import ANSWER_TOKENS, Unreadable, question_of, read_verdict
+from knowledge.judging import ANSWER_TOKENS, question_of, read_verdict
 from knowledge.models import Contradiction, Entry, Revision
 from knowledge.services.notices import notify, who_answers_for
 from knowledge.services.revising import hold
 from openvibe.base.models import emit
+from openvibe.llm.answers import Unreadable
 from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,17 +14,18 @@ from django.utils import timezone
 from knowledge.models import Entry
 from knowledge.presets import expiry_of
 from knowledge.services import add_entry, suggest_entry
-from knowledge.services.revising import check_may_manage
+from knowledge.services.revising import check_may_manage, possible_owners
 from knowledge.services.worded import worded_content, worded_topic
 from knowledge.sheets import Cells, Row, csv_lines, jsonl_lines, read_rows
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Member, Participant
+from openvibe.workspaces.models import Participant
 
 Outcome = Literal["imported", "same", "refused"]
 YES = frozenset(("yes", "true", "1", "x", "y"))
 NO = frozenset(("", "no", "false", "0", "n", "none"))
+_UNKEEPABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,8 @@ def _said(cells: Cells, name: str) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
+        if _UNKEEPABLE.search(value):
+            raise Problem(f"{name} holds a NUL or half of a character, which cannot be kept.")
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
@@ -150,9 +154,8 @@ def _owner(handle: str, by: Access) -> tuple[Participant | None, str]:
     name = handle.strip().lstrip("@").lower()
     if not name:
         return None, ""
-    members = Member.objects.filter(workspace_id=by.workspace_id, removed_at=None).exclude(role=Member.Role.GUEST)
-    member = members.select_related("participant").filter(participant__handle=name).first()
-    return (member.participant, "") if member else (None, f"@{name[:40]} is no member here, so you own it.")
+    owner = possible_owners(by.workspace_id).filter(handle=name).first()
+    return (owner, "") if owner else (None, f"@{name[:40]} is no member here, so you own it.")
 
 
 def _fingerprint(topic: str, content: str) -> str:

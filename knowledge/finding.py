@@ -15,9 +15,7 @@ from knowledge.candidates import ENTRIES, numbers_of
 from knowledge.models import Entry
 from knowledge.narrowing import narrowed
 from openvibe.search.asking import asked
-from openvibe.search.candidates import bearing, written_out
-from openvibe.search.ranking import rank
-from openvibe.search.selection import select
+from openvibe.search.candidates import written_out
 from openvibe.workspaces.access import Access
 
 
@@ -65,20 +63,15 @@ def find_entries(
         entries = narrowed(entries, now=now, **filters)  # type: ignore[arg-type]
         where = sql.SQL("{} AND e.id IN ({})").format(where, written_out(entries))
     ids = ENTRIES.candidate_ids(wanted, where)
-    read = {entry.pk: entry for entry in _with_people(entries).filter(pk__in=ids)} if ids else {}
-    if not read:
+    seen = entries.filter(pk__in=ids).values_list("pk", flat=True) if ids else ()
+    candidates = numbers_of(wanted, sorted(seen)) if seen else None
+    if candidates is None:
         return FoundEntries()
-    candidates = numbers_of(wanted, sorted(read))
-    known = ENTRIES.frequencies(wanted)
-    scores = rank(
-        candidates, frequencies=known[0] if known else None, population=known[1] if known else None, ordered=False
-    )
-    bears = bearing(candidates)
-    room = budget if budget is not None else int(candidates.tokens.sum())
-    chosen = [
-        index for index in select(np.where(bears, scores, -np.inf), candidates, budget=room, most=most) if bears[index]
-    ]
-    hits = [FoundEntry(read[candidates.keys[index]], float(scores[index])) for index in chosen]  # type: ignore[index]
+    best = {
+        candidates.keys[place]: score for place, score in ENTRIES.best_of(wanted, candidates, most=most, budget=budget)
+    }
+    read = entries.with_people().in_bulk(best)  # type: ignore[attr-defined]
+    hits = [FoundEntry(read[key], score) for key, score in best.items() if key in read]  # type: ignore[index]
     return FoundEntries(
         hits,
         sum(hit.entry.tokens for hit in hits),
@@ -98,10 +91,6 @@ def _standing(entries: QuerySet[Entry], lapsed: bool, now: datetime) -> QuerySet
         return entries.holding(now)  # type: ignore[attr-defined, no-any-return]
     expired = Q(status=Entry.Status.NEEDS_REVIEW, reason=Entry.Reason.EXPIRED)
     return entries.filter(Q(status=Entry.Status.ACTIVE) | expired)
-
-
-def _with_people(entries: QuerySet[Entry]) -> QuerySet[Entry]:
-    return entries.select_related("owner", "author__agent", "decided_by", "source_thread__channel").defer("search")
 
 
 def _certainly(access: Access, *, is_lapsed_wanted: bool, now: datetime) -> sql.Composable:

@@ -13,7 +13,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from knowledge.models import Entry, Revision
+from knowledge.models import LIVING, Entry, Revision
 from knowledge.services.linking import close_pairs
 from knowledge.services.notices import tell_owner
 from knowledge.services.revising import hold, revise, values_of
@@ -57,9 +57,8 @@ def archive_unused(now: datetime | None = None) -> int:
 @transaction.atomic
 def review_what_lost_its_source(*, message: Message) -> int:
     """The message was deleted: the living entries made from it wait for review; how many."""
-    living = [Status.ACTIVE, Status.NEEDS_REVIEW, Status.PROPOSED]
-    made = Entry.objects.filter(source_message=message, status__in=living).exclude(reason=Reason.SOURCE_GONE)
-    rows = [entry for entry in hold(made.values_list("pk", flat=True)) if entry.status in living]
+    made = Entry.objects.filter(source_message=message, status__in=LIVING).exclude(reason=Reason.SOURCE_GONE)
+    rows = [entry for entry in hold(made.values_list("pk", flat=True)) if entry.status in LIVING]
     for entry in rows:
         send_to_review(entry, reason=Reason.SOURCE_GONE)
     return len(rows)

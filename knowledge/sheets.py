@@ -15,6 +15,7 @@ from openvibe.base.problems import Problem
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_ROWS = 5_000
+CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 COLUMNS = (
     "id", "client_id", "topic", "content", "kind", "visibility", "status", "tags", "expires_at", "owner", "pinned",
     "source", "author", "decided_by", "decided_at", "created_at", "source_thread", "source_message", "supersedes",
@@ -23,6 +24,7 @@ COLUMNS = (
 """What an export holds. An import reads the first eleven and passes over the rest."""
 
 READ = COLUMNS[:11]
+csv.field_size_limit(MAX_BYTES)  # of the whole process: set and reset, two files at once would meet each other's
 _FORMULA = frozenset("=+-@\t\r＝＋－＠'")
 
 Cells = Mapping[str, object]
@@ -97,14 +99,6 @@ def _text(raw: bytes) -> str:
 
 
 def _csv(text: str) -> Iterator[Row]:
-    before = csv.field_size_limit(MAX_BYTES)
-    try:
-        yield from _records(text)
-    finally:
-        csv.field_size_limit(before)
-
-
-def _records(text: str) -> Iterator[Row]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
     header: list[str] = []
     for number, cells in enumerate(reader, 1):

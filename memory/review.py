@@ -5,7 +5,6 @@ A conversation is data: whatever is said in it, a review only makes suggestions,
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, Literal
 
 from memory.providers.base import LONGEST, Entry
 from openvibe.llm import tokens
+from openvibe.llm.answers import list_named
 from openvibe.llm.fences import clean, fence
 from openvibe.llm.values import ChatMessage
 
@@ -77,10 +77,6 @@ class Suggestion:
     person_id: int | None = None
 
 
-class Unreadable(ValueError):
-    """The model's answer is not what was asked for."""
-
-
 def fitting(entries: Sequence[Entry], limit: int) -> tuple[Entry, ...]:
     """The first entries that take at most `limit` tokens together, at least one."""
     taken: list[Entry] = []
@@ -128,7 +124,6 @@ def _short(text: str) -> str:
 
 
 # --- the answer ---------------------------------------------------------------------------------------------
-_FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def read_answer(answer: str, material: Material, notes_limit: int) -> list[Suggestion]:
@@ -136,15 +131,7 @@ def read_answer(answer: str, material: Material, notes_limit: int) -> list[Sugge
 
     Raises Unreadable when the answer as a whole is something else.
     """
-    text = answer.strip()
-    fenced = _FENCED.match(text)
-    try:
-        said = json.loads(fenced[1] if fenced else text)
-    except (ValueError, RecursionError):
-        raise Unreadable("The answer is not JSON.") from None
-    if not isinstance(said, dict) or not isinstance(said.get("proposals"), list):
-        raise Unreadable("The answer has no list of proposals.")
-    read = (_suggestion(row, material, notes_limit) for row in said["proposals"])
+    read = (_suggestion(row, material, notes_limit) for row in list_named("proposals", answer))
     return [found for found in read if found is not None][:MOST]
 
 

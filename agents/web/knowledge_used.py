@@ -11,6 +11,7 @@ from agents.web.runs import visible_run
 from knowledge.freshness import freshness
 from knowledge.models import Entry
 from knowledge.services import flag_entry
+from knowledge.services.revising import may_manage
 from openvibe.base.problems import Missing, Problem
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
@@ -55,10 +56,7 @@ def _shown(entry: Entry, how: str, access: Access) -> UsedEntry:
         words=freshness(entry).words,
         owner=entry.owner.name,
         is_said_wrong=is_said_wrong,
-        may_say_wrong=(waits or entry.status == Entry.Status.ACTIVE)
-        and not is_said_wrong
-        and not access.is_agent
-        and not access.is_guest,
+        may_say_wrong=(waits or entry.status == Entry.Status.ACTIVE) and not is_said_wrong and may_manage(access),
         note=entry.reason_note if is_said_wrong else "",
     )
 

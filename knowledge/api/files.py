@@ -16,7 +16,7 @@ from rest_framework.response import Response
 from knowledge.api.entries import KNOWLEDGE
 from knowledge.exchange import export_entries, import_entries
 from knowledge.models import Entry
-from knowledge.sheets import MAX_BYTES
+from knowledge.sheets import CONTENT_TYPES, MAX_BYTES
 from openvibe.api.fields import TextField
 from openvibe.api.idempotency import creates
 from openvibe.api.parsers import BoundedJSONParser
@@ -24,8 +24,6 @@ from openvibe.api.problems import TooLarge
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Refused
 from openvibe.workspaces.api.auth import asker
-
-TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 
 
 class Sheet(dict[str, str]):
@@ -123,6 +121,6 @@ class Export(ApiView):
         if access.is_agent:
             raise Refused("Only people take knowledge out as a file. Search it instead.", code="people_only")
         lines = export_entries(access, asked["form"], statuses=[asked["status"]] if "status" in asked else ())
-        answer = StreamingHttpResponse(lines, content_type=TYPES[asked["form"]])
+        answer = StreamingHttpResponse(lines, content_type=CONTENT_TYPES[asked["form"]])
         answer.headers["Content-Disposition"] = f'attachment; filename="knowledge.{asked["form"]}"'
         return answer

@@ -57,8 +57,12 @@ class EntryOut(serializers.ModelSerializer[Entry]):
         return entry.source_message_id if getattr(entry, "source_is_seen", False) else None
 
 
-class EntryChange(serializers.Serializer[Any]):
-    """What is left out stays as it is."""
+class NoteIn(serializers.Serializer[Any]):
+    note = TextField(required=False, default="", help_text=NOTE)
+
+
+class Reworded(NoteIn):
+    """Words of an entry that is there: what is left out stays as it is."""
 
     topic = TextField(required=False, help_text=TOPIC_HELP)
     content = TextField(required=False, help_text=CONTENT)
@@ -66,11 +70,15 @@ class EntryChange(serializers.Serializer[Any]):
     visibility = serializers.ChoiceField(choices=Entry.Visibility.choices, required=False)
     expires_at = ExpiryField(required=False)
     tags = TagsField(required=False)
+
+
+class EntryChange(Reworded):
+    """What is left out stays as it is."""
+
     is_pinned = serializers.BooleanField(
         required=False, allow_null=True, default=None, help_text="Kept though unused. Left out: as it is."
     )
     owner = serializers.CharField(required=False, max_length=40, help_text=OWNER)
-    note = TextField(required=False, default="", help_text=NOTE)
 
 
 class NewEntry(serializers.Serializer[Any]):
@@ -90,10 +98,9 @@ class NewEntry(serializers.Serializer[Any]):
     )
 
 
-class EntryIn(NewEntry):
+class EntryIn(NewEntry, NoteIn):
     owner = serializers.CharField(required=False, max_length=40, help_text=OWNER)
     is_pinned = serializers.BooleanField(required=False, default=False, help_text="Kept though nobody uses it.")
-    note = TextField(required=False, default="", help_text=NOTE)
 
 
 class SuggestIn(NewEntry):
@@ -109,35 +116,19 @@ class SuggestionOut(serializers.ModelSerializer[Entry]):
         read_only_fields = fields
 
 
-class NoteIn(serializers.Serializer[Any]):
-    note = TextField(required=False, default="", help_text=NOTE)
-
-
 class RenewIn(NoteIn):
     expires_at = ExpiryField()
 
 
-class AcceptIn(NoteIn):
+class AcceptIn(Reworded):
     """Better words, where they are needed; what is left out stays as it was suggested."""
 
-    topic = TextField(required=False, help_text=TOPIC_HELP)
-    content = TextField(required=False, help_text=CONTENT)
-    kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
-    visibility = serializers.ChoiceField(choices=Entry.Visibility.choices, required=False)
-    expires_at = ExpiryField(required=False)
-    tags = TagsField(required=False)
 
-
-class SupersedeIn(NoteIn):
-    """Either `successor`, an entry that holds already, or the `content` of a new one."""
+class SupersedeIn(Reworded):
+    """Either `successor`, an entry that holds already, or the `content` of a new one; what else is left out is as in
+    the entry superseded, but that it never expires."""
 
     successor = IdField(required=False)
-    topic = TextField(required=False, help_text=f"{TOPIC_HELP} Left out: as before.")
-    content = TextField(required=False, help_text=CONTENT)
-    kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
-    visibility = serializers.ChoiceField(choices=Entry.Visibility.choices, required=False)
-    expires_at = ExpiryField(required=False)
-    tags = TagsField(required=False)
 
 
 class FlagIn(NoteIn):

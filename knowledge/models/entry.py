@@ -47,6 +47,11 @@ class EntryQuerySet(models.QuerySet["Entry"]):
         own = Q(author_id=access.participant_id) | Q(owner_id=access.participant_id)
         return entries.filter(shared if access.is_agent else shared | own)
 
+    def with_people(self) -> EntryQuerySet:
+        """With all that pages and prompts show beside an entry, in the same query."""
+        people = self.select_related("owner", "author__agent", "decided_by", "source_thread__channel")
+        return people.defer("search")
+
     def holding(self, now: datetime | None = None) -> EntryQuerySet:
         """Active and not expired at `now` (UTC; the default is this moment): what prompts may use.
 
@@ -248,3 +253,7 @@ class Entry(Timestamped):
     def has_expired(self, now: datetime | None = None) -> bool:
         """Whether its time is over at `now`: the same inclusive rule as `holding`."""
         return self.expires_at is not None and self.expires_at <= (now or timezone.now())
+
+
+LIVING = (Entry.Status.PROPOSED, Entry.Status.ACTIVE, Entry.Status.NEEDS_REVIEW)
+"""Entries that were not put aside: the others are superseded or archived."""

@@ -9,10 +9,18 @@ from functools import partial
 
 from django.db import IntegrityError, transaction
 
-from knowledge.models import Entry, Revision
+from knowledge.models import LIVING, Entry, Revision
 from knowledge.services.linking import check_replaceable, make_way, put_aside, successor_of
 from knowledge.services.notices import PROPOSED, tell_owner
-from knowledge.services.revising import begin, check_may_manage, checked_owner, decide, hold, locked
+from knowledge.services.revising import (
+    begin,
+    check_may_manage,
+    checked_owner,
+    decide,
+    hold,
+    locked,
+    possible_owners,
+)
 from knowledge.services.worded import (
     known_client_id,
     known_kind,
@@ -188,7 +196,7 @@ def _let_in(entry: Entry, by: Access, supersedes: Entry | None, action: str, how
     if earlier is not None:
         check_replaceable(earlier)
         make_way(earlier, by, how)
-        entry.supersedes = earlier
+        _follow(entry, earlier)
     decide(entry, by)
     begin(entry, action=action, by=by, how=how, note=note)
     if earlier is not None:
@@ -217,10 +225,18 @@ def _suggest(entry: Entry, by: Access, supersedes: Entry | None, how: str) -> En
             f"{SUGGESTIONS} of your suggestions wait already. People have to decide on some first.", code="too_many"
         )
     if supersedes is not None:
-        entry.supersedes = _to_replace(supersedes, by)
+        _follow(entry, _to_replace(supersedes, by))
     begin(entry, action=Revision.Action.SUGGESTED, by=by, how=how, note=entry.reason_note)
     tell_owner(entry, PROPOSED, by=by)
     return entry
+
+
+def _follow(entry: Entry, earlier: Entry) -> None:
+    """It takes the other's place, and without a source of its own comes from there too: what was said where no agent
+    reads along reaches none by being said anew."""
+    entry.supersedes = earlier
+    if entry.source_thread_id is None:
+        entry.source_thread_id = earlier.source_thread_id
 
 
 def _to_replace(supersedes: Entry, by: Access) -> Entry:
@@ -251,9 +267,7 @@ def _hold_source(message: Message, by: Access) -> None:
 
 
 def _check_not_pinned(message: Message, by: Access) -> None:
-    pinned = Entry.objects.filter(
-        source_message=message, source=Entry.Source.RESULT, status__in=["proposed", "active", "needs_review"]
-    )
+    pinned = Entry.objects.filter(source_message=message, source=Entry.Source.RESULT, status__in=LIVING)
     found = pinned.first()
     if found is not None:
         raise AlreadyPinned(pinned.visible_to(by).first())
@@ -267,13 +281,13 @@ def _check_may_suggest(by: Access) -> None:
 
 
 def _who_decides(by: Access, message: Message | None) -> Participant:
-    members = Member.objects.filter(workspace_id=by.workspace_id, removed_at=None).exclude(role=Member.Role.GUEST)
+    possible = possible_owners(by.workspace_id)
     asked = [message.author_id if message else 0, by.participant_id]
-    found = {member.participant_id: member for member in members.filter(participant_id__in=asked)}
+    found = possible.in_bulk(asked)
     for pk in asked:
         if pk in found:
-            return found[pk].participant
-    first = members.filter(role=Member.Role.OWNER).select_related("participant").order_by("pk").first()
+            return found[pk]
+    first = possible.filter(member__role=Member.Role.OWNER).order_by("member").first()
     if first is None:
         raise Problem("This workspace has no owner who could decide on it.", code="no_owner")
-    return first.participant
+    return first

@@ -14,11 +14,20 @@ from knowledge.services.adding import add_entry
 from knowledge.services.changing import apply
 from knowledge.services.linking import check_replaceable, close_pairs, make_way, put_aside
 from knowledge.services.notices import withdraw_notices
-from knowledge.services.revising import decide, locked, locked_together, revise, values_of
+from knowledge.services.revising import (
+    check_version,
+    decide,
+    locked,
+    locked_together,
+    possible_owners,
+    revise,
+    values_of,
+)
 from knowledge.services.standing import archive_entry
 from knowledge.services.worded import KEEP, Expiry
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
 
 Status, Action = Entry.Status, Revision.Action
 
@@ -103,7 +112,7 @@ def supersede_entry(
     if successor.pk == entry.pk:
         raise Conflict("An entry cannot supersede itself.", code="circle")
     current, after = locked_together([entry, successor], by)
-    _check_version(current, based_on)
+    check_version(current, based_on)
     if after.supersedes_id == current.pk and current.status == Status.SUPERSEDED:
         return after
     check_replaceable(current)
@@ -173,7 +182,7 @@ def _suggestion(entry: Entry, by: Access, based_on: int | None) -> tuple[Entry, 
     if not Entry.objects.visible_to(by).filter(pk=earlier.pk).exists():
         raise Refused("It would supersede an entry that you may not read. An admin has to decide.")
     current, held = locked_together([entry, earlier], by)
-    _check_version(current, based_on)
+    check_version(current, based_on)
     _check_waits(current)
     return current, held if current.supersedes_id == held.pk else None
 
@@ -187,23 +196,14 @@ def _superseded_by_new(entry: Entry, by: Access, based_on: int | None, **given: 
     return add_entry(by=by, supersedes=current, owner=_owner_kept(current), **{**given, **chosen})
 
 
-def _owner_kept(entry: Entry) -> Any:
+def _owner_kept(entry: Entry) -> Participant | None:
     """The earlier entry's owner while they are there, else whoever supersedes it."""
-    member = getattr(entry.owner, "member", None)
-    return entry.owner if member is not None and member.is_active and member.role != "guest" else None
+    return possible_owners(entry.workspace_id).filter(pk=entry.owner_id).first()
 
 
 def _check_waits(entry: Entry) -> None:
     if entry.status != Status.PROPOSED:
         raise Conflict(f"This was decided already: {entry.get_status_display().lower()}.", code="decided")
-
-
-def _check_version(entry: Entry, based_on: int | None) -> None:
-    if based_on is not None and based_on != entry.version:
-        raise Conflict(
-            f"This entry was changed meanwhile: you began from version {based_on}, it is at version {entry.version}.",
-            code="stale",
-        )
 
 
 def _check_may_follow(after: Entry) -> None:

@@ -8,13 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from knowledge.models import Entry, Revision
 from knowledge.services.worded import worded_note
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import Member, Participant
 
 FIELDS = (
     "topic", "content", "kind", "visibility", "status", "reason", "expires_at", "tags", "is_pinned", "owner",
@@ -25,11 +26,16 @@ FIELDS = (
 Values = dict[str, Any]
 
 
+def may_manage(by: Access) -> bool:
+    """Members, admins and owners; guests and agents read."""
+    return not by.is_agent and by.role in ("owner", "admin", "member")
+
+
 def check_may_manage(by: Access) -> None:
-    """Raises Refused for guests and agents."""
+    """Raises Refused for who only reads knowledge."""
     if by.is_agent:
         raise Refused("Only people change knowledge. Suggest an entry instead.", code="people_only")
-    if by.role not in ("owner", "admin", "member"):
+    if not may_manage(by):
         raise Refused("Guests read knowledge, they do not change it. Ask a member.")
 
 
@@ -39,13 +45,18 @@ def locked(entry: Entry, by: Access, based_on: int | None = None) -> Entry:
     Raises Missing (unseen), Refused (guest, agent), Conflict "stale" when it is not at version `based_on` any more.
     """
     found = locked_together([entry], by)[0]
-    if based_on is not None and based_on != found.version:
+    check_version(found, based_on)
+    return found
+
+
+def check_version(entry: Entry, based_on: int | None) -> None:
+    """Raises Conflict "stale" when the entry is not at the version that the writer saw; None is whichever it is at."""
+    if based_on is not None and based_on != entry.version:
         raise Conflict(
-            f"This entry was changed meanwhile: you began from version {based_on}, it is at version {found.version}. "
+            f"This entry was changed meanwhile: you began from version {based_on}, it is at version {entry.version}. "
             "Your text is kept here: compare, then save again.",
             code="stale",
         )
-    return found
 
 
 def locked_together(entries: Iterable[Entry], by: Access) -> list[Entry]:
@@ -119,12 +130,17 @@ def decide(entry: Entry, by: Access, at: datetime | None = None) -> None:
     entry.decided_by_id, entry.decided_at = by.participant_id, at or timezone.now()
 
 
+def possible_owners(workspace_id: int) -> QuerySet[Participant]:
+    """Who may own entries: members of the workspace who are there and no guests."""
+    members = Member.objects.filter(workspace_id=workspace_id, removed_at=None, user__is_active=True)
+    return Participant.objects.filter(pk__in=members.exclude(role=Member.Role.GUEST).values("participant"))
+
+
 def checked_owner(owner: Participant | None, by: Access) -> Participant:
-    """Who is told when it needs a review: a member of the workspace who is no guest. The default is the asker."""
+    """Who is told when it needs a review: one of `possible_owners`, by default the asker. Raises Problem."""
     if owner is None:
         return Participant.objects.get(pk=by.participant_id)
-    member = getattr(owner, "member", None)
-    if owner.workspace_id != by.workspace_id or member is None or not member.is_active or member.role == "guest":
+    if not possible_owners(by.workspace_id).filter(pk=owner.pk).exists():
         raise Problem("An owner is a member of this workspace, and no guest.", code="bad_owner", field="owner")
     return owner
 

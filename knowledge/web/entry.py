@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils.module_loading import import_string
 from django.views.decorators.http import require_POST, require_safe
 
+from knowledge.history import revisions_known_to
 from knowledge.models import Contradiction, Entry
 from knowledge.presets import PRESETS, shown
 from knowledge.services import (
@@ -23,7 +24,8 @@ from knowledge.services import (
     restore_entry,
     see_notices,
 )
-from knowledge.web.finding import check_may_manage, entry_of, for_pages, may_manage
+from knowledge.services.revising import check_may_manage, may_manage
+from knowledge.web.finding import entry_of
 from knowledge.web.forms import Typed, typed_in
 from knowledge.web.review import pairs_of, queue_again, same_span
 from knowledge.web.shown import entry_shown, revisions_shown
@@ -48,8 +50,8 @@ def entry(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
 
 
 def _page(request: WorkspaceRequest, found: Entry) -> dict[str, Any]:
-    others = for_pages(Entry.objects.visible_to(request.access))
-    revisions = list(found.revisions.select_related("by")[: REVISIONS_SHOWN + 1])
+    others = Entry.objects.visible_to(request.access).with_people()
+    revisions = list(revisions_known_to(request.access, found).select_related("by")[: REVISIONS_SHOWN + 1])
     people = Participant.objects.filter(workspace=request.workspace).values_list("handle", "name")
     return {
         "row": entry_shown(found),

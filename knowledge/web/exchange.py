@@ -7,12 +7,10 @@ from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from knowledge.exchange import export_entries, import_entries
-from knowledge.sheets import MAX_BYTES
-from knowledge.web.finding import check_may_manage
+from knowledge.services.revising import check_may_manage
+from knowledge.sheets import CONTENT_TYPES, MAX_BYTES
 from openvibe.base.problems import Problem
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
-
-TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 
 
 @in_workspace
@@ -44,6 +42,6 @@ def export_file(request: WorkspaceRequest) -> HttpResponseBase:
     """Everything the asker may read, as `?format=` csv or jsonl; `status` narrows."""
     form = request.GET.get("format", "csv")
     lines = export_entries(request.access, form, statuses=request.GET.getlist("status"))
-    response = StreamingHttpResponse(lines, content_type=TYPES[form])
+    response = StreamingHttpResponse(lines, content_type=CONTENT_TYPES[form])
     response.headers["Content-Disposition"] = f'attachment; filename="{request.workspace.slug}-knowledge.{form}"'
     return response

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
-from knowledge.models import Entry, Notice
-from knowledge.web.finding import may_manage
+from knowledge.models import LIVING, Entry, Notice
+from knowledge.services.revising import may_manage
 from knowledge.web.review import open_contradictions, waiting_for
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
@@ -18,7 +19,6 @@ from openvibe.workspaces.models import Workspace
 
 NOTICES_SHOWN = 20
 COUNTED = 100
-LIVING = (Entry.Status.PROPOSED, Entry.Status.ACTIVE, Entry.Status.NEEDS_REVIEW)
 _NEEDS = {
     "expired": "expired. Renew it, or let it go.",
     "contradiction": "may contradict another entry. Say what holds.",
@@ -68,14 +68,12 @@ def shell_of(access: Access) -> dict[str, object]:
         return {"to_review": 0, "notices": 0}
     entries = waiting_for(access, timezone.now()).order_by()[:COUNTED].count()
     pairs = open_contradictions(access).order_by()[:COUNTED].count()
-    notices = Notice.objects.filter(participant_id=access.participant_id, seen_at=None).order_by()[:COUNTED].count()
+    notices = _unseen(access).order_by()[:COUNTED].count()
     return {"to_review": min(entries + pairs, COUNTED), "notices": notices}
 
 
 def inbox_of(access: Access) -> list[InboxNote]:
     """What needs the asker as an owner, the newest first. Two queries."""
-    notices = Notice.objects.filter(participant_id=access.participant_id, seen_at=None)
-    readable = notices.filter(entry__in=Entry.objects.visible_to(access).order_by().values("pk"))
     slug = Workspace.objects.values_list("slug", flat=True).get(pk=access.workspace_id)
     return [
         InboxNote(
@@ -83,5 +81,11 @@ def inbox_of(access: Access) -> list[InboxNote]:
             text=f"“{notice.entry.topic}” {_NEEDS.get(notice.reason, _NEEDS['asked'])}",
             at=notice.created_at,
         )
-        for notice in readable.select_related("entry")[:NOTICES_SHOWN]
+        for notice in _unseen(access).select_related("entry")[:NOTICES_SHOWN]
     ]
+
+
+def _unseen(access: Access) -> QuerySet[Notice]:
+    """The asker's notices of entries they may still read."""
+    unseen = Notice.objects.filter(participant_id=access.participant_id, seen_at=None)
+    return unseen.filter(entry__in=Entry.objects.visible_to(access).order_by().values("pk"))

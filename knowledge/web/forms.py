@@ -13,9 +13,11 @@ from django.utils import timezone
 from knowledge.models import Entry
 from knowledge.presets import expiry_of, shown
 from knowledge.services import KEEP
+from knowledge.services.revising import possible_owners
 from openvibe.base.problems import Problem
+from openvibe.chat.querysets import participants_known_to
 from openvibe.chat.web.numbers import number
-from openvibe.workspaces.models import Member, Participant
+from openvibe.workspaces.models import Participant
 from openvibe.workspaces.web.doors import WorkspaceRequest
 
 ON_A_DATE = "on"
@@ -118,9 +120,11 @@ def tags_in(text: str) -> list[str]:
 
 
 def owners_of(request: WorkspaceRequest) -> list[Participant]:
-    """Who may own an entry: members of the workspace who are no guests."""
-    people = Participant.objects.filter(workspace=request.workspace, kind=Participant.Kind.MEMBER, is_active=True)
-    return list(people.exclude(member__role=Member.Role.GUEST).order_by("name", "id"))
+    """Who may own an entry, by name; for guests those of them that they know."""
+    people = possible_owners(request.workspace.pk).order_by("name", "id")
+    if request.access.is_guest:
+        people = people.filter(pk__in=participants_known_to(request.access).order_by().values("pk"))
+    return list(people)
 
 
 def owner_named(request: WorkspaceRequest, given: str) -> Participant | None:

@@ -13,9 +13,9 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from knowledge.finding import find_entries
-from knowledge.models import Entry
+from knowledge.models import LIVING, Entry
 from knowledge.narrowing import narrowed
-from knowledge.web.finding import for_pages, may_manage
+from knowledge.services.revising import may_manage
 from knowledge.web.forms import owners_of
 from knowledge.web.shown import entries_shown
 from openvibe.chat.web.numbers import number
@@ -82,8 +82,7 @@ def topics(request: WorkspaceRequest) -> HttpResponse:
 
 def topics_known(request: WorkspaceRequest, part: str = "") -> list[str]:
     """Topics of what the asker may read, without what was put aside, the most used lately first. At most a hundred."""
-    gone = [Entry.Status.SUPERSEDED, Entry.Status.ARCHIVED]
-    entries = Entry.objects.visible_to(request.access).exclude(status__in=gone)
+    entries = Entry.objects.visible_to(request.access).filter(status__in=LIVING)
     if part := part.replace("\x00", "").strip():
         entries = entries.filter(topic__icontains=part)
     lately = entries.order_by("-id").values_list("topic", flat=True)[:TOPICS_COUNTED]
@@ -111,8 +110,8 @@ def _asked(request: WorkspaceRequest, asked: dict[str, str]) -> Sequence[Entry] 
             owner_id=owner_id, lapsed=True,
         )  # fmt: skip
         return [hit.entry for hit in found.hits]
-    entries = for_pages(Entry.objects.visible_to(request.access))
+    entries = Entry.objects.visible_to(request.access).with_people()
     if not status and not freshness:
-        entries = entries.exclude(status__in=[Entry.Status.SUPERSEDED, Entry.Status.ARCHIVED])
+        entries = entries.filter(status__in=LIVING)
     entries = narrowed(entries, topic=topic, tag=tag, status=status, freshness=freshness, owner_id=owner_id)
     return entries.order_by("-id")

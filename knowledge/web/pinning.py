@@ -8,9 +8,9 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from knowledge.models import TOPIC, Entry
+from knowledge.models import LIVING, TOPIC, Entry
 from knowledge.services import AlreadyPinned, pin_result, visibility_from
-from knowledge.web.finding import check_may_manage, for_pages
+from knowledge.services.revising import check_may_manage
 from knowledge.web.forms import Typed, typed_in
 from knowledge.web.listing import topics_known
 from knowledge.web.shown import entries_shown
@@ -22,7 +22,6 @@ from openvibe.chat.web.finding import message_of
 from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
 
 GUESSED_TOPIC = 60
-LIVING = (Entry.Status.PROPOSED, Entry.Status.ACTIVE, Entry.Status.NEEDS_REVIEW)
 _FIRST_PART = re.compile(r"[.:;,?!–—(]\s")
 _WORD = re.compile(r"\w+")
 
@@ -94,7 +93,7 @@ def _words(text: str) -> set[str]:
 
 
 def _pinned(request: WorkspaceRequest, message: Message) -> list[Entry]:
-    entries = for_pages(Entry.objects.visible_to(request.access))
+    entries = Entry.objects.visible_to(request.access).with_people()
     return list(entries.filter(source_message=message, status__in=LIVING))
 
 

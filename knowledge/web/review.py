@@ -16,7 +16,8 @@ from django.views.decorators.http import require_POST, require_safe
 from knowledge.models import Contradiction, Entry
 from knowledge.presets import PRESETS
 from knowledge.services import see_notices, settle_contradiction
-from knowledge.web.finding import check_may_manage, entry_of, for_pages
+from knowledge.services.revising import check_may_manage
+from knowledge.web.finding import entry_of
 from knowledge.web.forms import this_minute
 from knowledge.web.shown import EntryShown, entry_shown
 from openvibe.base.problems import Missing
@@ -119,7 +120,7 @@ def pairs_of(request: WorkspaceRequest, among: QuerySet[Contradiction]) -> list[
     """Open contradictions the asker may see. Two queries."""
     found = list(open_contradictions(request.access).filter(pk__in=among.values("pk"))[:PAIRS_SHOWN])
     ids = {pk for pair in found for pk in (pair.first_id, pair.second_id)}
-    entries = for_pages(Entry.objects.filter(pk__in=ids)).in_bulk()
+    entries = Entry.objects.with_people().in_bulk(ids)
     return [Pair(pair, entry_shown(entries[pair.first_id]), entry_shown(entries[pair.second_id])) for pair in found]
 
 
@@ -136,12 +137,8 @@ def _queued(access: Access, now: datetime) -> QuerySet[Entry]:
         default=Value(2),
         output_field=IntegerField(),
     )
-    return (
-        for_pages(entries)
-        .select_related("supersedes")
-        .annotate(section=section)
-        .order_by("section", "status_since", "id")
-    )
+    rows = entries.with_people().select_related("supersedes").annotate(section=section)
+    return rows.order_by("section", "status_since", "id")
 
 
 def _page(request: WorkspaceRequest) -> dict[str, Any]:

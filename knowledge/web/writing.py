@@ -15,7 +15,8 @@ from knowledge.finding import similar_entries
 from knowledge.models import ENTRY_TOKEN_LIMIT, TOPIC, Entry
 from knowledge.presets import PRESETS
 from knowledge.services import accept_entry, add_entry, change_owner, edit_entry, supersede_entry
-from knowledge.web.finding import check_may_manage, entry_of, for_pages
+from knowledge.services.revising import check_may_manage
+from knowledge.web.finding import entry_of
 from knowledge.web.forms import Typed, owner_named, owners_of, typed_in, typed_of, without_nul
 from knowledge.web.listing import topics_known
 from knowledge.web.shown import EntryShown, entries_shown
@@ -166,7 +167,7 @@ def similar_to(request: WorkspaceRequest, typed: Typed) -> list[EntryShown]:
     hits = similar_entries(request.access, f"{typed.topic}\n{typed.content}", most=SIMILAR_SHOWN)
     found = [hit.entry for hit in hits]
     if typed.supersedes and typed.supersedes not in {entry.pk for entry in found}:
-        found += list(for_pages(Entry.objects.visible_to(request.access)).filter(pk=typed.supersedes))
+        found += list(Entry.objects.visible_to(request.access).with_people().filter(pk=typed.supersedes))
     return entries_shown(found)
 
 

@@ -26,7 +26,6 @@ from memory.review import (
     Material,
     Speaker,
     Suggestion,
-    Unreadable,
     fitting,
     noticed,
     prompt_of,
@@ -36,6 +35,7 @@ from memory.services.proposals import is_public
 from openvibe.base.ownership import Piece, owned
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Message, Thread
+from openvibe.llm.answers import Unreadable
 from openvibe.llm.errors import ContextTooLong, ModelError
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient

@@ -57,6 +57,13 @@ class Asked:
         return {f"term{place}": term.text for place, term in enumerate(self.terms)}
 
     @property
+    def vector_values(self) -> dict[str, str | int]:
+        """Values for `vector`, `space` and `dimension`; without a question in a space they fit no vector there is."""
+        if self.question is None:
+            return {"vector": "[0]", "space": 0, "dimension": 0}
+        return {"vector": self.vector, "space": self.question.space_id, "dimension": self.question.dimension}
+
+    @property
     def shape(self) -> Shape:
         return tuple(term.is_indexed for term in self.terms)
 

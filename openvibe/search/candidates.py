@@ -19,6 +19,8 @@ from psycopg import sql
 
 from openvibe.base.prepared import prepared_rows
 from openvibe.search.asking import Asked
+from openvibe.search.ranking import rank
+from openvibe.search.selection import select
 from openvibe.search.statistics import Statistics, statistics
 from openvibe.search.values import Candidates
 
@@ -81,11 +83,26 @@ class Texts:
         """Ids of a bounded number of texts that fulfil `where` and bear on the question by words or meaning."""
         return sorted({*self._by_words(asked, where), *self._by_meaning(asked, where)})
 
-    def frequencies(self, asked: Asked) -> tuple[list[float], int] | None:
+    def best_of(
+        self, asked: Asked, candidates: Candidates, *, most: int, budget: int | None = None
+    ) -> list[tuple[int, float]]:
+        """Places and scores of those that bear on the question, the best first: at most `most`, and `budget` tokens.
+
+        For texts that stand alone: what was said around them does not count.
+        """
+        holding, population = self._frequencies(asked)
+        scores = rank(candidates, frequencies=holding, population=population, ordered=False)
+        places = np.flatnonzero(bearing(candidates))
+        those = candidates.only(places)
+        room = int(those.tokens.sum()) if budget is None else budget
+        chosen = places[select(scores[places], those, budget=room, most=most)].tolist()
+        return [(place, float(scores[place])) for place in chosen]
+
+    def _frequencies(self, asked: Asked) -> tuple[list[float] | None, int | None]:
         """How many texts hold each term, of how many; None while the database has not looked at its tables."""
         known = self.known()
         if not known.texts or not known.holding:
-            return None
+            return None, None
         return [known.of(term.text) for term in asked.terms], int(known.texts)
 
     def _by_words(self, asked: Asked, where: sql.Composable) -> list[int]:

@@ -58,12 +58,12 @@ def _look_at_endpoint(space: VectorSpace) -> None:
 
 def _is_ready(space: VectorSpace) -> bool:
     """Nothing waits, nothing was overlooked, the dimension is known and its indexes stand."""
+    if space.kind == VectorSpace.Kind.OPENAI and space.endpoint_id is None:
+        return False
     tables = vector_tables()
     if any(table.has_waiting(space.pk) for table in tables):
         return False
     if sum(table.let_wait(space.pk, space.workspace_id) for table in tables):  # said while the space began
-        return False
-    if space.kind == VectorSpace.Kind.OPENAI and space.endpoint_id is None:
         return False
     dimension = space.dimension or _asked_dimension(space)
     if dimension:

@@ -42,3 +42,18 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def only(self, places: NDArray[np.intp]) -> Candidates:
+        """Those that stand at these places (ascending)."""
+        optional = (self.similarity, self.pair_similarity, self.fingerprints)
+        similarity, pair_similarity, fingerprints = (None if column is None else column[places] for column in optional)
+        return Candidates(
+            keys=[self.keys[place] for place in places.tolist()],
+            orders=self.orders[places],
+            tokens=self.tokens[places],
+            words=self.words[places],
+            hits=self.hits[places],
+            similarity=similarity,  # type: ignore[arg-type]
+            pair_similarity=pair_similarity,  # type: ignore[arg-type]
+            fingerprints=fingerprints,  # type: ignore[arg-type]
+        )

@@ -58,7 +58,7 @@ def test_mistakes_are_told_in_words(ana: Member, words: tuple[str, ...], why: st
 
 
 def test_with_two_workspaces_one_is_named(ana: Member, cleo: Member) -> None:
-    with pytest.raises(CommandError, match="more than one workspace"):
+    with pytest.raises(CommandError, match="Say which workspace"):
         plugin("list")
     plugin("enable", "memory/simple", "--workspace", cleo.workspace.slug)
     assert enabled_name(ana.workspace_id) == "memory/lcm"

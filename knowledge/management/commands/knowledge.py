@@ -15,7 +15,8 @@ from knowledge.models import Entry
 from knowledge.sheets import MAX_BYTES
 from openvibe.base.problems import Problem
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Member, Workspace
+from openvibe.workspaces.management.finding import workspace_called
+from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import access_of_member
 
 
@@ -84,15 +85,6 @@ class Command(BaseCommand):
         if sentences:
             raise CommandError(f"Sentences above: {len(sentences)}. Report them, with this output.")
         self.stdout.write("All is well.")
-
-
-def workspace_called(slug: str) -> Workspace:
-    """The workspace of that slug, or the only one there is."""
-    found = list((Workspace.objects.filter(slug=slug) if slug else Workspace.objects.all()).order_by("pk")[:2])
-    if len(found) != 1:
-        known = ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True)[:20]) or "none"
-        raise CommandError(f"Name the workspace with --workspace. There is: {known}.")
-    return found[0]
 
 
 def asker(slug: str, handle: str) -> Access:

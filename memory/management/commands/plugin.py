@@ -10,6 +10,7 @@ from memory.providers.registry import CannotLoad, installed, settings_of
 from memory.providers.standing import Standing, standings, tried
 from memory.services.plugins import configure_plugin, disable_plugin, enable_plugin
 from openvibe.base.problems import Problem
+from openvibe.workspaces.management.finding import workspace_called
 from openvibe.workspaces.models import Workspace
 
 
@@ -72,13 +73,3 @@ def known(home: Workspace, name: str) -> dict[str, Any]:
         if one.name == name and name in installed():
             return one.config
     raise CommandError(f"There is no memory plugin {name!r}. Installed: {', '.join(installed())}.")
-
-
-def workspace_called(slug: str) -> Workspace:
-    """The workspace of this slug; the only one when none is named."""
-    found = list((Workspace.objects.filter(slug=slug) if slug else Workspace.objects.all())[:2])
-    if len(found) == 1:
-        return found[0]
-    if slug or not found:
-        raise CommandError(f"There is no workspace {slug!r}." if slug else "There is no workspace yet.")
-    raise CommandError("There is more than one workspace. Name it: --workspace SLUG.")

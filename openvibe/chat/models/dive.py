@@ -16,14 +16,12 @@ from django.db.models.functions import Now
 
 from openvibe.chat.models.message import Message
 from openvibe.chat.models.thread import Thread
+from openvibe.llm.drafts import FEWEST_BULLETS, HEADLINE_CHARACTERS, MOST_BULLETS, MOST_DEFERRED, MOST_QUESTIONS
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 MOST_ACTIVE = 7
 """Active dives in one thread."""
-
-HEADLINE = 120
-"""Characters of a result's headline."""
 
 
 class DiveQuerySet(models.QuerySet["Dive"]):
@@ -84,7 +82,7 @@ class DiveResult(models.Model):
 
     message = models.OneToOneField(Message, on_delete=models.CASCADE, related_name="dive_result")
     dive = models.ForeignKey(Dive, null=True, on_delete=models.SET_NULL, related_name="results")
-    headline = models.CharField(max_length=HEADLINE)
+    headline = models.CharField(max_length=HEADLINE_CHARACTERS)
     bullets = ArrayField(models.TextField())
     full = models.TextField(blank=True)
     full_tokens = models.PositiveIntegerField(default=0, help_text="Tokens of the full text (o200k_base).")
@@ -97,9 +95,11 @@ class DiveResult(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(condition=~Q(headline=""), name="result_has_headline"),
-            models.CheckConstraint(condition=Q(bullets__len__gte=3, bullets__len__lte=5), name="result_bullets"),
-            models.CheckConstraint(condition=Q(deferred__len__lte=2), name="result_deferred"),
-            models.CheckConstraint(condition=Q(questions__len__lte=2), name="result_questions"),
+            models.CheckConstraint(
+                condition=Q(bullets__len__gte=FEWEST_BULLETS, bullets__len__lte=MOST_BULLETS), name="result_bullets"
+            ),
+            models.CheckConstraint(condition=Q(deferred__len__lte=MOST_DEFERRED), name="result_deferred"),
+            models.CheckConstraint(condition=Q(questions__len__lte=MOST_QUESTIONS), name="result_questions"),
         ]
         triggers = [
             pgtrigger.Protect(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from django.db.models import QuerySet
@@ -12,16 +13,15 @@ from openvibe.base.prepared import prepared_rows
 from openvibe.chat.models import Message
 from openvibe.chat.searching.finding import SAID
 from openvibe.search.asking import Asked, asked, bits_of
-from openvibe.search.candidates import Texts, bearing, written_out
-from openvibe.search.ranking import rank
-from openvibe.search.selection import select
+from openvibe.search.candidates import Texts, written_out
+from openvibe.search.passages import with_passages
 from openvibe.search.values import Candidates
 from openvibe.workspaces.access import Access
 
 MESSAGES = Texts(texts="chat_message", said="e.body", vectors="chat_messagevector", item="message_id")
 
 _NUMBERS = sql.SQL("""SELECT e.id, e.token_count, hashtext(e.body), {bits},
-coalesce(-(v.own <#> %(vector)s::halfvec)::float4, 'NaN')
+coalesce(-(v.own <#> %(vector)s::halfvec)::float4, 'NaN'), v.parts
 FROM chat_message e LEFT JOIN chat_messagevector v
 ON v.message_id = e.id AND v.space_id = %(space)s AND v.dimension = %(dimension)s
 WHERE e.id = ANY(%(ids)s::bigint[]) ORDER BY e.id""")
@@ -41,37 +41,23 @@ def best_messages(
     ids = MESSAGES.candidate_ids(wanted, sql.SQL("e.id IN ({})").format(written_out(standing)))
     if not ids:
         return []
-    candidates, ids = _numbers_of(wanted, ids)
-    known = MESSAGES.frequencies(wanted)
-    scores = rank(
-        candidates, frequencies=known[0] if known else None, population=known[1] if known else None, ordered=False
-    )
-    bears = bearing(candidates)
-    chosen = select(np.where(bears, scores, -np.inf), candidates, budget=int(candidates.tokens.sum()), most=most)
-    best = [ids[index] for index in chosen if bears[index]]
-    found = {message.pk: message for message in standing.filter(pk__in=best)}
+    candidates = _numbers_of(wanted, ids)
+    best: list[Any] = [candidates.keys[place] for place, _ in MESSAGES.best_of(wanted, candidates, most=most)]
+    found = standing.in_bulk(best)
     return [found[pk] for pk in best if pk in found]
 
 
-def _numbers_of(wanted: Asked, ids: Sequence[int]) -> tuple[Candidates, list[int]]:
-    """What the ranking needs of these messages, and their ids in the same order."""
-    question = wanted.question
-    values = {
-        **wanted.values,
-        "ids": f"{{{','.join(map(str, ids))}}}",
-        "vector": wanted.vector if question else "[0]",
-        "space": question.space_id if question else 0,
-        "dimension": question.dimension if question else 0,
-    }
+def _numbers_of(wanted: Asked, ids: Sequence[int]) -> Candidates:
+    """What the ranking needs of these messages."""
+    values = {**wanted.values, **wanted.vector_values, "ids": f"{{{','.join(map(str, ids))}}}"}
     rows = prepared_rows(_NUMBERS.format(bits=bits_of(wanted.shape)).as_string(), values)
     columns = np.array([row[:4] for row in rows], np.int64).reshape(len(rows), 4)
-    candidates = Candidates(
+    return Candidates(
         keys=columns[:, 0].tolist(),
         orders=columns[:, 0],
         tokens=columns[:, 1],
         words=columns[:, 1],
         hits=wanted.hits(columns[:, 3]),
-        similarity=np.array([row[4] for row in rows], np.float32) if question else None,
+        similarity=with_passages([row[4:] for row in rows], wanted.question.vector) if wanted.question else None,
         fingerprints=columns[:, 2],
     )
-    return candidates, columns[:, 0].tolist()

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 
 from openvibe.base.problems import Problem
-from openvibe.chat.models import HEADLINE
 from openvibe.chat.text import TextRefused, clean_body
 from openvibe.llm.drafts import (
     BULLET_CHARACTERS,
     FEWEST_BULLETS,
     FULL_CHARACTERS,
+    HEADLINE_CHARACTERS,
     MOST_BULLETS,
     MOST_DEFERRED,
     MOST_QUESTIONS,
@@ -18,7 +18,7 @@ from openvibe.llm.drafts import (
 
 def cleaned_result(result: ResultDraft) -> ResultDraft:
     """The result as it is stored: headline and items on one line each. Raises Problem naming the field."""
-    headline = _line(result.headline, "headline", HEADLINE, "A result needs a headline.")
+    headline = _line(result.headline, "headline", HEADLINE_CHARACTERS, "A result needs a headline.")
     bullets = _lines(result.bullets, "bullets")
     if not FEWEST_BULLETS <= len(bullets) <= MOST_BULLETS:
         raise Problem(

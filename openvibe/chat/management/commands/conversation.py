@@ -19,6 +19,7 @@ from openvibe.chat.importing.base import open_for_reading
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel
 from openvibe.chat.services.importing import ImportReport, import_thread
+from openvibe.workspaces.management.finding import workspace_called
 from openvibe.workspaces.models import Member, Workspace
 from openvibe.workspaces.services import access_of_member
 
@@ -108,25 +109,6 @@ def guessed_format(file: Path) -> str:
     except (ValueError, IndexError, RecursionError):
         return "jsonl"
     return "qmsum" if isinstance(value, dict) and "meeting_transcripts" in value else "jsonl"
-
-
-def workspace_called(slug: str) -> Workspace:
-    """The workspace of that slug, or the only one there is."""
-    if slug:
-        found = Workspace.objects.filter(slug=slug).first()
-        if found is None:
-            raise CommandError(f"There is no workspace {slug!r}. There is: {known_workspaces()}.")
-        return found
-    workspaces = list(Workspace.objects.order_by("pk")[:2])
-    if len(workspaces) == 1:
-        return workspaces[0]
-    if not workspaces:
-        raise CommandError("There is no workspace yet. `manage.py demo` makes a first one.")
-    raise CommandError(f"Say which workspace with --workspace. There is: {known_workspaces()}.")
-
-
-def known_workspaces() -> str:
-    return ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True)[:20]) or "none"
 
 
 def channel_called(workspace: Workspace, name: str, *, create: bool) -> Channel:

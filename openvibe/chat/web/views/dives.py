@@ -165,7 +165,7 @@ def _at_hand(source: Message, able: Sequence[int]) -> int:
     result = DiveResult.objects.filter(message=source).values_list("agent_id", flat=True).first()
     before = Message.objects.filter(thread=source.thread, seq__gt=source.seq - SPOKE_LATELY, seq__lte=source.seq)
     spoke = before.order_by("-seq").values_list("author_id", flat=True)
-    return next((pk for pk in (result, *spoke) if pk in able), next(iter(able), 0))
+    return next((pk for pk in (result or 0, *spoke) if pk in able), next(iter(able), 0))
 
 
 def retargeted(response: HttpResponse, target: str, how: str) -> HttpResponse:

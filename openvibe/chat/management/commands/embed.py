@@ -4,13 +4,13 @@ import time
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand
 
 from openvibe.search.filling import work_off
 from openvibe.search.models import VectorSpace
 from openvibe.search.settling import settle_spaces
 from openvibe.search.tables import VectorTable, vector_tables
-from openvibe.workspaces.models import Workspace
+from openvibe.workspaces.management.finding import workspace_called
 
 AT_ONCE = 2_000
 
@@ -28,10 +28,7 @@ class Command(BaseCommand):
     def handle(self, *_arguments: Any, workspace: str, check: bool, **_options: Any) -> None:
         spaces = VectorSpace.objects.exclude(state=VectorSpace.State.RETIRED).exclude(kind=VectorSpace.Kind.NONE)
         if workspace:
-            home = Workspace.objects.filter(slug=workspace).first()
-            if home is None:
-                raise CommandError(f"There is no workspace {workspace}.")
-            spaces = spaces.filter(workspace=home)
+            spaces = spaces.filter(workspace=workspace_called(workspace))
         for space in spaces.select_related("workspace").order_by("workspace_id", "id"):
             for table in vector_tables():
                 if check:

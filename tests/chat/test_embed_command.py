@@ -31,7 +31,7 @@ def test_it_makes_all_that_wait_of_one_workspace(ana: Member, cleo: Member, thre
     assert MessageToEmbed.objects.get().message.body == "Tulips"
     embed()
     assert not MessageToEmbed.objects.exists()
-    with pytest.raises(CommandError, match="no workspace nowhere"):
+    with pytest.raises(CommandError, match="no workspace 'nowhere'"):
         embed("--workspace", "nowhere")
 
 
