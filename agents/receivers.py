@@ -72,7 +72,7 @@ def end(sender: type[Dive], dive: Dive, **_: Any) -> None:
 def forget(sender: type[Message], message: Message, **_: Any) -> None:
     """What tools were asked and answered may quote a deleted message."""
     if message.is_deleted:
-        forget_calls(message.thread_id)
+        forget_calls(message.thread_id, message.pk)
 
 
 @receiver(approval_decided, dispatch_uid="agents.resume")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db.models import Q
@@ -9,6 +10,7 @@ from django.db.models import Q
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.snapshot import content_of, messages_of, unpacked
 from agents.models import Run, Snapshot
+from knowledge.history import restricted_then
 from knowledge.models import Entry
 from memory.models import CarriedVersion, Episode, WorkItem
 from openvibe.chat.models import Channel, Message
@@ -92,7 +94,7 @@ def _view(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> Sna
     withheld = {
         **_withheld(entries, access),
         **_notes_of_others(entries, access),
-        **_knowledge_of_others(entries, access),
+        **_knowledge_of_others(entries, access, snapshot.created_at),
         **_changed(content["items"], snapshot),
         **_taken_back(content["items"], snapshot),
     }
@@ -168,11 +170,13 @@ def _notes_of_others(entries: list[Mapping[str, Any]], access: Access) -> dict[s
     return {f"profile:{pk}": NO_ACCESS for pk in others}
 
 
-def _knowledge_of_others(entries: list[Mapping[str, Any]], access: Access) -> dict[str, str]:
-    """Entries that the viewer may not read, and the index of restricted ones for those who read shared ones only."""
+def _knowledge_of_others(entries: list[Mapping[str, Any]], access: Access, at: datetime | None) -> dict[str, str]:
+    """Entries that the viewer may not read or could not at that time, and for those who read shared ones only the
+    index of restricted ones."""
     ids = _ids(entries, "knowledge")
     seen = set(Entry.objects.visible_to(access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
-    reasons = {f"knowledge:{pk}": NO_ACCESS for pk in ids - seen}
+    then = restricted_then(access, seen, at) if at else set()
+    reasons = {f"knowledge:{pk}": NO_ACCESS for pk in ids - seen | then}
     if access.knowledge != "restricted":
         reasons["topics:restricted"] = NO_ACCESS
     if access.knowledge == "none":
@@ -189,7 +193,8 @@ def _changed(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, st
     read_at = min(filter(None, (snapshot.run.started_at, snapshot.created_at)))  # it is read before it is stored
     later = Q(edited_at__gt=read_at) | Q(deleted_at__gt=read_at)
     changed = list(Message.objects.filter(later, thread=snapshot.run.thread_id).values_list("seq", flat=True))
-    reasons = dict.fromkeys(quoting, CHANGED) if changed else {}
+    dived_from = Message.objects.filter(later, dives_from_here__thread=snapshot.run.thread_id)
+    reasons = dict.fromkeys(quoting, CHANGED) if changed or (quoting and dived_from.exists()) else {}
     for key, span in spans.items():
         first, _, last = str(span).partition("-")
         if any(int(first) <= seq <= int(last) for seq in changed):

@@ -4,10 +4,11 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.utils import timezone
 
 from agents.models import Run, ToolCall
+from knowledge.history import restricted_then
 from knowledge.models import Entry
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
@@ -53,9 +54,10 @@ def calls_of(run: Run, access: Access) -> tuple[SeenCall, ...]:
 
 
 def reads_knowledge_of(run: Run, access: Access) -> bool:
-    """Whether the asker may read every entry the run had before it."""
-    readable = Entry.objects.visible_to(access).order_by().values("pk")
-    return not run.knowledge_uses.exclude(entry__in=readable).exists()
+    """Whether the asker may read every entry the run had before it, and could at that time."""
+    used = set(run.knowledge_uses.values_list("entry", flat=True))
+    readable = set(Entry.objects.visible_to(access).filter(pk__in=used).values_list("pk", flat=True))
+    return used == readable and not restricted_then(access, used, run.queued_at)
 
 
 def _seen(call: ToolCall, deleted: datetime | None, reads_notes: bool, reads_knowledge: bool) -> SeenCall:
@@ -92,9 +94,13 @@ def _is_about_a_person(call: ToolCall) -> bool:
     return not isinstance(arguments, dict) or str(arguments.get("action", "")).startswith("profile")
 
 
-def forget_calls(thread_id: int) -> int:
-    """A message of the thread was deleted: what nobody is shown any more is not kept either. How many were emptied."""
-    calls = ToolCall.objects.filter(run__thread=thread_id).exclude(arguments="", why="", result="")
+def forget_calls(thread_id: int, message_id: int) -> int:
+    """A message of the thread was deleted: what nobody is shown any more is not kept either. How many were emptied.
+
+    `message_id` is that message: dives that began from it quote it too.
+    """
+    quoting = Q(run__thread=thread_id) | Q(run__thread__dive__source=message_id)
+    calls = ToolCall.objects.filter(quoting).exclude(arguments="", why="", result="")
     return calls.update(arguments="", why="", result="")
 
 

@@ -14,7 +14,8 @@ from rest_framework.response import Response
 from knowledge.api.filters import EntryFilter, EntryFilters
 from knowledge.api.rows import entries_of, for_answers, found_entry, owner_called, written_entry
 from knowledge.api.serializers import EntryChange, EntryIn, EntryOut, RevisionOut, SuggestIn, SuggestionOut
-from knowledge.models import Entry, Revision
+from knowledge.history import revisions_known_to
+from knowledge.models import Entry
 from knowledge.services import add_entry, change_owner, edit_entry, pin_result, suggest_entry
 from openvibe.api.idempotency import creates
 from openvibe.api.matching import IF_MATCH, StaleMatch, matched, with_etag
@@ -97,12 +98,15 @@ class Revisions(ApiView):
 
     @extend_schema(operation_id="knowledge_revisions", responses=RevisionOut(many=True))
     def get(self, request: Request, pk: int) -> Response:
-        """Every change of an entry: who, when, what and why, the newest first. People only."""
+        """Every change of an entry: who, when, what and why, the newest first. People only.
+
+        Who reads it only since it was shared is not told what it said before.
+        """
         access = asker(request)
         entry = get_object_or_404(entries_of(access), pk=pk)
         if access.is_agent:
             raise Refused("Only people look at how an entry changed.", code="people_only")
-        return self.page(Revision.objects.filter(entry=entry).select_related("by"), RevisionOut)
+        return self.page(revisions_known_to(access, entry).select_related("by"), RevisionOut)
 
 
 def entry_answer(entry: Entry, access: Access, status: int = 200) -> Response:

@@ -31,9 +31,9 @@ def notify(entry: Entry, reason: str, participants: Collection[int]) -> None:
 
 
 def who_answers_for(entry: Entry) -> set[int]:
-    """Participant ids: the owner while they belong to the workspace, else its admins."""
+    """Participant ids: the owner while they belong to the workspace and are no guest, else its admins."""
     members = Member.objects.filter(workspace_id=entry.workspace_id, removed_at=None, user__is_active=True)
-    if members.filter(participant_id=entry.owner_id).exists():
+    if members.filter(participant_id=entry.owner_id).exclude(role=Member.Role.GUEST).exists():
         return {entry.owner_id}
     return set(members.filter(role__in=["owner", "admin"]).values_list("participant_id", flat=True))
 

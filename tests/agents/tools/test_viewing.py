@@ -9,11 +9,12 @@ from django.utils import timezone
 from agents.models import Agent, Run, ToolCall
 from agents.tasks import thin_old_snapshots
 from agents.tools.viewing import DELETED, NOTES, calls_of
+from knowledge.services import edit_entry
 from openvibe.chat.models import Thread
-from openvibe.chat.services import delete_message
+from openvibe.chat.services import delete_message, start_dive
 from openvibe.workspaces.models import Member
 from tests.agents.runs.talks import LOG, ask, calling, told
-from tests.factories import access, say
+from tests.factories import access, make_agent, make_entry, say
 
 PROFILE = ("memory", {"action": "profile_update", "text": "Dora is allergic to bees."})
 
@@ -84,3 +85,29 @@ def test_results_are_emptied_after_thirty_days(ana: Member, called: Run) -> None
     emptied = {call.name: call.result == "" for call in calls_of(called, access(ana))}
     assert emptied == {"log_progress": False, "spade": True}
     assert called.tool_calls.get(name="spade").result_tokens > 0
+
+
+def test_dives_from_a_message_that_was_deleted_quote_it_no_more(ana: Member, thread: Thread, vibe: Agent) -> None:
+    source = say(thread, ana, "The vault code is tulip.")
+    dive = start_dive(source=source, by=access(ana), agent=vibe.participant, body="Remember it.")
+    run = Run.objects.get(thread=dive.thread)
+    told(run, calling(("log_progress", {"checkpoint": "The code is tulip"})), "Done.")
+    delete_message(message=source, by=access(ana))
+
+    (call,) = calls_of(run, access(ana))
+    assert (call.arguments, call.result) == ("", "")
+
+
+def test_knowledge_that_was_restricted_when_it_was_read_stays_with_those_who_could_read_it(
+    ana: Member, dora: Member, thread: Thread
+) -> None:
+    make_agent(ana, "max", level=4, channel=thread.channel)
+    deal = make_entry(ana, "Starter deal", "Acme pays ZQX9 for Starter.", visibility="restricted")
+    run = ask(thread, ana, "@max what does Acme pay for Starter?")
+    told(run, calling(("knowledge_search", {"query": "Acme Starter"})), "Enough.")
+    edit_entry(entry=deal, by=access(ana), content="Acme is a customer.", visibility="shared")
+
+    address = f"/w/{ana.workspace.slug}/runs/{run.pk}/context/"
+    for tab, holds in (("", True), ("dropped/", False), ("raw/", True), ("tools/", True)):
+        assert ("ZQX9" in signed_in(ana).get(address + tab).content.decode()) == holds, tab
+        assert "ZQX9" not in signed_in(dora).get(address + tab).content.decode(), tab

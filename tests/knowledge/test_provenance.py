@@ -1,0 +1,78 @@
+"""Knowledge never says more than its reader may know: where it came from, what it said before, whom it tells."""
+
+import pytest
+
+from agents.visibility import visible_to
+from knowledge.history import restricted_then, revisions_known_to
+from knowledge.models import Entry, Notice
+from knowledge.services import change_owner, edit_entry, flag_entry, pin_result, suggest_entry, supersede_entry
+from knowledge.web.extras import inbox_of, shell_of
+from openvibe.chat.models import Channel, Message
+from openvibe.chat.services import set_thread_access
+from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import change_role
+from tests.factories import access, make_agent, make_entry, make_thread, say
+
+
+@pytest.fixture
+def wages(ana: Member, channel: Channel) -> Entry:
+    """Pinned from a thread for people only."""
+    board = make_thread(channel, ana, "Board")
+    message = say(board, ana, "Wages rise by 5 %.")
+    set_thread_access(thread=board, by=access(ana), access="human_only")
+    return pin_result(message=Message.objects.get(pk=message.pk), by=access(ana), topic="Wages", content=message.body)
+
+
+def test_no_agent_reads_what_takes_the_place_of_something_for_people_only(ana: Member, wages: Entry) -> None:
+    max_ = visible_to(make_agent(ana, "max", level=4))
+    newer = supersede_entry(entry=wages, by=access(ana), content="Wages rise by 6 %.")
+    newest = suggest_entry(by=access(ana), topic="Wages", content="Wages rise by 7 %.", supersedes=newer)
+
+    assert newer.source_thread == newest.source_thread == wages.source_thread
+    assert not Entry.objects.visible_to(max_).exists()
+
+
+def test_what_has_a_source_of_its_own_comes_from_there(ana: Member, channel: Channel, wages: Entry) -> None:
+    said = say(make_thread(channel, ana), ana, "Wages rise by 6 %.")
+    newer = pin_result(message=said, by=access(ana), topic="Wages", content=said.body, supersedes=wages)
+
+    assert newer.source_thread == said.thread
+
+
+def test_who_reads_it_since_it_is_shared_does_not_learn_what_it_said_before(ana: Member, dora: Member) -> None:
+    entry = make_entry(ana, "Deal", "Acme pays a million.", visibility="restricted")
+    before = entry.created_at
+    entry = edit_entry(entry=entry, by=access(ana), content="Acme is a customer.", visibility="shared")
+    edit_entry(entry=entry, by=access(ana), content="Acme was a customer.")
+
+    assert [one.number for one in revisions_known_to(access(dora), entry)] == [3]
+    assert [one.number for one in revisions_known_to(access(ana), entry)] == [3, 2, 1]
+    assert restricted_then(access(dora), [entry.pk], before) == {entry.pk}
+    assert restricted_then(access(ana), [entry.pk], before) == set()
+
+    change_owner(entry=entry, by=access(ana), owner=dora.participant)
+    entry.refresh_from_db()
+    assert len(revisions_known_to(access(dora), entry)) == 4
+    assert restricted_then(access(dora), [entry.pk], before) == set()
+
+
+def test_an_owner_who_became_a_guest_can_do_nothing_so_the_admins_are_told(ana: Member, dora: Member) -> None:
+    entry = make_entry(dora)
+    change_role(member=dora, by=access(ana), role="guest")
+    eve = make_entry(ana, "Roses", "Prune in March.")
+    flag_entry(entry=entry, by=access(ana))
+    flag_entry(entry=eve, by=access(ana))
+
+    assert not Notice.objects.filter(participant=dora.participant).exists()
+
+
+def test_notices_count_only_what_may_be_read(ana: Member, dora: Member) -> None:
+    change_role(member=dora, by=access(ana), role="admin")
+    entry = make_entry(ana, visibility="restricted")
+    Notice.objects.create(participant=dora.participant, entry=entry, reason="expired")
+    dora.refresh_from_db()
+    assert (shell_of(access(dora))["notices"], len(inbox_of(access(dora)))) == (1, 1)
+
+    change_role(member=dora, by=access(ana), role="member")
+    dora.refresh_from_db()
+    assert (shell_of(access(dora))["notices"], len(inbox_of(access(dora)))) == (0, 0)
