@@ -106,7 +106,7 @@ class Assemble(ApiView):
             tools=Toolbox.of(agent, thread).specs,
         )
         shared = shared_prefix(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
-        return Response(AssembledOut(assembled_answer(prompt, shared)).data)
+        return Response(AssembledOut(assembled_answer(prompt, shared, access)).data)
 
 
 def _agent_of(handle: str | None, access: Access) -> Agent:

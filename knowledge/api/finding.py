@@ -32,8 +32,10 @@ class Search(ApiView):
         found = find_entries(access, question, **asked)
         rows = _rows(found.hits, access)
         tokens = sum(row["entry"].tokens for row in rows)
+        told = bool(rows) or not access.is_agent  # nothing found is all an agent learns of what it may not be given
         answer = {
-            "results": rows, "tokens": tokens, "by_words": found.by_words, "by_vectors": found.by_vectors,
+            "results": rows, "tokens": tokens,
+            "by_words": told and found.by_words, "by_vectors": told and found.by_vectors,
         }  # fmt: skip
         return Response(FoundEntriesOut(answer).data)
 
@@ -53,7 +55,7 @@ class Index(ApiView):
     @extend_schema(operation_id="knowledge_index", responses=IndexOut)
     def get(self, request: Request) -> Response:
         """The topics of what holds, by kind: facts, decisions, policies, runbooks, schemas, plans, known gaps."""
-        kinds, is_whole = topics_by_kind(entries_of(asker(request)).holding())  # type: ignore[attr-defined]
+        kinds, is_whole = topics_by_kind(entries_of(asker(request)).holding())
         return Response(IndexOut({"results": kinds, "is_whole": is_whole}).data)
 
 

@@ -44,6 +44,18 @@ def test_an_agent_assembles_its_own_prompt(vibe: Agent, thread: Thread, question
     assert agent.post("context/assemble/", {"thread": thread.pk, "task": "mention"}).json() == prompt
 
 
+def test_an_agent_is_not_told_the_topics_it_may_not_read(
+    api: Api, ana: Member, vibe: Agent, thread: Thread, by_token: Enter
+) -> None:
+    factories.make_entry(ana, "Layoffs in March", "The layoffs cost ten roses.", visibility="restricted")
+    body = {"thread": thread.pk, "task": "mention", "request": "What do the layoffs in March cost?"}
+
+    (own,) = by_token(vibe.participant).post("context/assemble/", body).json()["dropped"]
+    (admins,) = api.post("context/assemble/", {**body, "agent": "vibe"}).json()["dropped"]
+    assert (own["source"], own["author"], own["reason"]) == ("knowledge", "", "trust L2")
+    assert admins["source"] == "knowledge: Layoffs in March"
+
+
 def test_an_admin_assembles_for_an_agent_with_text_and_budget(
     api: Api, ana: Member, vibe: Agent, thread: Thread, question: Message
 ) -> None:

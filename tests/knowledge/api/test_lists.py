@@ -7,10 +7,11 @@ import pytest
 from django.utils import timezone
 
 from knowledge.models import Contradiction, Entry
+from knowledge.services import archive_entry
 from openvibe.workspaces.models import Member
 from tests.api.calls import ROOT, Api, is_problem
 from tests.api.conftest import Enter
-from tests.factories import make_entry
+from tests.factories import access, make_agent, make_entry
 
 
 @pytest.fixture
@@ -176,3 +177,12 @@ def test_a_file_sent_twice_under_one_key_is_read_once(api: Api) -> None:
         for _ in range(2)
     )
     assert (again.content, again["Idempotency-Replayed"]) == (first.content, "true")
+
+
+def test_an_agent_does_not_learn_that_something_is_archived(ana: Member, by_token: Enter) -> None:
+    archive_entry(entry=make_entry(ana, "Merger", "The merger is coming."), by=access(ana))
+    query = "knowledge/search/?q=merger&status=archived"
+
+    assert by_token(ana.participant).get(query).json()["by_words"]
+    answer = by_token(make_agent(ana, "fern", level=3).participant).get(query).json()
+    assert (answer["results"], answer["by_words"], answer["by_vectors"]) == ([], False, False)
