@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from calendar import isleap
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -12,22 +11,23 @@ PRESETS: dict[str, str] = {"30d": "30 days", "90d": "90 days", "1y": "1 year", "
 """What is offered, in this order; anything else is a date."""
 
 LONGEST_YEARS = 100
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 
 
 def expiry_of(text: str, *, now: datetime) -> datetime | None:
     """The instant meant by a preset, a date or a date with a time; None for `never` and for an empty text.
 
     A date alone is the end of that day: 00:00 UTC of the next. A date with a time but without an offset is read as
-    UTC; with an offset it is converted. `1y` is the same day and time next year. Raises Problem (field expires_at).
+    UTC; with an offset it is converted. `1y` is the same day and time next year; presets count from the whole minute.
+    Raises Problem (field expires_at).
     """
     asked = text.strip()
     if asked in ("", "never"):
         return None
+    minute = now.replace(second=0, microsecond=0)
     if asked in ("30d", "90d"):
-        return checked_expiry(now + timedelta(days=int(asked[:-1])), now=now)
+        return checked_expiry(minute + timedelta(days=int(asked[:-1])), now=now)
     if asked == "1y":
-        return checked_expiry(a_year_after(now), now=now)
+        return checked_expiry(a_year_after(minute), now=now)
     return checked_expiry(_typed(asked), now=now)
 
 
@@ -65,9 +65,8 @@ def shown(at: datetime) -> str:
 def _typed(text: str) -> datetime:
     plain = text[:60].removesuffix("UTC").rstrip() if len(text) <= 60 else ""
     try:
-        if _DATE.match(plain):
-            return datetime.combine(date.fromisoformat(plain), time(), UTC) + timedelta(days=1)
-        return datetime.fromisoformat(plain)
+        day = _day(plain)
+        return datetime.fromisoformat(plain) if day is None else datetime.combine(day, time(), UTC) + timedelta(days=1)
     except OverflowError:
         raise _too_far() from None
     except ValueError:
@@ -76,6 +75,14 @@ def _typed(text: str) -> datetime:
             code="bad_expiry",
             field="expires_at",
         ) from None
+
+
+def _day(text: str) -> date | None:
+    """A date alone, however ISO writes it (2027-03-28, 20270328, 2027-W12-7); None for anything else."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _too_far() -> Problem:

@@ -18,7 +18,7 @@ from agents.visibility import visible_to
 from knowledge.exchange import ImportReport, export_entries, import_entries
 from knowledge.models import Entry
 from knowledge.services import archive_entry, pin_result
-from knowledge.sheets import COLUMNS, guarded, read_rows, unguarded
+from knowledge.sheets import COLUMNS, MAX_BYTES, guarded, read_rows, unguarded
 from openvibe.base.problems import Problem, Refused
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_entry, make_thread, say
@@ -174,3 +174,15 @@ def test_an_export_holds_only_what_the_asker_may_read(ana: Member, dora: Member)
     assert [row["topic"] for row in mine] == ["Board", "Told", "Hidden"]
     assert [(row["topic"], row["source_thread"]) for row in hers] == [("Told", None)]
     assert (mine[1]["source_message"], mine[1]["author"], tuple(mine[0])) == (secret.pk, "ana", COLUMNS)
+
+
+@pytest.mark.parametrize("column", ["client_id", "owner", "status", "kind", "visibility", "expires_at", "topic"])
+@pytest.mark.parametrize("sign", ["\\u0000", "\\ud800"])
+def test_a_row_that_cannot_be_kept_is_refused_alone(ana: Member, column: str, sign: str) -> None:
+    rows = f'{{"topic": "Roses", "content": "Prune.", "{column}": "a{sign}"}}\n{{"topic": "Hedge", "content": "Cut."}}'
+    assert outcomes(imported(ana, rows)) == [(1, "refused"), (2, "imported")]
+
+
+def test_two_files_at_once_do_not_meet_each_others_limits() -> None:
+    read_rows(b"topic,content\nRoses,Prune.\n")
+    assert csv.field_size_limit() == MAX_BYTES  # as it stays for one that is read in another thread meanwhile

@@ -101,3 +101,8 @@ def test_services_keep_utc_and_refuse_the_past(ana: Member) -> None:
         renew_entry(entry=entry, by=access(ana), expires_at=datetime.now(UTC) - timedelta(seconds=1))
     naive = datetime.now(UTC).replace(tzinfo=None) + timedelta(hours=1)
     assert renew_entry(entry=entry, by=access(ana), expires_at=naive).expires_at == naive.replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["2027-03-28", "20270328", "2027-W12-7"])
+def test_a_date_alone_is_the_end_of_that_day_however_it_is_written(text: str) -> None:
+    assert expiry_of(text, now=datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2027, 3, 29, tzinfo=UTC)
