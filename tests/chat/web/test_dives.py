@@ -10,8 +10,9 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent
+from agents.visibility import visible_to
 from openvibe.chat.models import Channel, Dive, Message, Thread
-from openvibe.chat.services import add_to_channel, delete_message, edit_thread, publish_dive, start_dive
+from openvibe.chat.services import add_to_channel, delete_message, edit_thread, post_message, publish_dive, start_dive
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, say
@@ -76,6 +77,21 @@ def test_why_an_agent_cannot_dive_stands_beside_its_name(
     form = page_of(signed_in(ana), f"{home}m/{source.pk}/dive/")
     assert "takes no part in dives" in form
     assert "No agent here can dive just now." in form
+
+
+def test_who_spoke_last_or_dived_before_is_chosen_first(
+    ana: Member, vibe: Agent, channel: Channel, dive: Dive, home: str, signed_in: SignedIn
+) -> None:
+    fern = make_agent(ana, "fern", channel=channel)
+
+    def chosen(source: Message) -> list[str]:
+        return re.findall(r'value="(\d+)" checked', page_of(signed_in(ana), f"{home}m/{source.pk}/dive/"))
+
+    assert chosen(dive.source) == [str(fern.participant_id)]
+    result = publish_dive(dive=dive, by=access(ana), result=RESULT)
+    assert chosen(result) == [str(vibe.participant_id)]
+    post_message(thread=dive.parent, by=visible_to(vibe), body="In March.")
+    assert chosen(say(dive.parent, ana, "Sure?")) == [str(vibe.participant_id)]
 
 
 def test_the_eighth_is_refused_in_words_and_the_question_is_kept(
@@ -252,3 +268,15 @@ def test_the_list_has_the_active_ones_first_and_says_what_to_do_when_empty(
     page = page_of(browser, listed)
     assert page.index(f"dive/{first.pk}/") < page.index(f"dive/{over.pk}/")
     assert "Prune in March" in page
+
+
+def test_a_guest_is_not_told_of_agents_they_do_not_know(
+    ana: Member, ben: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
+    hidden = make_agent(ana, "spymaster")
+    start = f"{home}m/{say(thread, ben, 'Hello').pk}/dive/"
+
+    answer = signed_in(ben).post(start, {"agent": hidden.participant_id})
+    assert (answer.status_code, "spymaster" in answer.content.decode()) == (400, False)
+    assert "it is not in this channel" in signed_in(ana).post(start, {"agent": hidden.participant_id}).content.decode()

@@ -201,3 +201,10 @@ def test_superseding_by_a_new_text_and_by_ticking_a_similar_one(ana: Member) -> 
     again = client.post(at(ana, "new/"), filled(content="Starter costs $40 a month.", supersedes=first.pk))
     assert again.status_code == 409
     assert "Starter costs $40 a month." in again.content.decode()
+
+
+def test_a_guest_is_not_told_who_else_is_here(ana: Member, dora: Member, ben: Member) -> None:
+    make_entry(ana)
+    guests, members = (text(signed_in(who), at(ana)) for who in (ben, dora))
+    assert f'value="{dora.participant_id}"' in members
+    assert f'value="{dora.participant_id}"' not in guests
