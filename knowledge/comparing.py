@@ -1,7 +1,8 @@
 """Finding contradictions: entries that are new or were changed, compared with their nearest neighbours.
 
-Nothing is held while neighbours are looked for and a model is asked; what was found is written in one transaction,
-and only if the entry is still as it was. A worker that dies before that leaves the entry to the next one.
+No row is held while neighbours are looked for and a model is asked, only the entry's comparison is owned, so that no
+model is asked twice; what was found is written in one transaction, and only if the entry is still as it was. A worker
+that dies before that leaves the entry to the next one.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from knowledge.contradiction import Claim, contradicts
 from knowledge.finding import similar_entries
 from knowledge.judging import ANSWER_TOKENS, question_of, read_verdict
 from knowledge.models import Contradiction, Entry, Revision
-from knowledge.services.notices import notify, who_answers_for
+from knowledge.services.notices import admins_of, notify, who_answers_for
 from knowledge.services.revising import hold
 from openvibe.base.models import emit
+from openvibe.base.ownership import Piece, owned
 from openvibe.llm.answers import Unreadable
 from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint
@@ -55,10 +57,11 @@ def compare_waiting(*, limit: int = LIMIT, seconds: float | None = None, client:
     began, done = time.monotonic(), 0
     waiting = Entry.objects.filter(status=Entry.Status.ACTIVE, compared_version__lt=F("version"))
     for pk in waiting.order_by("pk").values_list("pk", flat=True)[:limit]:
-        entry = waiting.defer("search").filter(pk=pk).first()
-        if entry is not None:
-            _write(entry, _findings(entry, client or _model_of(entry.workspace_id)))
-            done += 1
+        with owned(Piece.COMPARISON, pk) as is_mine:
+            entry = waiting.defer("search").filter(pk=pk).first() if is_mine else None
+            if entry is not None:
+                _write(entry, _findings(entry, client or _model_of(entry.workspace_id)))
+                done += 1
         if seconds is not None and time.monotonic() - began > seconds:
             break
     return done
@@ -168,16 +171,11 @@ def _settle_the_mended(entry: Entry, still: set[int]) -> None:
 def _told_of(entry: Entry, beside: Entry) -> set[int]:
     """Who answers for the entry, if they may read both; else the admins."""
     own = who_answers_for(entry) & _who_may_read(beside)
-    return own or _admins(entry.workspace_id)
+    return own or admins_of(entry.workspace_id)
 
 
 def _who_may_read(entry: Entry) -> set[int]:
     if entry.visibility == Entry.Visibility.SHARED:
         members = Member.objects.filter(workspace_id=entry.workspace_id, removed_at=None)
         return set(members.values_list("participant_id", flat=True))
-    return _admins(entry.workspace_id) | {entry.author_id, entry.owner_id}
-
-
-def _admins(workspace_id: int) -> set[int]:
-    admins = Member.objects.filter(workspace_id=workspace_id, removed_at=None, role__in=["owner", "admin"])
-    return set(admins.values_list("participant_id", flat=True))
+    return admins_of(entry.workspace_id) | {entry.author_id, entry.owner_id}

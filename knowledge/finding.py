@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.utils import timezone
 from psycopg import sql
 
 from knowledge.candidates import ENTRIES, numbers_of
-from knowledge.models import Entry
+from knowledge.models import Entry, EntryQuerySet
 from knowledge.narrowing import narrowed
 from openvibe.search.asking import asked
 from openvibe.search.candidates import written_out
@@ -56,7 +56,7 @@ def find_entries(
         "topic": topic, "tag": tag, "status": status or "", "owner_id": owner_id, "kind": kind, "source": source,
         "freshness": freshness,
     }  # fmt: skip
-    entries: QuerySet[Entry] = Entry.objects.visible_to(access)
+    entries = Entry.objects.visible_to(access)
     entries = _standing(entries, lapsed, now) if not status and not freshness else entries
     where = _certainly(access, is_lapsed_wanted=lapsed or bool(status or freshness), now=now)
     if any(filters.values()):
@@ -70,8 +70,8 @@ def find_entries(
     best = {
         candidates.keys[place]: score for place, score in ENTRIES.best_of(wanted, candidates, most=most, budget=budget)
     }
-    read = entries.with_people().in_bulk(best)  # type: ignore[attr-defined]
-    hits = [FoundEntry(read[key], score) for key, score in best.items() if key in read]  # type: ignore[index]
+    read = entries.with_people().in_bulk(best)
+    hits = [FoundEntry(read[key], score) for key, score in best.items() if key in read]
     return FoundEntries(
         hits,
         sum(hit.entry.tokens for hit in hits),
@@ -86,9 +86,9 @@ def similar_entries(access: Access, text: str, *, most: int = 5, without: int | 
     return [hit for hit in found if hit.entry.pk != without][:most]
 
 
-def _standing(entries: QuerySet[Entry], lapsed: bool, now: datetime) -> QuerySet[Entry]:
+def _standing(entries: EntryQuerySet, lapsed: bool, now: datetime) -> EntryQuerySet:
     if not lapsed:
-        return entries.holding(now)  # type: ignore[attr-defined, no-any-return]
+        return entries.holding(now)
     expired = Q(status=Entry.Status.NEEDS_REVIEW, reason=Entry.Reason.EXPIRED)
     return entries.filter(Q(status=Entry.Status.ACTIVE) | expired)
 

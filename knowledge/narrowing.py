@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.utils import timezone
 
 from knowledge.freshness import EXPIRING
-from knowledge.models import Entry
+from knowledge.models import Entry, EntryQuerySet
 
 
 def narrowed(
-    entries: QuerySet[Entry], *, topic: str = "", tag: str = "", status: str = "", owner_id: int | None = None,
+    entries: EntryQuerySet, *, topic: str = "", tag: str = "", status: str = "", owner_id: int | None = None,
     kind: str = "", source: str = "", freshness: str = "", now: datetime | None = None,
-) -> QuerySet[Entry]:  # fmt: skip
+) -> EntryQuerySet:  # fmt: skip
     """Entries with all of these; what is empty does not narrow. An unknown word finds nothing.
 
     `topic` is the whole topic whatever its case, `freshness` one of `knowledge.freshness.STATES`.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
 from django_filters.rest_framework import CharFilter, ChoiceFilter, DjangoFilterBackend, FilterSet
 
 from knowledge.freshness import STATES
-from knowledge.models import Entry
+from knowledge.models import Entry, EntryQuerySet
 from knowledge.narrowing import narrowed
 
 
@@ -25,7 +24,7 @@ class EntryFilter(FilterSet):  # type: ignore[misc]  # the library has no types
         model = Entry
         fields: tuple[str, ...] = ()
 
-    def filter_queryset(self, queryset: QuerySet[Entry]) -> QuerySet[Entry]:
+    def filter_queryset(self, queryset: EntryQuerySet) -> EntryQuerySet:
         asked: dict[str, Any] = {name: value for name, value in self.form.cleaned_data.items() if value}
         handle = asked.pop("owner", "").lstrip("@")
         return narrowed(queryset.filter(owner__handle=handle) if handle else queryset, **asked)

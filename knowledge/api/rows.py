@@ -5,18 +5,17 @@ from __future__ import annotations
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.shortcuts import get_object_or_404
 
-from knowledge.models import Contradiction, Entry
+from knowledge.models import Contradiction, Entry, EntryQuerySet
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 
-def entries_of(access: Access) -> QuerySet[Entry]:
+def entries_of(access: Access) -> EntryQuerySet:
     """What the asker may read. Agents get only what could stand in their prompts: what holds at this moment."""
     entries = Entry.objects.visible_to(access)
-    rows: QuerySet[Entry] = entries.holding() if access.is_agent else entries
-    return rows
+    return entries.holding() if access.is_agent else entries
 
 
 def for_answers(entries: QuerySet[Entry], access: Access) -> QuerySet[Entry]:

@@ -1,7 +1,7 @@
 """What a workspace knows: entries, every change of them, contradictions, notices, and their vectors."""
 
 from knowledge.models.contradiction import Contradiction
-from knowledge.models.entry import ENTRY_TOKEN_LIMIT, LIVING, TOPIC, Entry
+from knowledge.models.entry import ENTRY_TOKEN_LIMIT, LIVING, TOPIC, Entry, EntryQuerySet
 from knowledge.models.notice import Notice
 from knowledge.models.revision import Revision
 from knowledge.models.vector import EntryToEmbed, EntryVector
@@ -12,6 +12,7 @@ __all__ = [
     "TOPIC",
     "Contradiction",
     "Entry",
+    "EntryQuerySet",
     "EntryToEmbed",
     "EntryVector",
     "Notice",

@@ -11,6 +11,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Upper
 from django.utils import timezone
 
 from openvibe.base.models import Timestamped
@@ -187,6 +188,7 @@ class Entry(Timestamped):
             GinIndex(fields=["search"], name="entry_search"),
             models.Index(fields=["workspace", "status", "-id"], name="entry_by_status"),
             models.Index(fields=["workspace", "topic"], name="entry_by_topic"),
+            models.Index("workspace", Upper("topic"), name="entry_by_topic_any_case"),
             models.Index(fields=["owner", "status"], name="entry_by_owner"),
             models.Index(
                 fields=["expires_at"], condition=Q(status="active", expires_at__isnull=False), name="entry_expiring"

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from django.utils import timezone
 
 from knowledge.models import Entry, Notice
+from knowledge.services.revising import possible_owners
 from openvibe.base.models import emit
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
@@ -31,11 +32,16 @@ def notify(entry: Entry, reason: str, participants: Collection[int]) -> None:
 
 
 def who_answers_for(entry: Entry) -> set[int]:
-    """Participant ids: the owner while they belong to the workspace and are no guest, else its admins."""
-    members = Member.objects.filter(workspace_id=entry.workspace_id, removed_at=None, user__is_active=True)
-    if members.filter(participant_id=entry.owner_id).exclude(role=Member.Role.GUEST).exists():
+    """Participant ids: the owner while they may own entries, else the admins."""
+    if possible_owners(entry.workspace_id).filter(pk=entry.owner_id).exists():
         return {entry.owner_id}
-    return set(members.filter(role__in=["owner", "admin"]).values_list("participant_id", flat=True))
+    return admins_of(entry.workspace_id)
+
+
+def admins_of(workspace_id: int) -> set[int]:
+    """Participant ids of the workspace's owners and admins."""
+    admins = possible_owners(workspace_id).filter(member__role__in=[Member.Role.OWNER, Member.Role.ADMIN])
+    return set(admins.values_list("pk", flat=True))
 
 
 def withdraw_notices(entry: Entry) -> None:

@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from knowledge.models import Contradiction, Entry
+from knowledge.models import Contradiction, Entry, EntryQuerySet
 from knowledge.presets import PRESETS
 from knowledge.services import see_notices, settle_contradiction
 from knowledge.services.revising import check_may_manage
@@ -94,7 +94,7 @@ def settle(request: WorkspaceRequest, contradiction_id: int) -> HttpResponse:
 
 
 # --- reads --------------------------------------------------------------------------------------------------
-def waiting_for(access: Access, now: datetime) -> QuerySet[Entry]:
+def waiting_for(access: Access, now: datetime) -> EntryQuerySet:
     """Entries that need a decision: suggestions, those under review, those whose time is over."""
     over = Q(status=Status.ACTIVE, expires_at__lte=now)
     waits = Q(status__in=[Status.PROPOSED, Status.NEEDS_REVIEW])
@@ -124,7 +124,7 @@ def pairs_of(request: WorkspaceRequest, among: QuerySet[Contradiction]) -> list[
     return [Pair(pair, entry_shown(entries[pair.first_id]), entry_shown(entries[pair.second_id])) for pair in found]
 
 
-def _queued(access: Access, now: datetime) -> QuerySet[Entry]:
+def _queued(access: Access, now: datetime) -> EntryQuerySet:
     """Archived as unused in the last week first, then what waits, by reason and then the longest first."""
     unused = Q(status=Status.ARCHIVED, reason=Reason.UNUSED, status_since__gt=now - UNUSED_SHOWN)
     entries = waiting_for(access, now) | Entry.objects.visible_to(access).filter(unused)

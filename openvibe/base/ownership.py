@@ -22,6 +22,7 @@ class Piece(IntEnum):
     MESSAGE_VECTORS = 7006  # the messages of a vector space that wait
     ENTRY_VECTORS = 7007  # its knowledge entries that wait
     SPACES = 7008  # vector spaces that become ready or are removed
+    COMPARISON = 7009  # a knowledge entry that is compared with its neighbours
 
 
 def key_of(piece: Piece, number: int) -> int:

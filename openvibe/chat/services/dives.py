@@ -13,7 +13,7 @@ from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import MOST_ACTIVE, Dive, DiveResult, Message, ReadMarker, Thread
 from openvibe.chat.services.messages import post_message, record_mentions
 from openvibe.chat.services.results import cleaned_result
-from openvibe.chat.services.writing import ARCHIVED, OVER, is_archived
+from openvibe.chat.services.writing import ARCHIVED, INSIDE_DIVE, OVER, is_archived
 from openvibe.chat.signals import dive_ended, dive_started, draft_wanted
 from openvibe.chat.text import clean_title
 from openvibe.llm.drafts import ResultDraft, card_markdown
@@ -68,7 +68,7 @@ def _key(source: Message, by: Access, client_id: str) -> str:
 
 def _may_start(source: Message, parent: Thread, agent: Participant) -> None:
     if parent.parent_id is not None:
-        raise Refused("There is no dive inside a dive. Publish this one, then dive deeper.", code="inside_dive")
+        raise Refused(INSIDE_DIVE, code="inside_dive")
     if is_archived(parent):
         raise Refused("This conversation is archived. Bring it back before diving from it.", code="archived")
     now = Message.objects.only("deleted_at", "state").get(pk=source.pk)

@@ -5,6 +5,7 @@ from openvibe.chat.models import Dive, Thread
 from openvibe.workspaces.access import Access
 
 ARCHIVED = "This conversation is archived. Your text is kept in the composer."
+INSIDE_DIVE = "There is no dive inside a dive. Publish this one, then dive deeper."
 IS_DIVE = "A dive goes with the thread it started in. Change that thread."
 OVER = {
     Dive.State.PUBLISHED: "This dive is published and can only be read. Dive deeper from its result to go on.",

@@ -14,7 +14,7 @@ from openvibe.chat.models import MOST_ACTIVE, Dive, DiveResult, Draft, Message, 
 from openvibe.chat.querysets import agents_reading, participants_known_to
 from openvibe.chat.services import post_message, start_dive
 from openvibe.chat.services.dives import may_end, why_silent
-from openvibe.chat.services.writing import is_archived
+from openvibe.chat.services.writing import INSIDE_DIVE, is_archived
 from openvibe.chat.text import MAX_BODY_CHARACTERS
 from openvibe.chat.web.finding import message_of, thread_of
 from openvibe.chat.web.numbers import LARGEST_ID, number
@@ -118,7 +118,7 @@ def dive_start(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     if source.is_deleted:
         raise Missing("This message was deleted. Dive from another one.")
     if source.thread.parent_id is not None:
-        raise Refused("There is no dive inside a dive. Publish this one, then dive deeper.", code="inside_dive")
+        raise Refused(INSIDE_DIVE, code="inside_dive")
     if request.method != "POST":
         return _start_page(request, source)
     body = request.POST.get("body", "").replace("\r\n", "\n")
