@@ -236,4 +236,4 @@ def _plain(text: str) -> str:
 
 def _cut(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= 110 else line[:109].rstrip() + "…"
+    return line.rstrip(" .") if len(line) <= 110 else line[:109].rstrip() + "…"

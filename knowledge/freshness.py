@@ -73,8 +73,8 @@ def _ago(span: timedelta) -> str:
 
 
 def _span(span: timedelta) -> str:
-    """`40 min`, `5 h`, `6 d`: rounded down, at least one minute."""
-    minutes = max(1, int(span.total_seconds() // 60))
+    """`40 min`, `5 h`, `6 d`: to the nearest, at least one minute. What holds for 90 days says so from the start."""
+    minutes = max(1, round(span.total_seconds() / 60))
     if minutes < 60:
         return f"{minutes} min"
-    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // (24 * 60)} d"
+    return f"{round(minutes / 60)} h" if minutes < 48 * 60 else f"{round(minutes / (24 * 60))} d"

@@ -41,7 +41,7 @@ class EntryShown:
 
 
 def entry_shown(entry: Entry, now: datetime | None = None) -> EntryShown:
-    text = plain_text(entry.content)
+    text = plain_text(entry.content, between=" · ")
     return EntryShown(entry, freshness(entry, now), text if len(text) <= EXCERPT else f"{text[:EXCERPT].rstrip()}…")
 
 

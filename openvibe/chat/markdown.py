@@ -72,8 +72,11 @@ def mentioned_handles(body: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=512)
-def plain_text(body: str) -> str:
-    """Return what a body says on one line, without Markdown signs: for excerpts. Not HTML-escaped."""
+def plain_text(body: str, *, between: str = " ") -> str:
+    """Return what a body says on one line, without Markdown signs: for excerpts. Not HTML-escaped.
+
+    `between` stands between paragraphs, list items and other blocks.
+    """
     tokens = _parse(body)
     if tokens is None:
         return " ".join(_mended(body).split())
@@ -83,7 +86,7 @@ def plain_text(body: str) -> str:
             said.append("".join(" " if c.type in _BREAKS else c.content for c in token.children or []))
         elif token.type in {"fence", "code_block"}:
             said.append(token.content)
-    return " ".join(" ".join(said).split())
+    return between.join(text for block in said if (text := " ".join(block.split())))
 
 
 @lru_cache(maxsize=2048)

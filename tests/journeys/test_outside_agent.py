@@ -11,7 +11,7 @@ from tests.journeys.installation import Installation
 from tests.journeys.test_runs_survive import ask, messages
 from tests.operations.running import wait_until
 
-MAKE_FERN = """
+MAKE_REED = """
 from agents.models import Agent
 from agents.services import create_agent
 from openvibe.chat.models import Channel
@@ -19,39 +19,39 @@ from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import access_of_member
 owner = Member.objects.get(role="owner", workspace__slug="willow")
-fern = create_agent(by=access_of_member(owner), workspace=owner.workspace, handle="fern", name="Fern",
-                    soul="identity: {name: Fern, role: Counts what it reads}")
-Agent.objects.filter(pk=fern.pk).update(answers_itself=True)
-add_to_channel(channel=Channel.objects.get(name="general"), participant=fern.participant, by=access_of_member(owner))
+reed = create_agent(by=access_of_member(owner), workspace=owner.workspace, handle="reed", name="Reed",
+                    soul="identity: {name: Reed, role: Counts what it reads}")
+Agent.objects.filter(pk=reed.pk).update(answers_itself=True)
+add_to_channel(channel=Channel.objects.get(name="general"), participant=reed.participant, by=access_of_member(owner))
 """
 
 
 @pytest.fixture
-def fern(installation: Installation) -> Iterator[None]:
+def reed(installation: Installation) -> Iterator[None]:
     """The script, listening."""
-    installation.shell(MAKE_FERN)
-    settings = {"OPENVIBE_URL": installation.url, "OPENVIBE_TOKEN": installation.token("fern", "read,write,memory")}
+    installation.shell(MAKE_REED)
+    settings = {"OPENVIBE_URL": installation.url, "OPENVIBE_TOKEN": installation.token("reed", "read,write,memory")}
     command = [sys.executable, "docs/outside_agent.py"]
     with subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True) as script:
         assert script.stdout is not None
-        assert script.stdout.readline() == "@fern listens.\n"
+        assert script.stdout.readline() == "@reed listens.\n"
         yield
         assert script.poll() is None, "the script ended"
         script.kill()
 
 
-def test_it_answers_once_and_learns(installation: Installation, fern: None) -> None:
+def test_it_answers_once_and_learns(installation: Installation, reed: None) -> None:
     token = installation.token("ana")
-    thread, _ = ask(installation, token, "@fern what do you read?")
+    thread, _ = ask(installation, token, "@reed what do you read?")
 
     def answers() -> list[dict[str, Any]]:
-        return [m for m in messages(installation, token, thread) if m["author"]["handle"] == "fern"]
+        return [m for m in messages(installation, token, thread) if m["author"]["handle"] == "reed"]
 
     wait_until(lambda: len(answers()) == 1, "the answer")
     assert answers()[0]["body"].endswith("carry 0 lessons.")
     installation.api(
         "POST", "feedback/", token, {"message": answers()[0]["id"], "verdict": "down", "text": "Name them."}
     )
-    installation.api("POST", f"threads/{thread}/messages/", token, {"body": "@fern and now?"})
+    installation.api("POST", f"threads/{thread}/messages/", token, {"body": "@reed and now?"})
     wait_until(lambda: len(answers()) == 2, "the second answer")
     assert answers()[1]["body"].endswith("carry 1 lessons.")

@@ -40,7 +40,7 @@ def test_the_order_does_not_matter(one: Text, other: Text) -> None:
 def test_the_explanation_names_both_in_their_order() -> None:
     why = contradicts(Claim("Pricing", "Starter costs $29."), Claim("Pricing", "Starter costs $19."))
 
-    assert why == "Different amounts: “Starter costs $29.” and “Starter costs $19.”."
+    assert why == "Different amounts: “Starter costs $29” and “Starter costs $19”."
 
 
 @settings(deadline=None, max_examples=150)

@@ -104,7 +104,7 @@ def grouped(hits: list[Message], words: str = "") -> list[Found]:
 
 def excerpt(hit: Message, words: str = "") -> SafeString:
     """What the message says around the words found, escaped, those words marked."""
-    snippet: str = hit.snippet or around(plain_text(hit.body[:MAX_BODY_CHARACTERS]), words)  # type: ignore[attr-defined]
+    snippet: str = hit.snippet or around(plain_text(hit.body[:MAX_BODY_CHARACTERS], between=" · "), words)  # type: ignore[attr-defined]
     safe = str(conditional_escape(" ".join(snippet.split())))
     return mark_safe(safe.replace(FOUND, "<mark>").replace(END, "</mark>"))
 
@@ -115,5 +115,6 @@ def around(text: str, words: str) -> str:
     holding = re.compile(rf"(?:{'|'.join(terms)})\w*", re.IGNORECASE) if terms else None
     first = holding.search(text) if holding else None
     start = max(first.start() - EXCERPT // 3, 0) if first else 0
-    piece = ("…" if start else "") + text[start : start + EXCERPT]
+    end = start + EXCERPT
+    piece = ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
     return holding.sub(lambda word: f"{FOUND}{word[0]}{END}", piece) if holding else piece
