@@ -11,6 +11,7 @@ from psycopg import sql
 from openvibe.base.prepared import prepared_rows
 from openvibe.search.asking import Asked, bits_of
 from openvibe.search.candidates import Texts
+from openvibe.search.passages import with_passages
 from openvibe.search.values import Candidates
 
 ENTRIES = Texts(
@@ -21,7 +22,7 @@ ENTRIES = Texts(
 )
 
 _NUMBERS = sql.SQL("""SELECT e.id, e.tokens, hashtext(e.content), e.held, e.topics,
-coalesce(-(v.own <#> %(vector)s::halfvec)::float4, 'NaN')
+coalesce(-(v.own <#> %(vector)s::halfvec)::float4, 'NaN'), v.parts
 FROM (SELECT id, tokens, content, {bits} AS held, {topics} AS topics FROM
 (SELECT id, tokens, content, search, topic || ' ' || content AS body FROM knowledge_entry
 WHERE id = ANY(%(ids)s::bigint[])) asked OFFSET 0) e LEFT JOIN knowledge_entryvector v
@@ -30,14 +31,11 @@ ON v.entry_id = e.id AND v.space_id = %(space)s AND v.dimension = %(dimension)s 
 
 def numbers_of(asked: Asked, ids: Sequence[int]) -> Candidates:
     """What the ranking needs of these entries. A word in the topic counts three times."""
-    question = asked.question
     values: Mapping[str, object] = {
         **asked.values,
+        **asked.vector_values,
         **{f"topic{place}": f"{term.text}:A" for place, term in enumerate(asked.terms) if term.is_indexed},
         "ids": f"{{{','.join(map(str, ids))}}}",
-        "vector": asked.vector if question else "[0]",
-        "space": question.space_id if question else 0,
-        "dimension": question.dimension if question else 0,
     }
     statement = _NUMBERS.format(bits=bits_of(asked.shape), topics=_topics(asked)).as_string()
     rows = prepared_rows(statement, values)
@@ -50,7 +48,7 @@ def numbers_of(asked: Asked, ids: Sequence[int]) -> Candidates:
         tokens=tokens,
         words=tokens,
         hits=hits,
-        similarity=np.array([row[5] for row in rows], np.float32) if question else None,
+        similarity=with_passages([row[5:] for row in rows], asked.question.vector) if asked.question else None,
         fingerprints=columns[:, 2],
     )
 

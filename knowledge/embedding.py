@@ -22,7 +22,7 @@ def embed_waiting(space_id: int | None = None, limit: int = 100_000, *, seconds:
 def _read(ids: Sequence[int], locked: bool) -> dict[int, Readable]:
     with connection.cursor() as cursor:
         cursor.execute(_READ_LOCKED if locked else _READ, [list(ids)])
-        return {item: Readable(item, f"{topic}: {content}") for item, topic, content in cursor}
+        return {item: Readable(item, f"{topic}: {content}", heading=f"{topic}: ") for item, topic, content in cursor}
 
 
 ENTRIES = VectorTable(

@@ -7,7 +7,8 @@ message, chosen into the room that the rest of the prompt leaves.
 from collections.abc import Collection
 from functools import lru_cache
 
-from agents.assembler.gather import Scene, one_each, shortened, trust_of
+from agents.assembler.excerpts import excerpt
+from agents.assembler.gather import Scene, one_each, trust_of
 from agents.assembler.history import message_block
 from agents.assembler.items import item
 from agents.assembler.values import Item, Offer
@@ -17,8 +18,8 @@ from openvibe.llm.tokens import TokenCounter
 
 RECALLED = 60
 
-LONGEST = 600
-"""Tokens one recalled message may take."""
+LONGEST = 300
+"""Tokens one recalled message may take; of a longer one the passages that bear on the request are shown."""
 
 WEAKEST = 0.12
 """Share of the best score below which a message no longer bears on the request."""
@@ -52,15 +53,17 @@ def _item(scene: Scene, hit: FoundMessage) -> Item:
         hit.seq, hit.seq, hit.kind, hit.body, hit.tokens, hit.at.isoformat(), hit.message_id, hit.author_id,
         hit.author_name, hit.author_kind,
     )  # fmt: skip
-    return recalled_item(scene.counter, entry)
+    return recalled_item(scene.counter, entry, scene.asked.text if hit.tokens > LONGEST else "")
 
 
 @lru_cache(maxsize=8_192)
-def recalled_item(counter: TokenCounter, message: Entry) -> Item:
+def recalled_item(counter: TokenCounter, message: Entry, question: str) -> Item:
+    """A message as it is quoted; of a long one, what bears on the question."""
     ref = str(message.ordinal)
     body = message.text
     if message.tokens > LONGEST:
-        body = shortened(body, LONGEST, counter, ref=ref)
+        note = f"[… passages of message {ref}, which is stored whole …]"
+        body = excerpt(body, question, LONGEST, counter, note=note)
     return item(
         counter,
         section="recall",

@@ -13,12 +13,16 @@ from openvibe.search.models import VectorSpace
 
 
 class EntryVector(models.Model):
-    """Topic and content together. Unit length, `dimension` numbers."""
+    """Topic and content together. Unit length, `dimension` numbers.
+
+    `parts`: the passages of a long entry, each with its topic, as `openvibe.search.passages.signs_of` packs them.
+    """
 
     space = models.ForeignKey(VectorSpace, on_delete=models.CASCADE, related_name="+")
     entry = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="+", db_index=False)
     dimension = models.PositiveSmallIntegerField()
     own = HalfVectorField()
+    parts = models.BinaryField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["entry", "space"], name="entry_vector_once")]

@@ -33,23 +33,26 @@ def embed_waiting(space_id: int | None = None, limit: int = 100_000, *, seconds:
 def _read(ids: Sequence[int], locked: bool) -> dict[int, Readable]:
     """The texts of these messages, each with the one before it."""
     found = _rows(_THESE, [list(ids)], locked)
-    wanting = {(thread, seq): (item, text) for item, thread, seq, text, wants in found if wants}
-    at = {(thread, seq): text if wants else None for _, thread, seq, text, wants in found}
+    wanting = {(thread, seq): (item, text, heading) for item, thread, seq, text, wants, heading in found if wants}
+    at = {(thread, seq): text if wants else None for _, thread, seq, text, wants, _ in found}
     missing = [(thread, seq - 1) for thread, seq in wanting if seq > 1 and (thread, seq - 1) not in at]
     if missing:
         before = _rows(_AT, [[thread for thread, _ in missing], [seq for _, seq in missing]], locked)
-        at |= {(thread, seq): text if wants else None for _, thread, seq, text, wants in before}
+        at |= {(thread, seq): text if wants else None for _, thread, seq, text, wants, _ in before}
     return {
-        item: Readable(item, text, at.get((thread, seq - 1)), (thread, seq))
-        for (thread, seq), (item, text) in wanting.items()
+        item: Readable(item, text, at.get((thread, seq - 1)), (thread, seq), heading)
+        for (thread, seq), (item, text, heading) in wanting.items()
     }
 
 
-def _rows(where: sql.SQL, values: list[list[int]], locked: bool) -> list[tuple[int, int, int, str, bool]]:
-    """Id, thread, seq, "name: body", and whether it wants a vector."""
+def _rows(where: sql.SQL, values: list[list[int]], locked: bool) -> list[tuple[int, int, int, str, bool, str]]:
+    """Id, thread, seq, "name: body", whether it wants a vector, and "name: "."""
     with connection.cursor() as cursor:
         cursor.execute(_READ.format(where=where, lock=_LOCK if locked else sql.SQL("")), values)
-        return [(item, thread, seq, f"{name}: {body}", wants) for item, thread, seq, body, name, wants in cursor]
+        return [
+            (item, thread, seq, f"{name}: {body}", wants, f"{name}: ")
+            for item, thread, seq, body, name, wants in cursor
+        ]
 
 
 MESSAGES = VectorTable(

@@ -12,8 +12,10 @@ from collections import deque
 from collections.abc import Iterable
 from datetime import timedelta
 from functools import cache
+from itertools import chain, islice
 from typing import NamedTuple
 
+import numpy as np
 from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -24,6 +26,7 @@ from openvibe.base.secrets import mask_secrets
 from openvibe.search.binary import Row, copied, packed
 from openvibe.search.embedders import EmbedderDown
 from openvibe.search.models import VectorSpace
+from openvibe.search.passages import is_long, passages_of, signs_of
 from openvibe.search.spaces import Space, forget, read_space, vectors_of
 from openvibe.search.tables import Readable, VectorTable
 
@@ -128,20 +131,26 @@ class _Made(NamedTuple):
     dimension: int
     own: dict[int, bytes]
     pair: dict[int, bytes]
+    parts: dict[int, bytes | None]
 
 
 def _embedded(space: Space, texts: dict[int, Readable]) -> _Made:
-    """The vectors of all these texts and of their pairs, asked for in one call. Raises EmbedderDown."""
+    """The vectors of all these texts, their pairs and passages, asked for in one call. Raises EmbedderDown."""
     if not texts:
-        return _Made(space.dimension, {}, {})
-    made = vectors_of(space, _written(texts.values()))
+        return _Made(space.dimension, {}, {}, {})
+    written = _written(texts.values())
+    passages = {item: _passages(text) for item, text in texts.items()}
+    made = vectors_of(space, [*written, *chain.from_iterable(passages.values())])
     if not learn_dimension(space, made.shape[1]):
         raise EmbedderDown("Two workers were answered with vectors of two dimensions. It is tried again.")
     _recovered(space)
-    rows = packed(made)
+    rows = packed(made[: len(written)])
     own = dict(zip(texts, rows, strict=False))
     paired = (item for item, text in texts.items() if text.before is not None)
-    return _Made(made.shape[1], own, dict(zip(paired, rows[len(texts) :], strict=True)))
+    pair = dict(zip(paired, rows[len(texts) :], strict=True))
+    vectors = iter(made[len(written) :])
+    parts = {item: signs_of(np.array([*islice(vectors, len(each))])) for item, each in passages.items() if each}
+    return _Made(made.shape[1], own, pair, parts)
 
 
 def _written(texts: Iterable[Readable]) -> list[str]:
@@ -151,6 +160,14 @@ def _written(texts: Iterable[Readable]) -> list[str]:
     half = LONGEST_TEXT // 2
     own = [safe(one.own)[:LONGEST_TEXT] for one in texts]
     return own + [f"{safe(one.before)[:half]}\n{safe(one.own)[:half]}" for one in texts if one.before is not None]
+
+
+def _passages(text: Readable) -> list[str]:
+    """The passages of a long text, each with its heading, none with a secret; none of a short one."""
+    if not is_long(text.own):
+        return []
+    said = mask_secrets(text.own[: 2 * LONGEST_TEXT])[:LONGEST_TEXT].removeprefix(text.heading)
+    return [f"{text.heading}{passage}" for passage in passages_of(said) if passage.strip()]
 
 
 def _stored(table: VectorTable, space: Space, ids: list[int], texts: dict[int, Readable], made: _Made) -> int:
@@ -164,18 +181,20 @@ def _stored(table: VectorTable, space: Space, ids: list[int], texts: dict[int, R
         settled = [*kept, *(item for item in ids if item not in now)]
         for statement in (_FORGET_VECTORS, _FORGET_WAITING):
             cursor.execute(table.sql(statement), [space.id, settled])
-        names = ["space_id", table.item, *table.columns, "dimension", "own", *(["pair"] if table.has_pairs else [])]
+        pair = ["pair"] if table.has_pairs else []
+        names = ["space_id", table.item, *table.columns, "dimension", "own", *pair, "parts"]
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
         with cursor.copy(table.sql("COPY {vectors} ({columns}) FROM STDIN (FORMAT binary)", columns=columns)) as copy:
             copy.write(copied(_row(table, space, texts[item], made) for item in kept))
     return len(kept)
 
 
-_FORGET_VECTORS = "DELETE FROM {vectors} WHERE space_id = %s AND {item} = ANY(%s)"
+# "+ 0": by its texts alone, or a space that the planner knows nothing of yet is read as a whole for every batch.
+_FORGET_VECTORS = "DELETE FROM {vectors} WHERE space_id + 0 = %s AND {item} = ANY(%s)"
 _FORGET_WAITING = "DELETE FROM {waiting} WHERE space_id = %s AND {item} = ANY(%s)"
 
 
 def _row(table: VectorTable, space: Space, text: Readable, made: _Made) -> Row:
     item = text.item_id
-    fields = [made.own[item], made.pair.get(item)] if table.has_pairs else [made.own[item]]
-    return (space.id, item, *text.columns), made.dimension, fields
+    pair = [made.pair.get(item)] if table.has_pairs else []
+    return (space.id, item, *text.columns), made.dimension, [made.own[item], *pair, made.parts.get(item)]

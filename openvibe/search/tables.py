@@ -19,13 +19,15 @@ from openvibe.base.ownership import Piece
 class Readable:
     """A text that wants a vector: `own`, and `before`, what stood before it, where a pair is wanted too.
 
-    `columns` are the numbers that the table keeps beside the vector.
+    `heading` is what `own` begins with and each passage of it is read with. `columns` are the numbers that the table
+    keeps beside the vector.
     """
 
     item_id: int
     own: str
     before: str | None = None
     columns: tuple[int, ...] = ()
+    heading: str = ""
 
 
 @dataclass(frozen=True)

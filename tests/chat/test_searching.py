@@ -200,3 +200,10 @@ def test_the_length_of_a_thread_does_not_change_how_often_the_database_is_asked(
         ) as asked:
             found(access(ana), "zinc can", place)
         assert len(asked) <= most
+
+
+def test_a_fact_within_a_long_message_is_found_by_its_meaning(ana: Member, thread: Thread) -> None:
+    padding = "The committee met again and everybody agreed that the weather had been pleasant this week. "
+    needle = padding * 12 + "The invoice was paid by wire transfer. " + padding * 12
+    fill(thread, ana, 40, {20: needle} | {at: f"{at}: {padding * 24}" for at in range(1, 40, 2)})
+    assert found(access(ana), "money payment bill bank", thread, budget=5_000, most=1).hits[0].body == needle

@@ -18,7 +18,10 @@ from openvibe.search.models import VectorSpace
 
 
 class MessageVector(models.Model):
-    """`own`: the message with its author; `pair`: with the message before it. Unit length, `dimension` numbers."""
+    """`own`: the message with its author; `pair`: with the message before it. Unit length, `dimension` numbers.
+
+    `parts`: the passages of a long message, each with its author, as `openvibe.search.passages.signs_of` packs them.
+    """
 
     space = models.ForeignKey(VectorSpace, on_delete=models.CASCADE, related_name="+")
     message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -27,6 +30,7 @@ class MessageVector(models.Model):
     dimension = models.PositiveSmallIntegerField()
     own = HalfVectorField()
     pair = HalfVectorField(null=True)
+    parts = models.BinaryField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["message", "space"], name="message_vector_once")]

@@ -21,21 +21,28 @@ from openvibe.base.prepared import prepared_rows
 from openvibe.chat.models import Thread
 from openvibe.llm.tokens import count
 from openvibe.search.asking import Asked, Shape, bits_of
+from openvibe.search.passages import nearest
+from openvibe.search.values import Floats
 from openvibe.workspaces.access import Access
 
 MESSAGE = np.dtype(
     [("id", ">i8"), ("seq", ">i8"), ("author", ">i8"), ("tokens", ">i4"), ("print", ">i4"), ("bits", ">i4")]
 )
 VECTOR = np.dtype([("seq", ">i8"), ("own", ">f4"), ("pair", ">f4")])
+PARTS = np.dtype([("seq", ">i8"), ("size", ">i4")])
+COUNTS = np.dtype([("vectors", ">i4"), ("parts", ">i4")])
 
 _MESSAGES = sql.SQL("""(SELECT string_agg(int8send(id) || int8send(seq) || int8send(author_id) || int4send(token_count)
 || int4send(hashtext(body)) || int4send({bits}), ''::bytea) FROM chat_message
 WHERE thread_id = %(thread)s AND {where} AND kind = ANY(%(kinds)s) AND state IN ('complete', 'stopped')
 AND deleted_at IS NULL)""")
 
-# Inner products of unit vectors are cosines; pgvector gives them negative.
-_VECTORS = sql.SQL("""(SELECT string_agg(int8send(seq) || float4send((own <#> %(vector)s::halfvec)::float4)
-|| float4send(coalesce((pair <#> %(vector)s::halfvec)::float4, 'NaN')), ''::bytea) FROM chat_messagevector
+# Inner products of unit vectors are cosines; pgvector gives them negative. Passages are compared here, not there.
+_VECTORS = sql.SQL("""(SELECT int4send(count(*)::int4) || int4send(count(parts)::int4)
+|| string_agg(int8send(seq) || float4send((own <#> %(vector)s::halfvec)::float4)
+|| float4send(coalesce((pair <#> %(vector)s::halfvec)::float4, 'NaN')), ''::bytea)
+|| coalesce(string_agg(int8send(seq) || int4send(length(parts)), ''::bytea) FILTER (WHERE parts IS NOT NULL)
+|| string_agg(parts, ''::bytea), ''::bytea) FROM chat_messagevector
 WHERE thread_id = %(thread)s AND space_id = %(space)s AND dimension = %(dimension)s AND {where})""")
 
 _STRETCH = sql.SQL("seq >= %(since)s AND seq < %(before)s")
@@ -147,18 +154,31 @@ def _read(place: Place, asked: Asked, kinds: Sequence[str], where: Mapping[str, 
     messages = messages[np.argsort(messages["seq"])]
     if question is None:
         return Read(messages, None, None)
-    return Read(messages, *_beside(messages["seq"], np.frombuffer(row[1] or b"", VECTOR)))
+    return Read(messages, *_beside(messages["seq"], row[1] or bytes(COUNTS.itemsize), question.vector))
 
 
-def _beside(seqs: NDArray[Any], vectors: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Cosines of own text and of the pair for each of these messages."""
+def _beside(seqs: NDArray[Any], packed: bytes, question: Floats) -> tuple[Floats, Floats]:
+    """Cosines of own text, or its nearest passage, and of the pair for each of these messages."""
+    counts = np.frombuffer(packed, COUNTS, 1)[0]
+    vectors = np.frombuffer(packed, VECTOR, counts["vectors"], COUNTS.itemsize)
+    start = COUNTS.itemsize + vectors.nbytes
+    parts = np.frombuffer(packed, PARTS, counts["parts"], start)
+    passages = nearest(packed[start + parts.nbytes :], parts["size"].astype(np.int64), question)
     own, pair = np.full((2, len(seqs)), np.nan, np.float32)
-    if len(seqs) and len(vectors):
-        at = np.searchsorted(seqs, vectors["seq"]).clip(max=len(seqs) - 1)
-        stands = seqs[at] == vectors["seq"]
-        own[at[stands]] = -vectors["own"][stands]
-        pair[at[stands]] = -vectors["pair"][stands]
+    if len(seqs):
+        at, stands = _places(seqs, vectors["seq"])
+        own[at] = -vectors["own"][stands]
+        pair[at] = -vectors["pair"][stands]
+        at, stands = _places(seqs, parts["seq"])
+        own[at] = np.maximum(own[at], passages[stands])
     return own, pair
+
+
+def _places(seqs: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where the wanted stand among the seqs, and which of them do."""
+    at = np.searchsorted(seqs, wanted).clip(max=len(seqs) - 1)
+    stands = np.asarray(seqs[at] == wanted)
+    return at[stands], stands
 
 
 @cache
