@@ -68,10 +68,12 @@ def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
 def export_entries(access: Access, form: str = "csv", *, statuses: Sequence[str] = ()) -> Iterator[str]:
     """The lines of a CSV or JSONL file with what the asker may read, the oldest entry first.
 
-    All statuses unless some are named. Raises Problem for another format.
+    All statuses unless some are named. Raises Problem for another format or an unknown status.
     """
     if form not in ("csv", "jsonl"):
         raise Problem("A file is csv or jsonl.", code="bad_format", field="format")
+    if not set(statuses) <= set(Entry.Status.values):
+        raise Problem(f"A status is one of {', '.join(Entry.Status.values)}.", code="bad_status", field="status")
     rows = (_exported(entry, access) for entry in _readable(access, statuses))
     return csv_lines(rows) if form == "csv" else jsonl_lines(rows)
 

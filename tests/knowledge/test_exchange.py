@@ -186,3 +186,10 @@ def test_a_row_that_cannot_be_kept_is_refused_alone(ana: Member, column: str, si
 def test_two_files_at_once_do_not_meet_each_others_limits() -> None:
     read_rows(b"topic,content\nRoses,Prune.\n")
     assert csv.field_size_limit() == MAX_BYTES  # as it stays for one that is read in another thread meanwhile
+
+
+@pytest.mark.parametrize("status", ["gone", "a\x00b"])
+def test_an_unknown_status_is_refused_before_a_line_is_written(ana: Member, status: str) -> None:
+    make_entry(ana)
+    with pytest.raises(Problem, match="A status is one of proposed, active"):
+        export_entries(access(ana), statuses=[status])
