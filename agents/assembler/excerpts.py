@@ -13,6 +13,7 @@ from openvibe.llm.passages import words
 from openvibe.llm.tokens import TokenCounter
 from openvibe.search.lexical import question_terms, telling_text
 from openvibe.search.passages import passages_of
+from openvibe.search.ranking import standard
 from openvibe.search.spaces import BUILT_IN
 from openvibe.search.values import Floats
 
@@ -55,17 +56,13 @@ def _scores(passages: Sequence[str], question: str) -> Floats:
     held = np.array([[bool(term.search(each)) for term in terms] for each in said]).reshape(len(said), len(terms))
     by_words = held @ np.log1p(len(said) / (held.sum(axis=0) + 0.5))
     by_meaning = BUILT_IN.embed(passages) @ _meaning(question)
-    return np.asarray(_standard(by_words) + _standard(by_meaning), np.float32)
-
-
-def _standard(values: Floats) -> Floats:
-    spread = float(values.std())
-    return (values - values.mean()) / spread if spread > 1e-6 else np.zeros_like(values)
+    return standard(by_words.astype(np.float32)) + standard(by_meaning)
 
 
 @lru_cache(maxsize=64)
 def _meaning(question: str) -> Floats:
-    return BUILT_IN.embed([telling_text(question)])[0]
+    vector: Floats = BUILT_IN.embed([telling_text(question)])[0]
+    return vector
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from psycopg import sql
 
 from openvibe.base.prepared import prepared_rows
 from openvibe.search.asking import Asked
-from openvibe.search.ranking import rank
+from openvibe.search.ranking import rank, worth
 from openvibe.search.selection import select
 from openvibe.search.statistics import Statistics, statistics
 from openvibe.search.values import Candidates
@@ -194,5 +194,4 @@ def written_out(rows: QuerySet[Any]) -> sql.Composable:
 
 
 def _weight(lexeme: str, known: Statistics) -> float:
-    holding = known.of(lexeme)
-    return round(float(np.log1p((max(known.texts - holding, 0) + 0.5) / (holding + 0.5))), 3)
+    return round(float(worth(known.of(lexeme), known.texts)), 3)

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from openvibe.search.values import Candidates, Floats
 
@@ -56,11 +56,11 @@ def rank(
     if not len(candidates):
         return np.zeros(0, np.float32)
     meaning = 1 / np.sqrt(1 + float(np.median(candidates.tokens)) / _BLUR)
-    score = _standard(_bm25(candidates, frequencies, population))
+    score = standard(_bm25(candidates, frequencies, population))
     for similarity in (candidates.similarity, candidates.pair_similarity):
         if similarity is not None:
-            score = score + meaning * _standard(similarity)
-    score = _standard(score)
+            score = score + meaning * standard(similarity)
+    score = standard(score)
     own = _OWN * score + _OUTSTANDING * np.square(np.maximum(score, 0))
     return (own + _surroundings(score, candidates.orders) if ordered else score).astype(np.float32)
 
@@ -69,14 +69,20 @@ def _bm25(candidates: Candidates, frequencies: Sequence[float] | None, populatio
     hits = candidates.hits.astype(np.float32)
     holding = np.count_nonzero(hits, axis=0) if frequencies is None else np.asarray(frequencies, np.float32)
     many = len(candidates) if frequencies is None or population is None else population
-    weights = np.log1p((np.maximum(many - holding, 0) + 0.5) / (holding + 0.5)).astype(np.float32)
+    weights = worth(holding, many)
     length = candidates.words / max(float(candidates.words.mean()), 1.0)
     norm = (_K1 * (1 - _B + _B * length)).astype(np.float32)
     scores: Floats = (hits * (_K1 + 1) / (hits + norm[:, None])) @ weights
     return scores
 
 
-def _standard(values: Floats) -> Floats:
+def worth(holding: ArrayLike, many: float) -> Floats:
+    """What a term says that `holding` of `many` texts hold: the rarer, the more. Of one term or of several."""
+    held = np.asarray(holding, np.float32)
+    return np.asarray(np.log1p((np.maximum(many - held, 0) + 0.5) / (held + 0.5)), np.float32)
+
+
+def standard(values: Floats) -> Floats:
     """Z-scores; what is missing counts as average, and so does everything where nothing differs."""
     known = np.isfinite(values)
     if not known.any():
@@ -93,7 +99,7 @@ def _surroundings(scores: Floats, orders: NDArray[np.int64]) -> Floats:
     fading = (0.5 ** (np.diff(orders, prepend=orders[:1]) / _HALF)).tolist()
     before = _carried(scores.tolist(), fading)
     after = _carried(scores[::-1].tolist(), [1.0, *fading[:0:-1]])[::-1]
-    return share * _standard(np.asarray(before) + np.asarray(after) - scores)
+    return share * standard(np.asarray(before) + np.asarray(after) - scores)
 
 
 def _carried(scores: Iterable[float], fading: Iterable[float]) -> list[float]:

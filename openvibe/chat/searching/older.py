@@ -19,6 +19,7 @@ from openvibe.chat.searching.reading import (
     read_these,
 )
 from openvibe.search.asking import Asked
+from openvibe.search.ranking import standard, worth
 from openvibe.search.statistics import Statistics, statistics
 from openvibe.search.values import Floats
 
@@ -57,10 +58,8 @@ class Known:
     holding: Sequence[float]
 
     def weights(self) -> Floats:
-        """What a term is worth: the rarer, the more."""
-        holding = np.asarray(self.holding, np.float32)
-        worth = np.log1p((np.maximum(self.messages - holding, 0) + 0.5) / (holding + 0.5))
-        return worth.astype(np.float32)
+        """What each term is worth."""
+        return worth(self.holding, self.messages)
 
 
 def look_further(
@@ -123,19 +122,11 @@ def strongest(read: Read, asked: Asked, known: Known) -> Read:
 
 
 def _score(read: Read, asked: Asked, known: Known) -> Floats:
-    score = _standard(hits_of(asked, read) @ known.weights())
+    score = standard(hits_of(asked, read) @ known.weights())
     for similarity in (read.own, read.pair):
         if similarity is not None:
-            score = score + _standard(similarity)
+            score = score + standard(similarity)
     return score
-
-
-def _standard(values: Floats) -> Floats:
-    spread = np.nanstd(values) if np.isfinite(values).any() else 0.0
-    if spread < 1e-6:
-        return np.zeros(len(values), np.float32)
-    scores: Floats = np.nan_to_num((values - np.nanmean(values)) / spread)
-    return scores
 
 
 def _everybody() -> Statistics:
