@@ -4,6 +4,7 @@ Which entries bear on the request is decided by `knowledge.finding`, the same fo
 borne on it but may not stand here is named among what was left out, with its reason.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -48,29 +49,41 @@ def knowledge(scene: Scene, found: Found, now: datetime) -> tuple[Offer, Offer, 
     if cap == 0 or not found.knows_anything:
         return Offer("P3", "topics", ()), Offer("P3", "knowledge", ()), []
     limit = int(cap * SHARE)
-    hits = _found(scene, now)
-    entries = [_entry_item(scene.counter, _said(entry, now), order, limit) for order, entry in enumerate(hits)]
+    standing, others, seen = _found(scene, now)
+    entries = [_entry_item(scene.counter, _said(entry, now), order, limit) for order, entry in enumerate(standing)]
     return (
         Offer("P3", "topics", one_each(_index(scene, now)), cap=cap // INDEX_SHARE),
         Offer("P3", "knowledge", one_each(entries)),
-        _left_out(scene, {entry.pk for entry in hits}, now),
+        _left_out(scene, others, seen, now),
     )
 
 
-def _found(scene: Scene, now: datetime) -> list[Entry]:
-    if scene.access.knowledge == "none":
-        return []
-    return [hit.entry for hit in find_entries(scene.access, scene.asked.text, most=MOST, now=now).hits]
+def _found(scene: Scene, now: datetime) -> tuple[list[Entry], list[Entry], set[int]]:
+    """What may stand, the best of what else bears on the request, and the ids of all that the agent may read.
+
+    One search of everything, whoever may read it. Where all it found may stand it has answered; else what may stand
+    is looked for by itself, so that nothing crowds it out.
+    """
+    text, most = scene.asked.text, LEFT_OUT if scene.access.knowledge == "none" else MOST + LEFT_OUT
+    everything = replace(scene.access, is_agent=False, knowledge="restricted")
+    found = [hit.entry for hit in find_entries(everything, text, most=most, lapsed=True, now=now).hits]
+    ids = [entry.pk for entry in found]
+    seen = set(Entry.objects.visible_to(scene.access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
+    if all(entry.pk in seen and _holds(entry, now) for entry in found):
+        return found[:MOST], [], seen
+    standing = [hit.entry for hit in find_entries(scene.access, text, most=MOST, now=now).hits]
+    stand = {entry.pk for entry in standing}
+    return standing, [entry for entry in found if entry.pk not in stand][:LEFT_OUT], seen
+
+
+def _holds(entry: Entry, now: datetime) -> bool:
+    """As `holding` has it."""
+    return entry.status == Entry.Status.ACTIVE and not entry.has_expired(now)
 
 
 # --- what is left out, and why ------------------------------------------------------------------------------
-def _left_out(scene: Scene, standing: set[int], now: datetime) -> list[Dropped]:
-    """The best of what the agent may not read, or what has expired."""
-    everything = replace(scene.access, is_agent=False, knowledge="restricted")
-    found = find_entries(everything, scene.asked.text, most=LEFT_OUT + len(standing), lapsed=True, now=now).hits
-    others = [hit.entry for hit in found if hit.entry.pk not in standing][:LEFT_OUT]
-    ids = [entry.pk for entry in others]
-    seen = set(Entry.objects.visible_to(scene.access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
+def _left_out(scene: Scene, others: Sequence[Entry], seen: Collection[int], now: datetime) -> list[Dropped]:
+    """Those that the agent may not read, or that have expired."""
     limit = scene.budget.caps["P3"] or 0
     return [
         drop(_entry_item(scene.counter, _said(entry, now), order, limit), reason)

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
@@ -62,6 +64,30 @@ def test_trust_decides_level_by_level(ana: Member, fern: Agent, thread: Thread) 
         assert (others.get("knowledge: Starter discount") == f"trust L{level}") == ("$20" not in sees)
         whole = "\n".join(message.content for message in prompt.messages)
         assert ("$20" in whole) == ("$20" in sees)
+
+
+def test_a_restricted_twin_does_not_stand_in_for_a_shared_entry(ana: Member, fern: Agent, thread: Thread) -> None:
+    said = "Starter costs $29 a month, paid in advance, for as many people as there are in the company."
+    make_entry(ana, "Pricing", said, visibility="restricted")
+    shared = make_entry(ana, "Pricing", said)
+    assert f'ref="knowledge:{shared.pk}"' in known(asked(fern, thread, ana))
+
+
+def test_one_search_does_where_all_of_it_may_stand(ana: Member, fern: Agent, thread: Thread) -> None:
+    many = [make_entry(ana, f"Pricing {number}", f"Starter costs ${number} a month.") for number in range(3)]
+    request = say(thread, ana, QUESTION)
+
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as caught:
+            assemble(agent=fern, thread=thread, task="mention", request=request)
+        return len(caught)
+
+    statements()
+    of_three = statements()
+    make_entry(ana, "Starter discount", "The Starter plan may cost $20 for friends.", visibility="restricted")
+    assert statements() > of_three
+    Entry.objects.exclude(pk=many[0].pk).update(status="archived")
+    assert statements() == of_three
 
 
 def test_it_is_gone_at_the_very_instant_it_expires(ana: Member, fern: Agent, thread: Thread) -> None:
