@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent
 from knowledge.models import Contradiction, Entry
-from knowledge.services import edit_entry, flag_entry, pin_result
+from knowledge.services import edit_entry, flag_entry, pin_result, suggest_entry
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_entry, make_suggestion, say
@@ -26,7 +26,8 @@ def one_more(ana: Member, dora: Member, vibe: Agent, thread: Thread, entry: Entr
         workspace=entry.workspace, first=edited, second=other, first_version=edited.version, second_version=1, why="no"
     )
     flag_entry(entry=make_entry(ana, f"Hours {edited.version}", "Nine."), by=access(dora), reason="wrong")
-    make_suggestion(vibe, f"Pricing {edited.version}", "Pro costs $99.", supersedes=other)
+    make_suggestion(vibe, f"Pricing {edited.version}", "Pro costs $99.")
+    suggest_entry(by=access(dora), topic="Pricing", content=f"$31, says {edited.version}.", supersedes=other)
     message = say(thread, dora, "Pro costs $99 a month.")
     pin_result(message=message, by=access(ana), topic="Pricing", content=f"Pro: $99 ({edited.version}).")
 
