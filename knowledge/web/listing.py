@@ -101,13 +101,14 @@ def _chips(request: WorkspaceRequest, asked: dict[str, str]) -> list[Chip]:
 
 
 def _asked(request: WorkspaceRequest, asked: dict[str, str]) -> Sequence[Entry] | QuerySet[Entry]:
-    """The best match first where something is asked, else the newest; what was put aside only when asked for."""
+    """What holds, the best match first, where something is asked, as API and prompts find it; else the newest of what
+    holds or waits. Anything else only when its status or freshness is asked for."""
     owner_id = number(request.GET, "owner")
     topic, tag, status, freshness = (asked.get(name, "") for name in ("topic", "tag", "status", "freshness"))
     if asked.get("q"):
         found = find_entries(
             request.access, asked["q"], most=MOST_FOUND, topic=topic, tag=tag, status=status, freshness=freshness,
-            owner_id=owner_id, lapsed=True,
+            owner_id=owner_id,
         )  # fmt: skip
         return [hit.entry for hit in found.hits]
     entries = Entry.objects.visible_to(request.access).with_people()
