@@ -1,6 +1,6 @@
 """Django settings. What an operator may change is a field of `openvibe.environment.Environment`.
 
-Upper floors (memory, agents) are named here as strings only.
+Upper floors (memory, knowledge, agents) are named here, in `schedule` and in `admin_look` as strings only.
 """
 
 import sys
@@ -9,10 +9,12 @@ from typing import Any
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
+from openvibe.admin_look import UNFOLD as UNFOLD
 from openvibe.base.secret_key import kept_secret_key
 from openvibe.database import database_settings
 from openvibe.environment import ROOT, Environment
 from openvibe.mail import mail_settings
+from openvibe.schedule import CELERY_BEAT_SCHEDULE as CELERY_BEAT_SCHEDULE
 
 ENV = Environment()
 BASE_DIR = ROOT
@@ -163,21 +165,6 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = bool(ENV.celery_broker_url)  # its queue names are too long for pgmq
 CELERY_BEAT_SCHEDULER = "openvibe.celery.BeatScheduler"
-CELERY_BEAT_SCHEDULE: dict[str, Any] = {  # tasks of upper floors, named as strings
-    "sweep runs": {"task": "agents.sweep_runs", "schedule": 10.0},
-    "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
-    "sweep compactions": {"task": "memory.sweep_compactions", "schedule": 15.0},
-    "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
-    "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
-    "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
-    "expire entries": {"task": "knowledge.expire_entries", "schedule": 60.0},
-    "archive unused entries": {"task": "knowledge.archive_unused", "schedule": 86_400.0},
-    "find contradictions": {"task": "knowledge.find_contradictions", "schedule": 60.0},
-    "embed entries": {"task": "knowledge.embed_entries", "schedule": 10.0},
-    "settle vector spaces": {"task": "search.settle_spaces", "schedule": 10.0},
-    "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
-    "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
-}
 
 # --- people -------------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "workspaces.User"
@@ -229,38 +216,6 @@ DOCTOR_CHECKS = ("openvibe.search.standing.look",)
 # --- admin --------------------------------------------------------------------------------------------------
 # How a workspace's own token budgets are checked (upper floor, named as a string).
 CHECK_BUDGETS = "agents.admin.budgets.check_budgets"
-UNFOLD: dict[str, Any] = {
-    "SITE_TITLE": "OpenVibe",
-    "SITE_HEADER": "OpenVibe",
-    "SITE_SUBHEADER": "Administration",
-    "SITE_URL": "/",
-    "SITE_SYMBOL": "forum",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "openvibe.base.admin.mark"}],
-    "SHOW_HISTORY": True,
-    "SHOW_VIEW_ON_SITE": False,
-    "STYLES": ["openvibe.base.admin.stylesheet"],
-    "DASHBOARD_CALLBACK": "agents.admin.dashboard.dashboard",
-    "COLORS": {
-        "primary": {  # indigo-violet, the platform's accent
-            "50": "oklch(96.5% .016 285)",
-            "100": "oklch(93.5% .03 285)",
-            "200": "oklch(88% .06 285)",
-            "300": "oklch(79% .11 285)",
-            "400": "oklch(71% .15 285)",
-            "500": "oklch(60% .2 284)",
-            "600": "oklch(53% .22 283)",
-            "700": "oklch(46% .2 282)",
-            "800": "oklch(40% .17 282)",
-            "900": "oklch(34% .14 283)",
-            "950": "oklch(25% .1 283)",
-        }
-    },
-    "SIDEBAR": {
-        "show_search": False,
-        "show_all_applications": False,
-        "navigation": "openvibe.base.admin.sidebar",
-    },
-}
 
 # --- language, files ----------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
