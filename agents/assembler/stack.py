@@ -121,7 +121,7 @@ REQUIRED_PARTS: Mapping[str, int] = MappingProxyType(
     {
         "the SOUL": SOUL_TOKEN_LIMIT,
         "organisation instructions": 2_000,
-        "the built-in policy": 500,
+        "the built-in policy": 300,
         "tool definitions": 1_200,
         "the request": REQUEST_ROOM,
     }

@@ -145,12 +145,12 @@ export const forgetNames = () => { names = null; };
 const typed = () => /(?:^|[\s(])@([a-z0-9_-]*)$/i.exec(field.value.slice(0, field.selectionStart));
 
 async function offerNames() {
-  const match = typed();
-  if (!match) return closeNames();
-  const wanted = match[1].toLowerCase();
+  if (!typed()) return closeNames();
   const known = await knownNames();
+  const wanted = typed()?.[1].toLowerCase(); // what stands there now: somebody typed on while the names came
+  if (wanted === undefined) return closeNames();
   choices = known.filter((who) => who.handle.startsWith(wanted) || who.name.toLowerCase().split(" ").some((word) => word.startsWith(wanted))).slice(0, 8);
-  if (!choices.length || !typed()) return closeNames();
+  if (!choices.length) return closeNames();
   chosen = 0;
   box.replaceChildren(...choices.map(option));
   box.hidden = false;

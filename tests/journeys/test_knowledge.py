@@ -56,7 +56,7 @@ Contradiction.objects.get_or_create(workspace=member.workspace, first=a, second=
 """
 STATES = """
 names = ["Opening hours", "Winter sale", "Watering", "The moon", "Support", "Support times"]
-print(json.dumps(dict(Entry.objects.filter(topic__in=names).values_list("topic", "status"))))
+print(json.dumps(dict(Entry.objects.filter(topic__in=names).order_by("id").values_list("topic", "status"))))
 """
 
 

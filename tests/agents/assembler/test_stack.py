@@ -46,7 +46,7 @@ def test_an_admins_numbers_replace_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ({"ceiling": 6_199}, "at least 6,200 tokens, not 6,199"),
+        ({"ceiling": 5_999}, "at least 6,000 tokens, not 5,999"),
         ({"ceiling": 0}, "at least 1"),
         ({"ceiling": "many"}, "whole number"),
         ({"ceiling": True}, "whole number"),
