@@ -63,8 +63,8 @@ print(json.dumps(dict(Entry.objects.filter(topic__in=names).order_by("id").value
 def test_a_result_is_pinned_in_two_clicks_and_everybody_sees_where(people: People, installation: Installation) -> None:
     thread = json.loads(installation.shell(BEGIN + RESULT).splitlines()[-1])
     ana = people.ana()
-    dora = invited(people, ana, "Dora")
-    for page in (ana, dora):
+    nora = invited(people, ana, "Nora")
+    for page in (ana, nora):
         page.goto(f"/w/willow/t/{thread}/")
     result = ana.locator("#messages .is-result")
     result.get_by_role("link", name="Pin to knowledge", exact=True).first.click()
@@ -75,7 +75,7 @@ def test_a_result_is_pinned_in_two_clicks_and_everybody_sees_where(people: Peopl
     expect(panel.locator(".similar")).to_contain_text("A seat costs $29 a month.")
     panel.get_by_role("button", name="Save").click()
     expect(panel.get_by_role("heading", name="Seat pricing")).to_be_visible()
-    for page in (ana, dora):
+    for page in (ana, nora):
         expect(page.locator("#messages .is-result")).to_contain_text("Pinned as Seat pricing")
     assert "panel=m/" in ana.url.replace("%2F", "/")
     ana.reload()
