@@ -323,6 +323,7 @@ def test_a_failing_model_leaves_everything_as_before_or_after_a_step(
     world.live(history)
     world.provider.bootstrap(world.session)
     rows = stored()
+    was_stale = Summary.objects.filter(stale=True).exists()  # one whose sources are all gone is mended without a model
     broken = ScriptedModel([brief] * works + [ModelUnavailable("Nobody answers.")])
     world.provider.config, world.provider.client = {}, broken
     code = ""
@@ -332,7 +333,7 @@ def test_a_failing_model_leaves_everything_as_before_or_after_a_step(
         code = problem.code
     assert (code == "compaction_failed") == (len(broken.calls) > works)
     assert Conversation.objects.get(thread=world.thread).failures == bool(code)
-    if code and not works:
+    if code and not works and not was_stale:
         assert {**stored(), "lcm_conversation": None} == {**rows, "lcm_conversation": None}
     assert check(world.thread.pk) == []
     assert_coverage(world)
