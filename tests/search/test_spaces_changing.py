@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.utils import timezone
+from psycopg import sql
 
 from knowledge import embedding as knowledge_embedding
 from knowledge.models import Entry
@@ -56,12 +58,28 @@ def talk(ana: Member, thread: Thread) -> list[Message]:
     return said
 
 
+def names_of_indexes() -> list[str]:
+    """The indexes made for the fake embedder's 64 numbers."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%%_hnsw_64' ORDER BY indexname")
+        return [name for (name,) in cursor.fetchall()]
+
+
+@pytest.fixture
+def no_index_stays(transactional_db: None) -> Iterator[None]:
+    """Emptying the tables between tests leaves their indexes; the next test here begins without them."""
+    yield
+    for name in names_of_indexes():
+        with connection.cursor() as cursor:
+            cursor.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(name)))
+
+
 def age(by: timedelta) -> None:
     """Let all retired spaces have been so for this long."""
     VectorSpace.objects.filter(state="retired").update(try_again_at=timezone.now() - by)
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("no_index_stays")
 def test_old_vectors_serve_until_all_new_ones_stand(
     ana: Member, thread: Thread, talk: list[Message], endpoint: Endpoint
 ) -> None:
@@ -95,7 +113,7 @@ def test_old_vectors_serve_until_all_new_ones_stand(
     assert "knowledge_entryvector" in entries
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("no_index_stays")
 def test_vectors_of_a_retired_space_are_removed_then_its_index_then_it(
     ana: Member, talk: list[Message], endpoint: Endpoint
 ) -> None:
@@ -114,13 +132,11 @@ def test_vectors_of_a_retired_space_are_removed_then_its_index_then_it(
     settle_spaces()
 
     assert [space.kind for space in VectorSpace.objects.all()] == ["static"]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_indexes WHERE indexname LIKE '%%_hnsw_64'")
-        assert cursor.fetchone() == (0,)
+    assert names_of_indexes() == []
     assert len(vectors_in(VectorSpace.objects.get())) == 3
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("no_index_stays")
 def test_an_index_that_a_killed_worker_left_half_made_is_made_anew(
     ana: Member, talk: list[Message], endpoint: Endpoint
 ) -> None:
