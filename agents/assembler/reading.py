@@ -27,7 +27,7 @@ from agents.assembler.found import (
     Window,
     Work,
 )
-from agents.models import Agent, LoadedSkill, Snapshot, ToolCall
+from agents.models import Agent, LoadedSkill, Snapshot, ToolCall, TrustChange
 from knowledge.models import Entry
 from memory.models import (
     DEFAULT_PLUGIN,
@@ -194,9 +194,13 @@ def _observed(participant_id: int) -> QuerySet[Any, Any]:
     """The newest tool calls that were carried out. What quotes a message that changed since is not shown again.
 
     What was looked up in knowledge is not among them: an entry that holds no more would stand in prompts by that.
+    Nor is what an agent read before its trust level was lowered: it may no longer see that.
     """
     calls = ToolCall.objects.filter(_of_runs_here(participant_id), decision=ToolCall.Decision.ALLOWED)
-    calls = calls.exclude(name="knowledge_search")
+    lowered = TrustChange.objects.filter(agent__participant=participant_id, level_after__lt=F("level_before"))
+    calls = calls.exclude(name="knowledge_search").exclude(
+        Exists(lowered.filter(created_at__gte=OuterRef("created_at")))
+    )
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, found by an index
     changed = Message.objects.filter(ever_changed, thread=OuterRef(OuterRef("pk"))).filter(
         Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))

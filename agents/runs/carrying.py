@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.assembler.assemble import assemble, endpoint_of
-from agents.models import Run
+from agents.models import Agent, Run
 from agents.runs.afterwards import tell_memory
 from agents.runs.calling import call_all, with_ids
 from agents.runs.rounds import Conversation, Round, Turn
@@ -166,6 +166,8 @@ class _Speaking:
     def exchange(self, talk: Conversation) -> bool:
         """Model, calls, results, until it only speaks or is stopped. False when the run waits for an approval now."""
         while True:
+            if talk.rounds:
+                self.still_as_trusted()
             turn = talk.turn()
             completion = self.stream(turn)
             if completion is None or not completion.tool_calls or not turn.tools:
@@ -180,6 +182,15 @@ class _Speaking:
                 self.answer.stopped = True
                 return True
             talk.add(Round(completion.text, called.answered))
+
+    def still_as_trusted(self) -> None:
+        """What tools answered before is not shown at a lower trust level. Raises Problem once it was lowered."""
+        level = Agent.objects.values_list("level", flat=True).get(pk=self.run.agent_id)
+        if level < self.run.agent.level:
+            raise Problem(
+                "Its trust level was lowered while it answered, so it did not go on with what it had read. Ask again.",
+                code="level_lowered",
+            )
 
     def stream(self, turn: Turn) -> Completion | None:
         """One turn, its words saved as they come; None when a person stopped it."""

@@ -3,6 +3,7 @@
 from typing import Any
 
 from agents.tools.values import MadeTool, Setting, Tool
+from memory.audience import is_public, refuse_private_notes, refuse_unless_public
 from memory.blocks import ContextBlocks
 from memory.providers.base import Session
 from memory.providers.registry import provider_for
@@ -14,7 +15,13 @@ from openvibe.workspaces.models import Participant
 def memory(setting: Setting) -> Tool:
     """The memory plugin's own tool, for this thread as the agent sees it."""
     made = build_tool(provider_for(setting.agent.workspace_id))
-    return MadeTool(made.spec, lambda arguments: made.perform(session_of(setting), arguments), checks_itself=True)
+
+    def perform(arguments: dict[str, Any]) -> str:
+        session = session_of(setting)
+        refuse_private_notes(session, arguments)
+        return made.perform(session, arguments)
+
+    return MadeTool(made.spec, perform, checks_itself=True)
 
 
 def session_of(setting: Setting) -> Session:
@@ -25,7 +32,10 @@ def session_of(setting: Setting) -> Session:
 
 
 def update_context_block(setting: Setting) -> Tool | None:
-    """Offered while a block is there that the agent may write."""
+    """Offered while a block is there that the agent may write, in threads that are open to everybody: its blocks
+    stand in its prompts everywhere."""
+    if not is_public(setting.thread.pk):
+        return None
     blocks = ContextBlocks(setting.agent.participant)
     spec = blocks.tool()
     if spec is None:
@@ -38,6 +48,7 @@ def update_context_block(setting: Setting) -> Tool | None:
 
 def _write(setting: Setting, blocks: ContextBlocks, arguments: dict[str, Any]) -> str:
     """What somebody wrote since the agent read it is not lost: the agent is told, and may write once more."""
+    refuse_unless_public(setting.thread.pk, "your blocks")
     label, content = arguments["label"], arguments["content"]
     try:
         if arguments.get("action", "replace") == "append":

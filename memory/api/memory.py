@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from memory.audience import refuse_private_notes
 from memory.models import Compaction
 from memory.providers.base import Session, capabilities_of
 from memory.providers.budgets import context_budget
@@ -129,7 +130,10 @@ class MemoryTool(ApiView):
         said, access = self.said(MemoryToolIn), asker(request)
         session = session_of(access, said["thread"])
         tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent)
-        return Response(ToolAnswer({"result": tool.perform(session, _arguments(request.data))}).data)
+        arguments = _arguments(request.data)
+        if access.is_agent:
+            refuse_private_notes(session, arguments)
+        return Response(ToolAnswer({"result": tool.perform(session, arguments)}).data)
 
 
 def _arguments(data: object) -> Mapping[str, Any]:

@@ -31,12 +31,19 @@ class Profile(ApiView):
 
     @extend_schema(operation_id="profile_save", parameters=[NotesAsked, IF_MATCH], request=NotesIn, responses=NotesOut)
     def put(self, request: Request) -> Response:
-        """Replace the notes, at most 500 tokens; empty clears them. A member may only clear those about herself."""
+        """Replace the notes, at most 500 tokens; empty clears them. A member may only clear those about herself.
+
+        An agent that names the thread it learned it in may do so only where that is open to everybody.
+        """
         agent, person, access = self._asked(request)
         notes_read_by(agent=agent, person=person, by=access)
         said, version = self.said(NotesIn), _version(request)
+        thread_id = self.asked(NotesAsked).get("thread")
         try:
-            noted = write_notes(agent=agent, person=person, by=access, text=said["text"], how="api", version=version)
+            noted = write_notes(
+                agent=agent, person=person, by=access, text=said["text"], how="api", version=version,
+                thread_id=thread_id,
+            )  # fmt: skip
         except Conflict as problem:
             raise as_stale(problem) from None
         return _answer(noted)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
+from memory.audience import refuse_unless_public
 from memory.models import PROFILE_TOKEN_LIMIT, CarriedVersion, ProfileNote, Proposal
 from memory.profile import store_notes
 from openvibe.base.models import emit
@@ -62,10 +63,12 @@ def notes_read_by(*, agent: Participant, person: Participant, by: Access) -> Not
 
 @transaction.atomic
 def write_notes(
-    *, agent: Participant, person: Participant, by: Access, text: str, how: str, version: int | None = None
-) -> Noted:
+    *, agent: Participant, person: Participant, by: Access, text: str, how: str, version: int | None = None,
+    thread_id: int | None = None,
+) -> Noted:  # fmt: skip
     """Replace the notes; "" clears them. Admins and the agent write, a member may only clear those about herself.
 
+    `thread_id` says where an agent learned it: Refused where that is not open to everybody.
     Cleared by the person they are about, their earlier versions go too, and what reviews proposed. Raises Refused
     (also for a deactivated agent, unless they are cleared), Conflict when `version` is not the current one, Problem
     when they are too long.
@@ -78,6 +81,8 @@ def write_notes(
         raise Refused(f"@{agent.handle} is deactivated. Bring it back before changing its notes.")
     if is_cleared and not ProfileNote.objects.filter(agent=agent, person=person).exists():
         return _noted(agent, person, None)
+    if by.is_agent and thread_id is not None and not is_cleared:
+        refuse_unless_public(thread_id, "your notes")
     note = store_notes(
         agent_id=agent.pk, person_id=person.pk, text=text, by_id=by.participant_id, how=how, version=version
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils import timezone
 
+from memory.audience import is_public
 from memory.models import CarriedVersion, Episode, ProfileNote, Proposal
 from memory.profile import read_notes, store_notes
 from memory.services.episodes import LIFETIME
@@ -13,11 +14,6 @@ from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
 
 IN_FORCE_ONCE = (Proposal.State.ACCEPTED, Proposal.State.UNDONE)
-
-
-def is_public(thread_id: int) -> bool:
-    """Whether what is learned in a thread may be known in every other one."""
-    return Thread.objects.filter(pk=thread_id, access=Thread.Access.OPEN, channel__is_private=False).exists()
 
 
 def accept_proposal(*, proposal: Proposal, by: Access) -> Proposal:

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.module_loading import import_string
 
+from memory.audience import is_public
 from memory.models import PROFILE_TOKEN_LIMIT, ProfileNote, Proposal
 from memory.profile import read_notes
 from memory.providers.base import Entry, ReviewSource, Session, Unreviewed
@@ -31,7 +32,6 @@ from memory.review import (
     prompt_of,
     read_answer,
 )
-from memory.services.proposals import is_public
 from openvibe.base.ownership import Piece, owned
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Message, Thread

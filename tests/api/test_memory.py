@@ -11,10 +11,11 @@ from memory.models import Compaction, MemoryPlugin, ProfileNote
 from memory.providers import registry
 from memory.services.compaction import carry_out_compaction
 from openvibe.chat.models import Thread
+from openvibe.chat.services import set_thread_access
 from openvibe.workspaces.models import Member
 from tests.api.calls import is_problem
 from tests.api.conftest import Enter
-from tests.factories import say
+from tests.factories import access, say
 from tests.memory.provider_fakes import InstalledProvider, install
 
 
@@ -85,6 +86,21 @@ def test_an_agents_notes_are_about_whoever_spoke_last(
     }
     refused = by_token(ana.participant).post("memory/tool/", {"thread": thread.pk, "action": "profile_get"})
     assert is_problem(refused, 400, "unknown_action")
+
+
+def test_nothing_is_noted_from_a_place_that_is_not_open_to_everybody(
+    ana: Member, vibe: Agent, thread: Thread, by_token: Enter
+) -> None:
+    say(thread, ana, "I am Ana.")
+    set_thread_access(thread=thread, by=access(ana), access="agent_restricted", allowed_agents=[vibe.participant])
+    api = by_token(vibe.participant)
+    told = {"thread": thread.pk, "action": "profile_update", "text": "Plans a merger."}
+    assert is_problem(api.post("memory/tool/", told), 403, "not_public")
+    about = f"profile/?thread={thread.pk}"
+    assert is_problem(api.call("PUT", about, {"text": "Plans a merger."}, If_Match='"0"'), 403, "not_public")
+    assert not ProfileNote.objects.exists()
+    by_ana = by_token(ana.participant).call("PUT", f"{about}&agent=vibe", {"text": "Plans a merger."}, If_Match='"0"')
+    assert by_ana.json()["text"] == "Plans a merger."
 
 
 def test_a_token_needs_the_scope_memory(vibe: Agent, thread: Thread, by_token: Enter) -> None:
