@@ -14,7 +14,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from knowledge.api.entries import KNOWLEDGE
-from knowledge.exchange import export_entries, import_entries
+from knowledge.exchange import export_entries
+from knowledge.importing import import_entries
 from knowledge.models import Entry
 from knowledge.sheets import CONTENT_TYPES, MAX_BYTES
 from openvibe.api.fields import TextField

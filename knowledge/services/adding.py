@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from knowledge.models import LIVING, Entry, Revision
 from knowledge.services.linking import check_replaceable, make_way, put_aside, successor_of
@@ -152,6 +153,17 @@ def suggest_entry(
     return _once(entry, by, partial(_suggest, entry, by, supersedes, how))
 
 
+def waiting_of(by: Access) -> QuerySet[Entry]:
+    """The asker's own suggestions that nobody decided on yet."""
+    return Entry.objects.filter(workspace_id=by.workspace_id, author_id=by.participant_id, status=Entry.Status.PROPOSED)
+
+
+def too_many_suggestions() -> Problem:
+    return Problem(
+        f"{SUGGESTIONS} of your suggestions wait already. People have to decide on some first.", code="too_many"
+    )
+
+
 def visibility_from(thread: Thread) -> str:
     """Shared where everybody in the workspace may read the conversation anyway, else restricted."""
     is_open = thread.access == Thread.Access.OPEN and not thread.channel.is_private
@@ -214,16 +226,12 @@ def _pin(entry: Entry, message: Message, by: Access, supersedes: Entry | None, h
 def _suggest(entry: Entry, by: Access, supersedes: Entry | None, how: str) -> Entry:
     if entry.source_message is not None:
         _hold_source(entry.source_message, by)
-    waiting = Entry.objects.filter(
-        workspace_id=by.workspace_id, author_id=by.participant_id, status=Entry.Status.PROPOSED
-    )
+    waiting = waiting_of(by)
     same = waiting.filter(topic=entry.topic, content=entry.content).first()
     if same is not None:
         return same
     if waiting.count() >= SUGGESTIONS:
-        raise Problem(
-            f"{SUGGESTIONS} of your suggestions wait already. People have to decide on some first.", code="too_many"
-        )
+        raise too_many_suggestions()
     if supersedes is not None:
         _follow(entry, _to_replace(supersedes, by))
     begin(entry, action=Revision.Action.SUGGESTED, by=by, how=how, note=entry.reason_note)

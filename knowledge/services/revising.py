@@ -112,8 +112,15 @@ def begin(entry: Entry, *, action: str, by: Access, how: str = "page", note: str
     """Store a new entry with its first revision, which holds what it began with."""
     with _explained():
         entry.save(force_insert=True)
+    revision = first_revision(entry, action=action, by=by, how=how, note=note)
+    revision.save(force_insert=True)
+    return revision
+
+
+def first_revision(entry: Entry, *, action: str, by: Access, how: str = "page", note: str = "") -> Revision:
+    """What a new entry begins with; not stored yet. The entry has its id."""
     changes = {name: [None, value] for name, value in values_of(entry).items() if value not in (None, "", [])}
-    return Revision.objects.create(
+    return Revision(
         entry=entry, number=entry.version, action=action, by_id=by.participant_id, how=told_how(by, how),
         note=worded_note(note), changes=changes,
     )  # fmt: skip

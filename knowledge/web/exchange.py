@@ -6,7 +6,8 @@ from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from knowledge.exchange import export_entries, import_entries
+from knowledge.exchange import export_entries
+from knowledge.importing import import_entries
 from knowledge.services.revising import check_may_manage
 from knowledge.sheets import CONTENT_TYPES, MAX_BYTES
 from openvibe.base.problems import Problem

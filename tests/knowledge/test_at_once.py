@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from threading import Barrier
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
+from knowledge.importing import import_entries
 from knowledge.models import Entry, Revision
 from knowledge.rot import expire_entries
 from knowledge.services import edit_entry, pin_result, supersede_entry
@@ -91,3 +93,13 @@ def test_the_job_twice_at_once_expires_each_entry_once() -> None:
     at_once(lambda: expire_entries(later), lambda: expire_entries(later))
 
     assert Revision.objects.filter(action="expired").count() == 6
+
+
+def test_one_file_twice_at_once_and_the_other_way_round_is_imported_once() -> None:
+    ana = make_member("Ana")
+    rows = [f"Bed {n},Prune rose {n}." for n in range(40)]
+    there, back = ("\n".join(("topic,content", *order)).encode() for order in (rows, rows[::-1]))
+
+    came = at_once(*[partial(import_entries, by=access(ana), raw=raw) for raw in (there, back, there)])
+
+    assert (came, Entry.objects.count(), Revision.objects.count()) == (["done"] * 3, 40, 40)

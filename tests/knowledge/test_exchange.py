@@ -9,15 +9,19 @@ import json
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.models import Agent
 from agents.visibility import visible_to
-from knowledge.exchange import ImportReport, export_entries, import_entries
-from knowledge.models import Entry
+from knowledge.exchange import export_entries
+from knowledge.importing import ImportReport, import_entries
+from knowledge.models import Entry, Notice, Revision
 from knowledge.services import archive_entry, pin_result
+from knowledge.services.adding import SUGGESTIONS
 from knowledge.sheets import COLUMNS, MAX_BYTES, guarded, read_rows, unguarded
 from openvibe.base.problems import Problem, Refused
 from openvibe.workspaces.models import Member
@@ -193,3 +197,55 @@ def test_an_unknown_status_is_refused_before_a_line_is_written(ana: Member, stat
     make_entry(ana)
     with pytest.raises(Problem, match="A status is one of proposed, active"):
         export_entries(access(ana), statuses=[status])
+
+
+def rows_of(many: int) -> str:
+    """A third of them suggested, owned by dora or by nobody here."""
+    status, owner = ("active", "active", "proposed"), ("dora", "", "nobody")
+    cells = [f"Bed {n % 7},Prune rose {n}.,{status[n % 3]},{owner[n % 2]}\n" for n in range(many)]
+    return "topic,content,status,owner\n" + "".join(cells)
+
+
+def test_thirty_rows_cost_as_many_statements_as_three(ana: Member, dora: Member) -> None:
+    counts = []
+    for many, new in ((3, 3), (30, 27)):
+        with CaptureQueriesContext(connection) as asked:
+            report = imported(ana, rows_of(many))
+        assert (report.count("imported"), report.count("same")) == (new, many - new)
+        counts.append(len(asked))
+
+    assert counts[0] == counts[1] <= 15
+    assert Revision.objects.filter(entry__workspace=ana.workspace).count() == Entry.objects.count() == 30
+    first = Entry.objects.get(content="Prune rose 2.").revisions.get()
+    assert (first.action, first.how, first.by, first.changes["owner"]) == (
+        "suggested", "import", ana.participant, [None, "dora"],
+    )  # fmt: skip
+    assert set(Notice.objects.values_list("participant", "reason")) == {(dora.participant.pk, "proposed")}
+
+
+def test_rows_of_one_file_meet_each_other_across_chunks(ana: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        '{"topic": "a", "content": "b", "client_id": "k"}\n{"topic": "a", "content": "b"}\n'
+        '{"topic": "a", "content": "other", "client_id": "k"}\n{"topic": "a", "content": "c", "kind": "gossip"}\n'
+        '{"topic": "a", "content": "c", "visibility": "restricted"}\n{"topic": "a", "content": "c"}\n'
+    )
+    report = imported(ana, text)
+
+    assert [outcome for _number, outcome in outcomes(report)] == [
+        "imported", "same", "refused", "refused", "imported", "same",
+    ]  # fmt: skip
+    first = report.rows[0].entry_id
+    assert report.rows[1].entry_id == first
+    assert f"Entry {first} has the client_id 'k'" in report.rows[2].why
+    monkeypatch.setattr("knowledge.importing.CHUNK", 1)
+    assert [row.outcome for row in imported(ana, text).rows] == [
+        "same", "same", "refused", "same", "same", "same",
+    ]  # fmt: skip
+
+
+def test_more_suggestions_than_may_wait_are_refused_row_by_row(ana: Member) -> None:
+    rows = "".join(f"Rose {n},Prune it.,proposed\n" for n in range(SUGGESTIONS + 2))
+    report = imported(ana, f"topic,content,status\n{rows}Hedge,Cut it.,active\n")
+
+    assert report.summary == "51 imported, 0 there already, 2 refused"
+    assert (report.rows[-1].outcome, report.rows[-2].why[:26]) == ("imported", "50 of your suggestions wai")

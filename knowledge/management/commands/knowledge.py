@@ -10,7 +10,8 @@ from django.core.management.base import BaseCommand, CommandError
 from knowledge import rot
 from knowledge.checking import check
 from knowledge.comparing import compare_waiting
-from knowledge.exchange import export_entries, import_entries
+from knowledge.exchange import export_entries
+from knowledge.importing import import_entries
 from knowledge.models import Entry
 from knowledge.sheets import MAX_BYTES
 from openvibe.base.problems import Problem
