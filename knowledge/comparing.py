@@ -17,7 +17,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from knowledge.contradiction import Claim, contradicts
-from knowledge.finding import similar_entries
+from knowledge.finding import find_entries
 from knowledge.judging import ANSWER_TOKENS, question_of, read_verdict
 from knowledge.models import Contradiction, Entry, Revision
 from knowledge.services.notices import admins_of, notify, who_answers_for
@@ -25,12 +25,13 @@ from knowledge.services.revising import hold
 from openvibe.base.models import emit
 from openvibe.base.ownership import Piece, owned
 from openvibe.llm.answers import Unreadable
-from openvibe.llm.errors import ModelError
+from openvibe.llm.errors import BudgetSpent, ModelError
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.registry import client_for
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.metering import metered
+from openvibe.workspaces.models import Member, Spending
 
 log = structlog.get_logger(__name__)
 NEIGHBOURS = 10
@@ -52,16 +53,21 @@ def compare_waiting(*, limit: int = LIMIT, seconds: float | None = None, client:
     """Compare active entries that are newer than their last comparison; how many were.
 
     `client` judges in place of the workspace's own model (its endpoint for summaries, else its default; where there
-    is none, and whenever it fails, the built-in rule alone). Stops after `seconds`.
+    is none, and whenever it fails, the built-in rule alone). What the workspace's token budget of the day has no room
+    for waits. Stops after `seconds`.
     """
     began, done = time.monotonic(), 0
+    spent: set[int] = set()
     waiting = Entry.objects.filter(status=Entry.Status.ACTIVE, compared_version__lt=F("version"))
     for pk in waiting.order_by("pk").values_list("pk", flat=True)[:limit]:
         with owned(Piece.COMPARISON, pk) as is_mine:
             entry = waiting.defer("search").filter(pk=pk).first() if is_mine else None
-            if entry is not None:
-                _write(entry, _findings(entry, client or _model_of(entry.workspace_id)))
-                done += 1
+            if entry is not None and entry.workspace_id not in spent:
+                try:
+                    _write(entry, _findings(entry, _judge(entry.workspace_id, client)))
+                    done += 1
+                except BudgetSpent:
+                    spent.add(entry.workspace_id)
         if seconds is not None and time.monotonic() - began > seconds:
             break
     return done
@@ -89,8 +95,8 @@ def _findings(entry: Entry, client: ModelClient | None) -> list[_Finding]:
 def neighbours_of(entry: Entry) -> list[Entry]:
     """Entries that hold and are nearest to it, in meaning or by their topic. Whoever may read them."""
     everything = Access(entry.workspace_id, entry.owner_id, role="owner", knowledge="restricted")
-    near = [hit.entry for hit in similar_entries(everything, f"{entry.topic}\n{entry.content}", most=NEIGHBOURS,
-                                                 without=entry.pk)]  # fmt: skip
+    hits = find_entries(everything, f"{entry.topic}\n{entry.content}", most=NEIGHBOURS + 1).hits
+    near = [hit.entry for hit in hits if hit.entry.pk != entry.pk][:NEIGHBOURS]
     same = Entry.objects.filter(workspace_id=entry.workspace_id, topic__iexact=entry.topic).holding()
     rows = [*near, *same.exclude(pk=entry.pk).defer("search")[:NEIGHBOURS]]
     found = {other.pk: other for other in rows if other.pk not in (entry.supersedes_id, entry.pk)}
@@ -98,16 +104,25 @@ def neighbours_of(entry: Entry) -> list[Entry]:
 
 
 def _asked(client: ModelClient, claim: Claim, shown: Sequence[Entry]) -> dict[int, str] | None:
-    """`{entry id: why}` as the model says, None when it cannot say."""
+    """`{entry id: why}` as the model says, None when it cannot say. Raises BudgetSpent."""
     try:
         answer = client.complete(
             question_of(claim, [Claim(other.topic, other.content) for other in shown]), max_output_tokens=ANSWER_TOKENS
         )
         verdict = read_verdict(answer.text, len(shown))
+    except BudgetSpent:
+        raise
     except (ModelError, Unreadable) as error:
         log.warning("contradictions_not_judged", error=type(error).__name__)
         return None
     return {shown[number - 1].pk: why for number, why in verdict.items()}
+
+
+def _judge(workspace_id: int, client: ModelClient | None) -> ModelClient | None:
+    judge = client or _model_of(workspace_id)
+    if judge is None:
+        return None
+    return metered(judge, workspace_id=workspace_id, purpose=Spending.Purpose.CONTRADICTIONS)
 
 
 def _model_of(workspace_id: int) -> ModelClient | None:

@@ -12,11 +12,15 @@ from django.utils import timezone
 from psycopg import sql
 
 from knowledge.candidates import ENTRIES, numbers_of
+from knowledge.likeness import alike
 from knowledge.models import Entry, EntryQuerySet
 from knowledge.narrowing import narrowed
 from openvibe.search.asking import asked
 from openvibe.search.candidates import written_out
 from openvibe.workspaces.access import Access
+
+LOOKED_AT = 3
+"""So many times the entries wanted are looked at more closely, since some of them turn out to be unlike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +85,14 @@ def find_entries(
 
 
 def similar_entries(access: Access, text: str, *, most: int = 5, without: int | None = None) -> list[FoundEntry]:
-    """The entries that hold and are most like a text, the most similar first. `without` is the id of one left out."""
-    found = find_entries(access, text, most=most + 1).hits
-    return [hit for hit in found if hit.entry.pk != without][:most]
+    """The entries that hold and are like a text, the most similar first; none where all are about something else.
+
+    `without` is the id of one left out.
+    """
+    found = [hit for hit in find_entries(access, text, most=LOOKED_AT * most).hits if hit.entry.pk != without]
+    said = {hit.entry.pk: f"{hit.entry.topic}\n{hit.entry.content}" for hit in found}
+    similar = alike(access.workspace_id, text, said) if said else set()
+    return [hit for hit in found if hit.entry.pk in similar][:most]
 
 
 def _standing(entries: EntryQuerySet, lapsed: bool, now: datetime) -> EntryQuerySet:

@@ -9,6 +9,7 @@ _LONGEST_TERM = 64
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)*")
 _IS_CJK = re.compile(rf"[{_CJK}]")
+_CJK_RUN = re.compile(rf"[{_CJK}]+")
 
 _STOP_TEXT = """
 a about above after again all also am an and any are as at be because been before being below between
@@ -58,6 +59,11 @@ def telling_text(text: str) -> str:
     return " ".join(word for word in words if word.lower() in _KIND_WORDS or not _only_asks(word))
 
 
+def in_pairs(text: str) -> str:
+    """The text with every run of a script without blanks (CJK) as pairs of characters, divided by blanks."""
+    return _CJK_RUN.sub(lambda run: f" {' '.join(_pairs(run[0]))} ", text)
+
+
 def _only_asks(word: str) -> bool:
     return all(part in STOP_WORDS or part in ASKING_WORDS for part in _words(word))
 
@@ -66,8 +72,12 @@ def _words(text: str) -> Iterator[str]:
     for match in _WORD.finditer(text.lower()):
         run = match[0]
         if _IS_CJK.match(run):
-            yield from (run[i : i + 2] for i in range(max(1, len(run) - 1)))
+            yield from _pairs(run)
             continue
         for part in re.split(r"['’]", run):
             if len(part) > 1 or part == run:
                 yield part[:_LONGEST_TERM]
+
+
+def _pairs(run: str) -> Iterator[str]:
+    return (run[i : i + 2] for i in range(max(1, len(run) - 1)))

@@ -13,6 +13,7 @@ from knowledge.embedding import embed_waiting
 from knowledge.finding import find_entries, similar_entries
 from knowledge.models import Entry
 from openvibe.chat.models import Channel
+from openvibe.search.services import use_embedder
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_entry
@@ -123,3 +124,37 @@ def test_whatever_is_typed_searches(ana: Member, question: str) -> None:
     if not Entry.objects.exists():
         make_entry(ana)
     assert len(find_entries(access(ana), question).hits) <= 1
+
+
+KNOWN = {
+    "Pricing": "Starter costs $29 a month.", "Roses": "Climbing roses are pruned in March, before the buds open.",
+    "On call": "Whoever is on call answers pages within 15 minutes.",
+    "Rechnungen": "Kunden zahlen ihre Rechnungen innerhalb von 30 Tagen.",
+    "Sicherung": "Die Datenbank wird in jeder Nacht um zwei Uhr gesichert.",
+    "玫瑰": "请在三月修剪玫瑰然后浇水",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["static", "none"])
+@pytest.mark.parametrize(
+    ("text", "similar"),
+    [
+        ("Prices\nThe starter plan goes up to $39 a month.", ["Pricing"]),
+        ("Garden\nAll roses are watered in the evening.", ["Roses"]),
+        ("Mahnungen\nWer Rechnungen nicht zahlt, wird nach zwei Wochen daran erinnert.", ["Rechnungen"]),
+        ("Datenbank\nDie Sicherung der Datenbank ist in einer Stunde fertig.", ["Sicherung"]),
+        ("花园\n玫瑰要在春天修剪", ["玫瑰"]),
+        ("Logo\nIt is never placed on a photograph, and it is not to be turned.", []),
+        ("Küche\nDie Kaffeemaschine wird in jedem Monat um einen Tag früher entkalkt.", []),
+        ("29\n30 15", []),
+    ],
+)
+def test_similar_is_what_is_about_it_and_not_whatever_is_there(
+    ana: Member, kind: str, text: str, similar: list[str]
+) -> None:
+    if kind == "none":
+        use_embedder(workspace=ana.workspace, kind="none", by=access(ana))
+    for topic, content in KNOWN.items():
+        make_entry(ana, topic, content)
+    embed_waiting()
+    assert [hit.entry.topic for hit in similar_entries(access(ana), text)] == similar

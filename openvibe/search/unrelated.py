@@ -1,0 +1,79 @@
+"""How near texts come to a question that have nothing to do with it: the measure for what is near by chance.
+
+Embedders differ: with one unrelated texts have a cosine near 0, with another near 0.7, and texts of one language are
+always somewhat alike. So the question is compared with sentences that nobody means.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openvibe.search.embedders import EmbedderDown
+from openvibe.search.spaces import Question, serving, vectors_of
+from openvibe.search.values import Floats
+
+_SENTENCES = """
+The ship left the harbour before sunrise, and the gulls followed it.
+My grandmother knitted a scarf for each of us every winter.
+The orchestra had to play the second movement again.
+There is a waterfall behind the village that only goats can reach.
+He broke his arm when he fell off the ladder.
+In the desert it is cold at night, although the day was hot.
+They were not allowed to feed the elephants.
+The queen was painted twice, once with her dog.
+Das Schiff verließ den Hafen vor Sonnenaufgang, und die Möwen folgten ihm.
+Meine Großmutter strickte jeden Winter für jeden von uns einen Schal.
+Das Orchester musste den zweiten Satz noch einmal spielen.
+Hinter dem Dorf ist ein Wasserfall, zu dem nur Ziegen kommen.
+Er brach sich den Arm, als er von der Leiter fiel.
+In der Wüste ist es nachts kalt, obwohl der Tag heiß war.
+Sie durften die Elefanten nicht füttern.
+Die Königin wurde zweimal gemalt, einmal mit ihrem Hund.
+Le bateau a quitté le port avant le lever du soleil, et les mouettes l'ont suivi.
+Ma grand-mère tricotait chaque hiver une écharpe pour chacun de nous.
+L'orchestre a dû rejouer le deuxième mouvement.
+Derrière le village il y a une cascade que seules les chèvres atteignent.
+Il s'est cassé le bras quand il est tombé de l'échelle.
+Dans le désert il fait froid la nuit, bien que la journée soit chaude.
+Ils n'avaient pas le droit de nourrir les éléphants.
+La reine a été peinte deux fois, une fois avec son chien.
+El barco salió del puerto antes del amanecer y las gaviotas lo siguieron.
+Mi abuela tejía cada invierno una bufanda para cada uno de nosotros.
+La orquesta tuvo que tocar otra vez el segundo movimiento.
+Detrás del pueblo hay una cascada a la que solo llegan las cabras.
+Se rompió el brazo cuando se cayó de la escalera.
+En el desierto hace frío por la noche, aunque el día fue caluroso.
+No les dejaban dar de comer a los elefantes.
+La reina fue pintada dos veces, una con su perro.
+"""
+_OF_ONE_LANGUAGE = 8
+SPREADS = 3
+"""Standard deviations: so far above the average, next to none is by chance."""
+
+_known: dict[tuple[int, str, int], Floats] = {}
+
+
+def nearest_by_chance(workspace_id: int, question: Question) -> float | None:
+    """The cosine that unrelated texts, of the language in which they come nearest, do not reach; None when the
+    embedder cannot say. A network embedder is asked once a process and space."""
+    sentences = _embedded(workspace_id, question)
+    if sentences is None:
+        return None
+    near = (sentences @ question.vector).reshape(-1, _OF_ONE_LANGUAGE)
+    return float((near.mean(axis=1) + SPREADS * near.std(axis=1)).max())
+
+
+def _embedded(workspace_id: int, question: Question) -> Floats | None:
+    space = serving(workspace_id)
+    if space is None or space.id != question.space_id:
+        return None
+    key = space.id, space.model, question.dimension
+    if key not in _known:
+        try:
+            made = vectors_of(space, _SENTENCES.strip().splitlines(), for_question=True)
+        except EmbedderDown:
+            return None
+        if made.shape[1] != len(question.vector):
+            return None
+        _known[key] = np.ascontiguousarray(made)
+    return _known[key]
