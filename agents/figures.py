@@ -1,13 +1,17 @@
 """Numbers on an agent's page: tokens per day and how its answers were taken."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
 from agents.models import Agent, Run
+from agents.visibility import TOKENS
 from memory.models import Feedback
+from openvibe.workspaces.models import Spending
 
 DAYS = 30
 FEW = 5
@@ -41,23 +45,28 @@ class Acceptance:
 
 
 def tokens_per_day(*, agent: Agent | None = None, workspace_ids: list[int] | None = None) -> tuple[Bar, ...]:
-    """Input and output tokens of each of the last 30 UTC days, oldest first, days without runs included."""
+    """Input and output tokens of each of the last 30 UTC days, oldest first, days without any included: of runs, and of
+    what models were asked in the background."""
     today = datetime.now(UTC).date()
     first = today - timedelta(days=DAYS - 1)
     runs = Run.objects.filter(queued_at__date__gte=first)
-    runs = runs.filter(agent=agent) if agent is not None else runs.filter(workspace__in=workspace_ids or [])
-    used = dict(
-        runs.annotate(day=TruncDate("queued_at"))
-        .values("day")
-        .annotate(tokens=Sum(F("input_tokens") + F("output_tokens")))
-        .values_list("day", "tokens")
-    )
+    asked = Spending.objects.filter(created_at__date__gte=first)
+    if agent is not None:
+        runs, asked = runs.filter(agent=agent), asked.filter(agent=agent.participant_id)
+    else:
+        runs, asked = runs.filter(workspace__in=workspace_ids or []), asked.filter(workspace__in=workspace_ids or [])
+    used = Counter(_by_day(runs, "queued_at")) + Counter(_by_day(asked, "created_at"))
     most = max([*used.values(), 1])
     days = [first + timedelta(days=n) for n in range(DAYS)]
     return tuple(
         Bar(day, used.get(day, 0), place * 10, round(100 * used.get(day, 0) / most, 1))
         for place, day in enumerate(days)
     )
+
+
+def _by_day(rows: QuerySet[Any, Any], at: str) -> dict[date, int]:
+    days = rows.annotate(day=TruncDate(at)).order_by().values("day").annotate(tokens=Sum(TOKENS))
+    return dict(days.values_list("day", "tokens"))
 
 
 def acceptance_of(agent: Agent) -> Acceptance:

@@ -11,7 +11,7 @@ from openvibe.chat.models import Thread
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.registry import client_for
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import Participant, Workspace
 
 
 def client_of_agent(participant: Participant) -> ModelClient:
@@ -37,10 +37,18 @@ def agents_that_review() -> Iterator[tuple[Participant, Access]]:
     """
     agents = Agent.objects.filter(deactivated_at=None, answers_itself=False, soul__isnull=False)
     for agent in agents.select_related("participant", "workspace").order_by("?"):
-        own = tokens_used_today(agent=agent)
-        together = tokens_used_today(workspace_id=agent.workspace_id)
-        if own < agent.daily_token_budget and together < agent.workspace.daily_token_budget:
+        if tokens_left(agent.workspace_id, agent.participant_id) > 0:
             yield agent.participant, visible_to(agent)
+
+
+def tokens_left(workspace_id: int, participant_id: int | None = None) -> int:
+    """Tokens that may still be used today: of the workspace's budget, and of the agent's where one is named."""
+    cap = Workspace.objects.values_list("daily_token_budget", flat=True).get(pk=workspace_id)
+    left = cap - tokens_used_today(workspace_id=workspace_id)
+    agent = Agent.objects.filter(participant=participant_id).first() if participant_id is not None else None
+    if agent is not None:
+        left = min(left, agent.daily_token_budget - tokens_used_today(agent=agent))
+    return max(left, 0)
 
 
 def uses_of_entry(entry: Entry, access: Access) -> tuple[EntryUse, ...]:

@@ -15,7 +15,9 @@ from agents.models import Agent, Run
 from agents.trust import Occasion, knowledge_scope, may_respond, reads_dive_results, reads_public_channels
 from openvibe.chat.models import Dive, Thread
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import Participant, Spending
+
+TOKENS = F("input_tokens") + F("output_tokens")
 
 
 def visible_to(agent: Agent) -> Access:
@@ -44,11 +46,15 @@ def accesses_of_agents(participants: Iterable[Participant]) -> dict[int, Access]
 
 
 def tokens_used_today(*, agent: Agent | None = None, workspace_id: int = 0) -> int:
-    """Tokens (input and output) of the runs begun since midnight UTC, of one agent or of a whole workspace."""
+    """Tokens (input and output) used since midnight UTC, by one agent or in a whole workspace: of runs, and of what
+    models were asked in the background."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     runs = Run.objects.filter(queued_at__gte=midnight)
     runs = runs.filter(agent=agent) if agent is not None else runs.filter(workspace_id=workspace_id)
-    return runs.aggregate(total=Sum(F("input_tokens") + F("output_tokens")))["total"] or 0
+    asked = Spending.objects.filter(created_at__gte=midnight)
+    whose = {"agent": agent.participant_id} if agent is not None else {"workspace": workspace_id}
+    asked = asked.filter(**whose)
+    return sum(rows.aggregate(total=Sum(TOKENS, default=0))["total"] for rows in (runs, asked))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,11 +14,12 @@ from django.utils import timezone
 
 from agents.figures import tokens_per_day
 from agents.models import Run, Snapshot
+from agents.visibility import TOKENS
 from knowledge.models import Entry
 from knowledge.narrowing import is_as_fresh
 from memory.models import Episode
 from openvibe.base.admin import administered
-from openvibe.workspaces.models import Workspace
+from openvibe.workspaces.models import Spending, Workspace
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -82,17 +84,18 @@ def _knowledge(ids: list[int]) -> dict[str, int]:
 def _spend(ids: list[int]) -> list[dict[str, Any]]:
     """Tokens used today against the cap, per workspace; `percent` is at most 100."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    used = dict(
-        Run.objects.filter(workspace__in=ids, queued_at__gte=midnight)
-        .order_by()
-        .values("workspace")
-        .annotate(tokens=Sum(F("input_tokens") + F("output_tokens")))
-        .values_list("workspace", "tokens")
+    runs = Run.objects.filter(workspace__in=ids, queued_at__gte=midnight)
+    asked = Spending.objects.filter(workspace__in=ids, created_at__gte=midnight)
+    in_runs, in_background = (
+        dict(rows.order_by().values("workspace").annotate(tokens=Sum(TOKENS)).values_list("workspace", "tokens"))
+        for rows in (runs, asked)
     )
+    used = Counter(in_runs) + Counter(in_background)
     return [
         {
             "workspace": workspace,
             "used": used.get(workspace.pk, 0),
+            "background": in_background.get(workspace.pk, 0),
             "cap": workspace.daily_token_budget,
             "percent": min(100, round(100 * used.get(workspace.pk, 0) / max(workspace.daily_token_budget, 1), 1)),
         }

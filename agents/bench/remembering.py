@@ -214,8 +214,11 @@ def _short(world: World, turns: int, data: Path | None) -> Iterator[str]:
 
 
 def _long(world: World, turns: int) -> Iterator[str]:
+    """Messages of LONG tokens, or a word less: the last sentence breaks off there."""
     for _ in range(turns):
-        body = ""
-        while count(body) < LONG:
-            body = f"{body} {world.language.message()}".strip()
-        yield body
+        words: list[str] = []
+        while count(" ".join(words)) <= LONG:
+            words += world.language.message().split()
+        while count(" ".join(words)) > LONG:
+            words.pop()
+        yield " ".join(words)

@@ -86,7 +86,8 @@ class CompactionOut(serializers.ModelSerializer[Compaction]):
         model = Compaction
         fields = (
             "id", "thread", "plugin", "trigger", "full", "state", "tokens_before", "tokens_after", "created_count",
-            "summary_ids", "at_seq", "done_messages", "of_messages", "error", "queued_at", "started_at", "finished_at",
+            "summary_ids", "at_seq", "done_messages", "of_messages", "error", "note", "queued_at",
+            "started_at", "finished_at",
         )  # fmt: skip
         read_only_fields = fields
 

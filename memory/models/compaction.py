@@ -47,6 +47,7 @@ class Compaction(models.Model):
     done_messages = models.PositiveIntegerField(default=0)
     of_messages = models.PositiveIntegerField(default=0)
     error = models.TextField(blank=True)
+    note = models.TextField(blank=True, help_text="What people should know of how it was done.")
     attempt = models.PositiveSmallIntegerField(default=0)
     queued_at = models.DateTimeField(db_default=Now())
     sent_at = models.DateTimeField(db_default=Now(), help_text="When a worker was last asked to carry it out.")

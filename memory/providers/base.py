@@ -96,12 +96,14 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction did. Equal sizes and nothing created: there was nothing to do."""
+    """What a compaction did. Equal sizes and nothing created: there was nothing to do. `note`: what people should know
+    of how it was done."""
 
     tokens_before: int
     tokens_after: int
     created: tuple[int, ...] = ()
     rounds: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ from openvibe.llm.errors import ContextTooLong, ModelError
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.metering import metered
+from openvibe.workspaces.models import Participant, Spending
 
 log = structlog.get_logger(__name__)
 
@@ -97,10 +98,14 @@ def review_session(*, agent: Participant, access: Access, thread_id: int, client
     """Propose what the agent may learn from what is new in a thread; what was proposed, often nothing.
 
     At most 200 messages; the rest waits for the next turn. Raises Missing where the agent may not read, and
-    ModelError when its model failed: then nothing was written and the messages stay unreviewed.
+    ModelError when its model failed, or the day's budget has no room for it: then nothing was written and the messages
+    stay unreviewed.
     """
     session = open_session(access, thread_id)
     provider = provider_for(access.workspace_id)
+    client = metered(
+        client, workspace_id=access.workspace_id, purpose=Spending.Purpose.REVIEW, agent_id=agent.pk
+    )  # fmt: skip
     if not isinstance(provider, ReviewSource):
         raise Refused("The memory plugin of this workspace has no reviews.")
     with owned(Piece.REVIEW, agent.pk) as mine:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -23,7 +24,7 @@ from memory.services.compaction import request_compaction, why_not
 from memory.tasks import send_compaction_after_commit
 from memory.web.plot import Plot, Step, token_plot
 from memory.web.shelves import BAR, contents_of, lines_of
-from openvibe.base.problems import Missing
+from openvibe.base.problems import Conflict, Missing
 from openvibe.chat.markdown import render as render_markdown
 from openvibe.chat.models import Thread
 from openvibe.chat.web.finding import thread_of
@@ -90,14 +91,19 @@ def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
 def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Ask a worker to compact the thread: a step, or (`full`) everything. The map shows how far it is."""
     thread = thread_of(request, thread_id)
-    asked = request_compaction(
-        thread=thread, trigger=Compaction.Trigger.HAND, full=request.POST.get("full") == "1", by=request.access
-    )
+    full, said = request.POST.get("full") == "1", ""
+    try:
+        asked = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=full, by=request.access)
+        said = "" if asked else "A compaction of this thread is under way already."
+    except Conflict as problem:
+        asked, said = None, problem.message
     if asked is not None:
         send_compaction_after_commit(asked.pk)
-    if not request.htmx:
-        return redirect("thread-memory", request.workspace.slug, thread.pk)
-    return render(request, "memory/_map_state.html", _page(thread, request.access, whole=False))
+    if request.htmx:
+        return render(request, "memory/_map_state.html", _page(thread, request.access, whole=False) | {"said": said})
+    if said:
+        messages.info(request, said)
+    return redirect("thread-memory", request.workspace.slug, thread.pk)
 
 
 def _page(thread: Thread, access: Access, *, query: str = "", whole: bool = True) -> dict[str, Any]:

@@ -79,3 +79,10 @@ class BadAnswer(ModelError):
 
 class EmptyAnswer(BadAnswer):
     """The model came to its end without a word or a tool call."""
+
+
+class BudgetSpent(ModelError):
+    """Not asked at all: it would cost more tokens than the day's budget has left."""
+
+    code = "token_budget_spent"
+    advice = "It starts afresh at midnight UTC."

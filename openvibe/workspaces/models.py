@@ -209,3 +209,33 @@ class Invitation(models.Model):
     @property
     def is_open(self) -> bool:
         return self.revoked_at is None and self.uses_left > 0 and self.expires_at > timezone.now()
+
+
+class Spending(models.Model):
+    """What one model call in the background cost, in tokens. Calls of runs are counted in the runs."""
+
+    class Purpose(models.TextChoices):
+        SUMMARIES = "summaries", "Summaries"
+        REVIEW = "review", "Reviews"
+        CONTRADICTIONS = "contradictions", "Contradictions"
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="spendings")
+    agent = models.ForeignKey(
+        Participant, null=True, on_delete=models.CASCADE, related_name="+", help_text="Whose budget it counts against."
+    )
+    purpose = models.CharField(max_length=14, choices=Purpose.choices)
+    model = models.CharField(max_length=120)
+    input_tokens = models.PositiveIntegerField(default=0)
+    output_tokens = models.PositiveIntegerField(default=0)
+    cached_tokens = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["workspace", "-created_at"], name="spending_of_workspace"),
+            models.Index(fields=["agent", "-created_at"], name="spending_of_agent"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_purpose_display()}: {self.input_tokens + self.output_tokens:,} tokens"

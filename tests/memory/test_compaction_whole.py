@@ -215,7 +215,7 @@ def test_a_message_deleted_while_its_summary_is_made_is_not_kept(ana: Member, lo
 
 def test_a_change_that_found_no_place_in_the_queue_is_swept_up(ana: Member, long_thread: Thread) -> None:
     carried_out(request_compaction(thread=long_thread, trigger="hand", full=True))
-    running = request_compaction(thread=long_thread, trigger="hand")
+    running = request_compaction(thread=long_thread, trigger="milestone")
     delete_message(message=Message.objects.get(thread=long_thread, seq=5), by=access(ana))
     assert not Compaction.objects.filter(trigger="changed").exists()
     assert running is not None

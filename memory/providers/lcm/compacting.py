@@ -28,6 +28,8 @@ from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.registry import client_for
+from openvibe.workspaces.metering import metered
+from openvibe.workspaces.models import Spending
 
 LOOKED_AT = 4_000
 """Items whose size is summed first: mostly they are more than any threshold."""
@@ -157,11 +159,16 @@ def _thread(session: Session) -> Thread | None:
 def _writer(thread: Thread, client: ModelClient | None) -> Writer:
     """Who writes the summaries of this workspace, and how many tokens it is shown at once."""
     if client is not None:
-        return Writer(client)
+        return Writer(_metered(client, thread))
     endpoints = Endpoint.objects.filter(Q(is_for_summaries=True) | Q(is_default=True), workspace=thread.workspace_id)
     endpoint = endpoints.order_by("-is_for_summaries").first()
     chunk = CHUNK if endpoint is None else min(CHUNK, endpoint.context_window // 2)
-    return Writer(client_for(endpoint), chunk)
+    return Writer(_metered(client_for(endpoint), thread), chunk)
+
+
+def _metered(client: ModelClient, thread: Thread) -> ModelClient:
+    """Summaries are everybody's: they count against the workspace's budget."""
+    return metered(client, workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES)
 
 
 def _refuse_while_paused(conversation: Conversation, now: datetime) -> None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from django.db.models import Max
+from django.db.models import F, Max, Sum
 
-from memory.providers.base import FRESH_TAIL, LONGEST, Compacted, Progress
+from memory.providers.base import ENVELOPE, FRESH_TAIL, LONGEST, Compacted, Progress
 from memory.providers.budgets import GOAL
 from memory.providers.lcm import folding
 from memory.providers.lcm.groups import (
@@ -34,8 +34,12 @@ ROUNDS = 10
 LEAF_SHARE, CONDENSED_SHARE = 3, 2
 """A summary is to take this part of its source: a third, a half."""
 
-SUMMARIES_SHARE, SPARE, SHORTEST_LIMIT = 4, 3, 64
-"""All summaries together are to fit into this part of the budget: one of each depth there is, and SPARE more."""
+SUMMARIES_SHARE, STANDING, SHORTEST_LIMIT = 6, 10, 64
+"""All summaries together are to fit into this part of the budget, about STANDING of them. Only when another would not
+fit are the newest of equal depth condensed, all of them at once: what changes rarely is read anew rarely."""
+
+ALONE, AMONG_OTHERS = 2, 6
+"""Of the room that others leave, a summary takes this part: while there is room for long ones, and afterwards."""
 
 MEASURED, EVERY = 20_000, 2**40
 """Items whose size is told before and after: of an incremental compaction, of a full one."""
@@ -48,13 +52,24 @@ SUMMARIES, ALL_SUMMARIES = 1_000, 100_000
 
 
 def summary_limit(conversation_id: int, budget: int) -> int:
-    """Tokens that the next summary may take: the deeper a conversation is folded already, the fewer.
-
-    An entry of more than LONGEST would not be shown whole.
-    """
+    """Tokens that the next leaf may take: half of the room that is left, until something is condensed; then a
+    STANDING-th of all the room. An entry of more than LONGEST would not be shown whole."""
     standing = Item.objects.filter(conversation=conversation_id, summary__isnull=False)
-    deepest: int = standing.aggregate(deepest=Max("summary__depth"))["deepest"] or 0
-    return min(LONGEST, max(SHORTEST_LIMIT, budget // SUMMARIES_SHARE // (deepest + SPARE)))
+    found = standing.aggregate(
+        deepest=Max("summary__depth"), tokens=Sum(F("summary__token_count") + ENVELOPE, default=0)
+    )
+    if found["deepest"]:
+        return _within(budget, 0)
+    return _within(budget, (budget // SUMMARIES_SHARE - found["tokens"]) // ALONE)
+
+
+def _within(budget: int, wanted: int) -> int:
+    return min(LONGEST, max(SHORTEST_LIMIT, budget // SUMMARIES_SHARE // STANDING, wanted))
+
+
+SPENT = (
+    "The workspace's token budget for today is used up, so summaries were cut from the messages without asking a model."
+)
 
 
 class Outcome(Enum):
@@ -79,17 +94,16 @@ class Work:
     saved: int = 0
     folded: int = 0
     to_fold: int = 0
-
-    @property
-    def limit(self) -> int:
-        return summary_limit(self.conversation_id, self.budget)
+    is_full: bool = False
+    is_spent: bool = False
 
     def run(self, full: bool) -> Compacted:
+        self.is_full = full
         before = folding.total(self.conversation_id, EVERY if full else MEASURED)
         if self.progress is not None:
             self.to_fold = self._messages_to_fold()
         rounds = self._fully() if full else self._incrementally(before)
-        return Compacted(before, before - self.saved, tuple(self.created), rounds)
+        return Compacted(before, before - self.saved, tuple(self.created), rounds, SPENT if self.is_spent else "")
 
     def _fully(self) -> int:
         for done in range(ROUNDS):
@@ -109,10 +123,28 @@ class Work:
             outcome = next((found for found in outcomes if found is not Outcome.NOTHING), None)
             if outcome is not Outcome.CREATED or before - self.saved <= GOAL * self.budget:
                 break
-        summaries = self.condensed_places(SUMMARIES)
-        if summaries:
-            self._fold(max(summaries, key=lambda places: sum(place.cost for place in places)), is_leaf=False)
+        if not self.created or before - self.saved > GOAL * self.budget or not self._has_room():
+            for places in self.condensed_places(SUMMARIES)[-1:]:
+                self._fold(places, is_leaf=False)
         return int(bool(self.created))
+
+    def _has_room(self) -> bool:
+        """Whether one more summary would fit among those that stand."""
+        room = self.budget // SUMMARIES_SHARE
+        return self._standing() + room // STANDING <= room
+
+    def _standing(self) -> int:
+        return sum(place.cost for place in folding.summary_places(self.conversation_id, ALL_SUMMARIES))
+
+    def _limit(self, places: Sequence[Place], *, is_leaf: bool) -> int:
+        """Tokens that the summary of these places may take. In a full compaction leaves do not stand for long."""
+        room = self.budget // SUMMARIES_SHARE
+        if is_leaf and self.is_full:
+            return _within(self.budget, room // ALONE)
+        if is_leaf:
+            return summary_limit(self.conversation_id, self.budget)
+        others = self._standing() - sum(place.cost for place in places)
+        return _within(self.budget, (room - others) // (AMONG_OTHERS if others else ALONE))
 
     def leaf_places(self) -> Iterator[list[Place]]:
         """Messages that a leaf may stand for, oldest first: everything between the newest summary and the tail."""
@@ -147,11 +179,13 @@ class Work:
             else:
                 plan = folding.plan_condensed(self.conversation_id, places, chunk=self.chunk)
             share = LEAF_SHARE if is_leaf else CONDENSED_SHARE
-            made = summarise(plan.source, share=share, limit=self.limit, earlier=plan.earlier, client=self.client)
+            limit = self._limit(places, is_leaf=is_leaf)
+            made = summarise(plan.source, share=share, limit=limit, earlier=plan.earlier, client=self.client)
             if made is None or cost(made.tokens) >= plan.cost:
                 return Outcome.NOTHING
             summary_id = folding.write(plan, made)
             if summary_id is not None:
+                self.is_spent = self.is_spent or made.is_spent
                 self._count(summary_id, plan.cost - cost(made.tokens), plan.messages)
                 return Outcome.CREATED
         return Outcome.CHANGED

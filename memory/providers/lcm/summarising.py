@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from memory.providers.base import ENVELOPE, LONGEST
 from openvibe.base.secrets import mask_secrets
-from openvibe.llm.errors import EmptyAnswer
+from openvibe.llm.errors import BudgetSpent, EmptyAnswer
 from openvibe.llm.fences import clean, fence
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.tokens import count, counter_for, cut_to_tokens, head_and_tail
@@ -102,6 +102,8 @@ class Made(NamedTuple):
     tokens: int
     level: Level
     model: str
+    is_spent: bool = False
+    """Cut from its source because the day's token budget is used up."""
 
 
 def source_of_messages(messages: Sequence[Said], *, chunk: int) -> Source:
@@ -134,18 +136,23 @@ def summarise(
 
     Asks the model at most twice, the second time for durable facts only; what is then still too long, or empty, is
     cut from the source itself. None where even that is not shorter. Without a client the source is cut at once.
-    Raises whatever ModelError the client raises, except for an empty answer.
+    So is it where the day's budget has no room for the question. Raises whatever other ModelError the client raises,
+    except for an empty answer.
     """
     target = min(max(source.tokens // share, 1), limit)
     most = min(int(target * TOLERANCE), limit, source.tokens - 1)
+    is_spent = False
     if client is not None and target >= SHORTEST_TARGET:
-        for level in _ORDERS:
-            text = _asked(client, source, target, level, earlier)
-            tokens = count(text)
-            if text and tokens <= most:
-                return Made(text, tokens, level, client.model[:120])
+        try:
+            for level in _ORDERS:
+                text = _asked(client, source, target, level, earlier)
+                tokens = count(text)
+                if text and tokens <= most:
+                    return Made(text, tokens, level, client.model[:120])
+        except BudgetSpent:
+            is_spent = True
     text = cut(source.text, min(max(target, SHORTEST_TARGET), limit, source.tokens - 1))
-    return Made(text, count(text), "fallback", NO_MODEL) if text else None
+    return Made(text, count(text), "fallback", NO_MODEL, is_spent) if text else None
 
 
 def cut(text: str, limit: int) -> str:

@@ -177,7 +177,7 @@ def _finish(compaction: Compaction, work: Work) -> None:
         current.created_count, current.summary_ids = len(made.created), list(made.created)
         current.at_seq = Thread.objects.values_list("last_seq", flat=True).get(pk=current.thread_id)
         current.done_messages = current.of_messages
-        current.finished_at, current.error = timezone.now(), ""
+        current.finished_at, current.error, current.note = timezone.now(), "", made.note
         current.save()
         if current.trigger != Compaction.Trigger.CHANGED:  # words were rewritten, the work stands where it stood
             write_handoff(

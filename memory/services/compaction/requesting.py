@@ -11,7 +11,7 @@ from memory.providers.base import Compactor, Rebuilder
 from memory.providers.budgets import context_budget
 from memory.providers.registry import enabled_name, provider_for
 from memory.services.compaction.viewpoint import session_on
-from openvibe.base.problems import Refused
+from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
 
@@ -25,7 +25,8 @@ def request_compaction(
 
     A full one asked for by hand takes the place of one that waits: that row is returned. Where nothing can be
     compacted (people only, a plugin without summaries), asking by hand raises Refused and a trigger gets None.
-    Guests may not ask: a model's answer costs the workspace.
+    Guests may not ask: a model's answer costs the workspace. Asking by hand raises Conflict (`nothing_new`) where
+    nothing was said since the last one that went as far.
     """
     by_hand = trigger == Compaction.Trigger.HAND
     if by_hand and by is not None and by.is_guest:
@@ -38,6 +39,8 @@ def request_compaction(
     with transaction.atomic():
         waiting = Compaction.objects.select_for_update().filter(thread=thread, state__in=WAITING).first()
         if waiting is None:
+            if by_hand:
+                _refuse_the_same_again(thread, full)
             return _new(thread, trigger, full, by)
         if not (by_hand and full) or waiting.full or waiting.state != Compaction.State.QUEUED:
             return None
@@ -62,6 +65,27 @@ def why_not(thread: Thread) -> str | None:
     return None
 
 
+def _refuse_the_same_again(thread: Thread, full: bool) -> None:
+    """What was compacted is not compacted anew, unless a message or what prompts may hold was changed meanwhile."""
+    last = Compaction.objects.filter(thread=thread).exclude(state__in=WAITING).first()
+    if last is None or last.state == Compaction.State.FAILED or last.trigger == Compaction.Trigger.CHANGED:
+        return
+    newest = Thread.objects.values_list("last_seq", flat=True).get(pk=thread.pk)
+    went_as_far = last.at_seq >= newest and last.plugin == enabled_name(thread.workspace_id) and last.full >= full
+    if went_as_far and not _is_due(thread):
+        further = "" if last.full else " Compact everything goes further."
+        raise Conflict(
+            f"Nothing was said since the last compaction, so there is nothing new.{further}", code="nothing_new"
+        )
+
+
+def _is_due(thread: Thread) -> bool:
+    provider, session = provider_for(thread.workspace_id), session_on(thread)
+    if session is None or not isinstance(provider, Compactor):
+        return False
+    return provider.needs_compaction(session, context_budget(thread))
+
+
 def _new(thread: Thread, trigger: str, full: bool, by: Access | None) -> Compaction | None:
     try:
         with transaction.atomic():
@@ -78,11 +102,7 @@ def _new(thread: Thread, trigger: str, full: bool, by: Access | None) -> Compact
 
 def request_if_due(*, thread: Thread) -> Compaction | None:
     """Ask for a compaction when the conversation has grown past its threshold and something can be summarised."""
-    provider = provider_for(thread.workspace_id)
-    if not isinstance(provider, Compactor):
-        return None
-    session = session_on(thread)
-    if session is None or not provider.needs_compaction(session, context_budget(thread)):
+    if not _is_due(thread):
         return None
     return request_compaction(thread=thread, trigger=Compaction.Trigger.THRESHOLD)
 

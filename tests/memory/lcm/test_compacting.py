@@ -97,13 +97,27 @@ def test_the_tail_and_the_newest_request_are_not_touched(long: Thread, session: 
     assert before == [] or set(kept) <= set(before)
 
 
-def test_neighbouring_leaves_are_condensed(long: Thread, session: Session, ana: Member) -> None:
-    fold(session)
-    for _ in range(4):
+def test_neighbouring_leaves_are_condensed_once_another_would_not_fit(
+    long: Thread, session: Session, ana: Member
+) -> None:
+    long_answer = model("Prune the roses in March, and burn what was ill. " * 8)
+    stood, condensed = [], 0
+    for _ in range(14):
         told(long, ana.participant, *[TEXT * 4] * 20)
-        fold(session)
+        done = fold(session, long_answer)
+        stood.append(sum(place.cost for place in folding.summary_places(Conversation.objects.get().pk, 100)))
+        condensed += len(done.created) - 1
     assert max(depths(long)) >= 1
+    assert condensed <= 7  # every other time at most: what stands before the tail changes rarely
+    assert max(stood) <= BUDGET / 5
     assert check(long.pk) == []
+
+
+def test_the_first_summaries_may_be_long(long: Thread, session: Session, ana: Member) -> None:
+    answer = model("Prune the roses in March, and burn what was ill. " * 24)
+    told(long, ana.participant, *[TEXT * 20] * 20)
+    (first, *_) = fold(session, answer).created
+    assert Summary.objects.get(pk=first).token_count > 250
 
 
 def test_a_full_compaction_goes_on_until_nothing_can_be_folded(long: Thread, session: Session, ana: Member) -> None:
