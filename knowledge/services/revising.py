@@ -13,7 +13,9 @@ from django.utils import timezone
 
 from knowledge.models import Entry, Revision
 from knowledge.services.worded import worded_note
+from openvibe.base.models import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant
 
@@ -101,6 +103,7 @@ def revise(
     entry.version += 1
     with _explained():
         entry.save()
+    tell_source(entry)
     return Revision.objects.create(
         entry=entry, number=entry.version, action=action, by_id=by.participant_id if by else None,
         how=told_how(by, how), note=worded_note(note),
@@ -112,6 +115,7 @@ def begin(entry: Entry, *, action: str, by: Access, how: str = "page", note: str
     """Store a new entry with its first revision, which holds what it began with."""
     with _explained():
         entry.save(force_insert=True)
+    tell_source(entry)
     revision = first_revision(entry, action=action, by=by, how=how, note=note)
     revision.save(force_insert=True)
     return revision
@@ -124,6 +128,14 @@ def first_revision(entry: Entry, *, action: str, by: Access, how: str = "page", 
         entry=entry, number=entry.version, action=action, by_id=by.participant_id, how=told_how(by, how),
         note=worded_note(note), changes=changes,
     )  # fmt: skip
+
+
+def tell_source(entry: Entry) -> None:
+    """Pages that show the message it was made from show anew where that stands in knowledge."""
+    messages = Message.objects.filter(pk=entry.source_message_id) if entry.source_message_id else Message.objects.none()
+    for thread_id, channel_id in messages.order_by().values_list("thread_id", "thread__channel_id"):
+        emit("pins_changed", workspace_id=entry.workspace_id, channel_id=channel_id, thread_id=thread_id,
+             message_id=entry.source_message_id)  # fmt: skip
 
 
 def told_how(by: Access | None, how: str) -> str:

@@ -186,6 +186,7 @@ def _permitted(rows: Sequence[Event], access: Access) -> list[Event]:
     ]
     if not access.is_agent:
         return permitted
+    permitted = [row for row in permitted if row.kind != "pins_changed"]  # what is known, they are told elsewhere
     if not access.reads_dive_results:
         permitted = [row for row in permitted if row.kind != "dive_changed"]
     messages = visible_ids(access, Message, [row.message_id for row in permitted if row.message_id])

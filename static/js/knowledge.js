@@ -1,8 +1,9 @@
 // Knowledge: topics completed while typing, the review queue by keys, and pins that appear where they belong.
 
-import { all, announce, getFragment, one, settled } from "./page.js";
+import { all, announce, elements, getFragment, one, oneAtATime, settled, toast, workspace } from "./page.js";
 import { refetch } from "./feed.js";
 import { register } from "./keys.js";
+import { close as closePanel } from "./panel.js";
 
 // --- topics: a list to choose from, above what a datalist can do without JavaScript --------------------------
 const SHOWN = 8;
@@ -156,14 +157,58 @@ document.addEventListener("htmx:afterSwap", ({ detail }) => {
   entry.focus({ preventScroll: true });
   announce("Saved.");
 });
-const MOST = 10;
-const freshen = settled(() => {
-  const shown = all("#messages .message").filter((row) => row.matches(".is-result") || one(".pins", row));
-  shown.slice(-MOST).forEach((row) => refetch(Number(row.dataset.id)));
-}, 1000);
-document.addEventListener("openvibe:event", ({ detail }) => {
-  if (detail.kind === "knowledge_changed") freshen();
+
+// --- an entry in the panel, as it is now --------------------------------------------------------------------
+const shownEntry = () => one("#panel .knowledge-entry[data-entry]");
+const isChanged = (field) => (["radio", "checkbox"].includes(field.type) ? field.checked !== field.defaultChecked : field.value !== field.defaultValue);
+
+/** Whether somebody fills in a form of the entry, or waits for the answer to something pressed in it. */
+const isInHand = (entry) => Boolean(one(".act-more[open], .htmx-request", entry)) || all("input:not([type=hidden]), textarea", entry).some(isChanged);
+
+/** What it shows, whatever is open in it and whichever form keys it holds. */
+function looks(entry) {
+  const copy = entry.cloneNode(true);
+  all("[name=csrfmiddlewaretoken]", copy).forEach((field) => field.remove());
+  all("details[open]", copy).forEach((part) => part.removeAttribute("open"));
+  return copy.innerHTML;
+}
+
+function renew(old, now) {
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  const open = all(".entry-revisions li", old).reverse().map((item) => Boolean(one("details[open]", item)));
+  all(".entry-revisions li", now).reverse().forEach((item, index) => one("details", item)?.toggleAttribute("open", open[index] ?? false));
+  old.replaceWith(now);
+  htmx.process(now);
+  if (!focused) return;
+  const same = focused.id ? document.getElementById(focused.id) : focused.matches("a[href]") && one(`[href="${CSS.escape(focused.getAttribute("href"))}"]`, now);
+  now.tabIndex = -1;
+  (same || now).focus({ preventScroll: true });
+}
+
+const refreshEntry = oneAtATime(async () => {
+  const shown = shownEntry();
+  if (!shown) return;
+  const response = await getFragment(`${workspace}knowledge/${shown.dataset.entry}/`).catch(() => null);
+  if ([403, 404].includes(response?.status) && shown === shownEntry()) {
+    closePanel();
+    toast("This entry is not there any more, or not for you to read.");
+  }
+  const now = response?.ok ? elements(await response.text()).find((item) => item.matches(".knowledge-entry")) : null;
+  if (!now || shown !== shownEntry()) return;
+  if (isInHand(shown)) shown.dataset.stale = "yes"; // the form comes first; once it is closed, the entry is renewed
+  else if (looks(shown) !== looks(now)) {
+    renew(shown, now);
+    announce("This entry was changed.");
+  }
 });
+const entrySoon = settled(refreshEntry, 400);
+
+document.addEventListener("openvibe:event", ({ detail }) => {
+  if (detail.kind === "knowledge_changed") entrySoon();
+});
+const onceFree = () => { if (shownEntry()?.dataset.stale) entrySoon(); };
+document.addEventListener("toggle", onceFree, true);
+document.addEventListener("htmx:afterRequest", onceFree);
 
 dress();
 startReview();

@@ -83,6 +83,7 @@ const onMessage = {
   message_changed: (event) => refetch(event.message),
   run_changed: (event) => refetch(event.message).then(catchUp),
   feedback_changed: (event) => refetch(event.message),
+  pins_changed: (event) => refetch(event.message),
   episode_changed: (event) => event.message && refetch(event.message),
   dive_changed: (event) => refetch(event.message).then(partsSoon),
   thread_changed: () => {
@@ -100,7 +101,7 @@ function onEvent(given) {
     refreshParts();
   }
   if (["channel_changed", "agent_changed", "members_changed"].includes(event.kind)) forgetNames();
-  if (!["message_changed", "run_changed", "feedback_changed", "work_changed", "memory_changed"].includes(event.kind)) {
+  if (!["message_changed", "run_changed", "feedback_changed", "pins_changed", "work_changed", "memory_changed"].includes(event.kind)) {
     sidebarSoon();
     if (!conversation) partsSoon();
   }

@@ -40,6 +40,11 @@ DiveResult.objects.create(message=message, headline="Seat pricing: a seat costs 
     bullets=["Costs rose", "Nobody left", "Yearly stays"], agent=vibe.participant, published_by=member.participant)
 print(json.dumps(thread.pk))
 """
+CHANGED = """
+entry = edit_entry(entry=Entry.objects.get(topic="Seat pricing", source="result"), by=ana, content="A seat costs $33.")
+said = post_message(thread=entry.source_message.thread, by=ana, body="We open at nine.")
+pin_result(message=said, by=ana, topic="Hours", content=said.body)
+"""
 QUEUE = """
 for entry in Entry.objects.filter(status__in=["active", "needs_review"]):
     archive_entry(entry=entry, by=ana)
@@ -78,6 +83,17 @@ def test_a_result_is_pinned_in_two_clicks_and_everybody_sees_where(people: Peopl
     for page in (ana, nora):
         expect(page.locator("#messages .is-result")).to_contain_text("Pinned as Seat pricing")
     assert "panel=m/" in ana.url.replace("%2F", "/")
+    nora.locator("#messages .is-result").get_by_role("link", name="Pinned as Seat pricing").click()
+    other = nora.locator("#panel .knowledge-entry")
+    other.get_by_text("Something is wrong").click()
+    other.get_by_label("What is wrong with it?").fill("It is not $31.")
+    installation.shell(BEGIN + CHANGED)
+    expect(nora.get_by_text("Pinned as Hours")).to_be_visible()
+    expect(other).to_have_attribute("data-stale", "yes")
+    expect(other.get_by_label("What is wrong with it?")).to_have_value("It is not $31.")
+    other.get_by_label("What is wrong with it?").fill("")
+    other.get_by_text("Something is wrong").click()
+    expect(other).to_contain_text("A seat costs $33.")
     ana.reload()
     expect(panel).to_contain_text("This result is pinned as Seat pricing")
 

@@ -1,14 +1,26 @@
 """Knowledge never says more than its reader may know: where it came from, what it said before, whom it tells."""
 
 import pytest
+from django.db import connection
 
+from agents.models import Agent
 from agents.visibility import visible_to
 from knowledge.history import restricted_then, revisions_known_to
 from knowledge.models import Entry, Notice
-from knowledge.services import change_owner, edit_entry, flag_entry, pin_result, suggest_entry, supersede_entry
+from knowledge.services import (
+    archive_entry,
+    change_owner,
+    edit_entry,
+    flag_entry,
+    pin_result,
+    suggest_entry,
+    supersede_entry,
+)
 from knowledge.web.extras import inbox_of, shell_of
 from openvibe.chat.models import Channel, Message
 from openvibe.chat.services import set_thread_access
+from openvibe.chat.streaming import read
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import change_role
 from tests.factories import access, make_agent, make_entry, make_thread, say
@@ -76,3 +88,21 @@ def test_notices_count_only_what_may_be_read(ana: Member, dora: Member) -> None:
     change_role(member=dora, by=access(ana), role="member")
     dora.refresh_from_db()
     assert (shell_of(access(dora))["notices"], len(inbox_of(access(dora)))) == (0, 0)
+
+
+def test_pages_hear_of_a_message_that_is_pinned_and_let_go_and_agents_do_not(
+    ana: Member, dora: Member, vibe: Agent, channel: Channel
+) -> None:
+    said = say(make_thread(channel, ana), ana, "We open at nine.")
+    entry = pin_result(message=said, by=access(ana), topic="Hours", content=said.body)
+    archive_entry(entry=entry, by=access(ana))
+    make_entry(ana)
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    def heard(by: Access) -> list[tuple[int | None, int | None]]:
+        events = read(lambda: by, ana.workspace_id, 0).events
+        return [(event.thread_id, event.message_id) for event in events if event.kind == "pins_changed"]
+
+    assert heard(access(dora)) == [(said.thread_id, said.pk)] * 2
+    assert heard(visible_to(vibe)) == []
