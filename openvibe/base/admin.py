@@ -202,6 +202,7 @@ SIDEBAR: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Workspaces", "domain", "workspaces.workspace"),
             ("Search embedder", "manage_search", "search.vectorspace"),
             ("Channels", "tag", "chat.channel"),
+            ("Dives", "scuba_diving", "chat.dive"),
             ("Members", "group", "workspaces.member"),
             ("People and agents", "badge", "workspaces.participant"),
             ("Invitations", "mail", "workspaces.invitation"),

@@ -1,4 +1,4 @@
-"""Channels in the admin. What was said is read in the app, where every reader's own access decides."""
+"""Channels and dives in the admin. What was said is read in the app, where every reader's own access decides."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from django.contrib import admin
 from django.db import models
 from django.db.models import Q
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 
-from openvibe.base.admin import SameWorkspaceForm, WorkspaceRowsAdmin
+from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceRowsAdmin
 from openvibe.base.models import emit
-from openvibe.chat.models import Channel, ChannelMembership
+from openvibe.chat.models import Channel, ChannelMembership, Dive
 from openvibe.workspaces.admin import checked_instructions
 from openvibe.workspaces.models import Participant
 
@@ -93,3 +96,26 @@ class ChannelAdmin(WorkspaceRowsAdmin):
         formset.save()
         for membership in [*formset.new_objects, *formset.deleted_objects]:
             emit("access_changed", workspace_id=form.instance.workspace_id, participant_id=membership.participant_id)
+
+
+@admin.register(Dive)
+class DiveAdmin(ReadOnlyAdmin):
+    """Whose dives there are and how they stand. What was said in one is read in the app."""
+
+    workspace_path = "parent__workspace"
+    list_display = ("created_at", "parent", "started_by", "agent", "state", "ended_at")
+    list_filter = ("state",)
+    list_select_related = ("parent", "started_by", "agent")
+    search_fields = ("parent__title", "started_by__handle", "agent__handle")
+    ordering = ("-id",)
+    fields = ("parent", "started_by", "agent", "state", "created_at", "ended_at", "its_page")
+    readonly_fields = ("its_page",)
+
+    def rows_of(self, request: HttpRequest) -> models.QuerySet[Any]:
+        rooms = channels_open_to(request, Channel.objects.all())
+        return super().rows_of(request).filter(parent__channel__in=rooms.order_by().values("pk"))
+
+    @admin.display(description="Its page")
+    def its_page(self, dive: Dive) -> SafeString:
+        address = reverse("dive", args=[dive.parent.workspace.slug, dive.pk])
+        return format_html('<a href="{}">Read it</a>', address)

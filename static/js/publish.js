@@ -131,7 +131,7 @@ function onShown() {
   seen = root;
   count(root);
   arrange(root);
-  const wrong = one("[aria-invalid], [aria-describedby='publish-problem'] textarea", root);
+  const wrong = one("[aria-invalid], fieldset[aria-describedby] textarea, fieldset[aria-describedby] input", root);
   (wrong ?? one("[name=headline]", root)).focus({ preventScroll: !wrong });
   follow();
 }

@@ -10,6 +10,7 @@ from knowledge.models import Contradiction
 from memory.services import give_feedback
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Thread
+from openvibe.chat.services import discard_dive, start_dive
 from openvibe.llm.models import Endpoint
 from openvibe.llm.scripted import ScriptedModel
 from openvibe.workspaces.models import Member, User
@@ -40,6 +41,7 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
         workspace=member.workspace, first=first, second=second, first_version=1, second_version=1, why="Sums differ."
     )
     factories.make_agent(member, f"helper{n}")
+    discard_dive(dive=start_dive(source=message, by=by, agent=agent.participant), by=by)
     factories.make_channel(member, f"room{n}-{member.participant.handle}")
 
 

@@ -1,6 +1,7 @@
 """What a published result must be: every part checked, the wrong field named."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from openvibe.base.problems import Problem
 from openvibe.chat.text import TextRefused, clean_body
@@ -16,19 +17,60 @@ from openvibe.llm.drafts import (
 )
 
 
+class BadResult(Problem):
+    """What is wrong with a result. `problems` holds one for each wrong field, in the order of the form; as a Problem
+    it is the first of them."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        first = problems[0]
+        super().__init__(first.message, code=first.code, field=first.field)
+        self.problems = tuple(problems)
+
+
 def cleaned_result(result: ResultDraft) -> ResultDraft:
-    """The result as it is stored: headline and items on one line each. Raises Problem naming the field."""
-    headline = _line(result.headline, "headline", HEADLINE_CHARACTERS, "A result needs a headline.")
+    """The result as it is stored: headline and items on one line each. Raises BadResult naming every wrong field."""
+    kept: dict[str, Any] = {}
+    wrong: list[Problem] = []
+    for field, clean in _CLEANED.items():
+        try:
+            kept[field] = clean(result)
+        except Problem as problem:
+            wrong.append(problem)
+    if wrong:
+        raise BadResult(wrong)
+    return ResultDraft(**kept)
+
+
+def _headline(result: ResultDraft) -> str:
+    return _line(result.headline, "headline", HEADLINE_CHARACTERS, "A result needs a headline.")
+
+
+def _bullets(result: ResultDraft) -> tuple[str, ...]:
     bullets = _lines(result.bullets, "bullets")
     if not FEWEST_BULLETS <= len(bullets) <= MOST_BULLETS:
         raise Problem(
             f"A result has {FEWEST_BULLETS} to {MOST_BULLETS} key points; these are {len(bullets)}.",
             code="bad_bullets", field="bullets",
         )  # fmt: skip
-    deferred = _few(result.deferred, "deferred", MOST_DEFERRED, "deferred items")
-    questions = _few(result.questions, "questions", MOST_QUESTIONS, "open questions")
-    full = _text(result.full, "full", FULL_CHARACTERS) if result.full.strip() else ""
-    return ResultDraft(headline, bullets, full, deferred, questions)
+    return bullets
+
+
+def _full(result: ResultDraft) -> str:
+    return _text(result.full, "full", FULL_CHARACTERS) if result.full.strip() else ""
+
+
+def _deferred(result: ResultDraft) -> tuple[str, ...]:
+    return _few(result.deferred, "deferred", MOST_DEFERRED, "deferred items")
+
+
+def _questions(result: ResultDraft) -> tuple[str, ...]:
+    return _few(result.questions, "questions", MOST_QUESTIONS, "open questions")
+
+
+_CLEANED: Mapping[str, Callable[[ResultDraft], Any]] = {
+    "headline": _headline, "bullets": _bullets, "full": _full, "deferred": _deferred, "questions": _questions,
+}  # fmt: skip
+"""In the order of the form."""
 
 
 def _few(items: Iterable[str], field: str, most: int, what: str) -> tuple[str, ...]:

@@ -101,12 +101,24 @@ def test_what_is_wrong_stands_at_its_field_and_everything_is_kept(
     page = answer.content.decode()
     assert answer.status_code == 400
     assert answer["HX-Retarget"] == "#dive-foot"
-    problem = re.search(r'id="publish-problem" role="alert">([^<]+)<', page)
+    problem = re.search(r'id="publish-problem-\w+" role="alert">([^<]+)<', page)
     assert problem
     assert sentence in problem[1]
     assert "Climbers &lt;b&gt;later" in page or "bullet" in change
     assert "The hedge" in page or "deferred" in change
     assert not Message.objects.filter(kind="dive_result").exists()
+
+
+def test_all_that_is_wrong_is_said_at_once_each_beside_its_field(
+    ana: Member, dive: Dive, address: str, signed_in: SignedIn
+) -> None:
+    wrong = {"headline": "", "bullet": ["One", "Two"], "full": "a\x00", "deferred": ["1", "2", "3"]}
+    page = signed_in(ana).post(address, {**TYPED, **wrong}, headers=HTMX).content.decode()
+    said = dict(re.findall(r'id="publish-problem-(\w+)" role="alert">([^<]+)<', page))
+    assert list(said) == ["headline", "bullets", "full", "deferred"]
+    assert "3 to 5 key points" in said["bullets"]
+    assert all(f'aria-describedby="publish-problem-{field}"' in page for field in said)
+    assert "Who sharpens the shears?" in page
 
 
 def test_only_the_starter_and_admins_get_the_form(

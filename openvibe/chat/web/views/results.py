@@ -10,6 +10,7 @@ from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Dive
 from openvibe.chat.services import ask_for_draft, discard_dive, publish_dive
 from openvibe.chat.services.dives import may_end
+from openvibe.chat.services.results import BadResult
 from openvibe.chat.web.drafting import Drafted, newest_draft, typed_draft
 from openvibe.chat.web.finding import message_of
 from openvibe.chat.web.results import preview_of, results_of, safe_html
@@ -49,7 +50,10 @@ def _form(request: WorkspaceRequest, found: Dive, drafted: Drafted, *, problem: 
 
 def _form_context(drafted: Drafted, problem: Problem | None) -> dict[str, Any]:
     preview = preview_of(drafted.draft)
-    return {"drafted": drafted, "problem": problem, "preview": preview, "typed": drafted.draft, "limits": LIMITS}
+    problems = problem.problems if isinstance(problem, BadResult) else [problem] if problem else []
+    wrong = {one.field: one.message for one in problems if one.field}
+    return {"drafted": drafted, "problem": problem, "wrong": wrong, "preview": preview, "typed": drafted.draft,
+            "limits": LIMITS}  # fmt: skip
 
 
 @in_workspace
