@@ -175,7 +175,10 @@ class Compact(ApiView):
     @extend_schema(operation_id="memory_compact", request=CompactIn, responses={202: CompactionOut})
     @creates
     def post(self, request: Request) -> Response:
-        """Start compacting a thread. Where one is waiting or running already, that one is answered."""
+        """Start compacting a thread. Where one is waiting or running already, that one is answered.
+
+        409 `nothing_new` where nothing was said since the last one that went as far.
+        """
         said, access = self.said(CompactIn), asker(request)
         thread = Thread.objects.select_related("channel").get(pk=open_session(access, said["thread"]).thread_id)
         compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=said["full"], by=access)

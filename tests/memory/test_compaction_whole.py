@@ -15,6 +15,7 @@ from memory.providers.lcm.checking import check
 from memory.providers.lcm.models import REWRITING, Item, Summary, SummaryMessage
 from memory.providers.lcm.provider import LcmProvider
 from memory.services.compaction import carry_out_compaction, request_compaction, request_if_due, sweep
+from openvibe.base.problems import Conflict
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, edit_message
 from openvibe.llm.errors import ModelUnavailable
@@ -89,6 +90,40 @@ def test_a_short_thread_is_not_due(ana: Member, vibe: Agent, thread: Thread) -> 
     say(thread, ana, "Hello")
     assert request_if_due(thread=thread) is None
     assert carried_out(request_compaction(thread=thread, trigger="hand", by=access(ana))).state == "nothing"
+
+
+def test_by_hand_the_same_is_not_done_twice(ana: Member, long_thread: Thread) -> None:
+    carried_out(request_compaction(thread=long_thread, trigger="hand"))
+    with pytest.raises(Conflict, match="Nothing was said since the last compaction"):
+        request_compaction(thread=long_thread, trigger="hand")
+    carried_out(request_compaction(thread=long_thread, trigger="hand", full=True))
+    for full in (False, True):
+        with pytest.raises(Conflict):
+            request_compaction(thread=long_thread, trigger="hand", full=full)
+    assert Compaction.objects.count() == 2
+    say(long_thread, ana, "And the apple trees?")
+    assert request_compaction(thread=long_thread, trigger="hand") is not None
+    assert request_compaction(thread=long_thread, trigger="hand") is None
+
+
+def test_by_hand_is_done_again_after_a_failure_or_a_change(ana: Member, long_thread: Thread) -> None:
+    carried_out(request_compaction(thread=long_thread, trigger="hand", full=True))
+    Compaction.objects.update(state="failed", error="Lost.")
+    carried_out(request_compaction(thread=long_thread, trigger="hand", full=True))
+    delete_message(message=Message.objects.get(thread=long_thread, seq=5), by=access(ana))
+    carried_out(Compaction.objects.get(trigger="changed"))
+    assert request_compaction(thread=long_thread, trigger="hand", full=True) is not None
+
+
+def test_by_hand_is_done_again_where_prompts_hold_less_now(ana: Member, long_thread: Thread) -> None:
+    Workspace.objects.filter(pk=ana.workspace_id).update(budgets={"thread": {"ceiling": 20_000}})
+    thread = Thread.objects.get(pk=long_thread.pk)
+    carried_out(request_compaction(thread=thread, trigger="hand"))
+    with pytest.raises(Conflict):
+        request_compaction(thread=thread, trigger="hand")
+    Workspace.objects.filter(pk=ana.workspace_id).update(budgets={"thread": {"ceiling": 2_000}})
+    thread = Thread.objects.get(pk=long_thread.pk)
+    assert request_compaction(thread=thread, trigger="hand") is not None
 
 
 @pytest.fixture

@@ -155,7 +155,21 @@ def test_compact_now_and_everything_ask_once(ana: Member, dora: Member, thread: 
     assert "<html" not in answer
     assert "waits for a worker" in answer
     assert answer.count("aria-disabled") == 2
+    again = browser(ana).post(address(thread, "compact/"), headers=HTMX).content.decode()
+    assert "under way already" in again
     assert browser(ana).get(address(thread, "compact/")).status_code == 405
+
+
+def test_compacting_the_same_again_is_answered_with_a_sentence(ana: Member, thread: Thread) -> None:
+    remembered(thread, ana)
+    browser(ana).post(address(thread, "compact/"), {"full": "1"})
+    carry_out_compaction(Compaction.objects.get().pk)
+    answer = browser(ana).post(address(thread, "compact/"), headers=HTMX)
+    assert answer.status_code == 200
+    assert "Nothing was said since the last compaction" in answer.content.decode()
+    followed = browser(ana).post(address(thread, "compact/"), follow=True)
+    assert "Nothing was said since the last compaction" in followed.content.decode()
+    assert Compaction.objects.count() == 1
 
 
 def test_a_guest_looks_and_does_not_compact(ana: Member, ben: Member, thread: Thread) -> None:
