@@ -50,12 +50,13 @@ _OF_ONE_LANGUAGE = 8
 SPREADS = 3
 """Standard deviations: so far above the average, next to none is by chance."""
 
-_known: dict[tuple[int, str, int], Floats] = {}
+_known: dict[tuple[str, int | None, str, str, int], Floats] = {}
+"""Of each embedder, once: workspaces share it."""
 
 
 def nearest_by_chance(workspace_id: int, question: Question) -> float | None:
     """The cosine that unrelated texts, of the language in which they come nearest, do not reach; None when the
-    embedder cannot say. A network embedder is asked once a process and space."""
+    embedder cannot say. A network embedder is asked once a process."""
     sentences = _embedded(workspace_id, question)
     if sentences is None:
         return None
@@ -67,7 +68,7 @@ def _embedded(workspace_id: int, question: Question) -> Floats | None:
     space = serving(workspace_id)
     if space is None or space.id != question.space_id:
         return None
-    key = space.id, space.model, question.dimension
+    key = space.kind, space.endpoint_id, space.address, space.model, question.dimension
     if key not in _known:
         try:
             made = vectors_of(space, _SENTENCES.strip().splitlines(), for_question=True)
