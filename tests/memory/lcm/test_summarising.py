@@ -130,7 +130,7 @@ def test_the_target_of_a_leaf_is_a_third_and_of_a_condensed_summary_a_half() -> 
 
 def test_a_good_answer_is_kept_as_it_is() -> None:
     made = summarise(SOURCE, share=3, limit=500, client=ScriptedModel([GOOD], model="gpt-4o"))
-    assert made == (GOOD, count(GOOD), "normal", "gpt-4o")
+    assert made == (GOOD, count(GOOD), "normal", "gpt-4o", False)
 
 
 def test_an_answer_over_150_percent_of_the_target_is_asked_for_again_as_durable_facts() -> None:
