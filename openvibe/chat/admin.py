@@ -103,12 +103,12 @@ class DiveAdmin(ReadOnlyAdmin):
     """Whose dives there are and how they stand. What was said in one is read in the app."""
 
     workspace_path = "parent__workspace"
-    list_display = ("created_at", "parent", "started_by", "agent", "state", "ended_at")
+    list_display = ("created_at", "parent", "started_by", "agent", "state", "ended_at", "ended_by")
     list_filter = ("state",)
-    list_select_related = ("parent", "started_by", "agent")
+    list_select_related = ("parent", "started_by", "agent", "ended_by")
     search_fields = ("parent__title", "started_by__handle", "agent__handle")
     ordering = ("-id",)
-    fields = ("parent", "started_by", "agent", "state", "created_at", "ended_at", "its_page")
+    fields = ("parent", "started_by", "agent", "state", "created_at", "ended_at", "ended_by", "its_page")
     readonly_fields = ("its_page",)
 
     def rows_of(self, request: HttpRequest) -> models.QuerySet[Any]:

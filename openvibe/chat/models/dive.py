@@ -48,6 +48,9 @@ class Dive(models.Model):
     result = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="published_dive")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     ended_at = models.DateTimeField(null=True)
+    ended_by = models.ForeignKey(
+        Participant, null=True, on_delete=models.PROTECT, related_name="+", help_text="Who published or discarded it."
+    )
 
     objects: ClassVar[models.Manager[Dive]] = DiveQuerySet.as_manager()
 

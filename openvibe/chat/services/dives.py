@@ -147,7 +147,7 @@ def publish_dive(*, dive: Dive, by: Access, result: ResultDraft) -> Message:
         agent_id=current.agent_id, published_by_id=by.participant_id,
     )  # fmt: skip
     current.result = message
-    _end(current, Dive.State.PUBLISHED)
+    _end(current, Dive.State.PUBLISHED, by)
     _is_quiet(current)  # a worker may have begun to write before it heard
     return message
 
@@ -164,7 +164,7 @@ def discard_dive(*, dive: Dive, by: Access) -> Dive:
         return current
     if current.state == Dive.State.PUBLISHED:
         raise Conflict("This dive is already published.", code="already_published")
-    _end(current, Dive.State.DISCARDED)
+    _end(current, Dive.State.DISCARDED, by)
     return current
 
 
@@ -219,9 +219,9 @@ def _posted(dive: Dive, by: Access, result: ResultDraft) -> Message:
     return message
 
 
-def _end(dive: Dive, state: Dive.State) -> None:
-    dive.state, dive.slot, dive.ended_at = state, None, timezone.now()
-    dive.save(update_fields=["state", "slot", "ended_at", "result"])
+def _end(dive: Dive, state: Dive.State, by: Access) -> None:
+    dive.state, dive.slot, dive.ended_at, dive.ended_by_id = state, None, timezone.now(), by.participant_id
+    dive.save(update_fields=["state", "slot", "ended_at", "ended_by", "result"])
     _told(dive)
     dive_ended.send(sender=Dive, dive=dive)
 

@@ -223,13 +223,14 @@ def test_in_an_archived_thread_a_dive_is_only_read(
     assert "data-publish" not in page
 
 
-def test_discarding_asks_first_and_leaves_it_to_be_read(
-    ana: Member, dora: Member, dive: Dive, address: str, signed_in: SignedIn
+def test_discarding_asks_first_and_says_by_whom_and_leaves_it_to_be_read(
+    ana: Member, dora: Member, dive: Dive, address: str, home: str, signed_in: SignedIn
 ) -> None:
     assert b"Discard this dive?" in signed_in(ana).get(f"{address}discard/").content
     assert signed_in(dora).post(f"{address}discard/").status_code == 403
     page = signed_in(ana).post(f"{address}discard/", headers=HTMX).content.decode()
-    assert "can be read, not written to" in page
+    assert re.search(r"Discarded by Ana, \d+ \w+ \d{4}, \d\d:\d\d. It can be read, not written to", page)
+    assert "Ana, " in signed_in(dora).get(f"{home}t/{dive.parent_id}/dives/").content.decode().split("Discarded")[1]
     assert "And the climbers?" in page
     assert 'id="dive-composer"' not in page
 

@@ -33,7 +33,7 @@ SPOKE_LATELY = 100
 def dive_of(request: WorkspaceRequest, dive_id: int) -> Dive:
     """With everything its panel shows. Raises Missing."""
     rows = Dive.objects.visible_to(request.access).filter(pk=min(dive_id, LARGEST_ID))
-    rows = rows.select_related("agent__agent", "started_by", "source__author__agent", "result__dive_result")
+    rows = rows.select_related("agent__agent", "started_by", "ended_by", "source__author__agent", "result__dive_result")
     found: Dive | None = rows.select_related("thread__channel", "parent__channel").first()
     if found is None:
         raise Missing
@@ -184,7 +184,7 @@ def thread_dives(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """A thread's dives: the active first, then the newest."""
     found = thread_of(request, thread_id)
     rows: QuerySet[Dive] = Dive.objects.visible_to(request.access).filter(parent=found)
-    rows = rows.select_related("agent", "started_by", "source__author", "result__dive_result")
+    rows = rows.select_related("agent", "started_by", "ended_by", "source__author", "result__dive_result")
     dives = rows.order_by(F("ended_at").desc(nulls_first=True), "-id")[:DIVES_LISTED]
     context = {"thread": found, "dives": dives, "most": MOST_ACTIVE}
     return render(request, "chat/_dives.html" if request.htmx else "chat/dives.html", context)
