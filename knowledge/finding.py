@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
-from django.db.models import Q
 from django.utils import timezone
 from psycopg import sql
 
 from knowledge.candidates import ENTRIES, numbers_of
 from knowledge.likeness import alike
-from knowledge.models import Entry, EntryQuerySet
+from knowledge.models import Entry
 from knowledge.narrowing import narrowed
+from knowledge.usable import Usable, standing
 from openvibe.search.asking import asked
 from openvibe.search.candidates import written_out
 from openvibe.workspaces.access import Access
@@ -60,21 +60,24 @@ def find_entries(
         "topic": topic, "tag": tag, "status": status or "", "owner_id": owner_id, "kind": kind, "source": source,
         "freshness": freshness,
     }  # fmt: skip
-    entries = Entry.objects.visible_to(access)
-    entries = _standing(entries, lapsed, now) if not status and not freshness else entries
-    where = _certainly(access, is_lapsed_wanted=lapsed or bool(status or freshness), now=now)
+    beyond = lapsed or bool(status or freshness)
+    where = _certainly(access, is_lapsed_wanted=beyond, now=now)
+    usable = Usable(access, now, lapsed)
     if any(filters.values()):
+        entries = Entry.objects.visible_to(access)
+        entries = entries if status or freshness else standing(entries, lapsed=lapsed, now=now)
         entries = narrowed(entries, now=now, **filters)  # type: ignore[arg-type]
+        usable = replace(usable, narrowed=entries)
         where = sql.SQL("{} AND e.id IN ({})").format(where, written_out(entries))
     ids = ENTRIES.candidate_ids(wanted, where)
-    seen = entries.filter(pk__in=ids).values_list("pk", flat=True) if ids else ()
-    candidates = numbers_of(wanted, sorted(seen)) if seen else None
+    seen = usable.ids(ids) if ids else []
+    candidates = numbers_of(wanted, seen) if seen else None
     if candidates is None:
         return FoundEntries()
     best = {
         candidates.keys[place]: score for place, score in ENTRIES.best_of(wanted, candidates, most=most, budget=budget)
     }
-    read = entries.with_people().in_bulk(best)
+    read = usable.whole(best.keys())  # type: ignore[arg-type]
     hits = [FoundEntry(read[key], score) for key, score in best.items() if key in read]
     return FoundEntries(
         hits,
@@ -93,13 +96,6 @@ def similar_entries(access: Access, text: str, *, most: int = 5, without: int | 
     said = {hit.entry.pk: f"{hit.entry.topic}\n{hit.entry.content}" for hit in found}
     similar = alike(access.workspace_id, text, said) if said else set()
     return [hit for hit in found if hit.entry.pk in similar][:most]
-
-
-def _standing(entries: EntryQuerySet, lapsed: bool, now: datetime) -> EntryQuerySet:
-    if not lapsed:
-        return entries.holding(now)
-    expired = Q(status=Entry.Status.NEEDS_REVIEW, reason=Entry.Reason.EXPIRED)
-    return entries.filter(Q(status=Entry.Status.ACTIVE) | expired)
 
 
 def _certainly(access: Access, *, is_lapsed_wanted: bool, now: datetime) -> sql.Composable:

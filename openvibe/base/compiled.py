@@ -1,17 +1,19 @@
 """A query that Django writes once and that runs many times: the condition stays where it is defined, its price is
 paid once in a process.
 
-The query is made with stand-ins for the numbers that differ from one call to the next. Its SQL keeps placeholders
-for them, so that values only ever travel as parameters.
+The query is made with stand-ins for the numbers that differ from one call to the next, or for whole arrays of them
+(`pk__any_of`). Its SQL keeps placeholders for them, so that values only ever travel as parameters.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from operator import itemgetter
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS
-from django.db.models import QuerySet
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BigAutoField, Lookup, Model, QuerySet
+from django.db.models.query import get_related_populators
+from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 from psycopg import sql
 
@@ -21,12 +23,31 @@ _FIRST_STAND_IN = 7_100_000_000_000_000_000
 """Numbers from here on stand for arguments; no identifier or count comes near them."""
 
 
+def array(numbers: Iterable[int]) -> str:
+    """An array as PostgreSQL reads it: hundreds of numbers are one value to the driver, too."""
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
+@BigAutoField.register_lookup
+class AnyOf(Lookup):
+    """`pk__any_of=array(ids)`: one of these, in the same SQL however many they are."""
+
+    lookup_name = "any_of"
+    prepare_rhs = False
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+        column, values = self.process_lhs(compiler, connection)
+        return f"{column} = ANY(%s::bigint[])", (*values, self.rhs)
+
+
 class Compiled:
-    """The SQL of `make(*numbers)`, run with other numbers. A time among its parameters is always the present one."""
+    """The SQL of `make(*numbers)`, run with other numbers. Every time among its parameters is `now` (the default is the
+    present)."""
 
     def __init__(self, make: Callable[..., QuerySet[Any, Any]], numbers: int) -> None:
         stand_ins = range(_FIRST_STAND_IN, _FIRST_STAND_IN + numbers)
-        statement, found = make(*stand_ins).query.get_compiler(DEFAULT_DB_ALIAS).as_sql()
+        self._compiler = make(*stand_ins).query.get_compiler(DEFAULT_DB_ALIAS)
+        statement, found = self._compiler.as_sql()
         values = [_value_of(value, stand_ins) for value in found]
         self._values = [value for value in values if value is not None]
         # What never changes is written out, so that the server knows how many rows to expect.
@@ -35,17 +56,34 @@ class Compiled:
             for constant, value in zip(found, values, strict=True)
         )
 
-    def rows(self, *numbers: int) -> list[tuple[Any, ...]]:
+    def rows(self, *numbers: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
         """All rows, as the database driver gives them."""
-        return prepared_rows(self.sql, [value(numbers) for value in self._values])
+        return prepared_rows(self.sql, [value(numbers, now) for value in self._values])
+
+    def objects(self, *numbers: int | str, now: datetime | None = None) -> list[Any]:
+        """All rows as the objects that the query would give, with those it selects beside them (`select_related`)."""
+        select, shape = self._compiler.select, self._compiler.klass_info
+        first, last = shape["select_fields"][0], shape["select_fields"][-1] + 1
+        names = [column[0].target.attname for column in select[first:last]]
+        populators = get_related_populators(shape, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # stubs of 6.1
+        found: list[Model] = []
+        for row in self._compiler.results_iter([self.rows(*numbers, now=now)]):
+            found.append(shape["model"].from_db(DEFAULT_DB_ALIAS, names, row[first:last]))
+            for populator in populators:
+                populator.populate(row, found[-1])
+        return found
 
 
-def _value_of(found: object, stand_ins: range) -> Callable[[Sequence[int]], object] | None:
+_Value = Callable[[Sequence[int | str], datetime | None], object]
+
+
+def _value_of(found: object, stand_ins: range) -> _Value | None:
     """Where the value of a parameter comes from; None when the query's maker wrote it."""
     if isinstance(found, int) and found in stand_ins:
-        return itemgetter(found - stand_ins.start)
+        place = found - stand_ins.start
+        return lambda numbers, now: numbers[place]
     return _present if isinstance(found, datetime) else None
 
 
-def _present(numbers: Sequence[int]) -> datetime:
-    return timezone.now()
+def _present(numbers: Sequence[int | str], now: datetime | None) -> datetime:
+    return now or timezone.now()

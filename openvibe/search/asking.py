@@ -48,6 +48,12 @@ class Asked:
         return "[" + ",".join(f"{number:.5g}" for number in self.question.vector.tolist()) + "]"
 
     @property
+    def signs(self) -> str:
+        """A bit for each number of the question's vector, 1 above zero, as PostgreSQL reads them."""
+        assert self.question is not None
+        return "".join("1" if number > 0 else "0" for number in self.question.vector.tolist())
+
+    @property
     def is_empty(self) -> bool:
         return not self.terms and self.question is None
 

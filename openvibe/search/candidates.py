@@ -6,6 +6,7 @@ where the texts are read.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -35,6 +36,9 @@ PAIRED = 6
 
 EXACT = 4_000
 """Up to so many vectors of a space, each is compared with the question."""
+
+REMEMBERED_SECONDS = 60.0
+_had_many_at: dict[tuple[str, str, int], float] = {}
 
 NEAR = 0.85
 LEAST = 0.25
@@ -126,16 +130,25 @@ class Texts:
         question = asked.question
         if question is None:
             return []
-        counting = _SIZE.format(vectors=sql.Identifier(self.vectors)).as_string()
-        few = prepared_rows(counting, [question.space_id, EXACT + 1])[0][0] <= EXACT
         return self._ids(
-            _BY_COMPARING if few else _BY_INDEX,
+            _BY_INDEX if self._has_many(question.space_id) else _BY_COMPARING,
             where,
             BY_MEANING,
             vector=sql.Literal(asked.vector),
             space=sql.Literal(question.space_id),
             dimension=sql.Literal(question.dimension),
         )
+
+    def _has_many(self, space_id: int) -> bool:
+        """Whether a space has more vectors than are compared one by one. One that did is asked again after a minute."""
+        now, key = time.monotonic(), (str(connection.settings_dict["NAME"]), self.vectors, space_id)
+        if now - _had_many_at.get(key, -REMEMBERED_SECONDS) < REMEMBERED_SECONDS:
+            return True
+        counting = _SIZE.format(vectors=sql.Identifier(self.vectors)).as_string()
+        has_many = bool(prepared_rows(counting, [space_id, EXACT + 1])[0][0] > EXACT)
+        if has_many:
+            _had_many_at[key] = now
+        return has_many
 
     def _ids(self, statement: sql.SQL, where: sql.Composable, most: int, **parts: sql.Composable) -> list[int]:
         """Planned each time: the best way to look something up depends on what it is."""

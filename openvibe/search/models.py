@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Q
 from django.db.models.functions import Now
 
 LONGEST_VECTOR = 4_000
 """Numbers in a vector: the most that pgvector's HNSW index takes of half precision."""
+PENDING = 256
+"""kB of the newest words that a full text index may hold in no order. Short, since every search reads all of it."""
+
+
+class SignsField(models.Field):  # type: ignore[type-arg]
+    """A bit for each number of a vector, 1 above zero: what pgvector's `binary_quantize` gives, of any length."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return "varbit"
 
 
 class VectorSpace(models.Model):

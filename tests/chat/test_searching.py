@@ -15,6 +15,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.searching import FoundMessages, find_messages
 from openvibe.chat.searching.finding import WHOLE
 from openvibe.chat.services import delete_message, set_thread_access
+from openvibe.search import asking
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_thread, say
@@ -207,3 +208,13 @@ def test_a_fact_within_a_long_message_is_found_by_its_meaning(ana: Member, threa
     needle = padding * 12 + "The invoice was paid by wire transfer. " + padding * 12
     fill(thread, ana, 40, {20: needle} | {at: f"{at}: {padding * 24}" for at in range(1, 40, 2)})
     assert found(access(ana), "money payment bill bank", thread, budget=5_000, most=1).hits[0].body == needle
+
+
+def test_the_signs_of_a_question_are_those_the_database_compares_with(ana: Member, thread: Thread) -> None:
+    say(thread, ana, "When do we prune?")
+    embed_waiting()
+    question = asking.asked(ana.workspace_id, "When do we cut the roses?")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT binary_quantize(%s::halfvec)::text", [question.vector])
+        assert cursor.fetchone() == (question.signs,)
+    assert question.signs.count("1") not in (0, len(question.signs))

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from django.contrib.postgres.indexes import OpClass
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Func, Q
 from django.db.models.functions import Cast
+from django.db.models.lookups import Exact
 from pgvector.django import HalfVectorField, HnswIndex
 
 from openvibe.chat.models.message import Message
 from openvibe.chat.models.thread import Thread
-from openvibe.search.models import VectorSpace
+from openvibe.search.models import SignsField, VectorSpace
 
 
 class MessageVector(models.Model):
     """`own`: the message with its author; `pair`: with the message before it. Unit length, `dimension` numbers.
 
     `parts`: the passages of a long message, each with its author, as `openvibe.search.passages.signs_of` packs them.
+    `pair_signs`: a bit a number of `pair`, which an index alone answers with.
     """
 
     space = models.ForeignKey(VectorSpace, on_delete=models.CASCADE, related_name="+")
@@ -31,11 +33,22 @@ class MessageVector(models.Model):
     own = HalfVectorField()
     pair = HalfVectorField(null=True)
     parts = models.BinaryField(null=True)
+    pair_signs = models.GeneratedField(
+        expression=Cast(Func("pair", function="binary_quantize"), SignsField()),
+        output_field=SignsField(),
+        db_persist=True,
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["message", "space"], name="message_vector_once")]
         indexes = [
             models.Index(fields=["thread", "space", "seq"], name="message_vector_in_thread"),
+            models.Index(
+                fields=["thread", "space", "seq"],
+                include=["dimension", "pair_signs"],
+                condition=Q(Exact(F("seq") % 2, 0)),
+                name="message_vector_signs",
+            ),  # every second pair: together they hold every message
             HnswIndex(
                 OpClass(Cast("own", HalfVectorField(dimensions=256)), name="halfvec_cosine_ops"),
                 condition=Q(dimension=256),

@@ -20,7 +20,7 @@ from openvibe.workspaces.access import Access
 WHOLE = 2_000
 """A thread of so many messages is looked at as a whole."""
 
-SPAN = 400
+SPAN = 300
 """Of a longer one the newest so many are looked at one by one; those before only where words or meaning lead."""
 
 SAID = (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from django.db.models import QuerySet
 from numpy.typing import NDArray
 from psycopg import sql
 
-from openvibe.base.compiled import Compiled
+from openvibe.base.compiled import Compiled, array
 from openvibe.base.prepared import prepared_rows
 from openvibe.chat.models import Thread
 from openvibe.llm.tokens import count
@@ -52,9 +53,13 @@ _AUTHORS = sql.SQL("""SELECT id, name, {bits} FROM (SELECT id, name, name AS bod
 to_tsvector('english', name) AS search FROM workspaces_participant
 WHERE id = ANY(%(authors)s::bigint[]) OFFSET 0) authors""")
 
-_TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.author_id, p.name, p.kind, m.created_at
+_TEXTS = """SELECT m.id, m.seq, m.thread_id, m.kind, m.body, m.token_count, m.author_id, p.name, p.kind,
+(extract(epoch FROM m.created_at) * 1000000)::bigint
 FROM chat_message m JOIN workspaces_participant p ON p.id = m.author_id
 WHERE m.id = ANY(%s::bigint[]) AND m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL"""
+
+# A time comes as a number of microseconds since: the driver takes far longer over times.
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 _OLDER_BY_WORDS = sql.SQL("""SELECT seq FROM chat_message WHERE thread_id = %(thread)s AND seq < %(before)s
 AND search @@ %(words)s::tsquery AND kind = ANY(%(kinds)s) AND state IN ('complete', 'stopped')
@@ -67,11 +72,16 @@ _OLDER_BY_INDEX = sql.SQL("""SELECT seq FROM chat_messagevector WHERE (SELECT se
 AND thread_id = %(thread)s AND space_id = %(space)s AND seq < %(before)s
 ORDER BY own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT %(most)s""")
 
-# A pair holds two messages, so every second one tells of all of them.
-_OLDER_BY_COMPARING = """SELECT seq FROM (SELECT seq, pair <#> %(vector)s::halfvec AS far FROM chat_messagevector
+# A pair holds two messages, so every second one tells of all of them. First by the signs of their numbers, which stand
+# in an index of their own; then the nearest in full.
+_OLDER_BY_COMPARING = """SELECT seq FROM chat_messagevector WHERE thread_id = %(thread)s AND space_id = %(space)s
+AND seq = ANY(ARRAY(SELECT seq FROM (SELECT seq, pair_signs <~> %(signs)s::varbit AS far FROM chat_messagevector
 WHERE thread_id = %(thread)s AND space_id = %(space)s AND dimension = %(dimension)s
-AND seq = ANY(ARRAY(SELECT generate_series(2, %(before)s - 1, 2)))
-OFFSET 0) compared ORDER BY far LIMIT %(most)s"""
+AND seq < %(before)s AND seq %% 2 = 0 OFFSET 0) compared ORDER BY far LIMIT %(nearest)s))
+ORDER BY pair <#> %(vector)s::halfvec LIMIT %(most)s"""
+
+BY_SIGNS = 4
+"""Signs alone are rough: so many times the messages wanted are compared in full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +151,7 @@ def read_stretch(place: Place, asked: Asked, kinds: Sequence[str], since: int, b
 
 
 def read_these(place: Place, asked: Asked, kinds: Sequence[str], seqs: Sequence[int]) -> Read:
-    return _read(place, asked, kinds, {"seqs": _listed(seqs)}, is_stretch=False)
+    return _read(place, asked, kinds, {"seqs": array(seqs)}, is_stretch=False)
 
 
 def _read(place: Place, asked: Asked, kinds: Sequence[str], where: Mapping[str, object], *, is_stretch: bool) -> Read:
@@ -196,7 +206,7 @@ def older_by_words(
     """Seqs before `before` of the `most` matching messages whose terms weigh most, the newer first among equals."""
     indexed = [(term.text, weight) for term, weight in zip(asked.terms, weights, strict=True) if term.is_indexed]
     weight = sql.SQL(" + ").join(
-        sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(text, round(weight, 3))
+        sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(text, round(weight, 3))
         for text, weight in indexed
     )
     values = {
@@ -223,7 +233,7 @@ def older_by_comparing(place: Place, asked: Asked, before: int, most: int) -> li
         return []
     values = {
         "thread": place.thread_id, "before": before, "space": question.space_id, "dimension": question.dimension,
-        "vector": asked.vector, "most": most,
+        "vector": asked.vector, "signs": asked.signs, "nearest": BY_SIGNS * most, "most": most,
     }  # fmt: skip
     return [row[0] for row in prepared_rows(_OLDER_BY_COMPARING, values)]
 
@@ -235,14 +245,9 @@ def _planned_now(statement: sql.Composed, values: Mapping[str, Any]) -> list[int
         return [row[0] for row in cursor.fetchall()]
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    """An array as PostgreSQL reads it: hundreds of numbers are one value to the driver, too."""
-    return f"{{{','.join(map(str, numbers))}}}"
-
-
 def authors_of(asked: Asked, authors: Sequence[int]) -> dict[int, tuple[int, int]]:
     """For each author: what the name costs in front of a text, in tokens, and which terms it holds, as bits."""
-    rows = prepared_rows(_naming(asked.shape), {**asked.values, "authors": _listed(authors)})
+    rows = prepared_rows(_naming(asked.shape), {**asked.values, "authors": array(authors)})
     return {pk: (name_cost(name), bits) for pk, name, bits in rows}
 
 
@@ -258,4 +263,5 @@ def name_cost(name: str) -> int:
 
 def texts_of(ids: Sequence[int]) -> dict[int, tuple[Any, ...]]:
     """The messages as they are now, by id; those deleted meanwhile are left out."""
-    return {row[0]: row for row in prepared_rows(_TEXTS, [_listed(ids)])}
+    rows = prepared_rows(_TEXTS, [array(ids)])
+    return {row[0]: (*row[:-1], _BEGINNING + timedelta(microseconds=row[-1])) for row in rows}

@@ -1,0 +1,76 @@
+"""The entries that a search may answer with: which of those found they are, and the chosen of them, whole.
+
+Most searches have no filters, and every prompt makes some of them: their two statements are written once in a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache
+
+from django.db.models import Q
+from django.utils import timezone
+
+from knowledge.models import Entry, EntryQuerySet
+from openvibe.base.compiled import Compiled, array
+from openvibe.workspaces.access import Access
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """What the asker may read and `now` (UTC) holds; with those whose time is over when `lapsed`.
+
+    `narrowed`: the entries to choose among instead, for searches with filters; they decide by themselves.
+    """
+
+    access: Access
+    now: datetime
+    lapsed: bool = False
+    narrowed: EntryQuerySet | None = None
+
+    def ids(self, ids: Collection[int]) -> list[int]:
+        """Which of these are, by id."""
+        if self.narrowed is not None:
+            return sorted(self.narrowed.filter(pk__in=ids).values_list("pk", flat=True))
+        return sorted(pk for (pk,) in _numbers(*self._shape).rows(*self._asker, array(ids), now=self.now))
+
+    def whole(self, ids: Collection[int]) -> dict[int, Entry]:
+        """Those of these that are, by id, with all that pages and prompts show beside them."""
+        if self.narrowed is not None:
+            return self.narrowed.with_people().in_bulk(ids)
+        found: list[Entry] = _entries(*self._shape).objects(*self._asker, array(ids), now=self.now)
+        return {entry.pk: entry for entry in found}
+
+    @property
+    def _asker(self) -> tuple[int, int]:
+        return self.access.workspace_id, self.access.participant_id
+
+    @property
+    def _shape(self) -> tuple[Access, bool]:
+        """What statements differ by: all that the asker may, whoever it is."""
+        return replace(self.access, workspace_id=0, participant_id=0), self.lapsed
+
+
+def standing(entries: EntryQuerySet, *, lapsed: bool, now: datetime) -> EntryQuerySet:
+    """Those that hold at `now`; with those whose time is over when `lapsed`."""
+    if not lapsed:
+        return entries.holding(now)
+    expired = Q(status=Entry.Status.NEEDS_REVIEW, reason=Entry.Reason.EXPIRED)
+    return entries.filter(Q(status=Entry.Status.ACTIVE) | expired)
+
+
+@cache
+def _numbers(shape: Access, lapsed: bool) -> Compiled:
+    return Compiled(lambda *asked: _chosen(shape, lapsed, *asked).values_list("pk"), 3)
+
+
+@cache
+def _entries(shape: Access, lapsed: bool) -> Compiled:
+    return Compiled(lambda *asked: _chosen(shape, lapsed, *asked).with_people(), 3)
+
+
+def _chosen(shape: Access, lapsed: bool, workspace_id: int, participant_id: int, ids: int) -> EntryQuerySet:
+    seen = Entry.objects.visible_to(replace(shape, workspace_id=workspace_id, participant_id=participant_id))
+    return standing(seen.filter(pk__any_of=ids), lapsed=lapsed, now=timezone.now()).order_by()

@@ -1,0 +1,67 @@
+"""What a search may answer with is what the querysets say, for whoever asks, whatever holds."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agents.visibility import visible_to
+from knowledge.models import Entry
+from knowledge.services import renew_entry
+from knowledge.usable import Usable, standing
+from openvibe.chat.models import Channel, Thread
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_agent, make_entry, make_suggestion, make_thread
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def entries(ana: Member, dora: Member, channel: Channel) -> list[Entry]:
+    """One of each kind that somebody may not use."""
+    helper = make_agent(ana, "helper", level=2, channel=channel)
+    closed = make_thread(channel, ana)
+    made = [
+        make_entry(ana, "Shared"),
+        make_entry(ana, "Restricted", visibility="restricted"),
+        make_entry(dora, "Dora's"),
+        make_entry(ana, "Expiring", expires_at=timezone.now() + timedelta(days=1)),
+        make_entry(ana, "From people alone"),
+        make_suggestion(helper, "Proposed"),
+    ]
+    Entry.objects.filter(pk=made[2].pk).update(visibility="restricted")
+    Entry.objects.filter(pk=made[4].pk).update(source_thread=closed)
+    Thread.objects.filter(pk=closed.pk).update(access=Thread.Access.HUMAN_ONLY)
+    return made
+
+
+@pytest.mark.parametrize("lapsed", [False, True])
+@pytest.mark.parametrize("later", [timedelta(0), timedelta(days=2)])
+def test_the_compiled_reads_are_those_of_the_querysets(
+    ana: Member, dora: Member, cleo: Member, channel: Channel, entries: list[Entry], lapsed: bool, later: timedelta
+) -> None:
+    now = timezone.now() + later
+    agents = [make_agent(ana, f"level{level}", level=level, channel=channel) for level in (3, 4)]
+    ids = [entry.pk for entry in entries]
+    answers = []
+    for by in (access(ana), access(dora), access(cleo), *map(visible_to, agents)):
+        plain = standing(Entry.objects.visible_to(by), lapsed=lapsed, now=now).filter(pk__in=ids)
+        usable = Usable(by, now, lapsed)
+        assert usable.ids(ids) == sorted(plain.values_list("pk", flat=True))
+        assert usable.whole(ids) == plain.in_bulk()
+        answers.append(usable.ids(ids))
+    assert len(set(map(tuple, answers))) == 5, "each of them may use something else"
+
+
+@pytest.mark.parametrize("many", [1, 3])
+def test_the_chosen_come_whole_in_one_statement(ana: Member, entries: list[Entry], many: int) -> None:
+    renew_entry(entry=entries[0], by=access(ana), expires_at=None)
+    usable = Usable(access(ana), timezone.now())
+    usable.whole([])
+    with CaptureQueriesContext(connection) as asked:
+        found = usable.whole([entry.pk for entry in entries[:many]])
+        people = [(entry.owner.name, entry.author.name, entry.source_thread) for entry in found.values()]
+    assert len(asked) == 1
+    assert len(people) == many
