@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from openvibe.base.models import Timestamped
 from openvibe.chat.models import Message, Thread, in_short_runs
+from openvibe.search.models import PENDING
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
@@ -185,7 +186,7 @@ class Entry(Timestamped):
             ),
         ]
         indexes = [
-            GinIndex(fields=["search"], name="entry_search"),
+            GinIndex(fields=["search"], gin_pending_list_limit=PENDING, name="entry_search"),
             models.Index(fields=["workspace", "status", "-id"], name="entry_by_status"),
             models.Index(fields=["workspace", "topic"], name="entry_by_topic"),
             models.Index("workspace", Upper("topic"), name="entry_by_topic_any_case"),

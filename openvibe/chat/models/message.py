@@ -12,6 +12,7 @@ from django.db.models import F, Func, Q, Value
 from django.db.models.functions import Now
 
 from openvibe.chat.models.thread import Thread
+from openvibe.search.models import PENDING
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -100,7 +101,7 @@ class Message(models.Model):
             ),
         ]
         indexes = [
-            GinIndex(fields=["search"], name="message_search"),
+            GinIndex(fields=["search"], gin_pending_list_limit=PENDING, name="message_search"),
             models.Index(fields=["author", "-created_at"], name="message_author_recent"),
             models.Index(
                 fields=["thread"],
