@@ -37,11 +37,8 @@ BY_MEANING = 20
 REACH = 4
 """Messages before and after one found, which are looked at with it."""
 
-EXACT = 20_000
+EXACT = 40_000
 """Up to so many messages, every second pair of a thread can be compared with the question."""
-
-MOSTLY = 0.25
-"""Where a thread has a greater share of all vectors, the index of all of them leads to the thread's own soon enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ def look_further(
     seqs: set[int] = set()
     if words := words_to_look_up(asked, held, looked_at=len(newest.messages), older=since - 1):
         seqs.update(older_by_words(place, asked, kinds, words, known.weights().tolist(), since, BY_WORDS))
-    if end > EXACT or end > MOSTLY * _everybody().vectors:
+    if end > EXACT:
         seqs.update(older_by_index(place, asked, since, BY_MEANING))
     else:
         seqs.update(older_by_comparing(place, asked, since, BY_MEANING))
