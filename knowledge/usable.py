@@ -1,6 +1,7 @@
 """The entries that a search may answer with: which of those found they are, and the chosen of them, whole.
 
-Most searches have no filters, and every prompt makes some of them: their two statements are written once in a process.
+Most searches have no filters, and every prompt makes some of them: their statements, and those of the prompt beside
+them, are written once in a process.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from knowledge.models import Entry, EntryQuerySet
@@ -45,12 +47,26 @@ class Usable:
 
     @property
     def _asker(self) -> tuple[int, int]:
-        return self.access.workspace_id, self.access.participant_id
+        return _asker(self.access)
 
     @property
     def _shape(self) -> tuple[Access, bool]:
-        """What statements differ by: all that the asker may, whoever it is."""
-        return replace(self.access, workspace_id=0, participant_id=0), self.lapsed
+        return _shape(self.access), self.lapsed
+
+
+def readable(access: Access, ids: Collection[int]) -> set[int]:
+    """Which of these the asker may read, by id, whether or not they hold."""
+    if not ids or access.knowledge == "none":
+        return set()
+    return {pk for (pk,) in _readable(_shape(access)).rows(*_asker(access), array(ids))}
+
+
+def newest_topics(access: Access, most: int, *, now: datetime) -> list[tuple[str, str, str]]:
+    """Visibility, kind and topic of the newest `most` entries that the asker may read and that hold at `now` (UTC)."""
+    if access.knowledge == "none":
+        return []
+    rows = _topics(_shape(access), most).rows(*_asker(access), now=now)
+    return [(visibility, kind, topic) for visibility, kind, topic in rows]
 
 
 def standing(entries: EntryQuerySet, *, lapsed: bool, now: datetime) -> EntryQuerySet:
@@ -59,6 +75,15 @@ def standing(entries: EntryQuerySet, *, lapsed: bool, now: datetime) -> EntryQue
         return entries.holding(now)
     expired = Q(status=Entry.Status.NEEDS_REVIEW, reason=Entry.Reason.EXPIRED)
     return entries.filter(Q(status=Entry.Status.ACTIVE) | expired)
+
+
+def _asker(access: Access) -> tuple[int, int]:
+    return access.workspace_id, access.participant_id
+
+
+def _shape(access: Access) -> Access:
+    """What statements differ by: all that the asker may, whoever it is."""
+    return replace(access, workspace_id=0, participant_id=0)
 
 
 @cache
@@ -71,6 +96,26 @@ def _entries(shape: Access, lapsed: bool) -> Compiled:
     return Compiled(lambda *asked: _chosen(shape, lapsed, *asked).with_people(), 3)
 
 
+@cache
+def _readable(shape: Access) -> Compiled:
+    return Compiled(lambda *asked: _seen(shape, *asked[:2]).filter(pk__any_of=asked[2]).order_by().values_list("pk"), 3)
+
+
+@cache
+def _topics(shape: Access, most: int) -> Compiled:
+    """In the order of an index that begins with the workspace, so that PostgreSQL reads none of the others' entries."""
+
+    def statement(workspace_id: int, participant_id: int) -> QuerySet[Any, Any]:
+        held = _seen(shape, workspace_id, participant_id).holding(timezone.now())
+        return held.order_by("status", "-id").values_list("visibility", "kind", "topic")[:most]
+
+    return Compiled(statement, 2)
+
+
 def _chosen(shape: Access, lapsed: bool, workspace_id: int, participant_id: int, ids: int) -> EntryQuerySet:
-    seen = Entry.objects.visible_to(replace(shape, workspace_id=workspace_id, participant_id=participant_id))
+    seen = _seen(shape, workspace_id, participant_id)
     return standing(seen.filter(pk__any_of=ids), lapsed=lapsed, now=timezone.now()).order_by()
+
+
+def _seen(shape: Access, workspace_id: int, participant_id: int) -> EntryQuerySet:
+    return Entry.objects.visible_to(replace(shape, workspace_id=workspace_id, participant_id=participant_id))

@@ -18,6 +18,7 @@ from agents.assembler.wording import knowledge_block, minute
 from knowledge.finding import find_entries
 from knowledge.freshness import freshness
 from knowledge.models import Entry
+from knowledge.usable import newest_topics, readable
 from openvibe.base.secrets import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, head_and_tail
@@ -67,8 +68,7 @@ def _found(scene: Scene, now: datetime) -> tuple[list[Entry], list[Entry], set[i
     text, most = scene.asked.text, LEFT_OUT if scene.access.knowledge == "none" else MOST + LEFT_OUT
     everything = replace(scene.access, is_agent=False, knowledge="restricted")
     found = [hit.entry for hit in find_entries(everything, text, most=most, lapsed=True, now=now).hits]
-    ids = [entry.pk for entry in found]
-    seen = set(Entry.objects.visible_to(scene.access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
+    seen = readable(scene.access, [entry.pk for entry in found])
     if all(entry.pk in seen and _holds(entry, now) for entry in found):
         return found[:MOST], [], seen
     standing = [hit.entry for hit in find_entries(scene.access, text, most=MOST, now=now).hits]
@@ -135,10 +135,7 @@ def _entry_item(counter: TokenCounter, said: Said, order: int, limit: int) -> It
 
 def _index(scene: Scene, now: datetime) -> list[Item]:
     """Topics by kind, for shared and for restricted entries apart: not everybody may look at both."""
-    if scene.access.knowledge == "none":
-        return []
-    entries = Entry.objects.visible_to(scene.access).holding(now).order_by("-id")[:INDEXED]
-    rows = sorted(set(entries.values_list("visibility", "kind", "topic")))
+    rows = sorted(set(newest_topics(scene.access, INDEXED, now=now)))
     limit = (scene.budget.caps["P3"] or 0) // INDEX_SHARE - 50
     return [
         _index_item(scene.counter, visibility, tuple((kind, topic) for _, kind, topic in group), limit)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from agents.visibility import visible_to
 from knowledge.models import Entry
 from knowledge.services import renew_entry
-from knowledge.usable import Usable, standing
+from knowledge.usable import Usable, newest_topics, readable, standing
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_entry, make_suggestion, make_thread
@@ -53,6 +53,19 @@ def test_the_compiled_reads_are_those_of_the_querysets(
         assert usable.whole(ids) == plain.in_bulk()
         answers.append(usable.ids(ids))
     assert len(set(map(tuple, answers))) == 5, "each of them may use something else"
+
+
+def test_what_a_prompt_asks_beside_them_are_the_querysets_answers(
+    ana: Member, dora: Member, channel: Channel, entries: list[Entry]
+) -> None:
+    agents = [make_agent(ana, f"level{level}", level=level, channel=channel) for level in (1, 3, 4)]
+    now, ids = timezone.now() + timedelta(days=2), [entry.pk for entry in entries]
+    for by in (access(ana), access(dora), *map(visible_to, agents)):
+        seen = Entry.objects.visible_to(by)
+        assert readable(by, ids) == set(seen.values_list("pk", flat=True))
+        held = seen.holding(now).order_by("-id").values_list("visibility", "kind", "topic")
+        assert newest_topics(by, 2, now=now) == list(held[:2])
+    assert readable(access(ana), []) == set()
 
 
 @pytest.mark.parametrize("many", [1, 3])
