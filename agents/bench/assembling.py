@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 
 from agents.assembler.assemble import Prompt, assemble
-from agents.bench.content import World, make_thread, make_world, settle
+from agents.bench.content import World, make_thread, make_world
+from agents.bench.knowing import embed_all, make_entries
 from agents.bench.profiling import shares
 from agents.bench.report import Aim, Report, Row
 from agents.bench.scratch import bare_connection
@@ -17,6 +18,10 @@ from openvibe.chat.models import Thread
 
 SIZES = (100, 1_000, 10_000, 100_000)
 QUESTIONS = 48
+ENTRIES = 400
+LEVEL = 3
+"""The agent reads shared knowledge; what is restricted or expired is looked for too, and named as left out."""
+
 MOST_OF_FLOOR = 4.0
 MOST_GROWTH = 1.15
 PLACES = (
@@ -24,22 +29,27 @@ PLACES = (
     ("reading thread, history and episodes", "agents/assembler/reading.py", "read"),
     ("making items of history", "agents/assembler/history.py", "history"),
     ("episodes and feedback", "agents/assembler/gather.py", "remembered"),
+    ("knowledge, with its searches", "agents/assembler/knowing.py", "knowledge"),
     ("recall", "agents/assembler/recall.py", "recalled"),
-    ("of that, weighing hits", "agents/assembler/recall.py", "bearing"),
+    ("ranking, of knowledge and of messages", "openvibe/search/ranking.py", "rank"),
     ("counting tokens, everywhere", "agents/assembler/items.py", "count_text"),
     ("choosing what fits", "agents/assembler/fit.py", "fit"),
     ("rendering", "agents/assembler/render.py", "render"),
 )
 
 
-def measure_assemble(*, sizes: Sequence[int] = SIZES, repeats: int = 60, warm_up: int = 8) -> Report:
+def measure_assemble(
+    *, sizes: Sequence[int] = SIZES, entries: int = ENTRIES, repeats: int = 60, warm_up: int = 8
+) -> Report:
     """Prompts for a mention (ceiling 8,000 tokens), another question each time, in a database of the bench's own.
 
-    The floor reads as many bytes of message bodies as the prompt of that thread holds.
+    The workspace knows something, part of it restricted, part of it expired, and everything has its vector. The floor
+    reads as many bytes of message bodies as the prompt of that thread holds.
     """
-    world = make_world()
+    world = make_world(level=LEVEL)
     threads = {size: make_thread(world, size) for size in sizes}
-    settle()
+    make_entries(world, entries, mixed=True)
+    embed_all()
     questions = [world.language.question() for _ in range(QUESTIONS)]
     with closing(bare_connection()) as bare:
         prompts = {size: _prompt(world, thread, questions[0]) for size, thread in threads.items()}

@@ -66,8 +66,8 @@ class World:
         return access_of_member(self.ana)
 
 
-def make_world() -> World:
-    """Two members and an agent with a SOUL, instructions on three levels and open feedback."""
+def make_world(*, level: int = 2) -> World:
+    """Two members and an agent (L2) with a SOUL, instructions on three levels and open feedback."""
     language, number = Language(), User.objects.count()
     ana = create_workspace(name="Bench", owner=User.objects.create_user(f"ana-{number}@bench.invalid", name="Ana"))
     dora_user = User.objects.create_user(f"dora-{number}@bench.invalid", name="Dora")
@@ -81,7 +81,7 @@ def make_world() -> World:
     channel.instructions = language.message()
     channel.save(update_fields=["instructions"])
     vibe = create_agent(by=by, workspace=ana.workspace, handle="vibe", name="Vibe", soul=SOUL)
-    set_trust_level(agent=vibe, by=by, level=2, note="bench")
+    set_trust_level(agent=vibe, by=by, level=level, note="bench")
     add_to_channel(channel=channel, participant=vibe.participant, by=by)
     for n in range(12):
         kind = Episode.Kind.FEEDBACK_RECEIVED if n % 2 else Episode.Kind.values[0]

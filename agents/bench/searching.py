@@ -5,18 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from statistics import median
 
-from django.db import connection
-
-from agents.bench.content import World, make_thread, make_world
+from agents.bench.content import make_thread, make_world
+from agents.bench.knowing import embed_all, make_entries
 from agents.bench.report import Aim, Report, Row
-from agents.bench.scratch import bare_connection
-from knowledge.embedding import embed_waiting as embed_entries
 from knowledge.finding import find_entries
-from knowledge.models import Entry, EntryVector
-from openvibe.chat.embedding import embed_waiting as embed_messages
-from openvibe.chat.models import Message, MessageVector
 from openvibe.chat.searching import find_messages
-from openvibe.llm.tokens import count
 
 SIZES = (1_000, 10_000, 100_000)
 ENTRIES = 100_000
@@ -27,7 +20,6 @@ MOST = {10_000: 5.0, 100_000: 12.0}
 
 MOST_KNOWLEDGE = 10.0
 MOST_SPREAD = 3.0
-TABLES = tuple(model._meta.db_table for model in (Message, MessageVector, Entry, EntryVector))
 
 
 def measure_search(*, sizes: Sequence[int] = SIZES, entries: int = ENTRIES, repeats: int = 120) -> Report:
@@ -38,9 +30,9 @@ def measure_search(*, sizes: Sequence[int] = SIZES, entries: int = ENTRIES, repe
     """
     world, other = make_world(), make_world()
     threads = {size: make_thread(world, size) for size in sizes}
-    _make_entries(world, entries)
-    _make_entries(other, entries // 2)
-    _embed()
+    make_entries(world, entries)
+    make_entries(other, entries // 2)
+    embed_all()
     questions = [world.language.question() for _ in range(QUESTIONS)]
     taken = {
         f"{size:,} messages": _times(
@@ -82,26 +74,3 @@ def _times(search: Callable[[str], object], questions: Sequence[str], repeats: i
 
 def _p95(times: Sequence[float]) -> float:
     return sorted(times)[int(len(times) * 0.95)]
-
-
-def _make_entries(world: World, entries: int) -> None:
-    """Entries past the services, and waiting for their vectors as ever."""
-    author = world.ana.participant_id
-    texts = (world.language.message() for _ in range(entries))
-    for _ in range(0, entries, 5_000):
-        Entry.objects.bulk_create(
-            Entry(
-                workspace_id=world.ana.workspace_id, topic=content[:40], content=content, tokens=count(content),
-                author_id=author, owner_id=author,
-            )
-            for content, _ in zip(texts, range(5_000), strict=False)
-        )  # fmt: skip
-
-
-def _embed() -> None:
-    """All vectors, as the job makes them; the tables settled."""
-    embed_messages()
-    embed_entries()
-    with bare_connection() as bare:
-        for table in TABLES:
-            bare.execute(f"VACUUM ANALYZE {connection.ops.quote_name(table)}")

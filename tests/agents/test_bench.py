@@ -27,7 +27,8 @@ from agents.bench.content import Language, make_thread, make_world
 from agents.bench.scratch import PREFIX, bare_connection, database_url, scratch_database
 from agents.bench.timing import interleaved
 from agents.management.commands import bench
-from openvibe.chat.models import Message
+from knowledge.models import Entry, EntryVector
+from openvibe.chat.models import Message, MessageVector
 from openvibe.chat.services import post_message
 from openvibe.database import database_settings
 
@@ -48,7 +49,14 @@ def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 
 
 def test_assemble_on_tiny_threads(scratch: None) -> None:
-    found = measure_assemble(sizes=(20, 60), repeats=3, warm_up=1).as_values()
+    before = EntryVector.objects.count()
+    found = measure_assemble(sizes=(20, 60), entries=30, repeats=3, warm_up=1).as_values()
+    assert MessageVector.objects.filter(thread__title="60 messages").count() == 60
+    assert EntryVector.objects.count() == before + 30
+    assert Entry.objects.exclude(visibility="shared", status="active").count() == 6
+    assert len(Entry.objects.holding()) == 24
+    rows = {row["what"]: row["value"] for row in found["rows"]}
+    assert 0 < rows["of it, knowledge, with its searches"] < 100
     assert found["bench"] == "assemble"
     assert [row["what"] for row in found["rows"][:2]] == ["20 messages: floor", found["rows"][1]["what"]]
     assert all(row["value"] > 0 for row in found["rows"][:4])
