@@ -15,8 +15,9 @@ from knowledge.likeness import alike
 from knowledge.models import Entry
 from knowledge.narrowing import narrowed
 from knowledge.usable import Usable, standing
-from openvibe.search.asking import asked
+from openvibe.search.asking import Asked, asked
 from openvibe.search.candidates import written_out
+from openvibe.search.values import Candidates
 from openvibe.workspaces.access import Access
 
 LOOKED_AT = 3
@@ -69,15 +70,10 @@ def find_entries(
         entries = narrowed(entries, now=now, **filters)  # type: ignore[arg-type]
         usable = replace(usable, narrowed=entries)
         where = sql.SQL("{} AND e.id IN ({})").format(where, written_out(entries))
-    ids = ENTRIES.candidate_ids(wanted, where)
-    seen = usable.ids(ids) if ids else []
-    candidates = numbers_of(wanted, seen) if seen else None
+    candidates, best = _best_of(usable, wanted, where, most=most, budget=budget)
     if candidates is None:
         return FoundEntries()
-    best = {
-        candidates.keys[place]: score for place, score in ENTRIES.best_of(wanted, candidates, most=most, budget=budget)
-    }
-    read = usable.whole(best.keys())  # type: ignore[arg-type]
+    read = usable.whole(best.keys())
     hits = [FoundEntry(read[key], score) for key, score in best.items() if key in read]
     return FoundEntries(
         hits,
@@ -85,6 +81,15 @@ def find_entries(
         by_words=bool(candidates.hits.any()),
         by_vectors=candidates.similarity is not None and bool(np.isfinite(candidates.similarity).any()),
     )
+
+
+def entries_bearing(access: Access, question: str, *, most: int, now: datetime) -> list[int]:
+    """Ids of the entries that `find_entries` finds, those whose time is over as well, the best first; none is read."""
+    wanted = asked(access.workspace_id, question)
+    if access.knowledge == "none" or wanted.is_empty:
+        return []
+    where = _certainly(access, is_lapsed_wanted=True, now=now)
+    return list(_best_of(Usable(access, now, lapsed=True), wanted, where, most=most)[1])
 
 
 def similar_entries(access: Access, text: str, *, most: int = 5, without: int | None = None) -> list[FoundEntry]:
@@ -96,6 +101,19 @@ def similar_entries(access: Access, text: str, *, most: int = 5, without: int | 
     said = {hit.entry.pk: f"{hit.entry.topic}\n{hit.entry.content}" for hit in found}
     similar = alike(access.workspace_id, text, said) if said else set()
     return [hit for hit in found if hit.entry.pk in similar][:most]
+
+
+def _best_of(
+    usable: Usable, wanted: Asked, where: sql.Composable, *, most: int, budget: int | None = None
+) -> tuple[Candidates | None, dict[int, float]]:
+    """What came into question, and the score of each entry that is to be the answer, by id, the best first."""
+    ids = ENTRIES.candidate_ids(wanted, where)
+    seen = usable.ids(ids) if ids else []
+    if not seen:
+        return None, {}
+    candidates = numbers_of(wanted, seen)
+    best = ENTRIES.best_of(wanted, candidates, most=most, budget=budget)
+    return candidates, {int(candidates.keys[place]): score for place, score in best}  # type: ignore[call-overload]
 
 
 def _certainly(access: Access, *, is_lapsed_wanted: bool, now: datetime) -> sql.Composable:

@@ -15,10 +15,10 @@ from agents.assembler.gather import Scene, one_each
 from agents.assembler.items import item
 from agents.assembler.values import Dropped, DropReason, Item, Offer, drop, trust_reason
 from agents.assembler.wording import knowledge_block, minute
-from knowledge.finding import find_entries
+from knowledge.finding import entries_bearing, find_entries
 from knowledge.freshness import freshness
 from knowledge.models import Entry
-from knowledge.usable import newest_topics, readable
+from knowledge.usable import Usable, newest_topics, readable
 from openvibe.base.secrets import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, head_and_tail
@@ -60,25 +60,23 @@ def knowledge(scene: Scene, found: Found, now: datetime) -> tuple[Offer, Offer, 
 
 
 def _found(scene: Scene, now: datetime) -> tuple[list[Entry], list[Entry], set[int]]:
-    """What may stand, the best of what else bears on the request, and the ids of all that the agent may read.
+    """What may stand, the best of what else bears on the request, and which of that the agent may read.
 
     One search of everything, whoever may read it. Where all it found may stand it has answered; else what may stand
-    is looked for by itself, so that nothing crowds it out.
+    is looked for by itself, so that nothing crowds it out. Only what is shown or named is read whole.
     """
-    text, most = scene.asked.text, LEFT_OUT if scene.access.knowledge == "none" else MOST + LEFT_OUT
+    text, is_shut_out = scene.asked.text, scene.access.knowledge == "none"
     everything = replace(scene.access, is_agent=False, knowledge="restricted")
-    found = [hit.entry for hit in find_entries(everything, text, most=most, lapsed=True, now=now).hits]
-    seen = readable(scene.access, [entry.pk for entry in found])
-    if all(entry.pk in seen and _holds(entry, now) for entry in found):
-        return found[:MOST], [], seen
-    standing = [hit.entry for hit in find_entries(scene.access, text, most=MOST, now=now).hits]
+    found = entries_bearing(everything, text, most=LEFT_OUT if is_shut_out else MOST + LEFT_OUT, now=now)
+    usable = Usable(scene.access, now)
+    if found and not is_shut_out and len(usable.ids(found)) == len(found):
+        read = usable.whole(found[:MOST])
+        return [read[pk] for pk in found if pk in read], [], set(found)
+    standing = [hit.entry for hit in find_entries(scene.access, text, most=MOST, now=now).hits] if found else []
     stand = {entry.pk for entry in standing}
-    return standing, [entry for entry in found if entry.pk not in stand][:LEFT_OUT], seen
-
-
-def _holds(entry: Entry, now: datetime) -> bool:
-    """As `holding` has it."""
-    return entry.status == Entry.Status.ACTIVE and not entry.has_expired(now)
+    others = [pk for pk in found if pk not in stand][:LEFT_OUT]
+    read = Usable(everything, now, lapsed=True).whole(others) if others else {}
+    return standing, [read[pk] for pk in others if pk in read], readable(scene.access, others)
 
 
 # --- what is left out, and why ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ The query is made with stand-ins for the numbers that differ from one call to th
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from django.db import DEFAULT_DB_ALIAS
@@ -62,16 +63,23 @@ class Compiled:
 
     def objects(self, *numbers: int | str, now: datetime | None = None) -> list[Any]:
         """All rows as the objects that the query would give, with those it selects beside them (`select_related`)."""
-        select, shape = self._compiler.select, self._compiler.klass_info
-        first, last = shape["select_fields"][0], shape["select_fields"][-1] + 1
-        names = [column[0].target.attname for column in select[first:last]]
-        populators = get_related_populators(shape, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # stubs of 6.1
+        model, columns, names, populators, converters = self._shape
         found: list[Model] = []
-        for row in self._compiler.results_iter([self.rows(*numbers, now=now)]):
-            found.append(shape["model"].from_db(DEFAULT_DB_ALIAS, names, row[first:last]))
+        for row in self._compiler.apply_converters(self.rows(*numbers, now=now), converters):
+            found.append(model.from_db(DEFAULT_DB_ALIAS, names, row[columns]))
             for populator in populators:
                 populator.populate(row, found[-1])
         return found
+
+    @cached_property
+    def _shape(self) -> tuple[Any, slice, list[str], list[Any], dict[int, Any]]:
+        """How rows become objects: found out once, as the statement is."""
+        select, shape = self._compiler.select, self._compiler.klass_info
+        columns = slice(shape["select_fields"][0], shape["select_fields"][-1] + 1)
+        names = [column[0].target.attname for column in select[columns]]
+        populators = get_related_populators(shape, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # stubs of 6.1
+        converters = self._compiler.get_converters([column[0] for column in select])
+        return shape["model"], columns, names, populators, converters
 
 
 _Value = Callable[[Sequence[int | str], datetime | None], object]
