@@ -54,22 +54,25 @@ def compare_waiting(*, limit: int = LIMIT, seconds: float | None = None, client:
 
     `client` judges in place of the workspace's own model (its endpoint for summaries, else its default; where there
     is none, and whenever it fails, the built-in rule alone). What the workspace's token budget of the day has no room
-    for waits. Stops after `seconds`.
+    for waits, and holds up no other workspace. Stops after `seconds`.
     """
-    began, done = time.monotonic(), 0
+    began, done, after = time.monotonic(), 0, 0
     spent: set[int] = set()
     waiting = Entry.objects.filter(status=Entry.Status.ACTIVE, compared_version__lt=F("version"))
-    for pk in waiting.order_by("pk").values_list("pk", flat=True)[:limit]:
+    while done < limit and (seconds is None or time.monotonic() - began <= seconds):
+        ahead = waiting.filter(pk__gt=after).exclude(workspace__in=spent).order_by("pk")
+        pk = ahead.values_list("pk", flat=True).first()
+        if pk is None:
+            break
+        after = pk
         with owned(Piece.COMPARISON, pk) as is_mine:
             entry = waiting.defer("search").filter(pk=pk).first() if is_mine else None
-            if entry is not None and entry.workspace_id not in spent:
+            if entry is not None:
                 try:
                     _write(entry, _findings(entry, _judge(entry.workspace_id, client)))
                     done += 1
                 except BudgetSpent:
                     spent.add(entry.workspace_id)
-        if seconds is not None and time.monotonic() - began > seconds:
-            break
     return done
 
 

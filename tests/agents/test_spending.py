@@ -124,6 +124,15 @@ def test_judging_waits_for_the_next_day(ana: Member) -> None:
     assert not Contradiction.objects.exists()
 
 
+def test_a_workspace_without_budget_holds_up_no_other(ana: Member, cleo: Member) -> None:
+    for member in (ana, cleo):
+        make_entry(member)
+        make_entry(member, content="Starter costs $39 a month.")
+    cap(ana, 50)
+    assert compare_waiting(limit=2, client=ScriptedModel(['{"contradictions": []}'])) == 2
+    assert set(Entry.objects.filter(compared_version=0).values_list("workspace", flat=True)) == {ana.workspace_id}
+
+
 def test_a_compaction_over_the_budget_asks_no_model_and_says_so(ana: Member, long_thread: Thread) -> None:
     cap(ana, 200)
     model = ScriptedModel([SUMMARY])
