@@ -106,6 +106,16 @@ def test_by_hand_the_same_is_not_done_twice(ana: Member, long_thread: Thread) ->
     assert request_compaction(thread=long_thread, trigger="hand") is None
 
 
+def test_what_is_said_while_it_is_compacted_may_be_compacted_by_hand(ana: Member, long_thread: Thread) -> None:
+    def interrupted(messages: Sequence[ChatMessage]) -> str:
+        say(long_thread, ana, "And the apple trees?")
+        return summing_up(messages)
+
+    asked = request_compaction(thread=long_thread, trigger="hand", full=True)
+    carried_out(asked, LcmProvider(client=ScriptedModel([interrupted])))
+    assert request_compaction(thread=long_thread, trigger="hand") is not None
+
+
 def test_by_hand_is_done_again_after_a_failure_or_a_change(ana: Member, long_thread: Thread) -> None:
     carried_out(request_compaction(thread=long_thread, trigger="hand", full=True))
     Compaction.objects.update(state="failed", error="Lost.")

@@ -70,13 +70,21 @@ def _refuse_the_same_again(thread: Thread, full: bool) -> None:
     last = Compaction.objects.filter(thread=thread).exclude(state__in=WAITING).first()
     if last is None or last.state == Compaction.State.FAILED or last.trigger == Compaction.Trigger.CHANGED:
         return
-    newest = Thread.objects.values_list("last_seq", flat=True).get(pk=thread.pk)
-    went_as_far = last.at_seq >= newest and last.plugin == enabled_name(thread.workspace_id) and last.full >= full
-    if went_as_far and not _is_due(thread):
-        further = "" if last.full else " Compact everything goes further."
+    went_as_far = last.plugin == enabled_name(thread.workspace_id) and last.full >= full
+    if went_as_far and not _was_said_since(thread, last) and not _is_due(thread):
+        further = "" if last.full else " “Compact everything” goes further."
         raise Conflict(
             f"Nothing was said since the last compaction, so there is nothing new.{further}", code="nothing_new"
         )
+
+
+def _was_said_since(thread: Thread, last: Compaction) -> bool:
+    """Whether a message came after it, or while it was carried out: it may not have seen that one."""
+    newest = Message.objects.filter(thread=thread).order_by("-seq").values_list("seq", "created_at").first()
+    if newest is None:
+        return False
+    seq, said_at = newest
+    return seq > last.at_seq or (last.started_at is not None and said_at > last.started_at)
 
 
 def _is_due(thread: Thread) -> bool:
