@@ -31,11 +31,12 @@ def alike(workspace_id: int, text: str, others: Mapping[int, str]) -> set[int]:
     """Which of the entries (`{id: what it says}`) share a fifth of the telling words with the text, or are nearer to
     it in meaning than unrelated texts come. Without vectors words decide; what says nothing is like nothing."""
     in_languages = _stems([text], _LANGUAGES)
-    words = min(in_languages, key=len)  # its own language leaves out the most, since it knows what tells nothing
-    if not words:
+    if not any(in_languages):
         return set()
+    words = min(in_languages, key=len)  # its own language leaves out the most, since it knows what tells nothing
     language = _LANGUAGES[in_languages.index(words)]
-    return _sharing(words, language, others) | _near_in_meaning(workspace_id, text, others)
+    sharing = _sharing(words, language, others) if words else set()  # a lone word may tell nothing in another language
+    return sharing | _near_in_meaning(workspace_id, text, others)
 
 
 def _sharing(words: frozenset[str], language: str, others: Mapping[int, str]) -> set[int]:

@@ -158,3 +158,11 @@ def test_similar_is_what_is_about_it_and_not_whatever_is_there(
         make_entry(ana, topic, content)
     embed_waiting()
     assert [hit.entry.topic for hit in similar_entries(access(ana), text)] == similar
+
+
+def test_a_word_that_tells_nothing_in_another_language_is_compared_by_its_meaning(ana: Member) -> None:
+    make_entry(ana, "Hats", "Every hat has to go into the box.")
+    make_entry(ana, "Pricing", "Starter costs $29 a month.")
+    embed_waiting()
+    assert [hit.entry.topic for hit in similar_entries(access(ana), "Hat")] == ["Hats"]
+    assert similar_entries(access(ana), "hat und der") == []
