@@ -149,8 +149,9 @@ def test_a_dive_is_not_changed_as_a_thread(api: Api, started: dict[str, Any]) ->
 
 
 def test_discarding_twice_is_once(api: Api, started: dict[str, Any]) -> None:
-    states = [api.post(f"dives/{started['id']}/discard/").json()["state"] for _ in range(2)]
-    assert states == ["discarded", "discarded"]
+    assert started["ended_by"] is None
+    answers = [api.post(f"dives/{started['id']}/discard/").json() for _ in range(2)]
+    assert [(dive["state"], dive["ended_by"]["handle"]) for dive in answers] == [("discarded", "ana")] * 2
 
 
 def test_another_member_watches(by_token: Enter, dora: Member, started: dict[str, Any]) -> None:

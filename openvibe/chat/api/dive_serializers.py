@@ -37,6 +37,7 @@ class DiveOut(serializers.ModelSerializer[Dive]):
     message = serializers.IntegerField(source="source_id", read_only=True, help_text="What it started from.")
     agent = ParticipantOut(read_only=True)
     started_by = ParticipantOut(read_only=True)
+    ended_by = ParticipantOut(read_only=True, allow_null=True, help_text="Who published or discarded it.")
     result = ResultOut(
         source="result.dive_result", read_only=True, allow_null=True, default=None,
         help_text="Once published; null again when its message was deleted.",
@@ -46,6 +47,7 @@ class DiveOut(serializers.ModelSerializer[Dive]):
         model = Dive
         fields = (
             "id", "thread", "parent", "message", "agent", "started_by", "state", "result", "created_at", "ended_at",
+            "ended_by",
         )  # fmt: skip
         read_only_fields = fields
 

@@ -24,7 +24,7 @@ from openvibe.workspaces.models import Participant
 
 def dives_of(access: Access) -> QuerySet[Dive]:
     dives: QuerySet[Dive] = Dive.objects.visible_to(access)
-    return dives.select_related("agent", "started_by", "result__dive_result__published_by")
+    return dives.select_related("agent", "started_by", "ended_by", "result__dive_result__published_by")
 
 
 def shown(pk: int, access: Access) -> dict[str, object]:
