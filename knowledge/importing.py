@@ -43,6 +43,15 @@ class ImportReport:
         return sum(row.outcome == outcome for row in self.rows)
 
     @property
+    def told(self) -> Sequence[RowReport]:
+        """The rows that there is something to say of: people look for these."""
+        return [row for row in self.rows if row.why]
+
+    @property
+    def untold(self) -> Sequence[RowReport]:
+        return [row for row in self.rows if not row.why]
+
+    @property
     def summary(self) -> str:
         """`3 imported, 1 there already, 2 refused`."""
         return (
