@@ -103,17 +103,21 @@ class DiveAdmin(ReadOnlyAdmin):
     """Whose dives there are and how they stand. What was said in one is read in the app."""
 
     workspace_path = "parent__workspace"
-    list_display = ("created_at", "parent", "started_by", "agent", "state", "ended_at", "ended_by")
+    list_display = ("created_at", "from_thread", "started_by", "agent", "state", "ended_at", "ended_by")
     list_filter = ("state",)
     list_select_related = ("parent", "started_by", "agent", "ended_by")
     search_fields = ("parent__title", "started_by__handle", "agent__handle")
     ordering = ("-id",)
-    fields = ("parent", "started_by", "agent", "state", "created_at", "ended_at", "ended_by", "its_page")
-    readonly_fields = ("its_page",)
+    fields = ("from_thread", "started_by", "agent", "state", "created_at", "ended_at", "ended_by", "its_page")
+    readonly_fields = ("from_thread", "its_page")
 
     def rows_of(self, request: HttpRequest) -> models.QuerySet[Any]:
         rooms = channels_open_to(request, Channel.objects.all())
         return super().rows_of(request).filter(parent__channel__in=rooms.order_by().values("pk"))
+
+    @admin.display(description="Thread", ordering="parent__title")
+    def from_thread(self, dive: Dive) -> str:
+        return str(dive.parent)
 
     @admin.display(description="Its page")
     def its_page(self, dive: Dive) -> SafeString:

@@ -57,6 +57,7 @@ class VectorSpace(models.Model):
     served_since = models.DateTimeField(null=True)
 
     class Meta:
+        verbose_name = "search embedder"
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(fields=["workspace"], condition=Q(state="serving"), name="search_one_serving"),

@@ -44,10 +44,10 @@ def test_the_page_says_what_is_in_use_and_what_another_would_mean(
 ) -> None:
     factories.say(factories.make_thread(factories.make_channel(ana), ana), ana, "Hello")
     page = browser.get(PAGE).content.decode()
-    assert "0 texts have a vector of 256 numbers, 1 waits (0 % done)." in page
+    assert "0 texts can be found by meaning, 1 waits (0 % done). A vector has 256 numbers." in page
     embed_waiting()
     page = browser.get(PAGE).content.decode()
-    assert "1 text has a vector of 256 numbers, 0 wait." in page
+    assert "1 text can be found by meaning; none waits. A vector has 256 numbers." in page
     assert "with secrets masked, is sent to https://models.example/v1" in page
     assert 'value="static" class="ov-button ov-primary"' not in page
     assert "Use Embeddings: small" in page
