@@ -198,7 +198,6 @@ KNOWLEDGE_USES = "agents.hooks.uses_of_entry"
 HANDOFF_EXTRAS = ("agents.handed_over.handed_over",)
 # How a participant that is an agent gets its access (upper floor, named as a string).
 AGENT_ACCESS = "agents.visibility.access_of_agent"
-KNOWLEDGE_USES = "agents.hooks.uses_of_entry"  # which runs had an entry before them: (entry, access) -> rows
 AGENT_ACCESSES = "agents.visibility.accesses_of_agents"  # many at once, by participant id
 WHY_SILENT = "agents.hooks.why_silent_in"  # why an agent may not take part in a dive
 # Who looks back at conversations to learn, each with its access, and the model a participant that is an agent asks.

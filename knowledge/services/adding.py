@@ -292,10 +292,8 @@ def _who_decides(by: Access, message: Message | None) -> Participant:
     possible = possible_owners(by.workspace_id)
     asked = [message.author_id if message else 0, by.participant_id]
     found = possible.in_bulk(asked)
-    for pk in asked:
-        if pk in found:
-            return found[pk]
-    first = possible.filter(member__role=Member.Role.OWNER).order_by("member").first()
-    if first is None:
+    chosen: Participant | None = next((found[pk] for pk in asked if pk in found), None)
+    chosen = chosen or possible.filter(member__role=Member.Role.OWNER).order_by("member").first()
+    if chosen is None:
         raise Problem("This workspace has no owner who could decide on it.", code="no_owner")
-    return first
+    return chosen
