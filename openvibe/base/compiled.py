@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigAutoField, Lookup, Model, QuerySet
 from django.db.models.query import get_related_populators
@@ -60,6 +60,12 @@ class Compiled:
     def rows(self, *numbers: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
         """All rows, as the database driver gives them."""
         return prepared_rows(self.sql, [value(numbers, now) for value in self._values])
+
+    def rows_planned_now(self, *numbers: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
+        """All rows of a query whose best plan depends on its numbers: a plan for any of them would not do."""
+        with connection.cursor() as cursor:
+            cursor.execute(self.sql, [value(numbers, now) for value in self._values])
+            return list(cursor.fetchall())
 
     def objects(self, *numbers: int | str, now: datetime | None = None) -> list[Any]:
         """All rows as the objects that the query would give, with those it selects beside them (`select_related`)."""
