@@ -33,7 +33,7 @@ class EntryAdmin(ReadOnlyAdmin):
     @admin.display(description="Its page")
     def its_page(self, entry: Entry) -> SafeString:
         address = reverse("knowledge-entry", args=[entry.workspace.slug, entry.pk])
-        return format_html('<a href="{}">Open it to change it</a>', address)
+        return format_html('<a class="ov-link" href="{}">Open it to change it</a>', address)
 
 
 @admin.register(Revision)

@@ -44,8 +44,8 @@ class ImportReport:
 
     @property
     def told(self) -> Sequence[RowReport]:
-        """The rows that there is something to say of: people look for these."""
-        return [row for row in self.rows if row.why]
+        """The rows that there is something to say of, refused ones first: people look for these."""
+        return sorted((row for row in self.rows if row.why), key=lambda row: row.outcome != "refused")
 
     @property
     def untold(self) -> Sequence[RowReport]:

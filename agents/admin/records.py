@@ -57,7 +57,7 @@ class RunAdmin(ReadOnlyAdmin):
     @admin.display(description="What it saw")
     def what_it_saw(self, run: Run) -> SafeString:
         address = reverse("run-context", args=[run.workspace.slug, run.pk])
-        return format_html('<a href="{}">Open the context viewer</a>', address)
+        return format_html('<a class="ov-link" href="{}">Open the context viewer</a>', address)
 
 
 @admin.register(Snapshot)

@@ -42,10 +42,11 @@ Act = Callable[[WorkspaceRequest, Entry, Typed], object]
 @in_workspace
 @require_safe
 def entry(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
-    """The entry's page. Looking at it is having seen its notices."""
+    """The entry's page. Looking at it is having seen its notices; a panel that renews itself (`?unasked`) is not."""
     shell_of(request).position  # noqa: B018  where live updates begin, asked before anything is read
     found = entry_of(request, entry_id)
-    see_notices(by=request.access, entry=found)
+    if "unasked" not in request.GET:
+        see_notices(by=request.access, entry=found)
     return render(request, "knowledge/_entry.html" if request.htmx else "knowledge/entry.html", _page(request, found))
 
 

@@ -122,4 +122,4 @@ class DiveAdmin(ReadOnlyAdmin):
     @admin.display(description="Its page")
     def its_page(self, dive: Dive) -> SafeString:
         address = reverse("dive", args=[dive.parent.workspace.slug, dive.pk])
-        return format_html('<a href="{}">Read it</a>', address)
+        return format_html('<a class="ov-link" href="{}">Read it</a>', address)

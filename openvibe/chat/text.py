@@ -96,10 +96,10 @@ def _refuse_broken_characters(text: str) -> None:
 
 
 def _too_long(characters: int, limit: int) -> TextRefused:
+    in_pieces = ", or send it in pieces" if limit == MAX_BODY_CHARACTERS else ""  # only messages can be
     return TextRefused(
         "too_long",
-        f"This text has {characters:,} characters; at most {limit:,} fit. "
-        "Nothing was lost: shorten it, or send it in pieces.",
+        f"This text has {characters:,} characters; at most {limit:,} fit. Nothing was lost: shorten it{in_pieces}.",
     )
 
 

@@ -68,7 +68,9 @@ function combobox(field) {
   const ask = settled(async () => {
     const typed = field.value;
     const response = await getFragment(`${field.dataset.topics}?q=${encodeURIComponent(typed)}`).catch(() => null);
-    if (response?.ok && field.value === typed) show((await response.json()).topics);
+    if (!response?.ok) return;
+    const { topics } = await response.json();
+    if (field.value === typed && chosen < 0) show(topics); // a list that is walked through stays as it is
   }, 150);
   const suggest = () => {
     const part = field.value.trim().toLowerCase();
@@ -188,7 +190,7 @@ function renew(old, now) {
 const refreshEntry = oneAtATime(async () => {
   const shown = shownEntry();
   if (!shown) return;
-  const response = await getFragment(`${workspace}knowledge/${shown.dataset.entry}/`).catch(() => null);
+  const response = await getFragment(`${workspace}knowledge/${shown.dataset.entry}/?unasked=1`).catch(() => null);
   if ([403, 404].includes(response?.status) && shown === shownEntry()) {
     closePanel();
     toast("This entry is not there any more, or not for you to read.");

@@ -32,6 +32,12 @@ def test_a_text_too_long_says_the_limit_and_that_nothing_is_lost() -> None:
         clean_body("x" * 100_001)
 
 
+def test_only_messages_can_be_sent_in_pieces() -> None:
+    with pytest.raises(TextRefused) as refused:
+        clean_body("x" * 121, max_characters=120)
+    assert refused.value.message.endswith("Nothing was lost: shorten it.")
+
+
 def test_the_byte_limit_holds_apart_from_the_character_limit() -> None:
     with pytest.raises(TextRefused, match="100 bytes"):
         clean_body("漢" * 40, max_bytes=100)

@@ -75,6 +75,8 @@ def compacted(thread: Thread, *, full: bool) -> str:
     try:
         asked = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=full)
     except Problem as problem:
+        if problem.code == "nothing_new":
+            return "Nothing to compact: nothing was said since the last compaction."
         raise CommandError(problem.message) from None
     if asked is None:
         raise CommandError(f"Thread {thread.pk} is being compacted already, or is about to be. Try again in a moment.")

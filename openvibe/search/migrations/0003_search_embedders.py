@@ -9,5 +9,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AlterModelOptions(name="vectorspace", options={"ordering": ["id"], "verbose_name": "search embedder"}),
+        migrations.AlterModelOptions(
+            name="vectorspace", options={"ordering": ["id"], "verbose_name": "search embedder"}
+        ),
     ]

@@ -155,6 +155,8 @@ def test_the_owner_finds_it_in_the_inbox_until_it_was_looked_at(ana: Member, dor
     client = signed_in(dora)
     inbox = f"/w/{dora.workspace.slug}/"
     assert "“Hours” was said to be wrong" in text(client, inbox)
+    text(client, at(dora, f"{entry.pk}/?unasked=1"))
+    assert "“Hours” was said to be wrong" in text(client, inbox), "a panel renewed itself"
     text(client, at(dora, f"{entry.pk}/"))
     assert "Hours" not in text(client, inbox)
     assert Notice.objects.get().seen_at is not None
