@@ -176,6 +176,7 @@ SIDEBAR: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("Model endpoints", "hub", "llm.endpoint"),
             ("Runs", "play_circle", "agents.run"),
             ("What runs saw", "visibility", "agents.snapshot"),
+            ("Background calls", "schedule", "workspaces.spending"),
             ("SOUL versions", "history_edu", "agents.soulversion"),
             ("Changes of trust", "verified_user", "agents.trustchange"),
         ),

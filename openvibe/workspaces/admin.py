@@ -20,7 +20,7 @@ from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceRowsA
 from openvibe.base.problems import Problem, Refused
 from openvibe.llm.tokens import count
 from openvibe.workspaces.access import Access, access_of_role
-from openvibe.workspaces.models import Invitation, Member, Participant, User, Workspace
+from openvibe.workspaces.models import Invitation, Member, Participant, Spending, User, Workspace
 from openvibe.workspaces.services import INSTRUCTION_TOKENS, access_of_member, change_role
 
 if admin.site.is_registered(EmailAddress):  # addresses are changed with the account, below
@@ -187,6 +187,18 @@ class UserForm(forms.ModelForm):  # type: ignore[type-arg]
         if chosen:
             validate_password(chosen, self.instance)
         return chosen
+
+
+@admin.register(Spending)
+class SpendingAdmin(ReadOnlyAdmin):
+    """What models were asked when nobody waited for them, and what that cost."""
+
+    list_display = ("created_at", "workspace", "purpose", "agent", "model", "input_tokens", "output_tokens")
+    list_filter = ("purpose",)
+    list_select_related = ("workspace", "agent")
+    search_fields = ("model", "agent__handle")
+    ordering = ("-id",)
+    fields = ("workspace", "purpose", "agent", "model", "input_tokens", "cached_tokens", "output_tokens", "created_at")
 
 
 @admin.register(User)

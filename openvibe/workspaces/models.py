@@ -231,6 +231,7 @@ class Spending(models.Model):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
+        verbose_name = "background call"
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["workspace", "-created_at"], name="spending_of_workspace"),

@@ -13,7 +13,7 @@ from openvibe.chat.models import Thread
 from openvibe.chat.services import discard_dive, start_dive
 from openvibe.llm.models import Endpoint
 from openvibe.llm.scripted import ScriptedModel
-from openvibe.workspaces.models import Member, User
+from openvibe.workspaces.models import Member, Spending, User
 from openvibe.workspaces.services import add_member, invite
 from tests import factories
 
@@ -41,6 +41,9 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
         workspace=member.workspace, first=first, second=second, first_version=1, second_version=1, why="Sums differ."
     )
     factories.make_agent(member, f"helper{n}")
+    Spending.objects.create(
+        workspace=member.workspace, agent=agent.participant, purpose="review", model="m", input_tokens=100 + n
+    )
     discard_dive(dive=start_dive(source=message, by=by, agent=agent.participant), by=by)
     factories.make_channel(member, f"room{n}-{member.participant.handle}")
 
