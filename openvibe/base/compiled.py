@@ -88,7 +88,7 @@ class Compiled:
         return shape["model"], columns, names, populators, converters
 
 
-_Value = Callable[[Sequence[int | str], datetime | None], object]
+_Value = Callable[[Sequence[int | str], datetime | None], Any]
 
 
 def _value_of(found: object, stand_ins: range) -> _Value | None:
