@@ -5,14 +5,35 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
+from pytest_django import DjangoDbBlocker
 from pytest_django.fixtures import Settings
 
 from agents.models import Agent
 from openvibe.chat.models import Channel, Thread
 from openvibe.search.spaces import forget
 from openvibe.workspaces.models import Member
-from tests import factories
+from tests import factories, once
 from tests.search.fakes import FAKE, FakeEmbedder
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        once.begin()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        once.end()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """Every process has a test database of its own, a copy of one that was migrated."""
+    with django_db_blocker.unblock():
+        connection.settings_dict["TEST"]["TEMPLATE"] = once.migrated_template()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.journeys.installation import Installation, installed
+from tests.operations.prepared import prepare
 from tests.operations.running import nothing_left_of
 
 CHROMIUM = [
@@ -28,6 +29,7 @@ def installation() -> Iterator[Installation]:
     folder = Path(tempfile.mkdtemp(prefix="openvibe-journeys-")).resolve()
     folder.chmod(0o755)
     try:
+        prepare(folder)
         with nothing_left_of(folder), installed(folder) as served:
             yield served
     finally:

@@ -127,7 +127,7 @@ class Installation:
 
 @contextmanager
 def installed(var: Path) -> Iterator[Installation]:
-    """`make run`'s second half on a fresh folder, until it is ready; stopped as Ctrl-C would."""
+    """`manage.py serve` in this folder, until it is ready; stopped as Ctrl-C would."""
     model = Steered()
     with serving(script=model) as endpoint:
         serve = Serving(var, free_port(), OPENVIBE_WORKER_CONCURRENCY="2", **MODEL_HERE)

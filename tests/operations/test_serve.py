@@ -10,6 +10,7 @@ import pytest
 
 from openvibe.base.embedded import ensure_server, leave_server
 from openvibe.base.supervisor import MARK, end_leftovers
+from tests.operations.prepared import prepare
 from tests.operations.running import free_port, manage, processes_of, python, wait_until
 from tests.operations.serving import serving
 
@@ -45,6 +46,7 @@ def test_it_serves_until_ctrl_c_and_keeps_everything(var: Path) -> None:
 
 
 def test_a_job_is_carried_out_and_a_killed_worker_is_replaced(var: Path) -> None:
+    prepare(var)
     with serving(var) as serve:
         serve.wait_for("ready.")
         before = manage("doctor", "--wait", "30", var=var)
@@ -69,6 +71,7 @@ def is_leash(process: psutil.Process | None) -> bool:
 
 
 def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: Path) -> None:
+    prepare(var)
     with serving(var) as killed:
         remember(var, "before the kill")
         killed.process.kill()
