@@ -13,6 +13,7 @@ STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
 }
+WHITENOISE_AUTOREFRESH = True  # else every test client looks at every static file before its first request
 CELERY_BROKER_URL = "memory://"  # the real queue is used by the journeys, which serve an installation of their own
 CELERY_BROKER_TRANSPORT_OPTIONS = {}
 Path(STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # noqa: F405 - WhiteNoise warns where nothing was collected
