@@ -24,11 +24,11 @@ def wait_until(is_so: Callable[[], object], what: str, patience: float = PATIENC
 
 
 def environment(var: Path, **extra: str) -> dict[str, str]:
-    """What a process of an installation of its own, in `var`, sees."""
+    """What a process of an installation of its own, in `var`, sees. What one of them compiled, the next need not."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("OPENVIBE_", "DATABASE_URL", "CELERY_", "PYTEST_"))
+        if not name.startswith(("OPENVIBE_", "DATABASE_URL", "CELERY_", "PYTEST_", "PYTHONDONTWRITE"))
     }
     return {**kept, "DJANGO_SETTINGS_MODULE": "openvibe.settings", "OPENVIBE_VAR": str(var), **extra}
 
