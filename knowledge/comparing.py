@@ -25,7 +25,7 @@ from knowledge.services.revising import hold
 from openvibe.base.models import emit
 from openvibe.base.ownership import Piece, owned
 from openvibe.llm.answers import Unreadable
-from openvibe.llm.errors import BudgetSpent, ModelError
+from openvibe.llm.errors import ModelError
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.registry import client_for
@@ -53,26 +53,19 @@ def compare_waiting(*, limit: int = LIMIT, seconds: float | None = None, client:
     """Compare active entries that are newer than their last comparison; how many were.
 
     `client` judges in place of the workspace's own model (its endpoint for summaries, else its default; where there
-    is none, and whenever it fails, the built-in rule alone). What the workspace's token budget of the day has no room
-    for waits, and holds up no other workspace. Stops after `seconds`.
+    is none, whenever it fails, and when the workspace's tokens of the day are used up, the built-in rule alone). Stops
+    after `seconds`.
     """
-    began, done, after = time.monotonic(), 0, 0
-    spent: set[int] = set()
+    began, done = time.monotonic(), 0
     waiting = Entry.objects.filter(status=Entry.Status.ACTIVE, compared_version__lt=F("version"))
-    while done < limit and (seconds is None or time.monotonic() - began <= seconds):
-        ahead = waiting.filter(pk__gt=after).exclude(workspace__in=spent).order_by("pk")
-        pk = ahead.values_list("pk", flat=True).first()
-        if pk is None:
-            break
-        after = pk
+    for pk in waiting.order_by("pk").values_list("pk", flat=True)[:limit]:
         with owned(Piece.COMPARISON, pk) as is_mine:
             entry = waiting.defer("search").filter(pk=pk).first() if is_mine else None
             if entry is not None:
-                try:
-                    _write(entry, _findings(entry, _judge(entry.workspace_id, client)))
-                    done += 1
-                except BudgetSpent:
-                    spent.add(entry.workspace_id)
+                _write(entry, _findings(entry, _judge(entry.workspace_id, client)))
+                done += 1
+        if seconds is not None and time.monotonic() - began > seconds:
+            break
     return done
 
 
@@ -107,14 +100,12 @@ def neighbours_of(entry: Entry) -> list[Entry]:
 
 
 def _asked(client: ModelClient, claim: Claim, shown: Sequence[Entry]) -> dict[int, str] | None:
-    """`{entry id: why}` as the model says, None when it cannot say. Raises BudgetSpent."""
+    """`{entry id: why}` as the model says, None when it cannot say, or was not asked for want of tokens."""
     try:
         answer = client.complete(
             question_of(claim, [Claim(other.topic, other.content) for other in shown]), max_output_tokens=ANSWER_TOKENS
         )
         verdict = read_verdict(answer.text, len(shown))
-    except BudgetSpent:
-        raise
     except (ModelError, Unreadable) as error:
         log.warning("contradictions_not_judged", error=type(error).__name__)
         return None

@@ -8,7 +8,7 @@ from agents.hooks import agents_that_review, tokens_left
 from agents.models import Agent
 from agents.visibility import tokens_used_today, why_silent
 from knowledge.comparing import compare_waiting
-from knowledge.models import Contradiction, Entry
+from knowledge.models import Contradiction
 from memory.models import Compaction, Proposal, ReviewMark
 from memory.providers.lcm.models import Summary
 from memory.providers.lcm.provider import LcmProvider
@@ -111,26 +111,14 @@ def test_a_review_waits_for_the_next_day(ana: Member, vibe: Agent, told: Thread)
     assert Proposal.objects.exists()
 
 
-def test_judging_waits_for_the_next_day(ana: Member) -> None:
+def test_without_tokens_the_rule_judges_alone(ana: Member) -> None:
     make_entry(ana)
     make_entry(ana, content="Starter costs $39 a month.")
     model = ScriptedModel(['{"contradictions": []}'])
     cap(ana, 50)
-    assert compare_waiting(client=model) == 0
-    assert model.calls == []
-    assert Entry.objects.filter(compared_version=0).count() == 2
-    cap(ana, 50_000)
     assert compare_waiting(client=model) == 2
-    assert not Contradiction.objects.exists()
-
-
-def test_a_workspace_without_budget_holds_up_no_other(ana: Member, cleo: Member) -> None:
-    for member in (ana, cleo):
-        make_entry(member)
-        make_entry(member, content="Starter costs $39 a month.")
-    cap(ana, 50)
-    assert compare_waiting(limit=2, client=ScriptedModel(['{"contradictions": []}'])) == 2
-    assert set(Entry.objects.filter(compared_version=0).values_list("workspace", flat=True)) == {ana.workspace_id}
+    assert (model.calls, Spending.objects.count()) == ([], 0)
+    assert Contradiction.objects.get().found_by == "rule"
 
 
 def test_a_compaction_over_the_budget_asks_no_model_and_says_so(ana: Member, long_thread: Thread) -> None:
