@@ -7,7 +7,7 @@ them, are written once in a process.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -51,21 +51,21 @@ class Usable:
 
     @property
     def _shape(self) -> tuple[Access, bool]:
-        return _shape(self.access), self.lapsed
+        return self.access.shape, self.lapsed
 
 
 def readable(access: Access, ids: Collection[int]) -> set[int]:
     """Which of these the asker may read, by id, whether or not they hold."""
     if not ids or access.knowledge == "none":
         return set()
-    return {pk for (pk,) in _readable(_shape(access)).rows(*_asker(access), array(ids))}
+    return {pk for (pk,) in _readable(access.shape).rows(*_asker(access), array(ids))}
 
 
 def newest_topics(access: Access, most: int, *, now: datetime) -> list[tuple[str, str, str]]:
     """Visibility, kind and topic of the newest `most` entries that the asker may read and that hold at `now` (UTC)."""
     if access.knowledge == "none":
         return []
-    rows = _topics(_shape(access), most).rows_planned_now(*_asker(access), now=now)
+    rows = _topics(access.shape, most).rows_planned_now(*_asker(access), now=now)
     return [(visibility, kind, topic) for visibility, kind, topic in rows]
 
 
@@ -79,11 +79,6 @@ def standing(entries: EntryQuerySet, *, lapsed: bool, now: datetime) -> EntryQue
 
 def _asker(access: Access) -> tuple[int, int]:
     return access.workspace_id, access.participant_id
-
-
-def _shape(access: Access) -> Access:
-    """What statements differ by: all that the asker may, whoever it is."""
-    return replace(access, workspace_id=0, participant_id=0)
 
 
 @cache
@@ -118,4 +113,4 @@ def _chosen(shape: Access, lapsed: bool, workspace_id: int, participant_id: int,
 
 
 def _seen(shape: Access, workspace_id: int, participant_id: int) -> EntryQuerySet:
-    return Entry.objects.visible_to(replace(shape, workspace_id=workspace_id, participant_id=participant_id))
+    return Entry.objects.visible_to(shape.held_by(workspace_id, participant_id))

@@ -86,7 +86,7 @@ def read(access: Access, *, thread_id: int, person_id: int | None) -> Found | No
 
     None when the agent may not see the thread. One query.
     """
-    query = _compiled(access.is_agent, access.reads_public_channels, access.reads_dive_results)
+    query = _compiled(access.shape)
     rows = query.rows(access.workspace_id, access.participant_id, thread_id, person_id or 0)
     if not rows:
         return None
@@ -117,17 +117,11 @@ def _remembered(row: list[Any]) -> Remembered:
 
 # --- the statement ------------------------------------------------------------------------------------------
 @cache
-def _compiled(is_agent: bool, reads_public_channels: bool, reads_dive_results: bool) -> Compiled:
+def _compiled(shape: Access) -> Compiled:
     """For each kind of access its own SQL: which conditions there are depends on it."""
 
     def statement(workspace_id: int, participant_id: int, thread_id: int, person_id: int) -> QuerySet[Any, Any]:
-        access = Access(
-            workspace_id,
-            participant_id,
-            is_agent=is_agent,
-            reads_public_channels=reads_public_channels,
-            reads_dive_results=reads_dive_results,
-        )
+        access = shape.held_by(workspace_id, participant_id)
         endpoints = Endpoint.objects.filter(workspace_id=OuterRef("workspace_id"), is_default=True).order_by()
         plugins = MemoryPlugin.objects.filter(workspace_id=OuterRef("workspace_id"), enabled=True).order_by()
         notes = ProfileNote.objects.filter(agent=participant_id, person=person_id).exclude(content="").order_by()
@@ -144,7 +138,7 @@ def _compiled(is_agent: bool, reads_public_channels: bool, reads_dive_results: b
             _listed(_observed(participant_id), *_OBSERVED),
             _listed(skills, "name"),
             _listed(_snapshots(participant_id)[:1], "tool_names"),
-            _listed(_results(reads_dive_results), *_RESULT),
+            _listed(_results(shape.reads_dive_results), *_RESULT),
             _listed(_any_entry(), "pk"),
         )
         seen = Thread.objects.visible_to(access).filter(pk=thread_id).order_by()

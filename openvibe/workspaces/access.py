@@ -3,7 +3,9 @@
 Members' access follows their role, agents' their trust level (spec: context.md, "What an agent may see").
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Role = Literal["owner", "admin", "member", "guest"]
@@ -22,6 +24,15 @@ class Access:
     reads_public_channels: bool = False
     reads_dive_results: bool = True
     knowledge: KnowledgeScope = "shared"
+
+    @property
+    def shape(self) -> Access:
+        """All that it allows, whoever it is: askers of one shape are asked for with the same SQL."""
+        return self.held_by(0, 0)
+
+    def held_by(self, workspace_id: int, participant_id: int) -> Access:
+        """The same, of somebody else."""
+        return replace(self, workspace_id=workspace_id, participant_id=participant_id)
 
     @property
     def administers(self) -> bool:

@@ -124,22 +124,14 @@ def hits_of(asked: Asked, read: Read) -> NDArray[np.uint8]:
 
 def place_of(access: Access, thread_id: int) -> Place | None:
     """The thread, None when the asker does not see it."""
-    query = _visible(access.is_agent, access.reads_public_channels, access.reads_dive_results)
-    rows = query.rows(access.workspace_id, access.participant_id, thread_id)
+    rows = _visible(access.shape).rows(access.workspace_id, access.participant_id, thread_id)
     return Place(*rows[0]) if rows else None
 
 
 @cache
-def _visible(is_agent: bool, reads_public_channels: bool, reads_dive_results: bool) -> Compiled:
+def _visible(shape: Access) -> Compiled:
     def statement(workspace_id: int, participant_id: int, thread_id: int) -> QuerySet[Thread, Any]:
-        access = Access(
-            workspace_id,
-            participant_id,
-            is_agent=is_agent,
-            reads_public_channels=reads_public_channels,
-            reads_dive_results=reads_dive_results,
-        )
-        seen: QuerySet[Thread] = Thread.objects.visible_to(access)
+        seen: QuerySet[Thread] = Thread.objects.visible_to(shape.held_by(workspace_id, participant_id))
         return seen.filter(pk=thread_id).order_by().values_list("pk", "workspace_id", "last_seq")
 
     return Compiled(statement, 3)

@@ -1,0 +1,21 @@
+"""What an access allows, apart from whose it is: what compiled statements differ by."""
+
+from dataclasses import fields, replace
+
+from openvibe.workspaces.access import Access, access_of_role
+
+
+def test_people_of_one_role_have_one_shape_and_others_another() -> None:
+    guest = access_of_role(workspace_id=3, participant_id=5, role="guest")
+    assert guest.shape == access_of_role(workspace_id=4, participant_id=9, role="guest").shape
+    assert guest.shape != access_of_role(workspace_id=3, participant_id=5, role="admin").shape
+    assert guest.shape.held_by(3, 5) == guest
+
+
+def test_whatever_an_access_allows_is_part_of_its_shape() -> None:
+    access = Access(workspace_id=3, participant_id=5)
+    others = {"is_agent": True, "role": "guest", "level": 2, "reads_public_channels": True, "reads_dive_results": False,
+              "knowledge": "none"}  # fmt: skip
+    assert {field.name for field in fields(Access)} == {*others, "workspace_id", "participant_id"}
+    for name, value in others.items():
+        assert replace(access, **{name: value}).shape != access.shape  # type: ignore[arg-type]  # names of its fields
