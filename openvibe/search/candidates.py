@@ -38,6 +38,7 @@ EXACT = 4_000
 """Up to so many vectors of a space, each is compared with the question."""
 
 REMEMBERED_SECONDS = 60.0
+"""How long a space that had more goes on being one that has."""
 _had_many_at: dict[tuple[str, str, int], float] = {}
 
 NEAR = 0.85
@@ -81,7 +82,7 @@ class Texts:
     item: LiteralString
 
     def known(self) -> Statistics:
-        return statistics(self.texts, self.vectors)
+        return statistics(self.texts)
 
     def candidate_ids(self, asked: Asked, where: sql.Composable) -> list[int]:
         """Ids of a bounded number of texts that fulfil `where` and bear on the question by words or meaning."""

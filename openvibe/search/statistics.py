@@ -11,19 +11,17 @@ from django.db import connection
 
 REMEMBERED_SECONDS = 300.0
 
-_READ = """SELECT s.most_common_elems::text::text[], s.most_common_elem_freqs, greatest(c.reltuples, 0),
-(SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = %(vectors)s::regclass)
+_READ = """SELECT s.most_common_elems::text::text[], s.most_common_elem_freqs, greatest(c.reltuples, 0)
 FROM pg_class c LEFT JOIN pg_stats s ON s.schemaname = current_schema() AND s.tablename = %(texts)s
 AND s.attname = 'search' WHERE c.oid = %(texts)s::regclass"""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """`texts` rows and `vectors`; `holding`: about how many of all texts hold each of the most frequent lexemes, and
+    """`texts` rows; `holding`: about how many of all texts hold each of the most frequent lexemes, and
     `at_most` how many may hold any other. All of it zero until the database has looked at its tables."""
 
     texts: float = 0.0
-    vectors: float = 0.0
     holding: Mapping[str, float] = field(default_factory=dict)
     at_most: float = 0.0
 
@@ -35,23 +33,23 @@ class Statistics:
 _known: dict[tuple[str, str], tuple[float, Statistics]] = {}
 
 
-def statistics(texts: str, vectors: str) -> Statistics:
-    """Of these two tables of the whole database, at most minutes old. `texts` has a tsvector called `search`."""
+def statistics(texts: str) -> Statistics:
+    """Of this table of the whole database, at most minutes old. It has a tsvector called `search`."""
     name = str(connection.settings_dict["NAME"]), texts
     read_at, found = _known.get(name, (None, Statistics()))
     now = time.monotonic()
     if read_at is None or now - read_at > REMEMBERED_SECONDS:
-        found = _read(texts, vectors)
+        found = _read(texts)
         _known[name] = (now, found)
     return found
 
 
-def _read(texts: str, vectors: str) -> Statistics:
+def _read(texts: str) -> Statistics:
     with connection.cursor() as cursor:
-        cursor.execute(_READ, {"texts": texts, "vectors": vectors})
+        cursor.execute(_READ, {"texts": texts})
         row = cursor.fetchone()
     if row is None:
         return Statistics()
-    words, shares, rows, embedded = row
+    words, shares, rows = row
     holding = {word: share * rows for word, share in zip(words or (), shares or (), strict=False)}
-    return Statistics(rows, embedded, holding, min(holding.values(), default=0.0))
+    return Statistics(rows, holding, min(holding.values(), default=0.0))

@@ -101,4 +101,4 @@ def words_to_look_up(asked: Asked, held: Sequence[int], *, looked_at: int, older
 
 
 def _everybody() -> Statistics:
-    return statistics("chat_message", "chat_messagevector")
+    return statistics("chat_message")
