@@ -113,7 +113,7 @@ def _best_of(
         return None, {}
     candidates = numbers_of(wanted, seen)
     best = ENTRIES.best_of(wanted, candidates, most=most, budget=budget)
-    return candidates, {int(candidates.keys[place]): score for place, score in best}  # type: ignore[call-overload]
+    return candidates, {int(candidates.keys[place]): score for place, score in best}  # type: ignore[call-overload]  # keys are ids here
 
 
 def _certainly(access: Access, *, is_lapsed_wanted: bool, now: datetime) -> sql.Composable:

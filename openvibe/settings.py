@@ -203,8 +203,7 @@ WHY_SILENT = "agents.hooks.why_silent_in"  # why an agent may not take part in a
 # Who looks back at conversations to learn, each with its access, and the model a participant that is an agent asks.
 AGENTS_THAT_REVIEW = "agents.hooks.agents_that_review"
 AGENT_CLIENT = "agents.hooks.client_of_agent"
-# Tokens that may still be used today: (workspace id, participant id of an agent or None) -> how many.
-TOKENS_LEFT = "agents.hooks.tokens_left"
+TOKENS_LEFT = "agents.hooks.tokens_left"  # how many today: (workspace id, an agent's participant id or None) -> number
 
 # Which embedder stands behind a model endpoint (a floor that does not know search): (id, address, model, patience).
 EMBEDDER_OF_ENDPOINT = "openvibe.llm.embeddings.embedder_for"

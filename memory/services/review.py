@@ -103,9 +103,7 @@ def review_session(*, agent: Participant, access: Access, thread_id: int, client
     """
     session = open_session(access, thread_id)
     provider = provider_for(access.workspace_id)
-    client = metered(
-        client, workspace_id=access.workspace_id, purpose=Spending.Purpose.REVIEW, agent_id=agent.pk
-    )  # fmt: skip
+    client = metered(client, workspace_id=access.workspace_id, purpose=Spending.Purpose.REVIEW, agent_id=agent.pk)
     if not isinstance(provider, ReviewSource):
         raise Refused("The memory plugin of this workspace has no reviews.")
     with owned(Piece.REVIEW, agent.pk) as mine:

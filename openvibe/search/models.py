@@ -13,7 +13,7 @@ PENDING = 256
 """kB of the newest words that a full text index may hold in no order. Short, since every search reads all of it."""
 
 
-class SignsField(models.Field):  # type: ignore[type-arg]
+class SignsField(models.Field):  # type: ignore[type-arg]  # takes none when it runs
     """A bit for each number of a vector, 1 above zero: what pgvector's `binary_quantize` gives, of any length."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Dialog, Locator, Page, expect
 
 from tests.journeys.conftest import People
-from tests.journeys.installation import Installation
+from tests.journeys.installation import Installation, Steered
 from tests.journeys.test_looks import scrolls_sideways, violations
 from tests.journeys.test_talking import invited, start_thread
 
@@ -57,6 +57,27 @@ def point(place: Page | Locator, number: int) -> Locator:
     return place.get_by_role("textbox", name=f"Key point {number}")
 
 
+def drafted_and_published(ana: Page, panel: Locator, model: Steered) -> None:
+    """Her own words are kept beside the agent's; what is wrong is said, and then it is a result."""
+    model.says(DRAFT)
+    panel.get_by_role("link", name="Publish…").click()
+    point(panel, 1).fill("My own point")
+    panel.get_by_role("button", name="Draft with Vibe").click()
+    expect(headline(panel)).to_have_value("Water twice a week")
+    expect(point(panel, 1)).to_have_value("My own point")
+    expect(point(panel, 2)).to_have_value("The lemon tree last")
+    expect(panel).to_contain_text("What you typed was kept")
+    panel.get_by_role("button", name="Add a point").click()
+    ana.keyboard.type("With **rain** water")
+    expect(panel.locator("#publish-preview strong")).to_have_text("rain")
+    headline(panel).fill("")
+    panel.get_by_role("button", name="Publish", exact=True).click()
+    expect(panel).to_contain_text("A result needs a headline.")
+    expect(point(panel, 4)).to_have_value("With **rain** water")
+    headline(panel).fill("Water on Mondays and Thursdays")
+    panel.get_by_role("button", name="Publish", exact=True).click()
+
+
 def test_a_dive_is_watched_drafted_published_and_dived_deeper(people: People, installation: Installation) -> None:
     model = installation.model
     ana = people.ana()
@@ -89,24 +110,7 @@ def test_a_dive_is_watched_drafted_published_and_dived_deeper(people: People, in
     panel.get_by_role("textbox", name="Ask Vibe").press("Enter")
     answered(watched, 1, "Thirty seconds with a hose.")
 
-    model.says(DRAFT)
-    panel.get_by_role("link", name="Publish…").click()
-    point(panel, 1).fill("My own point")
-    panel.get_by_role("button", name="Draft with Vibe").click()
-    expect(headline(panel)).to_have_value("Water twice a week")
-    expect(point(panel, 1)).to_have_value("My own point")
-    expect(point(panel, 2)).to_have_value("The lemon tree last")
-    expect(panel).to_contain_text("What you typed was kept")
-    panel.get_by_role("button", name="Add a point").click()
-    ana.keyboard.type("With **rain** water")
-    expect(panel.locator("#publish-preview strong")).to_have_text("rain")
-    headline(panel).fill("")
-    panel.get_by_role("button", name="Publish", exact=True).click()
-    expect(panel).to_contain_text("A result needs a headline.")
-    expect(point(panel, 4)).to_have_value("With **rain** water")
-    headline(panel).fill("Water on Mondays and Thursdays")
-    panel.get_by_role("button", name="Publish", exact=True).click()
-
+    drafted_and_published(ana, panel, model)
     for page in (ana, dora):
         card = page.locator("#messages .result")
         expect(card).to_contain_text("Water on Mondays and Thursdays")

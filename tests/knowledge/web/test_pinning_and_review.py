@@ -62,7 +62,11 @@ def test_a_guest_sees_no_pin(ana: Member, ben: Member, channel: Channel, thread:
 def test_deleted_messages_are_not_pinned(ana: Member, thread: Thread) -> None:
     message = say(thread, ana, "Never mind.")
     delete_message(message=message, by=access(ana))
-    text(signed_in(ana), f"/w/{ana.workspace.slug}/m/{message.pk}/pin/", 404)
+    page = f"/w/{ana.workspace.slug}/m/{message.pk}/pin/"
+    assert "Never mind." not in text(signed_in(ana), page, 404)
+    answer = signed_in(ana).post(page, {"topic": "Nothing", "content": "Never mind.", "expires": "never"})
+    assert answer.status_code == 404
+    assert not Entry.objects.exists()
 
 
 # --- review -------------------------------------------------------------------------------------------------
