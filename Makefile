@@ -20,10 +20,10 @@ python:
 	@test -n "$(PYTHON)" || { echo "OpenVibe needs Python 3.11 or later. Install it (Debian: sudo apt-get install python3), or name it: make PYTHON=/path/to/python3 …" >&2; exit 1; }
 
 setup: python
-	@$(PYTHON) -I openvibe/setup.py run
+	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py run
 
 setup-test: python
-	@$(PYTHON) -I openvibe/setup.py test
+	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py test
 
 run: setup
 	@exec $(IN) manage.py serve --port $(PORT)
@@ -41,7 +41,7 @@ lint: setup-test
 
 test: export OPENVIBE_VAR := $(CURDIR)/var/test
 test: lint
-	@$(PYTHON) -I openvibe/setup.py browser
+	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py browser
 	$(IN) -m pytest -n 2 --dist loadgroup
 
 lock: setup-test

@@ -12,7 +12,7 @@ def main() -> None:
         from django.core.management import execute_from_command_line
         from pydantic import ValidationError
 
-        from openvibe.base.postgres.programs import DatabaseUnavailable
+        from openvibe.runner.postgres.server import DatabaseUnavailable
     except ImportError as error:
         raise SystemExit(
             "Django is not installed here. Run `make setup`, then `.venv/bin/python manage.py …`."

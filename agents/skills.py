@@ -18,32 +18,32 @@ import yaml
 from django.conf import settings
 
 from agents.models import Agent, LoadedSkill
-from openvibe.llm.fences import clean
-from openvibe.llm.tokens import count
+from openvibe.llm.fences import clean_text
+from openvibe.llm.tokens import count_tokens
 
 log = structlog.get_logger(__name__)
 
-TOKEN_LIMIT = 2_000
+MAX_FILE_TOKENS = 2_000
 """Tokens (o200k_base) of one skill, and of SYSTEM.md and SOUL.md each."""
 
-LOADED_AT_ONCE = 3
+MAX_LOADED_SKILLS = 3
 """Skills an agent has taken up in one thread, at most."""
 
-INDEXED = 30
+MAX_INDEXED_SKILLS = 30
 """Skills of one agent that prompts name, in the order of their names."""
 
-LOOKED_AT = 200
+MAX_SKILL_FOLDERS = 200
 """Folders of skills that are looked at."""
 
-LINE = 160
+MAX_LINE_CHARS = 160
 """Characters of a skill's line in the index."""
 
-LARGEST = 64 * 1024
+MAX_FILE_BYTES = 64 * 1024
 """Bytes of a file that are looked at; more than that is never 2,000 tokens."""
 
-OVERRIDES = ("SYSTEM.md", "SOUL.md")
-_PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}\Z")
-_FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.S)
+OVERRIDE_FILES = ("SYSTEM.md", "SOUL.md")
+_PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}\Z")
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.S)
 _HEADING = re.compile(r"\A#{1,6}[ \t]+")
 
 
@@ -56,7 +56,7 @@ class Skill:
 
 
 @dataclass(frozen=True)
-class _Read:
+class _FolderFile:
     """A text file as it was found. `problem` says why it is not used; empty when it is."""
 
     text: str
@@ -65,22 +65,22 @@ class _Read:
 
 def skill_index(agent: Agent) -> tuple[Skill, ...]:
     """What the agent can take up, by name, at most INDEXED."""
-    folder = folder_of(agent)
+    folder = agent_folder(agent)
     if folder is None:
         return ()
-    return tuple(skill for skill, found in _skills(folder) if not found.problem)[:INDEXED]
+    return tuple(skill for skill, found in _iter_skills(folder) if not found.problem)[:MAX_INDEXED_SKILLS]
 
 
 def skill_text(agent: Agent, name: str) -> str | None:
     """The skill's text, at most TOKEN_LIMIT tokens; None where the agent has no usable skill of that name."""
-    folder = folder_of(agent) if _PLAIN.match(name) else None
+    folder = agent_folder(agent) if _PLAIN_NAME.match(name) else None
     if folder is None:
         return None
-    found = _skill(folder, name)
+    found = _skill_in_folder(folder, name)
     return found[1].text if found and not found[1].problem else None
 
 
-def loaded_text(agent: Agent, name: str) -> str:
+def loaded_skill_text(agent: Agent, name: str) -> str:
     """The text of a skill that was taken up; empty when it is gone since."""
     return skill_text(agent, name) or ""
 
@@ -88,16 +88,16 @@ def loaded_text(agent: Agent, name: str) -> str:
 def loaded_skills(agent: Agent, thread_id: int) -> list[tuple[str, str]]:
     """Name and text of what the agent has taken up in the thread, in that order; those gone since are left out."""
     rows = LoadedSkill.objects.filter(agent=agent, thread=thread_id).order_by("id")
-    named = [(name, loaded_text(agent, name)) for name in rows.values_list("name", flat=True)]
+    named = [(name, loaded_skill_text(agent, name)) for name in rows.values_list("name", flat=True)]
     return [(name, text) for name, text in named if text]
 
 
 def read_override(agent: Agent, name: str) -> str | None:
     """SYSTEM.md or SOUL.md of the agent's folder; None where there is none, or it cannot be used."""
-    if name not in OVERRIDES:
-        raise ValueError(f"{name} is no such file: {' or '.join(OVERRIDES)}.")
-    folder = folder_of(agent)
-    found = _text_in(folder, folder / name) if folder else None
+    if name not in OVERRIDE_FILES:
+        raise ValueError(f"{name} is no such file: {' or '.join(OVERRIDE_FILES)}.")
+    folder = agent_folder(agent)
+    found = _file_in_folder(folder, folder / name) if folder else None
     if found is None:
         return None
     if found.problem:
@@ -108,24 +108,24 @@ def read_override(agent: Agent, name: str) -> str | None:
 
 def folder_problems(agent: Agent) -> list[str]:
     """Why files of the agent's folder are not used, a sentence each, for whoever runs the server."""
-    plain = _root() / agent.handle
-    folder = folder_of(agent)
+    plain = _workspaces_folder() / agent.handle
+    folder = agent_folder(agent)
     if folder is None:
-        if not _is_within(_root(), plain):
+        if not _is_within(_workspaces_folder(), plain):
             return []
         return [f"The folder {plain.name} serves nobody: agents of this handle live in several workspaces. "
                 f"Name it {agent.handle}@{agent.workspace.slug}."]  # fmt: skip
-    files = [(name, _text_in(folder, folder / name)) for name in OVERRIDES]
+    files = [(name, _file_in_folder(folder, folder / name)) for name in OVERRIDE_FILES]
     troubles = [f"{name} is not used: {found.problem}" for name, found in files if found and found.problem]
     return troubles + [
-        f"The skill {skill.name} is not used: {found.problem}" for skill, found in _skills(folder) if found.problem
+        f"The skill {skill.name} is not used: {found.problem}" for skill, found in _iter_skills(folder) if found.problem
     ]
 
 
-def folder_of(agent: Agent) -> Path | None:
+def agent_folder(agent: Agent) -> Path | None:
     """The agent's folder, if it has one. Asks the database only where a folder of its handle stands."""
-    root = _root()
-    names = _names_in(root)
+    root = _workspaces_folder()
+    names = _subfolder_names(root)
     handle = agent.handle
     if not any(name == handle or name.startswith(f"{handle}@") for name in names):
         return None
@@ -139,19 +139,19 @@ def folder_of(agent: Agent) -> Path | None:
     return None if others.exists() else plain
 
 
-def _root() -> Path:
+def _workspaces_folder() -> Path:
     return Path(settings.HOME) / "workspaces"
 
 
-def _names_in(folder: Path) -> frozenset[str]:
+def _subfolder_names(folder: Path) -> frozenset[str]:
     try:
-        return _listed(folder, folder.stat().st_mtime_ns)
+        return _list_subfolders(folder, folder.stat().st_mtime_ns)
     except OSError:
         return frozenset()
 
 
 @lru_cache(maxsize=256)
-def _listed(folder: Path, _changed: int) -> frozenset[str]:
+def _list_subfolders(folder: Path, _changed: int) -> frozenset[str]:
     return frozenset(entry.name for entry in folder.iterdir() if entry.is_dir())
 
 
@@ -163,72 +163,72 @@ def _is_within(folder: Path, path: Path) -> bool:
         return False
 
 
-def _skills(folder: Path) -> Iterator[tuple[Skill, _Read]]:
+def _iter_skills(folder: Path) -> Iterator[tuple[Skill, _FolderFile]]:
     """Every skill of the folder by name, with its text or why it is not used."""
-    for name in sorted(_names_in(folder / "skills"))[:LOOKED_AT]:
-        found = _skill(folder, name)
+    for name in sorted(_subfolder_names(folder / "skills"))[:MAX_SKILL_FOLDERS]:
+        found = _skill_in_folder(folder, name)
         if found is not None:
             yield found
 
 
-def _skill(folder: Path, name: str) -> tuple[Skill, _Read] | None:
-    found = _text_in(folder, folder / "skills" / name / "SKILL.md")
+def _skill_in_folder(folder: Path, name: str) -> tuple[Skill, _FolderFile] | None:
+    found = _file_in_folder(folder, folder / "skills" / name / "SKILL.md")
     if found is None:
         return None
-    if not _PLAIN.match(name):
+    if not _PLAIN_NAME.match(name):
         problem = "its folder's name may hold only small letters, digits, - and _, at most 80."
-        return Skill(clean(name)[:80], ""), _Read("", problem)
+        return Skill(clean_text(name)[:80], ""), _FolderFile("", problem)
     if found.problem:
         return Skill(name, ""), found
-    return Skill(name, _line_of(found.text)), _Read(_body_of(found.text))
+    return Skill(name, _index_line(found.text)), _FolderFile(_body_text(found.text))
 
 
-def _text_in(folder: Path, path: Path) -> _Read | None:
+def _file_in_folder(folder: Path, path: Path) -> _FolderFile | None:
     """The file's text; None where there is no file."""
     try:
-        about = path.lstat()
+        file_stat = path.lstat()
         if not _is_within(folder, path):
-            return _Read("", "it is a link that leads out of the agent's folder.")
-        about = path.stat()
+            return _FolderFile("", "it is a link that leads out of the agent's folder.")
+        file_stat = path.stat()
     except OSError:
         return None
-    return _read(path, about.st_mtime_ns, about.st_size)
+    return _read_file(path, file_stat.st_mtime_ns, file_stat.st_size)
 
 
 @lru_cache(maxsize=512)
-def _read(path: Path, _changed: int, size: int) -> _Read:
-    if size > LARGEST:
-        return _Read("", f"it has {size:,} bytes. At most {TOKEN_LIMIT:,} tokens can be used.")
+def _read_file(path: Path, _changed: int, size: int) -> _FolderFile:
+    if size > MAX_FILE_BYTES:
+        return _FolderFile("", f"it has {size:,} bytes. At most {MAX_FILE_TOKENS:,} tokens can be used.")
     try:
-        text = clean(path.read_text(encoding="utf-8")).strip()
+        text = clean_text(path.read_text(encoding="utf-8")).strip()
     except (OSError, UnicodeDecodeError):
-        return _Read("", "it cannot be read as UTF-8 text.")
+        return _FolderFile("", "it cannot be read as UTF-8 text.")
     if not text:
-        return _Read("", "it is empty.")
-    tokens = count(text)
-    if tokens > TOKEN_LIMIT:
-        return _Read("", f"it has {tokens:,} tokens. At most {TOKEN_LIMIT:,} can be used.")
-    return _Read(text)
+        return _FolderFile("", "it is empty.")
+    tokens = count_tokens(text)
+    if tokens > MAX_FILE_TOKENS:
+        return _FolderFile("", f"it has {tokens:,} tokens. At most {MAX_FILE_TOKENS:,} can be used.")
+    return _FolderFile(text)
 
 
-def _front_of(text: str) -> dict[str, Any]:
-    found = _FRONT.match(text)
+def _front_matter(text: str) -> dict[str, Any]:
+    match = _FRONT_MATTER.match(text)
     try:
-        front = yaml.safe_load(found[1]) if found else None
+        front = yaml.safe_load(match[1]) if match else None
     except yaml.YAMLError:
         return {}
     return front if isinstance(front, dict) else {}
 
 
-def _body_of(text: str) -> str:
-    return _FRONT.sub("", text, count=1).strip() or text
+def _body_text(text: str) -> str:
+    return _FRONT_MATTER.sub("", text, count=1).strip() or text
 
 
-def _line_of(text: str) -> str:
+def _index_line(text: str) -> str:
     """The description in the front matter, else the first heading and the line after it."""
-    front = _front_of(text)
-    said = [str(front[key]) for key in ("title", "description") if isinstance(front.get(key), str)]
-    if not said:
-        lines = [line.strip() for line in _body_of(text).splitlines() if line.strip()]
-        said = [_HEADING.sub("", line) for line in lines[:2]]
-    return " ".join(": ".join(said).split())[:LINE]
+    front = _front_matter(text)
+    parts = [str(front[key]) for key in ("title", "description") if isinstance(front.get(key), str)]
+    if not parts:
+        lines = [line.strip() for line in _body_text(text).splitlines() if line.strip()]
+        parts = [_HEADING.sub("", line) for line in lines[:2]]
+    return " ".join(": ".join(parts).split())[:MAX_LINE_CHARS]

@@ -1,4 +1,4 @@
-"""Jobs that Celery carries out: ids in, one call each."""
+"""Celery tasks of agents: ids in, one call each."""
 
 from functools import partial
 
@@ -7,42 +7,41 @@ from celery import shared_task
 from django.db import transaction
 
 log = structlog.get_logger(__name__)
-RUN_EXPIRES = 3600  # seconds; the sweeper asks again for runs whose message expired
+RUN_MESSAGE_EXPIRES = 3600  # seconds; the sweeper asks again for runs whose message expired
 
 
-def send(run_id: int) -> None:
+def enqueue_run(run_id: int) -> None:
     """Ask a worker to carry the run out. A broker that is down is only logged: the sweeper asks again."""
     try:
-        carry_out_run.apply_async((run_id,), expires=RUN_EXPIRES, retry=False)
+        execute_run_task.apply_async((run_id,), expires=RUN_MESSAGE_EXPIRES, retry=False)
     except Exception as error:  # every transport has errors of its own
         log.warning("run_not_sent", run_id=run_id, error=type(error).__name__)
 
 
-def send_after_commit(run_id: int) -> None:
-    transaction.on_commit(partial(send, run_id))
+def enqueue_run_on_commit(run_id: int) -> None:
+    transaction.on_commit(partial(enqueue_run, run_id))
 
 
 @shared_task(name="agents.carry_out_run", acks_late=True, ignore_result=True)
-def carry_out_run(run_id: int) -> None:
-    from agents.runs.carrying import carry_out
+def execute_run_task(run_id: int) -> None:
+    from agents.runs.executor import execute_run
 
-    following = carry_out(run_id)
-    if following is not None:
-        send(following)
+    next_run_id = execute_run(run_id)
+    if next_run_id is not None:
+        enqueue_run(next_run_id)
 
 
 @shared_task(name="agents.sweep_runs", ignore_result=True, expires=30)
-def sweep_runs() -> None:
-    from agents.runs.sweeping import sweep
+def recover_runs_task() -> None:
+    from agents.runs.recovery import recover_runs
 
-    for run_id in sweep():
-        send(run_id)
+    for run_id in recover_runs():
+        enqueue_run(run_id)
 
 
 @shared_task(name="agents.thin_snapshots", ignore_result=True)
-def thin_old_snapshots() -> None:
-    from agents.assembler.snapshot import thin_snapshots
-    from agents.tools.viewing import thin_tool_results
+def expire_records_task() -> None:
+    from agents.assembler.snapshots.store import expire_snapshots, expire_tool_results
 
-    thin_snapshots()
-    thin_tool_results()
+    expire_snapshots()
+    expire_tool_results()

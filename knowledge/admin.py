@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from knowledge.freshness import freshness
+from knowledge.expiry import compute_freshness
 from knowledge.models import Contradiction, Entry, Revision
 from openvibe.base.admin import ReadOnlyAdmin
 
@@ -28,7 +28,7 @@ class EntryAdmin(ReadOnlyAdmin):
 
     @admin.display(description="Fresh", ordering="expires_at")
     def fresh(self, entry: Entry) -> str:
-        return freshness(entry).words
+        return compute_freshness(entry).words
 
     @admin.display(description="Its page")
     def its_page(self, entry: Entry) -> SafeString:

@@ -7,4 +7,4 @@ class KnowledgeConfig(AppConfig):
     verbose_name = "Knowledge"
 
     def ready(self) -> None:
-        from knowledge import receivers  # noqa: F401  (connects the signals)
+        from knowledge import wiring as receivers  # noqa: F401  (connects the signals)

@@ -8,27 +8,27 @@ TURN_SECONDS = 8.0
 
 @shared_task(name="knowledge.embed_entries", ignore_result=True, expires=30)
 def embed_entries() -> None:
-    from knowledge.embedding import embed_waiting
+    from knowledge.search import embed_pending_entries
 
-    embed_waiting(seconds=TURN_SECONDS)
+    embed_pending_entries(seconds=TURN_SECONDS)
 
 
 @shared_task(name="knowledge.expire_entries", ignore_result=True, expires=60)
 def expire_entries() -> None:
-    from knowledge import rot
+    from knowledge import maintenance as rot
 
     rot.expire_entries()
 
 
 @shared_task(name="knowledge.archive_unused", ignore_result=True, expires=3_600)
 def archive_unused() -> None:
-    from knowledge import rot
+    from knowledge import maintenance as rot
 
     rot.archive_unused()
 
 
 @shared_task(name="knowledge.find_contradictions", ignore_result=True, expires=60)
 def find_contradictions() -> None:
-    from knowledge.comparing import compare_waiting
+    from knowledge.contradictions.detect import detect_contradictions
 
-    compare_waiting(seconds=TURN_SECONDS)
+    detect_contradictions(seconds=TURN_SECONDS)

@@ -4,41 +4,42 @@ from typing import Any
 
 from django.dispatch import receiver
 
-from memory.models import Compaction
-from memory.services.compaction import request_compaction, request_rebuilding
-from memory.services.proposals import forget_learned
-from memory.services.work import forget_quotes
-from memory.signals import milestone_reached
-from memory.tasks import consider_compaction_after_commit, send_compaction_after_commit
+from memory.episodes.services import delete_learned_from
+from memory.plugins.compaction import request_compaction, request_rebuild
+from memory.plugins.models import Compaction
+from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
+from memory.work.services import milestone_reached, redact_quotes
 from openvibe.chat.models import Dive, Message, Thread
-from openvibe.chat.signals import dive_ended, message_posted, message_revised
+from openvibe.chat.wiring import dive_ended, message_posted, message_revised
 from openvibe.workspaces.access import Access
 
-EVERY = 25
+MESSAGES_PER_CHECK = 25
 """Messages between two looks at whether a thread that agents follow has grown past its threshold."""
 
 
 @receiver(message_posted, dispatch_uid="memory.consider_compaction")
-def consider(sender: type[Message], message: Message, following_agents: tuple[int, ...], **_: Any) -> None:
+def consider_compaction_of_thread(
+    sender: type[Message], message: Message, following_agents: tuple[int, ...], **_: Any
+) -> None:
     """Posting stays cheap: no query here. The other threads are looked at when an agent's run in them ends."""
-    if following_agents and message.seq % EVERY == 0:
-        consider_compaction_after_commit(message.thread_id)
+    if following_agents and message.seq % MESSAGES_PER_CHECK == 0:
+        enqueue_compaction_check_on_commit(message.thread_id)
 
 
 @receiver(message_revised, dispatch_uid="memory.rebuild_summaries")
-def rebuild(sender: type[Message], message: Message, **_: Any) -> None:
+def rebuild_summaries(sender: type[Message], message: Message, **_: Any) -> None:
     """The database wiped the summaries that held the message, in this transaction; a worker writes them anew."""
-    compaction = request_rebuilding(message=message)
+    compaction = request_rebuild(message=message)
     if compaction is not None:
-        send_compaction_after_commit(compaction.pk)
+        enqueue_compaction_on_commit(compaction.pk)
 
 
 @receiver(message_revised, dispatch_uid="memory.forget_quotes")
-def forget(sender: type[Message], message: Message, **_: Any) -> None:
+def forget_deleted_message(sender: type[Message], message: Message, **_: Any) -> None:
     """Work rows that repeat a deleted message's words lose them with it; so does what was learned from it."""
     if message.is_deleted:
-        forget_quotes(message=message)
-        forget_learned(message=message)
+        redact_quotes(message=message)
+        delete_learned_from(message=message)
 
 
 @receiver(milestone_reached, dispatch_uid="memory.compact_at_milestone")
@@ -46,7 +47,7 @@ def compact_at_milestone(sender: Any, thread: Thread, trigger: str, by: Access |
     """The work paused, was taken up again, or reached a milestone: a good moment, and a handoff is written."""
     compaction = request_compaction(thread=thread, trigger=trigger, by=by)
     if compaction is not None:
-        send_compaction_after_commit(compaction.pk)
+        enqueue_compaction_on_commit(compaction.pk)
 
 
 @receiver(dive_ended, dispatch_uid="memory.compact_after_dive")

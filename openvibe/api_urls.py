@@ -9,7 +9,7 @@ urlpatterns = [
     path("docs/", docs, name="api-docs"),
     path("", include("openvibe.workspaces.api.urls")),
     path("", include("openvibe.chat.api.urls")),
-    path("", include("memory.api.urls")),
+    path("", include("memory.api_urls")),
     path("", include("knowledge.api.urls")),
     path("", include("agents.api.urls")),
     re_path(r"", NotHere.as_view(), name="api-not-here"),

@@ -1,4 +1,4 @@
-"""The Celery application. Its settings are `CELERY_…` in openvibe/settings.py; tasks live in each app's `tasks`."""
+"""The Celery application. Its settings are `CELERY_…` in openvibe/settings/__init__.py; tasks live in each app's `tasks`."""
 
 import os
 import time
@@ -10,42 +10,42 @@ from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
-BEAT_EVERY = 10.0  # seconds between two signs of life of beat
+BEAT_HEARTBEAT_SECONDS = 10.0  # seconds between two signs of life of beat
 
 
 class OpenVibeCelery(Celery):
     """Celery whose broker, unless an outside one is named, is the database Django uses."""
 
     def connection_for_read(self, url: str | None = None, **options: Any) -> Any:
-        return super().connection_for_read(url, **self._broker(url, options))
+        return super().connection_for_read(url, **self._broker_options(url, options))
 
     def connection_for_write(self, url: str | None = None, **options: Any) -> Any:
-        return super().connection_for_write(url, **self._broker(url, options))
+        return super().connection_for_write(url, **self._broker_options(url, options))
 
-    def _broker(self, url: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    def _broker_options(self, url: str | None, options: dict[str, Any]) -> dict[str, Any]:
         from openvibe.base.queue import queue_conninfo, queue_is_in_database
 
         if url or not queue_is_in_database():
             return options
-        given = options.pop("transport_options", None) or {}
-        return {**options, "transport_options": {"conn_string": queue_conninfo(), **given}}
+        transport_options = options.pop("transport_options", None) or {}
+        return {**options, "transport_options": {"conn_string": queue_conninfo(), **transport_options}}
 
 
 class BeatScheduler(PersistentScheduler):
     """Celery's scheduler, which leaves a sign of life in `var/beat.alive` for `manage.py doctor`."""
 
-    _last_sign = 0.0
+    _last_heartbeat = 0.0
 
     def tick(self, *arguments: Any, **options: Any) -> Any:
         from django.conf import settings
 
-        if time.monotonic() - self._last_sign > BEAT_EVERY:
-            self._last_sign = time.monotonic()
+        if time.monotonic() - self._last_heartbeat > BEAT_HEARTBEAT_SECONDS:
+            self._last_heartbeat = time.monotonic()
             (settings.VAR / "beat.alive").write_text(f"{time.time():.0f}\n")
-        return min(super().tick(*arguments, **options), BEAT_EVERY)
+        return min(super().tick(*arguments, **options), BEAT_HEARTBEAT_SECONDS)
 
 
-TRANSPORT_ALIASES["pgmq"] = "openvibe.base.transport:Transport"
+TRANSPORT_ALIASES["pgmq"] = "openvibe.base.queue:Transport"
 app = OpenVibeCelery("openvibe")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.set_default()  # in every thread

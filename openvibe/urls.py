@@ -10,9 +10,9 @@ urlpatterns = [
     path("", include("openvibe.base.web.urls")),
     path("", include("openvibe.workspaces.web.urls")),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),
-    path("w/<slug:slug>/", include("memory.web.urls")),
+    path("w/<slug:slug>/", include("memory.urls")),
     path("w/<slug:slug>/", include("knowledge.web.urls")),
     path("w/<slug:slug>/", include("agents.web.urls")),
 ]
 
-handler400 = "openvibe.workspaces.web.errors.bad_request"
+handler400 = "openvibe.workspaces.web.views.bad_request"

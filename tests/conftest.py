@@ -11,20 +11,20 @@ from pytest_django.fixtures import Settings
 
 from agents.models import Agent
 from openvibe.chat.models import Channel, Thread
-from openvibe.search.spaces import forget
+from openvibe.search.spaces import clear_space_cache
 from openvibe.workspaces.models import Member
-from tests import factories, once
+from tests import factories, run_once
 from tests.search.fakes import FAKE, FakeEmbedder
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        once.begin()
+        run_once.begin()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        once.end()
+        run_once.end()
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +33,7 @@ def django_db_modify_db_settings(
 ) -> None:
     """Every process has a test database of its own, a copy of one that was migrated."""
     with django_db_blocker.unblock():
-        connection.settings_dict["TEST"]["TEMPLATE"] = once.migrated_template()
+        connection.settings_dict["TEST"]["TEMPLATE"] = run_once.migrated_template()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -100,4 +100,4 @@ def fake_embedder(settings: Settings) -> Iterator[FakeEmbedder]:
     settings.EMBEDDER_OF_ENDPOINT = "tests.search.fakes.embedder_for"
     FAKE.begin_anew()
     yield FAKE
-    forget()
+    clear_space_cache()

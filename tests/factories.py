@@ -2,16 +2,17 @@
 
 from typing import Any
 
+from agents.access import visible_to
 from agents.models import Agent
 from agents.services import create_agent
-from agents.visibility import visible_to
 from knowledge.models import Entry
-from knowledge.services import add_entry, suggest_entry
+from knowledge.services import create_entry, suggest_entry
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel, create_channel, create_thread, post_message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
-from openvibe.workspaces.services import access_of_member, add_member, create_workspace
+from openvibe.workspaces.queries import member_access
+from openvibe.workspaces.services import add_member, create_workspace
 
 PASSWORD = "correct horse battery"
 SOUL = """\
@@ -39,7 +40,7 @@ def make_member(name: str = "Ana", workspace: Workspace | None = None, role: str
 
 
 def access(member: Member) -> Access:
-    return access_of_member(member)
+    return member_access(member)
 
 
 def make_channel(by: Member, name: str = "general", *, private: bool = False) -> Channel:
@@ -68,8 +69,8 @@ def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Cha
 
 
 def make_entry(by: Member, topic: str = "Pricing", content: str = "Starter costs $29 a month.", **extra: Any) -> Entry:
-    """An entry that `by` wrote by hand; `extra` goes to `add_entry`."""
-    return add_entry(by=access(by), topic=topic, content=content, **extra)
+    """An entry that `by` wrote by hand; `extra` goes to `create_entry`."""
+    return create_entry(by=access(by), topic=topic, content=content, **extra)
 
 
 def make_suggestion(by: Agent, topic: str = "Pricing", content: str = "Pro costs $99.", **extra: Any) -> Entry:

@@ -1,9 +1,9 @@
 """What a change of names and places must leave as it was: `python -m tests.frozen record|compare FOLDER`.
 
-`record` writes what the product shows to the outside (routes, OpenAPI, task names, settings, help of the commands, the
-database's schema, prompts byte for byte) into FOLDER; `compare`, run with the changed code, says where it differs. Where
-FOLDER holds `world.dump` (made by `pg_dump -Fc` of an installation), prompts are assembled from a copy of that database,
-migrated first; the clock stands still meanwhile.
+`record` writes what the product shows to the outside (routes, OpenAPI, task names, settings, help of the commands,
+the database's schema, prompts byte for byte) into FOLDER; `compare`, run with the changed code, says where it
+differs. Where FOLDER holds `world.dump` (made by `pg_dump -Fc` of an installation), prompts are assembled from a copy of that
+database, migrated first; the clock stands still meanwhile.
 """
 
 import difflib
@@ -66,7 +66,7 @@ def routes(_folder: Path) -> str:
 def openapi(_folder: Path) -> str:
     from drf_spectacular.generators import SchemaGenerator
 
-    schema = SchemaGenerator().get_schema(public=True)
+    schema = SchemaGenerator().get_schema(public=True)  # type: ignore[no-untyped-call]
     return json.dumps(schema, indent=1, sort_keys=True, ensure_ascii=False, default=str) + "\n"
 
 
@@ -94,7 +94,11 @@ def options(_folder: Path) -> str:
     values = []
     for name in sorted(name for name in dir(settings) if name.isupper()):
         text = json.dumps(_without_code(getattr(settings, name)), default=repr, sort_keys=True)
-        if name in ("SECRET_KEY", "ENV", "UNFOLD", "INSTALLED_APPS") or any(place in text for place in places) or text == '"code"':
+        if (
+            name in ("SECRET_KEY", "ENV", "UNFOLD", "INSTALLED_APPS")
+            or any(place in text for place in places)
+            or text == '"code"'
+        ):
             continue
         if text not in ("null", '["code"]', '["code", "code"]', '["code", "code", "code"]'):
             values.append(f"{name} = {text}")
@@ -222,11 +226,11 @@ class _database:  # noqa: N801 - used like a function
 
 def _program(connection: Any, name: str, *arguments: str) -> str:
     """What one of PostgreSQL's own programs prints, connected to the server Django uses."""
-    from openvibe.runner.postgres.programs import program
+    from openvibe.runner.postgres.server import program_path
 
     at = connection.get_connection_params()
     done = subprocess.run(
-        [str(program(name)), "-h", at["host"], "-p", str(at["port"]), "-U", at["user"], *arguments],
+        [str(program_path(name)), "-h", at["host"], "-p", str(at["port"]), "-U", at["user"], *arguments],
         capture_output=True,
         text=True,
     )

@@ -9,7 +9,7 @@ TOGETHER = (
     "tests/journeys/",  # one served installation and one Chromium
     "tests/operations/test_serve",  # seven processes each; one at a time is plenty
     "tests/api/test_access.py",  # one scene
-    "tests/agents/test_bench.py",  # one scratch database
+    "tests/bench/test_benches.py",  # one scratch database
 )
 
 

@@ -12,13 +12,13 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from agents.figures import tokens_per_day
+from agents.access import TOTAL_TOKENS
 from agents.models import Run, Snapshot
-from agents.visibility import TOKENS
+from agents.statistics import tokens_per_day
+from knowledge.filters import freshness_condition
 from knowledge.models import Entry
-from knowledge.narrowing import is_as_fresh
-from memory.models import Episode
-from openvibe.base.admin import administered
+from memory.episodes.models import Episode
+from openvibe.base.admin import administered_workspace_ids
 from openvibe.workspaces.models import Spending, Workspace
 
 
@@ -26,11 +26,13 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Adds `cards`, `spend` and `bars` to the index page."""
     user: Any = request.user
     workspaces = (
-        Workspace.objects.all() if user.is_superuser else Workspace.objects.filter(pk__in=administered(request))
+        Workspace.objects.all()
+        if user.is_superuser
+        else Workspace.objects.filter(pk__in=administered_workspace_ids(request))
     )
     ids = list(workspaces.order_by("name").values_list("pk", flat=True)[:200])
     context["cards"] = _cards(ids)
-    context["spend"] = _spend(ids)
+    context["spend"] = _token_spend(ids)
     context["bars"] = tokens_per_day(workspace_ids=ids)
     return context
 
@@ -48,7 +50,7 @@ def _cards(ids: list[int]) -> list[dict[str, str]]:
     week = Snapshot.objects.filter(run__workspace__in=ids, tokens__gt=0, created_at__gte=day_ago - timedelta(days=6))
     prefix = week.exclude(prefix_shared=0).aggregate(share=Avg(share))["share"]
     run_list, entry_list = reverse("admin:agents_run_changelist"), reverse("admin:knowledge_entry_changelist")
-    known = _knowledge(ids)
+    knowledge_counts = _knowledge_counts(ids)
     return [
         {"title": "Failed runs, 24 h", "number": f"{runs['failed']:,}", "link": f"{run_list}?state__exact=failed"},
         {"title": "Runs waiting", "number": f"{runs['queued']:,}", "link": f"{run_list}?state__exact=queued"},
@@ -62,33 +64,37 @@ def _cards(ids: list[int]) -> list[dict[str, str]]:
             "number": "–" if prefix is None else f"{100 * prefix:.0f} %",
             "link": reverse("admin:agents_snapshot_changelist"),
         },
-        {"title": "Knowledge expiring, 14 days", "number": f"{known['expiring']:,}", "link": f"{entry_list}?o=4"},
+        {
+            "title": "Knowledge expiring, 14 days",
+            "number": f"{knowledge_counts['expiring']:,}",
+            "link": f"{entry_list}?o=4",
+        },
         {
             "title": "Knowledge to review",
-            "number": f"{known['review']:,}",
+            "number": f"{knowledge_counts['review']:,}",
             "link": f"{entry_list}?status__exact=needs_review",
         },
     ]
 
 
-def _knowledge(ids: list[int]) -> dict[str, int]:
+def _knowledge_counts(ids: list[int]) -> dict[str, int]:
     """How much expires within two weeks, and how much waits for somebody: proposed, flagged, or over already."""
     now, entries = timezone.now(), Entry.objects.filter(workspace__in=ids)
     waits = Q(status__in=[Entry.Status.PROPOSED, Entry.Status.NEEDS_REVIEW])
     return {
-        "expiring": entries.filter(is_as_fresh("expiring", now)).count(),
-        "review": entries.filter(waits | is_as_fresh("expired", now)).count(),
+        "expiring": entries.filter(freshness_condition("expiring", now)).count(),
+        "review": entries.filter(waits | freshness_condition("expired", now)).count(),
     }
 
 
-def _spend(ids: list[int]) -> list[dict[str, Any]]:
+def _token_spend(ids: list[int]) -> list[dict[str, Any]]:
     """Tokens used today against the cap, per workspace; `percent` is at most 100."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     runs = Run.objects.filter(workspace__in=ids, queued_at__gte=midnight)
-    asked = Spending.objects.filter(workspace__in=ids, created_at__gte=midnight)
+    spending = Spending.objects.filter(workspace__in=ids, created_at__gte=midnight)
     in_runs, in_background = (
-        dict(rows.order_by().values("workspace").annotate(tokens=Sum(TOKENS)).values_list("workspace", "tokens"))
-        for rows in (runs, asked)
+        dict(rows.order_by().values("workspace").annotate(tokens=Sum(TOTAL_TOKENS)).values_list("workspace", "tokens"))
+        for rows in (runs, spending)
     )
     used = Counter(in_runs) + Counter(in_background)
     return [

@@ -16,7 +16,7 @@ from openvibe.base.admin import SameWorkspaceForm
 from openvibe.chat.models import Channel
 from openvibe.workspaces.models import Workspace
 
-FIRST_SOUL = """\
+INITIAL_SOUL = """\
 identity:
   name: Vibe
   role: Helps the team find what was said
@@ -49,7 +49,7 @@ class NewAgentForm(forms.Form):
     handle = forms.CharField(max_length=33, widget=UnfoldAdminTextInputWidget, help_text="What people type after @.")
     name = forms.CharField(max_length=80, widget=UnfoldAdminTextInputWidget)
     soul = forms.CharField(
-        label="SOUL", widget=SoulTextarea, initial=FIRST_SOUL, strip=False, help_text="YAML, 500 to 2,000 tokens."
+        label="SOUL", widget=SoulTextarea, initial=INITIAL_SOUL, strip=False, help_text="YAML, 500 to 2,000 tokens."
     )
 
 

@@ -1,11 +1,15 @@
-"""Agents, runs and prompts: what the API takes and gives."""
+"""Agents, runs, prompts and uses of knowledge: what the API takes and gives."""
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rest_framework import serializers
 
-from agents.models import Agent, Run, SoulVersion, ToolCall
+from agents.assembler.snapshots.redaction import SnapshotView, ToolCallView
+from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
 from openvibe.api.fields import IdField, TextField
+from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.api.serializers import ParticipantOut
 
 
@@ -192,3 +196,50 @@ class RunContextOut(serializers.Serializer[Any]):
     prefix_shared = serializers.IntegerField()
     tool_calls = SeenCallOut(many=True)
     created_at = serializers.DateTimeField()
+
+
+def run_context_values(run: Run, view: SnapshotView, calls: Iterable[ToolCallView]) -> dict[str, Any]:
+    """What a run saw, as far as the viewer may see it."""
+    snapshot = view.snapshot
+    items = [asdict(item) for section in view.sections for item in section.items]
+    return {
+        "run": run.pk,
+        "task": snapshot.task,
+        "model": snapshot.model,
+        "soul": snapshot.soul.number if snapshot.soul else None,
+        "kept": view.kept,
+        "messages": _message_values(view.messages),
+        "tokens": snapshot.tokens,
+        "budget": snapshot.budget,
+        "counter": snapshot.counter,
+        "layers": _layer_values(snapshot.layers, items),
+        "dropped": [asdict(dropped) for dropped in view.dropped],
+        "hidden_count": view.hidden_count,
+        "prefix_shared": snapshot.prefix_shared,
+        "tool_calls": [asdict(call) for call in calls],
+        "created_at": snapshot.created_at,
+    }
+
+
+def _message_values(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
+    return [asdict(message) for message in messages]
+
+
+def _layer_values(tokens: Mapping[str, int], items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [
+        {"layer": layer, "tokens": used, "items": [item for item in items if item["layer"] == layer]}
+        for layer, used in tokens.items()
+    ]
+
+
+class UseOut(serializers.ModelSerializer[KnowledgeUse]):
+    run = serializers.IntegerField(source="run_id", read_only=True)
+    agent = serializers.CharField(source="run.agent.handle", read_only=True)
+    task = serializers.ChoiceField(source="run.task", choices=Run.Task.choices, read_only=True)
+    thread = serializers.IntegerField(source="run.thread_id", read_only=True)
+    how: Any = serializers.ChoiceField(choices=["prompt", "tool"], read_only=True)
+
+    class Meta:
+        model = KnowledgeUse
+        fields = ("id", "run", "agent", "task", "thread", "how", "created_at")
+        read_only_fields = fields

@@ -1,16 +1,16 @@
 from django.urls import path
 
-from agents.api import agents, uses, views
+from agents.api import views
 
 urlpatterns = [
-    path("knowledge/<int:pk>/uses/", uses.EntryUses.as_view(), name="api-entry-uses"),
+    path("knowledge/<int:pk>/uses/", views.EntryUses.as_view(), name="api-entry-uses"),
     path("runs/", views.Runs.as_view(), name="api-runs"),
     path("runs/<int:pk>/", views.OneRun.as_view(), name="api-run"),
     path("runs/<int:pk>/context/", views.RunContext.as_view(), name="api-run-context"),
     path("runs/<int:pk>/stop/", views.StopRun.as_view(), name="api-run-stop"),
     path("runs/<int:pk>/retry/", views.RetryRun.as_view(), name="api-run-retry"),
     path("context/assemble/", views.Assemble.as_view(), name="api-assemble"),
-    path("agents/", agents.Agents.as_view(), name="api-agents"),
-    path("agents/<slug:handle>/", agents.OneAgent.as_view(), name="api-agent"),
-    path("agents/<slug:handle>/soul/", agents.OneSoul.as_view(), name="api-soul"),
+    path("agents/", views.Agents.as_view(), name="api-agents"),
+    path("agents/<slug:handle>/", views.OneAgent.as_view(), name="api-agent"),
+    path("agents/<slug:handle>/soul/", views.OneSoul.as_view(), name="api-soul"),
 ]

@@ -1,35 +1,131 @@
-"""Runs, and the prompt an agent would get."""
+"""Endpoints of agents, their SOULs, runs, prompts, and the uses of an entry of knowledge."""
+
+from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from agents.api.agents import agents_known_to
-from agents.api.prompts import seen
-from agents.api.serializers import AssembledOut, AssembleIn, RunContextOut, RunOut, RunsAsked
-from agents.assembler.answer import assembled_answer
+from agents.access import visible_to
+from agents.api.serializers import (
+    AgentOut,
+    AssembledOut,
+    AssembleIn,
+    RunContextOut,
+    RunOut,
+    RunsAsked,
+    SoulIn,
+    SoulOut,
+    UseOut,
+    run_context_values,
+)
 from agents.assembler.assemble import assemble
-from agents.assembler.snapshot import shared_prefix
-from agents.assembler.viewing import read_snapshot
+from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
+from agents.assembler.snapshots.store import shared_prefix_with_last_run
 from agents.models import Agent, Run
-from agents.runs.queue import retry_run, stop_run
-from agents.tasks import send_after_commit
+from agents.runs.lifecycle import retry_run, stop_run
+from agents.services import save_soul
+from agents.soul import SoulError
+from agents.statistics import entry_uses
+from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import Toolbox
-from agents.tools.viewing import calls_of
-from agents.visibility import visible_to
-from openvibe.api.callers import caller_of
+from knowledge.queries import accessible_entries
+from openvibe.api.auth import caller_of
+from openvibe.api.etags import PreconditionFailed, require_if_match
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import Thread
-from openvibe.chat.text import TextRefused, clean_body
+from openvibe.chat.queries import participants_known_to
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.api.auth import asker
+from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
 
+IF_MATCH = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER, required=True,
+    description="The ETag the SOUL was read with; `0` (quoted) for the first version.",
+)  # fmt: skip
 
-def runs_of(access: Access) -> QuerySet[Run]:
+
+def agents_visible_to(access: Access) -> QuerySet[Agent]:
+    """Active agents the asker knows; admins also know deactivated ones."""
+    agents = Agent.objects.filter(workspace_id=access.workspace_id).select_related("participant", "workspace", "soul")
+    if access.administers:
+        return agents
+    return agents.filter(participant__in=participants_known_to(access).order_by().values("pk"))
+
+
+class Agents(ApiView):
+    page_order = "id"
+
+    @extend_schema(operation_id="agents_list", responses=AgentOut(many=True))
+    def get(self, request: Request) -> Response:
+        """The workspace's agents."""
+        return self.paginated_response(agents_visible_to(request_access(request)), AgentOut)
+
+
+class OneAgent(ApiView):
+    @extend_schema(operation_id="agents_get", responses=AgentOut)
+    def get(self, request: Request, handle: str) -> Response:
+        """One agent."""
+        return Response(AgentOut(_access_agent(handle, request_access(request))).data)
+
+
+class OneSoul(ApiView):
+    scopes = {"PUT": "admin"}
+
+    @extend_schema(operation_id="soul_get", responses=SoulOut)
+    def get(self, request: Request, handle: str) -> Response:
+        """The SOUL and its versions: admins, and the agent its own."""
+        access = request_access(request)
+        return _soul_response(_check_soul_access(_access_agent(handle, access), access))
+
+    @extend_schema(operation_id="soul_save", parameters=[IF_MATCH], request=SoulIn, responses=SoulOut)
+    def put(self, request: Request, handle: str) -> Response:
+        """Save the next version, made on the one that If-Match names. Admins."""
+        access = request_access(request)
+        agent, data = _check_soul_access(_access_agent(handle, access), access), self.validated_body(SoulIn)
+        based_on, newest = _matched_version(request), agent.soul.number if agent.soul else 0
+        if access.administers and based_on != newest:
+            raise PreconditionFailed(f"The newest version is {newest}. Read it, compare, then save again.")
+        try:
+            save_soul(agent=agent, by=access, text=data["source"], note=data["note"], based_on=based_on)
+        except SoulError as error:
+            raise Problem(str(error), code="bad_soul", field="source") from None
+        return _soul_response(_access_agent(handle, access))
+
+
+def _access_agent(handle: str, access: Access) -> Agent:
+    return get_object_or_404(agents_visible_to(access), participant__handle=handle)
+
+
+def _check_soul_access(agent: Agent, access: Access) -> Agent:
+    if not access.administers and access.participant_id != agent.participant_id:
+        raise Refused("Only owners, admins and the agent itself may read a SOUL.")
+    return agent
+
+
+def _matched_version(request: Request) -> int:
+    number = require_if_match(request)
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise PreconditionFailed('If-Match is the ETag of the SOUL, such as "3".', field="If-Match")
+    return int(number)
+
+
+def _soul_response(agent: Agent) -> Response:
+    soul = agent.soul
+    payload: dict[str, Any] = {
+        "number": soul.number if soul else 0,
+        "source": soul.source if soul else "",
+        "content": soul.content if soul else {},
+        "versions": agent.soul_versions.select_related("author")[:100],
+    }
+    return Response(SoulOut(payload).data, headers={"ETag": f'"{payload["number"]}"'})
+
+
+def runs_visible_to(access: Access) -> QuerySet[Run]:
     """Runs in threads the asker sees; an agent knows only its own."""
     runs: QuerySet[Run] = Run.objects.visible_to(access)
     runs = runs.select_related("agent__participant", "requested_by", "thread", "trigger")
@@ -40,48 +136,48 @@ class Runs(ApiView):
     @extend_schema(operation_id="runs_list", parameters=[RunsAsked], responses=RunOut(many=True))
     def get(self, request: Request) -> Response:
         """Runs in threads the caller may read, newest first; an agent gets its own."""
-        asked = self.asked(RunsAsked)
-        names = {"thread": "thread_id", "agent": "agent__participant__handle", "state": "state"}
-        filters = {names[name]: value for name, value in asked.items()}
-        return self.page(runs_of(asker(request)).filter(**filters), RunOut)
+        query = self.asked(RunsAsked)
+        lookups = {"thread": "thread_id", "agent": "agent__participant__handle", "state": "state"}
+        filters = {lookups[name]: value for name, value in query.items()}
+        return self.paginated_response(runs_visible_to(request_access(request)).filter(**filters), RunOut)
 
 
 class OneRun(ApiView):
     @extend_schema(operation_id="runs_get", responses=RunOut)
     def get(self, request: Request, pk: int) -> Response:
         """State, usage, and what went wrong."""
-        return Response(RunOut(get_object_or_404(runs_of(asker(request)), pk=pk)).data)
+        return Response(RunOut(get_object_or_404(runs_visible_to(request_access(request)), pk=pk)).data)
 
 
 class RunContext(ApiView):
     @extend_schema(operation_id="runs_context", responses=RunContextOut)
     def get(self, request: Request, pk: int) -> Response:
         """Exactly what the run saw, without what the caller may not see. 409 `nothing_read` before it has read."""
-        access = asker(request)
-        run = get_object_or_404(runs_of(access), pk=pk)
+        access = request_access(request)
+        run = get_object_or_404(runs_visible_to(access), pk=pk)
         view = read_snapshot(run, access)
         if view is None:
             raise Conflict("This run has read nothing yet.", code="nothing_read")
-        return Response(RunContextOut(seen(run, view, calls_of(run, access))).data)
+        return Response(RunContextOut(run_context_values(run, view, visible_tool_calls(run, access))).data)
 
 
 class StopRun(ApiView):
     @extend_schema(operation_id="runs_stop", request=None, responses=RunOut)
     def post(self, request: Request, pk: int) -> Response:
         """Stop it; the text so far stays. A run that is over stays as it is."""
-        access = asker(request)
-        stop_run(run=get_object_or_404(runs_of(access), pk=pk), by=access)
-        return Response(RunOut(runs_of(access).get(pk=pk)).data)
+        access = request_access(request)
+        stop_run(run=get_object_or_404(runs_visible_to(access), pk=pk), by=access)
+        return Response(RunOut(runs_visible_to(access).get(pk=pk)).data)
 
 
 class RetryRun(ApiView):
     @extend_schema(operation_id="runs_retry", request=None, responses={202: RunOut})
     def post(self, request: Request, pk: int) -> Response:
         """Put a failed or stopped run back in the queue. People only."""
-        access = asker(request)
-        run = retry_run(run=get_object_or_404(runs_of(access), pk=pk), by=access)
-        send_after_commit(run.pk)
-        return Response(RunOut(runs_of(access).get(pk=pk)).data, status=202)
+        access = request_access(request)
+        run = retry_run(run=get_object_or_404(runs_visible_to(access), pk=pk), by=access)
+        enqueue_run_on_commit(run.pk)
+        return Response(RunOut(runs_visible_to(access).get(pk=pk)).data, status=202)
 
 
 class Assemble(ApiView):
@@ -90,26 +186,26 @@ class Assemble(ApiView):
     @extend_schema(operation_id="context_assemble", request=AssembleIn, responses=AssembledOut)
     def post(self, request: Request) -> Response:
         """The prompt an agent would get now, and why. A dry run: nothing is stored, no model is asked."""
-        said, access = self.said(AssembleIn), asker(request)
-        agent = _agent_of(said.get("agent"), access)
+        data, access = self.validated_body(AssembleIn), request_access(request)
+        agent = _access_agent_to_assemble(data.get("agent"), access)
         threads = Thread.objects.visible_to(access)
-        both = threads.filter(pk__in=Thread.objects.visible_to(visible_to(agent)).values("pk"))
-        thread = get_object_or_404(both, pk=said["thread"])
+        shared_threads = threads.filter(pk__in=Thread.objects.visible_to(visible_to(agent)).values("pk"))
+        thread = get_object_or_404(shared_threads, pk=data["thread"])
         prompt = assemble(
             agent=agent,
             thread=thread,
-            task=said["task"],
-            request=_text_of(said["request"]),
-            asked_by=_asked_by(request),
-            budget=said["budget"],
-            model=said["model"],
-            tools=Toolbox.of(agent, thread).specs,
+            task=data["task"],
+            request=_clean_request_text(data["request"]),
+            asked_by=_requesting_participant(request),
+            budget=data["budget"],
+            model=data["model"],
+            tools=Toolbox.for_agent(agent, thread).specs,
         )
-        shared = shared_prefix(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
-        return Response(AssembledOut(assembled_answer(prompt, shared, access)).data)
+        shared = shared_prefix_with_last_run(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
+        return Response(AssembledOut(prompt_payload(prompt, shared, access)).data)
 
 
-def _agent_of(handle: str | None, access: Access) -> Agent:
+def _access_agent_to_assemble(handle: str | None, access: Access) -> Agent:
     if access.is_agent:
         own = Agent.objects.select_related("participant", "workspace", "soul").get(participant_id=access.participant_id)
         if handle is not None and handle.lstrip("@") != own.handle:
@@ -119,10 +215,10 @@ def _agent_of(handle: str | None, access: Access) -> Agent:
         raise Refused("Only owners, admins and the agent itself may assemble its context.")
     if handle is None:
         raise Problem("Say for which agent, by its handle.", code="required", field="agent")
-    return get_object_or_404(agents_known_to(access), participant__handle=handle.lstrip("@"))
+    return get_object_or_404(agents_visible_to(access), participant__handle=handle.lstrip("@"))
 
 
-def _text_of(request: str | None) -> str | None:
+def _clean_request_text(request: str | None) -> str | None:
     if request is None:
         return None
     try:
@@ -131,6 +227,14 @@ def _text_of(request: str | None) -> str | None:
         raise Problem(error.message, code=error.code, field="request") from None
 
 
-def _asked_by(request: Request) -> Participant | None:
+def _requesting_participant(request: Request) -> Participant | None:
     participant = caller_of(request).participant
     return participant if isinstance(participant, Participant) else None
+
+
+class EntryUses(ApiView):
+    @extend_schema(operation_id="knowledge_uses", responses=UseOut(many=True))
+    def get(self, request: Request, pk: int) -> Response:
+        """Runs that had the entry before them, in threads the caller sees, the newest first; an agent gets its own."""
+        access = request_access(request)
+        return self.paginated_response(entry_uses(get_object_or_404(accessible_entries(access), pk=pk), access), UseOut)

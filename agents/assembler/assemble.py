@@ -8,23 +8,35 @@ from typing import cast, get_args
 
 from django.utils import timezone
 
-from agents.assembler import carried, diving, gather
+from agents.access import visible_to
 from agents.assembler.fit import RequiredPartsTooLarge, fit
-from agents.assembler.found import Found, Place, Window
-from agents.assembler.gather import Asked, Scene
-from agents.assembler.history import first_room, hidden_results, history, recollect
-from agents.assembler.items import tool_item
-from agents.assembler.knowing import knowledge
-from agents.assembler.reading import read
-from agents.assembler.recall import recalled
-from agents.assembler.render import frame_tokens, render, sent_tokens
+from agents.assembler.items import make_tool_item, single_item_groups
+from agents.assembler.queries import ModelWindow, PromptContext, ThreadContext, read_prompt_context
+from agents.assembler.render import overhead_tokens, render, sent_tokens
+from agents.assembler.sections.blocks import block_candidates, profile_candidates, skill_candidates
+from agents.assembler.sections.dive import draft_format_candidates, headline_candidates, source_candidates
+from agents.assembler.sections.episodes import episode_candidates
+from agents.assembler.sections.history import (
+    hidden_dive_results,
+    history_candidates,
+    initial_history_room,
+    recall_history,
+)
+from agents.assembler.sections.identity import (
+    instruction_candidates,
+    policy_candidates,
+    soul_candidates,
+    workspace_candidates,
+)
+from agents.assembler.sections.knowledge import knowledge_candidates
+from agents.assembler.sections.recall import recall_candidates
+from agents.assembler.sections.request import PromptRequest, RequestMessage, request_candidates
+from agents.assembler.sections.work import work_candidates
 from agents.assembler.stack import BUDGETS, TaskBudget, bounded_by_window, with_overrides
-from agents.assembler.values import Dropped, Fitted, Item, Offer
-from agents.assembler.working import work
+from agents.assembler.values import DroppedItem, FitResult, Item, SectionCandidates
 from agents.models import Agent
 from agents.soul import TaskType
-from agents.visibility import visible_to
-from memory.providers.registry import provider_named
+from memory.plugins.registry import provider_named
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.models import Endpoint
@@ -33,7 +45,7 @@ from openvibe.llm.values import ChatMessage, ToolSpec
 from openvibe.workspaces.models import Participant
 
 ASSEMBLER_VERSION = 1
-OFFLINE = "offline"
+OFFLINE_MODEL = "offline"
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,7 @@ class Prompt:
     messages: tuple[ChatMessage, ...]
     tools: tuple[ToolSpec, ...]
     included: tuple[Item, ...]
-    dropped: tuple[Dropped, ...]
+    dropped: tuple[DroppedItem, ...]
     tokens: int
     soul_number: int | None
 
@@ -83,157 +95,221 @@ def assemble(
     """
     if task not in get_args(TaskType):
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
-    asked = _asked(request, thread, asked_by, now)
+    message = _request_message(request, thread, asked_by, now)
     access = visible_to(agent)
-    person_id = asked.author.pk if asked.author else None
-    found = read(access, thread_id=thread.pk, person_id=person_id) if agent.is_active else None
-    if found is None:
+    person_id = message.author.pk if message.author else None
+    context = read_prompt_context(access, thread_id=thread.pk, person_id=person_id) if agent.is_active else None
+    if context is None:
         raise Missing
-    endpoint = agent.endpoint or found.default_endpoint
-    name = model or (endpoint.model if endpoint and endpoint.model else OFFLINE)
-    scene = Scene(
+    endpoint = agent.endpoint or context.default_endpoint
+    model_name = model or (endpoint.model if endpoint and endpoint.model else OFFLINE_MODEL)
+    prompt_request = PromptRequest(
         agent=agent,
         access=access,
-        place=found.place,
+        thread=context.thread,
         task=cast(TaskType, task),
-        asked=asked,
-        counter=counter_for(name),
-        budget=_budget(cast(TaskType, task), found.place, endpoint, budget),
+        asked=message,
+        counter=counter_for(model_name),
+        budget=_task_budget(cast(TaskType, task), context.thread, endpoint, budget),
     )
-    return _build(scene, found, name, tools)
+    return _build_prompt(prompt_request, context, model_name, tools)
 
 
-def _build(scene: Scene, found: Found, model: str, tools: Sequence[ToolSpec]) -> Prompt:
-    overhead = frame_tokens(scene.counter)
-    standing = [
-        gather.policy(scene),
-        gather.soul(scene),
-        *gather.instructions(scene),
-        diving.draft_format(scene),
-        _tools(scene, tools),
+def _build_prompt(
+    prompt_request: PromptRequest, context: PromptContext, model: str, tools: Sequence[ToolSpec]
+) -> Prompt:
+    overhead = overhead_tokens(prompt_request.counter)
+    required_sections = [
+        policy_candidates(prompt_request),
+        soul_candidates(prompt_request),
+        *instruction_candidates(prompt_request),
+        draft_format_candidates(prompt_request),
+        _tool_candidates(prompt_request, tools),
     ]
-    needed = overhead + sum(bundle.tokens for offer in standing if offer.required for bundle in offer.bundles)
-    cap = scene.budget.caps["P1"] or scene.budget.ceiling
-    request = gather.request(scene, min(cap, scene.budget.ceiling - needed))
-    feedback, episodes, private = gather.remembered(scene, found.episodes)
-    topics, known, unknown = knowledge(scene, found, timezone.now())
-    bound, working = work(scene, found, (tool.name for tool in tools))
-    before_history = [*standing, request, bound, diving.source(scene), working]
+    needed = overhead + sum(
+        group.tokens for section in required_sections if section.required for group in section.groups
+    )
+    cap = prompt_request.budget.caps["P1"] or prompt_request.budget.ceiling
+    request = request_candidates(prompt_request, min(cap, prompt_request.budget.ceiling - needed))
+    feedback, episodes, private_episodes = episode_candidates(prompt_request, context.episodes)
+    topics, entries, unreadable = knowledge_candidates(prompt_request, context, timezone.now())
+    constraints, other_work = work_candidates(prompt_request, context, (tool.name for tool in tools))
+    before_history = [*required_sections, request, constraints, source_candidates(prompt_request), other_work]
     after_history = [
-        carried.blocks(scene, found.blocks),
+        block_candidates(prompt_request, context.blocks),
         feedback,
-        carried.profile(scene, found.notes),
-        *carried.skills(scene, found.skills),
+        profile_candidates(prompt_request, context.notes),
+        *skill_candidates(prompt_request, context.loaded_skills),
         topics,
-        known,
-        gather.surroundings(scene),
-        diving.headlines(scene, found),
+        entries,
+        workspace_candidates(prompt_request),
+        headline_candidates(prompt_request, context),
     ]
-    required = (*request.bundles, *bound.bundles)
-    room = scene.budget.ceiling - needed - sum(bundle.tokens for bundle in required)
-    fitted, hidden = _with_history(scene, found, (before_history, after_history, [episodes]), room, overhead)
+    required = (*request.groups, *constraints.groups)
+    room = prompt_request.budget.ceiling - needed - sum(group.tokens for group in required)
+    fitted, hidden = _fit_with_history(
+        prompt_request, context, (before_history, after_history, [episodes]), room, overhead
+    )
     return Prompt(
-        task=scene.task,
+        task=prompt_request.task,
         model=model,
-        counter=scene.counter,
-        budget=scene.budget,
+        counter=prompt_request.counter,
+        budget=prompt_request.budget,
         messages=render(fitted),
         tools=tuple(tools),
         included=fitted.included,
-        dropped=(*_left_out(fitted), *hidden, *private, *unknown),
+        dropped=(*_dropped_items(fitted), *hidden, *private_episodes, *unreadable),
         tokens=sent_tokens(fitted),
-        soul_number=scene.agent.soul.number if scene.agent.soul else None,
+        soul_number=prompt_request.agent.soul.number if prompt_request.agent.soul else None,
     )
 
 
-def _tools(scene: Scene, tools: Sequence[ToolSpec]) -> Offer:
-    return Offer("P0", "tools", gather.one_each(tool_item(scene.counter, tool) for tool in tools), required=True)
+def _tool_candidates(request: PromptRequest, tools: Sequence[ToolSpec]) -> SectionCandidates:
+    return SectionCandidates(
+        "P0",
+        "tools",
+        single_item_groups(make_tool_item(request.counter, tool) for tool in tools),
+        required=True,
+    )
 
 
-Around = tuple[Sequence[Offer], Sequence[Offer], Sequence[Offer]]
+SurroundingCandidates = tuple[Sequence[SectionCandidates], Sequence[SectionCandidates], Sequence[SectionCandidates]]
 """The offers that stand before history, those after it, and those of P6 that stand beside what is recalled."""
 
 
-def _with_history(scene: Scene, found: Found, around: Around, room: int, overhead: int) -> tuple[Fitted, list[Dropped]]:
+def _fit_with_history(
+    request: PromptRequest, context: PromptContext, around: SurroundingCandidates, room: int, overhead: int
+) -> tuple[FitResult, list[DroppedItem]]:
     """The prompt with all of a short thread; else with what bears on the request, and as much history as then fits."""
-    before, after, beside = around
-    provider = provider_named(*found.plugin)
-    asked_first = first_room(scene, room)
-    entries, is_all = recollect(scene, provider, asked_first)
-    near, remembered, rest = history(scene, entries)
-    hidden = hidden_results(scene, entries)
+    sections_before, sections_after, sections_beside_recall = around
+    provider = provider_named(*context.plugin)
+    initial_room = initial_history_room(request, room)
+    entries, is_all = recall_history(request, provider, initial_room)
+    history_sections, history_before_recall, history_remainder = history_candidates(request, entries)
+    hidden_dives = hidden_dive_results(request, entries)
     if is_all and not any(entry.summary_id for entry in entries):
-        fitted = _fit(scene, [*before, *near, *after, *remembered, *beside, *rest], overhead)
-        if not _misses_history(fitted):
-            return fitted, hidden
-    in_view, room_left = _in_view(scene, [*before, *map(_as_it_is, near), *after, *remembered, *beside], overhead)
-    bearing = recalled(scene, in_view, room_left)
-    fitted = _fit(scene, [*before, *near, *after, *remembered, *beside, bearing, *rest], overhead)
-    if asked_first < room and not is_all and not _misses_history(fitted):
-        entries, _ = recollect(scene, provider, room)
-        near, remembered, rest = history(scene, entries)
-        fitted = _fit(scene, [*before, *near, *after, *remembered, *beside, bearing, *rest], overhead)
-    return fitted, hidden
+        fitted = _fit_or_problem(
+            request,
+            [
+                *sections_before,
+                *history_sections,
+                *sections_after,
+                *history_before_recall,
+                *sections_beside_recall,
+                *history_remainder,
+            ],
+            overhead,
+        )
+        if not _is_history_over_budget(fitted):
+            return fitted, hidden_dives
+    in_view, room_left = _history_in_view(
+        request,
+        [
+            *sections_before,
+            *map(_not_extendable, history_sections),
+            *sections_after,
+            *history_before_recall,
+            *sections_beside_recall,
+        ],
+        overhead,
+    )
+    recall_section = recall_candidates(request, in_view, room_left)
+    fitted = _fit_or_problem(
+        request,
+        [
+            *sections_before,
+            *history_sections,
+            *sections_after,
+            *history_before_recall,
+            *sections_beside_recall,
+            recall_section,
+            *history_remainder,
+        ],
+        overhead,
+    )
+    if initial_room < room and not is_all and not _is_history_over_budget(fitted):
+        entries, _ = recall_history(request, provider, room)
+        history_sections, history_before_recall, history_remainder = history_candidates(request, entries)
+        fitted = _fit_or_problem(
+            request,
+            [
+                *sections_before,
+                *history_sections,
+                *sections_after,
+                *history_before_recall,
+                *sections_beside_recall,
+                recall_section,
+                *history_remainder,
+            ],
+            overhead,
+        )
+    return fitted, hidden_dives
 
 
-def _as_it_is(offer: Offer) -> Offer:
-    return replace(offer, extendable=False)
+def _not_extendable(section: SectionCandidates) -> SectionCandidates:
+    return replace(section, extendable=False)
 
 
-def _misses_history(fitted: Fitted) -> bool:
+def _is_history_over_budget(fitted: FitResult) -> bool:
     return any(left.section == "history" and left.reason == "over budget" for left in fitted.dropped)
 
 
-def _left_out(fitted: Fitted) -> tuple[Dropped, ...]:
+def _dropped_items(fitted: FitResult) -> tuple[DroppedItem, ...]:
     """What is not in the prompt, each once; a message that stands elsewhere in it was not left out."""
-    standing = {entry.key for entry in fitted.included}
-    left_out = {left.key: left for left in reversed(fitted.dropped) if left.key not in standing}
-    return tuple(reversed(left_out.values()))
+    included_keys = {entry.key for entry in fitted.included}
+    by_key = {item.key: item for item in reversed(fitted.dropped) if item.key not in included_keys}
+    return tuple(reversed(by_key.values()))
 
 
-def _in_view(scene: Scene, offers: Sequence[Offer], overhead: int) -> tuple[list[int], int]:
+def _history_in_view(
+    request: PromptRequest, sections: Sequence[SectionCandidates], overhead: int
+) -> tuple[list[int], int]:
     """Which messages are in view themselves, not in a summary, before anything is recalled; the tokens left for it."""
-    fitted = _fit(scene, offers, overhead)
+    fitted = _fit_or_problem(request, sections, overhead)
     seqs = [entry.order for entry in fitted.included if entry.key.startswith("message:") and entry.section == "history"]
-    return seqs, scene.budget.ceiling - fitted.tokens
+    return seqs, request.budget.ceiling - fitted.tokens
 
 
-def _fit(scene: Scene, offers: Sequence[Offer], overhead: int) -> Fitted:
+def _fit_or_problem(request: PromptRequest, sections: Sequence[SectionCandidates], overhead: int) -> FitResult:
     try:
-        return fit(offers, ceiling=scene.budget.ceiling, caps=scene.budget.caps, overhead=overhead)
+        return fit(sections, ceiling=request.budget.ceiling, caps=request.budget.caps, overhead=overhead)
     except RequiredPartsTooLarge as error:
         raise Problem(str(error), code="budget_too_small", field="budget") from error
 
 
-def endpoint_of(agent: Agent) -> Endpoint | None:
+def endpoint_for(agent: Agent) -> Endpoint | None:
     """The endpoint that answers for the agent: its own, the workspace's default, or None for the offline model."""
     return agent.endpoint or Endpoint.objects.filter(workspace_id=agent.workspace_id, is_default=True).first()
 
 
-def _budget(task: TaskType, place: Place, endpoint: Endpoint | Window | None, asked: int | None) -> TaskBudget:
-    overrides = place.budgets.get(task, {}) if isinstance(place.budgets, dict) else {}
+def _task_budget(
+    task: TaskType, thread: ThreadContext, endpoint: Endpoint | ModelWindow | None, limit: int | None
+) -> TaskBudget:
+    overrides = thread.budgets.get(task, {}) if isinstance(thread.budgets, dict) else {}
     budget = with_overrides(BUDGETS[task], overrides)
     if endpoint is not None:
-        budget = _within_window(budget, endpoint)
-    if asked is not None:
-        if asked < 1:
+        budget = _bounded_by_endpoint(budget, endpoint)
+    if limit is not None:
+        if limit < 1:
             raise Problem("A budget is a positive number of tokens.", code="bad_budget", field="budget")
-        budget = bounded_by_window(budget, asked, 0)
+        budget = bounded_by_window(budget, limit, 0)
     return budget
 
 
-def _within_window(budget: TaskBudget, endpoint: Endpoint | Window) -> TaskBudget:
+def _bounded_by_endpoint(budget: TaskBudget, endpoint: Endpoint | ModelWindow) -> TaskBudget:
     try:
         return bounded_by_window(budget, endpoint.context_window, endpoint.output_reserve)
     except ValueError as error:
         raise Problem(str(error), code="window_too_small") from error
 
 
-def _asked(request: Message | str | None, thread: Thread, asked_by: Participant | None, now: datetime | None) -> Asked:
+def _request_message(
+    request: Message | str | None, thread: Thread, asked_by: Participant | None, now: datetime | None
+) -> RequestMessage:
     if isinstance(request, Message):
         if request.thread_id != thread.pk:
             raise Missing
-        return Asked(request.body, request.author, request.created_at, request)
+        return RequestMessage(request.body, request.author, request.created_at, request)
     if request is None:
         newest = (
             Message.objects.filter(thread=thread, author__kind=Participant.Kind.MEMBER, deleted_at=None)
@@ -242,5 +318,5 @@ def _asked(request: Message | str | None, thread: Thread, asked_by: Participant 
             .first()
         )
         if newest is not None:
-            return _asked(newest, thread, asked_by, now)
-    return Asked(request or "", asked_by, now or timezone.now())
+            return _request_message(newest, thread, asked_by, now)
+    return RequestMessage(request or "", asked_by, now or timezone.now())

@@ -7,7 +7,15 @@ goes back to the extendable offers (the history of P1), whose caps no longer cou
 from collections.abc import Mapping, Sequence
 
 from agents.assembler.stack import LAYER_NAMES
-from agents.assembler.values import Bundle, Dropped, Fitted, Item, LayerName, Offer, drop
+from agents.assembler.values import (
+    AtomicGroup,
+    DroppedItem,
+    FitResult,
+    Item,
+    LayerName,
+    SectionCandidates,
+    make_dropped,
+)
 
 
 class RequiredPartsTooLarge(ValueError):
@@ -22,32 +30,36 @@ class RequiredPartsTooLarge(ValueError):
         )
 
 
-def fit(offers: Sequence[Offer], *, ceiling: int, caps: Mapping[LayerName, int | None], overhead: int) -> Fitted:
+def fit(
+    sections: Sequence[SectionCandidates], *, ceiling: int, caps: Mapping[LayerName, int | None], overhead: int
+) -> FitResult:
     """What fits of the offers. All numbers in tokens; `overhead` is what rendering adds whatever is included.
 
     An item whose key is already in the prompt is left out as `superseded`; all else left out is
     `over budget`.
     Raises RequiredPartsTooLarge when the required offers alone exceed the ceiling.
     """
-    filling = _Filling(ceiling, caps, overhead)
-    for offer in offers:
-        if offer.required:
-            filling.require(offer)
-    if filling.used > ceiling:
-        raise RequiredPartsTooLarge(filling.used, ceiling)
-    left = [
-        (offer, filling.fill(offer))
+    fitter = _Fitter(ceiling, caps, overhead)
+    for section in sections:
+        if section.required:
+            fitter.require(section)
+    if fitter.used > ceiling:
+        raise RequiredPartsTooLarge(fitter.used, ceiling)
+    remainders = [
+        (section, fitter.fill(section))
         for layer in LAYER_NAMES
-        for offer in offers
-        if offer.layer == layer and not offer.required
+        for section in sections
+        if section.layer == layer and not section.required
     ]
-    left = [(offer, filling.extend(offer, missed) if offer.extendable else missed) for offer, missed in left]
-    for _, missed in left:
-        filling.leave(missed)
-    return Fitted(tuple(filling.included.values()), tuple(filling.dropped), filling.used)
+    remainders = [
+        (section, fitter.extend(section, missed) if section.extendable else missed) for section, missed in remainders
+    ]
+    for _, missed in remainders:
+        fitter.drop_all(missed)
+    return FitResult(tuple(fitter.included.values()), tuple(fitter.dropped), fitter.used)
 
 
-class _Filling:
+class _Fitter:
     """The prompt while it fills."""
 
     def __init__(self, ceiling: int, caps: Mapping[LayerName, int | None], overhead: int) -> None:
@@ -56,65 +68,65 @@ class _Filling:
         self.used = overhead
         self.in_layer: dict[LayerName, int] = dict.fromkeys(LAYER_NAMES, 0)
         self.included: dict[str, Item] = {}
-        self.dropped: list[Dropped] = []
+        self.dropped: list[DroppedItem] = []
 
-    def require(self, offer: Offer) -> None:
-        for bundle in offer.bundles:
-            self.include(offer, bundle, self.cost(bundle))
+    def require(self, section: SectionCandidates) -> None:
+        for group in section.groups:
+            self.include(section, group, self.cost(group))
 
-    def fill(self, offer: Offer) -> tuple[Bundle, ...]:
+    def fill(self, section: SectionCandidates) -> tuple[AtomicGroup, ...]:
         """Takes what the caps and the ceiling allow; returns the bundles left over, in rank order."""
         taken = 0
-        missed: list[Bundle] = []
-        for bundle in offer.bundles:
-            cost = self.cost(bundle)
-            stopped = offer.contiguous and bool(missed)
-            if not stopped and cost <= self.room(offer, taken):
-                self.include(offer, bundle, cost)
+        missed: list[AtomicGroup] = []
+        for group in section.groups:
+            cost = self.cost(group)
+            stopped = section.contiguous and bool(missed)
+            if not stopped and cost <= self.room_for(section, taken):
+                self.include(section, group, cost)
                 taken += cost
             else:
-                missed.append(bundle)
+                missed.append(group)
         return tuple(missed)
 
-    def extend(self, offer: Offer, bundles: tuple[Bundle, ...]) -> tuple[Bundle, ...]:
+    def extend(self, section: SectionCandidates, groups: tuple[AtomicGroup, ...]) -> tuple[AtomicGroup, ...]:
         """Goes on where `fill` stopped, up to the ceiling alone; returns what is left for good."""
-        missed: list[Bundle] = []
-        for bundle in bundles:
-            cost = self.cost(bundle)
-            stopped = offer.contiguous and bool(missed)
+        missed: list[AtomicGroup] = []
+        for group in groups:
+            cost = self.cost(group)
+            stopped = section.contiguous and bool(missed)
             if not stopped and self.used + cost <= self.ceiling:
-                self.include(offer, bundle, cost)
+                self.include(section, group, cost)
             else:
-                missed.append(bundle)
+                missed.append(group)
         return tuple(missed)
 
-    def room(self, offer: Offer, taken: int) -> int:
+    def room_for(self, section: SectionCandidates, taken: int) -> int:
         room = self.ceiling - self.used
-        if offer.cap is not None:
-            room = min(room, offer.cap - taken)
-        cap = self.caps.get(offer.layer)
-        if cap is not None and not offer.beyond_layer_cap:
-            room = min(room, cap - self.in_layer[offer.layer])
+        if section.cap is not None:
+            room = min(room, section.cap - taken)
+        cap = self.caps.get(section.layer)
+        if cap is not None and not section.beyond_layer_cap:
+            room = min(room, cap - self.in_layer[section.layer])
         return room
 
-    def cost(self, bundle: Bundle) -> int:
+    def cost(self, group: AtomicGroup) -> int:
         """Tokens the bundle would add; what is in the prompt, or twice in the bundle, adds nothing."""
-        if len(bundle.items) == 1:
-            return 0 if bundle.items[0].key in self.included else bundle.items[0].tokens
-        fresh = {item.key: item.tokens for item in reversed(bundle.items) if item.key not in self.included}
+        if len(group.items) == 1:
+            return 0 if group.items[0].key in self.included else group.items[0].tokens
+        fresh = {item.key: item.tokens for item in reversed(group.items) if item.key not in self.included}
         return sum(fresh.values())
 
-    def include(self, offer: Offer, bundle: Bundle, cost: int) -> None:
-        for item in bundle.items:
+    def include(self, section: SectionCandidates, group: AtomicGroup, cost: int) -> None:
+        for item in group.items:
             if item.key in self.included:
-                self.dropped.append(drop(item, "superseded"))
+                self.dropped.append(make_dropped(item, "superseded"))
             else:
                 self.included[item.key] = item
         self.used += cost
-        if not offer.beyond_layer_cap:
-            self.in_layer[offer.layer] += cost
+        if not section.beyond_layer_cap:
+            self.in_layer[section.layer] += cost
 
-    def leave(self, bundles: Sequence[Bundle]) -> None:
-        for bundle in bundles:
-            for item in bundle.items:
-                self.dropped.append(drop(item, "superseded" if item.key in self.included else "over budget"))
+    def drop_all(self, groups: Sequence[AtomicGroup]) -> None:
+        for group in groups:
+            for item in group.items:
+                self.dropped.append(make_dropped(item, "superseded" if item.key in self.included else "over budget"))

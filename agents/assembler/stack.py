@@ -14,7 +14,7 @@ from agents.soul import SOUL_TOKEN_LIMIT, TaskType
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LayerPart:
     """A section of a layer, and the slot of the prompt where it stands."""
 
     section: SectionName
@@ -25,7 +25,7 @@ class Part:
 class Layer:
     name: LayerName
     title: str
-    parts: tuple[Part, ...]
+    parts: tuple[LayerPart, ...]
 
 
 STACK: tuple[Layer, ...] = (
@@ -33,41 +33,43 @@ STACK: tuple[Layer, ...] = (
         "P0",
         "SOUL, policy, organisation instructions, tools",
         (
-            Part("policy", "system"),
-            Part("soul", "system"),
-            Part("instructions", "system"),
-            Part("tools", "tools"),
+            LayerPart("policy", "system"),
+            LayerPart("soul", "system"),
+            LayerPart("instructions", "system"),
+            LayerPart("tools", "tools"),
         ),
     ),
     Layer(
         "P1",
         "current task",
         (
-            Part("request", "request"),
-            Part("source", "reference"),
-            Part("history", "history"),
-            Part("work", "dynamic"),
+            LayerPart("request", "request"),
+            LayerPart("source", "reference"),
+            LayerPart("history", "history"),
+            LayerPart("work", "dynamic"),
         ),
     ),
     Layer(
         "P2",
         "active feedback, the agent's blocks and profile notes",
         (
-            Part("feedback", "dynamic"),
-            Part("blocks", "reference"),
-            Part("profile", "dynamic"),
-            Part("skills", "reference"),
+            LayerPart("feedback", "dynamic"),
+            LayerPart("blocks", "reference"),
+            LayerPart("profile", "dynamic"),
+            LayerPart("skills", "reference"),
         ),
     ),
-    Layer("P3", "knowledge", (Part("topics", "reference"), Part("knowledge", "dynamic"))),
-    Layer("P4", "channel and workspace", (Part("workspace", "reference"), Part("channel", "reference"))),
-    Layer("P5", "dive headlines of this thread", (Part("dives", "dynamic"),)),
-    Layer("P6", "older episodes, recalled messages", (Part("episodes", "dynamic"), Part("recall", "dynamic"))),
+    Layer("P3", "knowledge", (LayerPart("topics", "reference"), LayerPart("knowledge", "dynamic"))),
+    Layer("P4", "channel and workspace", (LayerPart("workspace", "reference"), LayerPart("channel", "reference"))),
+    Layer("P5", "dive headlines of this thread", (LayerPart("dives", "dynamic"),)),
+    Layer(
+        "P6", "older episodes, recalled messages", (LayerPart("episodes", "dynamic"), LayerPart("recall", "dynamic"))
+    ),
 )
 
 LAYER_NAMES: tuple[LayerName, ...] = tuple(layer.name for layer in STACK)
 
-RENDERED: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
+SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
     {
         "tools": ("tools",),
         "system": ("policy", "soul", "instructions"),
@@ -92,7 +94,7 @@ class TaskBudget:
     caps: Mapping[LayerName, int | None]
 
 
-def _budget(task: TaskType, ceiling: int, p1: int, p3: int, p5: int) -> TaskBudget:
+def _task_budget(task: TaskType, ceiling: int, p1: int, p3: int, p5: int) -> TaskBudget:
     caps: dict[LayerName, int | None] = {
         "P0": 2_000,
         "P1": p1,
@@ -107,28 +109,28 @@ def _budget(task: TaskType, ceiling: int, p1: int, p3: int, p5: int) -> TaskBudg
 
 BUDGETS: Mapping[TaskType, TaskBudget] = MappingProxyType(
     {
-        "mention": _budget("mention", 8_000, p1=3_500, p3=1_000, p5=500),
-        "thread": _budget("thread", 15_000, p1=8_000, p3=2_000, p5=1_000),
-        "dive": _budget("dive", 30_000, p1=22_000, p3=2_000, p5=1_000),
-        "publish": _budget("publish", 20_000, p1=16_000, p3=500, p5=0),
+        "mention": _task_budget("mention", 8_000, p1=3_500, p3=1_000, p5=500),
+        "thread": _task_budget("thread", 15_000, p1=8_000, p3=2_000, p5=1_000),
+        "dive": _task_budget("dive", 30_000, p1=22_000, p3=2_000, p5=1_000),
+        "publish": _task_budget("publish", 20_000, p1=16_000, p3=500, p5=0),
     }
 )
 
-REQUEST_ROOM = 500
+MIN_REQUEST_TOKENS = 500
 """The least a request keeps, as head and tail, however full the prompt is."""
 
-REQUIRED_PARTS: Mapping[str, int] = MappingProxyType(
+REQUIRED_TOKENS: Mapping[str, int] = MappingProxyType(
     {
         "the SOUL": SOUL_TOKEN_LIMIT,
         "organisation instructions": 2_000,
         "the built-in policy": 300,
         "tool definitions": 1_200,
-        "the request": REQUEST_ROOM,
+        "the request": MIN_REQUEST_TOKENS,
     }
 )
 """The most that each part which is always in a prompt may need."""
 
-REQUIRED_ROOM = sum(REQUIRED_PARTS.values())
+MIN_CEILING = sum(REQUIRED_TOKENS.values())
 """No ceiling may be set below this, or a legal SOUL could make an agent speechless."""
 
 
@@ -140,18 +142,18 @@ def with_overrides(budget: TaskBudget, overrides: Mapping[str, object]) -> TaskB
     ceiling, caps = budget.ceiling, dict(budget.caps)
     for key, value in overrides.items():
         if key == "ceiling":
-            ceiling = _tokens(key, value, least=1)
+            ceiling = _check_tokens(key, value, minimum=1)
         elif key in get_args(LayerName):
             layer = LAYER_NAMES[get_args(LayerName).index(key)]
             remainder = layer == "P6" and value is None
-            caps[layer] = None if remainder else _tokens(key, value, least=_least(layer))
+            caps[layer] = None if remainder else _check_tokens(key, value, minimum=_min_cap(layer))
         else:
             known = ", ".join(("ceiling", *LAYER_NAMES))
             raise ValueError(f"A budget has no part called {key!r}. Known parts: {known}.")
-    if ceiling < REQUIRED_ROOM:
-        parts = ", ".join(f"{name} {tokens:,}" for name, tokens in REQUIRED_PARTS.items())
+    if ceiling < MIN_CEILING:
+        parts = ", ".join(f"{name} {tokens:,}" for name, tokens in REQUIRED_TOKENS.items())
         raise ValueError(
-            f"The ceiling for {budget.task} must be at least {REQUIRED_ROOM:,} tokens, not {ceiling:,}: "
+            f"The ceiling for {budget.task} must be at least {MIN_CEILING:,} tokens, not {ceiling:,}: "
             f"what every prompt needs has to fit ({parts})."
         )
     return replace(budget, ceiling=ceiling, caps=MappingProxyType(caps))
@@ -171,13 +173,26 @@ def bounded_by_window(budget: TaskBudget, window: int, reserve: int) -> TaskBudg
     return replace(budget, ceiling=min(budget.ceiling, readable))
 
 
-def _least(layer: LayerName) -> int:
-    return {"P0": 1, "P1": REQUEST_ROOM}.get(layer, 0)
+def _min_cap(layer: LayerName) -> int:
+    return {"P0": 1, "P1": MIN_REQUEST_TOKENS}.get(layer, 0)
 
 
-def _tokens(key: str, value: object, *, least: int) -> int:
+def _check_tokens(key: str, value: object, *, minimum: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{key} must be a whole number of tokens, not {value!r}.")
-    if value < least:
-        raise ValueError(f"{key} must be at least {least:,} tokens, not {value:,}.")
+    if value < minimum:
+        raise ValueError(f"{key} must be at least {minimum:,} tokens, not {value:,}.")
     return value
+
+
+def check_budgets(budgets: object) -> None:
+    """Raise ValueError, with a sentence for people, unless these are overrides by task type that leave room for
+    what every prompt needs."""
+    if not isinstance(budgets, Mapping):
+        raise ValueError('Budgets are written by task type, for example {"thread": {"ceiling": 12000}}.')
+    for task, overrides in budgets.items():
+        if task not in BUDGETS:
+            raise ValueError(f"There is no task type {task!r}. Known: {', '.join(BUDGETS)}.")
+        if not isinstance(overrides, Mapping):
+            raise ValueError(f'The budget for {task} must name its parts, for example {{"ceiling": 12000}}.')
+        with_overrides(BUDGETS[task], overrides)

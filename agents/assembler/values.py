@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 LayerName = Literal["P0", "P1", "P2", "P3", "P4", "P5", "P6"]
-Trust = Literal["trusted", "semi_trusted", "untrusted"]
+TrustLabel = Literal["trusted", "semi_trusted", "untrusted"]
 Slot = Literal["tools", "system", "reference", "history", "dynamic", "request"]
 ItemRole = Literal["system", "user", "assistant"]
 SectionName = Literal[
@@ -58,7 +58,7 @@ class Item:
     key: str
     text: str
     tokens: int
-    trust: Trust
+    trust: TrustLabel
     source: str
     author: str = ""
     ref: str = ""
@@ -67,7 +67,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class AtomicGroup:
     """Items that come together or not at all: a tool call and its result, a step of history."""
 
     items: tuple[Item, ...]
@@ -78,7 +78,7 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class SectionCandidates:
     """What one section would like to say, best bundle first.
 
     `cap`: most tokens this offer may take, None for no limit of its own.
@@ -90,7 +90,7 @@ class Offer:
 
     layer: LayerName
     section: SectionName
-    bundles: tuple[Bundle, ...]
+    groups: tuple[AtomicGroup, ...]
     cap: int | None = None
     required: bool = False
     contiguous: bool = False
@@ -99,7 +99,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedItem:
     """An item that is not in the prompt, and why."""
 
     key: str
@@ -112,20 +112,20 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FitResult:
     """What stands in the prompt and what does not. `tokens` is the whole prompt, overhead included."""
 
     included: tuple[Item, ...]
-    dropped: tuple[Dropped, ...]
+    dropped: tuple[DroppedItem, ...]
     tokens: int
 
 
-def drop(item: Item, reason: DropReason) -> Dropped:
+def make_dropped(item: Item, reason: DropReason) -> DroppedItem:
     """The record of an item left out."""
-    return Dropped(item.key, item.layer, item.section, item.source, item.author, item.tokens, reason)
+    return DroppedItem(item.key, item.layer, item.section, item.source, item.author, item.tokens, reason)
 
 
-def trust_reason(level: int) -> DropReason:
+def trust_drop_reason(level: int) -> DropReason:
     """`trust L2` for level 2. Raises ValueError for a level that does not exist."""
     reasons: dict[int, DropReason] = {1: "trust L1", 2: "trust L2", 3: "trust L3", 4: "trust L4"}
     if level not in reasons:

@@ -1,11 +1,12 @@
 """SOUL: an agent's identity, principles and constraints, as validated plain values."""
 
-from agents.soul.diff import Change, diff_lines, diff_souls
 from agents.soul.parsing import parse_soul, soul_from_dict
-from agents.soul.problems import Problem, SoulError
 from agents.soul.rendering import (
-    Section,
+    FieldChange,
+    SoulSection,
     TaskType,
+    diff_lines,
+    diff_souls,
     render_soul,
     soul_text,
     soul_to_dict,
@@ -26,6 +27,8 @@ from agents.soul.values import (
     Philosophy,
     ResponseStyle,
     Soul,
+    SoulError,
+    SoulProblem,
 )
 
 __all__ = [
@@ -35,17 +38,17 @@ __all__ = [
     "SOUL_TOKEN_LIMIT",
     "Behavior",
     "Capabilities",
-    "Change",
     "Constraints",
     "EscalationAction",
     "EscalationRule",
+    "FieldChange",
     "Identity",
     "Philosophy",
-    "Problem",
     "ResponseStyle",
-    "Section",
     "Soul",
     "SoulError",
+    "SoulProblem",
+    "SoulSection",
     "TaskType",
     "diff_lines",
     "diff_souls",

@@ -1,4 +1,4 @@
-"""What a SOUL says, as plain values: five parts, every part a frozen dataclass."""
+"""A SOUL as frozen dataclasses in five parts, its token limits, and the problems a SOUL may have. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -71,3 +71,27 @@ class Soul:
     capabilities: Capabilities = field(default_factory=Capabilities)
     behavior: Behavior = field(default_factory=Behavior)
     constraints: Constraints = field(default_factory=Constraints)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SoulProblem:
+    """One thing to mend. `line` counts from 1; 0 means the SOUL did not come from a text.
+
+    `field` is a dotted path such as `constraints.escalation_rules[0].action`, empty for the whole text.
+    """
+
+    line: int
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        where = ", ".join(part for part in (f"line {self.line}" if self.line else "", self.field) if part)
+        return f"{where}: {self.message}" if where else self.message
+
+
+class SoulError(ValueError):
+    """The SOUL cannot be used. `problems` holds every problem found, in the order of the text."""
+
+    def __init__(self, problems: tuple[SoulProblem, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))

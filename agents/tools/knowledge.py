@@ -6,49 +6,48 @@ from typing import Any
 
 from django.utils import timezone
 
-from agents.assembler.wording import knowledge_block, minute
-from agents.tools.values import MadeTool, Setting, Tool
-from agents.usage import record_uses
-from knowledge.finding import find_entries
-from knowledge.freshness import freshness
-from knowledge.models import TOPIC, Entry
-from knowledge.presets import expiry_of
-from knowledge.services import suggest_entry, visibility_from
+from agents.assembler.items import format_minute, knowledge_block
+from agents.statistics import record_uses
+from agents.tools.values import FunctionTool, Tool, ToolContext
+from knowledge.expiry import compute_freshness, parse_expiry
+from knowledge.models import MAX_TOPIC_CHARACTERS, Entry
+from knowledge.search import find_entries
+from knowledge.services import default_visibility, suggest_entry
+from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Missing
-from openvibe.base.secrets import mask_secrets
 from openvibe.llm.values import ToolSpec
 
-USUAL, MOST = 5, 12
+DEFAULT_HITS, MAX_HITS = 5, 12
 """Entries of one search: unless said otherwise, and at most."""
 
-BUDGET = 3_000
+RESULT_BUDGET = 3_000
 """Tokens of content that one search brings back."""
 
-LONGEST = 2_000
+MAX_QUERY_CHARS = 2_000
 """Characters of a question that are looked at."""
 
-TEXT = {"type": "string"}
-SEARCH = ToolSpec(
+STRING_SCHEMA = {"type": "string"}
+SEARCH_SPEC = ToolSpec(
     "knowledge_search",
     "Look up what the workspace knows.",
     {
         "type": "object",
-        "properties": {"query": TEXT, "topic": TEXT, "most": {"type": "integer"}},
+        "properties": {"query": STRING_SCHEMA, "topic": STRING_SCHEMA, "most": {"type": "integer"}},
         "required": ["query"],
     },
 )
-SUGGEST = ToolSpec(
+SUGGEST_SPEC = ToolSpec(
     "knowledge_suggest",
     "Propose knowledge, with why; a person decides. expires_at: a date, 30d, 90d, 1y. supersedes: N of a ref "
     "knowledge:N.",
     {
         "type": "object",
         "properties": {
-            "topic": TEXT,
-            "content": TEXT,
-            "why": TEXT,
-            "kind": TEXT,
-            "expires_at": TEXT,
+            "topic": STRING_SCHEMA,
+            "content": STRING_SCHEMA,
+            "why": STRING_SCHEMA,
+            "kind": STRING_SCHEMA,
+            "expires_at": STRING_SCHEMA,
             "supersedes": {"type": "integer"},
         },
         "required": ["topic", "content", "why"],
@@ -56,55 +55,55 @@ SUGGEST = ToolSpec(
 )
 
 
-def knowledge_search(setting: Setting) -> Tool:
-    return MadeTool(SEARCH, lambda arguments: _search(setting, arguments))
+def knowledge_search(context: ToolContext) -> Tool:
+    return FunctionTool(SEARCH_SPEC, lambda arguments: _search_knowledge(context, arguments))
 
 
-def knowledge_suggest(setting: Setting) -> Tool:
-    return MadeTool(SUGGEST, lambda arguments: _suggest(setting, arguments))
+def knowledge_suggest(context: ToolContext) -> Tool:
+    return FunctionTool(SUGGEST_SPEC, lambda arguments: _suggest_knowledge(context, arguments))
 
 
-def _search(setting: Setting, arguments: dict[str, Any]) -> str:
+def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
     """The same entries as a prompt would find, whole; each counts as used by the run."""
-    query, topic = str(arguments["query"])[:LONGEST], str(arguments.get("topic", ""))[:TOPIC]
-    most = min(max(int(arguments.get("most", USUAL)), 1), MOST)
-    hits = find_entries(setting.access, query, budget=BUDGET, most=most, topic=topic).hits
+    query, topic = str(arguments["query"])[:MAX_QUERY_CHARS], str(arguments.get("topic", ""))[:MAX_TOPIC_CHARACTERS]
+    max_hits = min(max(int(arguments.get("most", DEFAULT_HITS)), 1), MAX_HITS)
+    hits = find_entries(context.access, query, budget=RESULT_BUDGET, most=max_hits, topic=topic).hits
     if not hits:
         under = f" under “{topic}”" if topic else ""
         return f"The workspace knows nothing{under} that bears on this, as far as you may read it."
-    if setting.run is not None:
-        record_uses(run=setting.run, entry_ids=[hit.entry.pk for hit in hits], how="tool")
+    if context.run is not None:
+        record_uses(run=context.run, entry_ids=[hit.entry.pk for hit in hits], how="tool")
     now = timezone.now()
-    return "\n\n".join(_said(hit.entry, now) for hit in hits)
+    return "\n\n".join(_entry_block(hit.entry, now) for hit in hits)
 
 
-def _said(entry: Entry, now: datetime) -> str:
+def _entry_block(entry: Entry, now: datetime) -> str:
     """An entry as prompts show it, as data."""
     return knowledge_block(
         entry.pk,
         mask_secrets(f"{entry.topic}\n\n{entry.content}"),
         kind=entry.kind,
         decided_by=(entry.decided_by or entry.author).name,
-        decided=minute(entry.decided_at or entry.created_at),
-        fresh=freshness(entry, now).words,
+        decided=format_minute(entry.decided_at or entry.created_at),
+        freshness=compute_freshness(entry, now).words,
     )
 
 
-def _suggest(setting: Setting, arguments: dict[str, Any]) -> str:
+def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
     """It belongs to whoever asked, and stays among those who may read the conversation it comes from."""
-    run = setting.run
+    run = context.run
     topic, content = str(arguments["topic"]), str(arguments["content"])
     entry = suggest_entry(
-        by=setting.access,
+        by=context.access,
         topic=topic,
         content=content,
         kind=arguments.get("kind", Entry.Kind.FACT),
-        visibility=visibility_from(setting.thread),
-        expires_at=expiry_of(arguments.get("expires_at", ""), now=timezone.now()),
+        visibility=default_visibility(context.thread),
+        expires_at=parse_expiry(arguments.get("expires_at", ""), now=timezone.now()),
         why=str(arguments["why"]),
-        supersedes=_to_supersede(setting, arguments.get("supersedes")),
+        supersedes=_access_superseded(context, arguments.get("supersedes")),
         source_message=run.trigger if run and not run.trigger.is_deleted else None,
-        client_id=f"run-{run.pk}-{_print_of(topic, content)}" if run else "",
+        client_id=f"run-{run.pk}-{_fingerprint(topic, content)}" if run else "",
         how="agent",
     )
     if entry.status != Entry.Status.PROPOSED:
@@ -112,15 +111,15 @@ def _suggest(setting: Setting, arguments: dict[str, Any]) -> str:
     return f"knowledge:{entry.pk} is proposed under “{entry.topic}”. @{entry.owner.handle} decides on it."
 
 
-def _to_supersede(setting: Setting, number: int | None) -> Entry | None:
+def _access_superseded(context: ToolContext, number: int | None) -> Entry | None:
     if number is None:
         return None
-    entries = Entry.objects.visible_to(setting.access).holding()
+    entries = Entry.objects.visible_to(context.access).current()
     entry: Entry | None = entries.filter(pk=number).first() if 0 < number < 2**63 else None
     if entry is None:
         raise Missing(f"There is no entry knowledge:{number} for you. Leave supersedes out.")
     return entry
 
 
-def _print_of(topic: str, content: str) -> str:
+def _fingerprint(topic: str, content: str) -> str:
     return hashlib.sha256(f"{topic}\x00{content}".encode()).hexdigest()[:16]

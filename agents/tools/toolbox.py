@@ -1,61 +1,60 @@
-"""The tools a run is offered, in the order prompts list them, and the one way to call them."""
+"""The toolbox of a run: the registry of tools, argument validation, and the one way to execute a call."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
 
+from agents.access import visible_to
 from agents.assembler.items import count_tool
-from agents.assembler.stack import REQUIRED_PARTS
+from agents.assembler.stack import REQUIRED_TOKENS
 from agents.models import Agent, Run
-from agents.tools.arguments import read_arguments
 from agents.tools.knowledge import knowledge_search, knowledge_suggest
-from agents.tools.memories import memory, update_context_block
+from agents.tools.memory import log_progress, memory, request_approval, update_context_block, work_update
 from agents.tools.skills import load_skill, unload_skill
-from agents.tools.values import Decision, Outcome, Setting, Tool, ToolMaker
-from agents.tools.work import log_progress, request_approval, work_update
-from agents.visibility import visible_to
+from agents.tools.values import Decision, Tool, ToolContext, ToolFactory, ToolOutcome
+from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
-from openvibe.base.secrets import mask_secrets
 from openvibe.chat.models import Thread
-from openvibe.llm.fences import clean
-from openvibe.llm.tokens import counter_for, head_and_tail
-from openvibe.llm.values import ToolCall, ToolSpec
+from openvibe.llm.fences import clean_text
+from openvibe.llm.tokens import counter_for, truncate_middle
+from openvibe.llm.values import ToolCallRequest, ToolSpec
 
 log = structlog.get_logger(__name__)
 
-RESULT_TOKENS = 4_000
+MAX_RESULT_TOKENS = 4_000
 """Tokens of one result; longer ones keep head and tail."""
 
-DEFINITIONS = REQUIRED_PARTS["tool definitions"]
+MAX_DEFINITION_TOKENS = REQUIRED_TOKENS["tool definitions"]
 """Tokens of all definitions together. What does not fit any more is not offered."""
 
 _COUNTER = counter_for("offline")
-_BOUNDS = {"minLength", "maxLength", "minimum", "maximum", "additionalProperties"}
-_CUT = "\n[… the middle of this result was cut here …]\n"
+_SCHEMA_BOUNDS = {"minLength", "maxLength", "minimum", "maximum", "additionalProperties"}
+_CUT_MARKER = "\n[… the middle of this result was cut here …]\n"
 
 
 @dataclass(frozen=True)
-class Listed:
+class ToolRegistration:
     """A tool of the list: what makes it, and from which trust level on it is offered."""
 
     name: str
-    make: ToolMaker
-    least_level: int = 1
+    factory: ToolFactory
+    min_level: int = 1
 
 
-TOOLS: tuple[Listed, ...] = (
-    Listed("memory", memory),
-    Listed("update_context_block", update_context_block),
-    Listed("log_progress", log_progress),
-    Listed("work_update", work_update, least_level=2),
-    Listed("request_approval", request_approval, least_level=2),
-    Listed("knowledge_search", knowledge_search, least_level=3),
-    Listed("knowledge_suggest", knowledge_suggest, least_level=2),
-    Listed("load_skill", load_skill),
-    Listed("unload_skill", unload_skill),
+TOOLS: tuple[ToolRegistration, ...] = (
+    ToolRegistration("memory", memory),
+    ToolRegistration("update_context_block", update_context_block),
+    ToolRegistration("log_progress", log_progress),
+    ToolRegistration("work_update", work_update, min_level=2),
+    ToolRegistration("request_approval", request_approval, min_level=2),
+    ToolRegistration("knowledge_search", knowledge_search, min_level=3),
+    ToolRegistration("knowledge_suggest", knowledge_suggest, min_level=2),
+    ToolRegistration("load_skill", load_skill),
+    ToolRegistration("unload_skill", unload_skill),
 )
 """Every tool there is. All of them write or read what belongs to the agent or the thread; none acts outside."""
 
@@ -67,93 +66,168 @@ class Toolbox:
     tools: dict[str, Tool] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls, agent: Agent, thread: Thread, *, run: Run | None = None, seen: dict[str, str] | None = None
+    def for_agent(
+        cls, agent: Agent, thread: Thread, *, run: Run | None = None, block_stamps: dict[str, str] | None = None
     ) -> "Toolbox":
         """By the agent's trust level, the tools its SOUL names (none named: no restriction), and the memory plugin.
 
         `seen` goes with the run from one box to the next (`Setting.seen`).
         """
-        setting = Setting(agent, thread, visible_to(agent), run, {} if seen is None else seen)
-        chosen = _named_by_soul(agent)
+        context = ToolContext(agent, thread, visible_to(agent), run, {} if block_stamps is None else block_stamps)
+        named_tools = _tools_named_by_soul(agent)
         tools: dict[str, Tool] = {}
-        room = DEFINITIONS
-        for listed in TOOLS:
-            if listed.least_level > agent.level or (chosen and listed.name not in chosen):
+        tokens_left = MAX_DEFINITION_TOKENS
+        for registration in TOOLS:
+            if registration.min_level > agent.level or (named_tools and registration.name not in named_tools):
                 continue
-            tool = listed.make(setting)
+            tool = registration.factory(context)
             if tool is None:
                 continue
-            needed = count_tool(lean(tool.spec), _COUNTER)
-            if needed > room:
-                log.warning("tool_not_offered", tool=listed.name, tokens=needed, room=room)
+            definition_tokens = count_tool(compact_spec(tool.spec), _COUNTER)
+            if definition_tokens > tokens_left:
+                log.warning("tool_not_offered", tool=registration.name, tokens=definition_tokens, room=tokens_left)
                 continue
-            room -= needed
+            tokens_left -= definition_tokens
             tools[tool.spec.name] = tool
         return cls(tools)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """Their definitions as models are given them."""
-        return tuple(lean(tool.spec) for tool in self.tools.values())
+        return tuple(compact_spec(tool.spec) for tool in self.tools.values())
 
-    def carry(self, call: ToolCall) -> Outcome:
+    def execute(self, call: ToolCallRequest) -> ToolOutcome:
         """Carry one call out, in the caller's transaction. What fails leaves nothing behind and says why.
 
         The result is text for the model, at most RESULT_TOKENS, without secrets and control characters. Raises
         only when the database is out of reach.
         """
-        outcome = self._carried(call)
+        outcome = self._execute_unchecked(call)
         if outcome.decision == Decision.REFUSED:
             log.warning("tool_call_refused", tool=call.name[:100])  # why may quote; the call's row keeps it
-        result = head_and_tail(mask_secrets(clean(outcome.result)), RESULT_TOKENS, _COUNTER, _CUT)
-        return Outcome(result or "(empty)", outcome.decision, outcome.why, outcome.approval)
+        result = truncate_middle(mask_secrets(clean_text(outcome.result)), MAX_RESULT_TOKENS, _COUNTER, _CUT_MARKER)
+        return ToolOutcome(result or "(empty)", outcome.decision, outcome.why, outcome.approval)
 
-    def _carried(self, call: ToolCall) -> Outcome:
+    def _execute_unchecked(self, call: ToolCallRequest) -> ToolOutcome:
         tool = self.tools.get(call.name)
         if tool is None:
-            return refused(f'There is no tool "{call.name[:100]}" for you. Available: {_names(self.specs)}.')
+            return refused_outcome(
+                f'There is no tool "{call.name[:100]}" for you. Available: {_tool_names(self.specs)}.'
+            )
         try:
-            arguments = read_arguments(call.arguments, tool.spec.parameters, check=not tool.checks_itself)
+            arguments = parse_arguments(call.arguments, tool.spec.parameters, check=not tool.validates_arguments)
             with transaction.atomic():
-                said = tool.run(arguments)
+                result = tool.run(arguments)
         except Problem as problem:
-            return refused(problem.message)
+            return refused_outcome(problem.message)
         except (OperationalError, InterfaceError):
             raise
         except Exception:
             log.exception("tool_failed", tool=call.name)
-            return refused(f"{call.name} failed inside OpenVibe. Go on without it.")
-        return said if isinstance(said, Outcome) else Outcome(said)
+            return refused_outcome(f"{call.name} failed inside OpenVibe. Go on without it.")
+        return result if isinstance(result, ToolOutcome) else ToolOutcome(result)
 
 
-def lean(spec: ToolSpec) -> ToolSpec:
+def compact_spec(spec: ToolSpec) -> ToolSpec:
     """The definition without what every prompt would pay for twice: bounds, which every call is held against anyway,
     and what single arguments mean, which the tool's own description says."""
-    return replace(spec, parameters=_lean(spec.parameters))
+    return replace(spec, parameters=_compact_schema(spec.parameters))
 
 
-def _lean(schema: Any) -> Any:
+def _compact_schema(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
-    lean_ones = {key: _lean(value) for key, value in schema.items() if key not in _BOUNDS}
-    if isinstance(lean_ones.get("description"), str):  # a dict would be an argument of this name
-        del lean_ones["description"]
-    return lean_ones
+    compacted = {key: _compact_schema(value) for key, value in schema.items() if key not in _SCHEMA_BOUNDS}
+    if isinstance(compacted.get("description"), str):  # a dict would be an argument of this name
+        del compacted["description"]
+    return compacted
 
 
-def refused(why: str) -> Outcome:
+def refused_outcome(why: str) -> ToolOutcome:
     """A call that was not carried out: the model and people read the same sentence."""
-    said = mask_secrets(clean(why))
-    return Outcome(said, Decision.REFUSED, said[:300])
+    reason = mask_secrets(clean_text(why))
+    return ToolOutcome(reason, Decision.REFUSED, reason[:300])
 
 
-def _named_by_soul(agent: Agent) -> frozenset[str]:
+def _tools_named_by_soul(agent: Agent) -> frozenset[str]:
     """Tools of ours that the SOUL lists. A SOUL that names none of them restricts nothing."""
     content = agent.soul.content if agent.soul else {}
     named = content.get("capabilities", {}).get("tools", ())
     return frozenset(str(name).strip().lower().replace(" ", "_") for name in named) & {tool.name for tool in TOOLS}
 
 
-def _names(specs: Sequence[ToolSpec]) -> str:
+def _tool_names(specs: Sequence[ToolSpec]) -> str:
     return ", ".join(spec.name for spec in specs) or "none"
+
+
+MAX_ARGUMENT_CHARS = 100_000
+"""Characters of the arguments of one call."""
+
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
+
+
+def parse_arguments(text: str, schema: Mapping[str, Any], *, check: bool = True) -> dict[str, Any]:
+    """The arguments as an object, held against the schema unless `check` is off.
+
+    Raises Problem with a sentence that says what was expected.
+    """
+    if len(text) > MAX_ARGUMENT_CHARS:
+        raise Problem(f"The arguments have {len(text):,} characters; at most {MAX_ARGUMENT_CHARS:,} can be read.")
+    try:
+        arguments = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise Problem(f"The arguments are not valid JSON ({error}). {_expected_text(schema)}") from None
+    if not isinstance(arguments, dict):
+        raise Problem(f"The arguments must be a JSON object. {_expected_text(schema)}")
+    cleaned: dict[str, Any] = _sanitized(arguments)
+    if check:
+        _check_arguments(cleaned, schema)
+    return cleaned
+
+
+def _check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    known: Mapping[str, Any] = schema.get("properties", {})
+    missing = [name for name in schema.get("required", ()) if name not in arguments]
+    if missing:
+        raise Problem(f"{', '.join(missing)} is missing. {_expected_text(schema)}")
+    unknown = [name for name in arguments if name not in known]
+    if unknown:
+        raise Problem(f"There is no argument {', '.join(unknown)[:200]}. {_expected_text(schema)}")
+    for name, value in arguments.items():
+        _check_value(name, value, known[name])
+
+
+def _check_value(name: str, value: Any, expected: Mapping[str, Any]) -> None:
+    declared_type = expected.get("type")
+    type_names: list[str] = [declared_type] if isinstance(declared_type, str) else list(declared_type or ())
+    fits = any(isinstance(value, _JSON_TYPES.get(kind, (object,))) for kind in type_names)
+    if type_names and (not fits or (isinstance(value, bool) and "boolean" not in type_names)):
+        raise Problem(f"{name} must be of type {' or '.join(type_names)}.")
+    choices = expected.get("enum")
+    if choices is not None and value not in choices:
+        raise Problem(f"{name} must be one of: {', '.join(map(str, choices))}.")
+
+
+def _expected_text(schema: Mapping[str, Any]) -> str:
+    required = set(schema.get("required", ()))
+    names = [name if name in required else f"{name} (optional)" for name in schema.get("properties", {})]
+    return f"Expected: {', '.join(names)}." if names else "It takes no arguments."
+
+
+def _sanitized(value: Any) -> Any:
+    """Text without control characters and lone surrogates, however deep it stands."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_text(str(key)): _sanitized(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_sanitized(inner) for inner in value]
+    return value

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agents.models import Agent, Run, ToolCall
-from memory.models import Approval
+from memory.work.models import Approval
 from openvibe.chat.models import Thread
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.access import Access
@@ -14,21 +14,21 @@ Decision = ToolCall.Decision
 
 
 @dataclass(frozen=True)
-class Setting:
+class ToolContext:
     """Who calls a tool, and where. `run` is None where nothing will be called, as in a preview.
 
-    `seen` is kept for the whole run: the stamps of the context blocks as the agent read them.
+    `block_stamps` is kept for the whole run: the stamps of the context blocks as the agent read them.
     """
 
     agent: Agent
     thread: Thread
     access: Access
     run: Run | None = None
-    seen: dict[str, str] = field(default_factory=dict)
+    block_stamps: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ToolOutcome:
     """What came of a call: the text the model reads, and what was decided. `why` is for people.
 
     `approval` is what the run has to wait for, when it has to.
@@ -48,10 +48,10 @@ class Tool(Protocol):
         """Name, description and JSON schema. Every prompt pays for them: keep them short."""
 
     @property
-    def checks_itself(self) -> bool:
+    def validates_arguments(self) -> bool:
         """Whether `run` holds the arguments against the schema itself; else that was done before."""
 
-    def run(self, arguments: dict[str, Any]) -> str | Outcome:
+    def run(self, arguments: dict[str, Any]) -> str | ToolOutcome:
         """Carry a call out; what the model reads.
 
         Raises Problem for what cannot be done: the model is told its sentence.
@@ -59,16 +59,16 @@ class Tool(Protocol):
 
 
 @dataclass(frozen=True)
-class MadeTool:
-    """A tool made of its definition and a function. `checks_itself`: it holds arguments against the schema itself."""
+class FunctionTool:
+    """A tool made of its definition and a function. `validates_arguments`: it holds arguments against the schema itself."""
 
     spec: ToolSpec
-    do: Callable[[dict[str, Any]], str | Outcome]
-    checks_itself: bool = False
+    function: Callable[[dict[str, Any]], str | ToolOutcome]
+    validates_arguments: bool = False
 
-    def run(self, arguments: dict[str, Any]) -> str | Outcome:
-        return self.do(arguments)
+    def run(self, arguments: dict[str, Any]) -> str | ToolOutcome:
+        return self.function(arguments)
 
 
-ToolMaker = Callable[[Setting], Tool | None]
+ToolFactory = Callable[[ToolContext], Tool | None]
 """Makes the tool for a setting; None where there is nothing to offer."""

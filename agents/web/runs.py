@@ -1,43 +1,49 @@
-"""Doors of runs: stop, retry, regenerate."""
+"""Runs at a message: how they are shown there, and the views behind stop, retry and regenerate.
 
+A message shows the run that wrote it, and the runs it caused that have not answered yet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Exists, OuterRef, Q
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
-from agents.models import Run
-from agents.runs.queue import regenerate_run, retry_run, stop_run
-from agents.tasks import send_after_commit
-from agents.web.extras import runs_of
+from agents.models import Run, Snapshot
+from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
+from agents.tasks import enqueue_run_on_commit
 from openvibe.base.problems import Missing
+from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.web.doors import WorkspaceRequest, in_workspace
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 
 @require_POST
-@in_workspace
+@workspace_view
 def stop(request: WorkspaceRequest, run_id: int) -> HttpResponse:
-    return _answer(request, stop_run(run=visible_run(request.access, run_id), by=request.access))
+    return _render_runs(request, stop_run(run=access_run(request.access, run_id), by=request.access))
 
 
 @require_POST
-@in_workspace
+@workspace_view
 def retry(request: WorkspaceRequest, run_id: int) -> HttpResponse:
-    run = retry_run(run=visible_run(request.access, run_id), by=request.access)
-    send_after_commit(run.pk)
-    return _answer(request, run)
+    run = retry_run(run=access_run(request.access, run_id), by=request.access)
+    enqueue_run_on_commit(run.pk)
+    return _render_runs(request, run)
 
 
 @require_POST
-@in_workspace
+@workspace_view
 def regenerate(request: WorkspaceRequest, run_id: int) -> HttpResponse:
     """Another answer to the same message; the page stays at the one that was there."""
-    earlier = visible_run(request.access, run_id)
+    earlier = access_run(request.access, run_id)
     run = regenerate_run(run=earlier, by=request.access)
-    send_after_commit(run.pk)
-    return _answer(request, earlier)
+    enqueue_run_on_commit(run.pk)
+    return _render_runs(request, earlier)
 
 
-def visible_run(access: Access, run_id: int) -> Run:
+def access_run(access: Access, run_id: int) -> Run:
     """A run in a thread the asker sees. Raises Missing."""
     runs = Run.objects.visible_to(access)
     run: Run | None = (
@@ -50,10 +56,97 @@ def visible_run(access: Access, run_id: int) -> Run:
     return run
 
 
-def _answer(request: WorkspaceRequest, run: Run) -> HttpResponse:
+def _render_runs(request: WorkspaceRequest, run: Run) -> HttpResponse:
     """The runs at the message where the button was, or back to the thread."""
     message = run.reply or run.trigger
     if not request.htmx:
         return redirect("message", request.workspace.slug, message.pk)
-    extras = runs_of([message], request.access).get(message.pk, {})
+    extras = runs_by_message([message], request.access).get(message.pk, {})
     return render(request, "agents/_run.html", {"message": message, "extras": extras})
+
+
+@dataclass(frozen=True)
+class RunCard:
+    """One run as its message shows it. `words` is its state as a sentence; `tokens` is input and output together."""
+
+    pk: int
+    name: str
+    handle: str
+    level: int
+    state: str
+    words: str
+    model: str
+    tokens: int
+    error: str
+    has_context: bool
+    may_stop: bool
+    may_retry: bool
+    may_regenerate: bool
+
+    @property
+    def is_under_way(self) -> bool:
+        """Not over: also while it waits for an approval."""
+        return self.state in ("queued", "reading", "writing", "waiting_approval")
+
+
+def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
+    """`run` for replies, `waiting` for messages whose runs have no reply yet. One query."""
+    ids = [message.pk for message in messages]
+    if not ids:
+        return {}
+    unanswered = Q(trigger__in=ids, reply=None) & ~Q(state=Run.State.DONE)
+    runs = (
+        Run.objects.filter(Q(reply__in=ids) | unanswered)
+        .select_related("agent__participant", "approval")
+        .annotate(has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk"))))
+        .order_by("id")
+    )
+    decorations: dict[int, dict[str, object]] = {}
+    waiting: dict[int, list[RunCard]] = {}
+    for run in runs:
+        if run.reply_id is not None:
+            decorations.setdefault(run.reply_id, {})["run"] = run_card(run, access)
+        else:
+            waiting.setdefault(run.trigger_id, []).append(run_card(run, access))
+    for message_id, rows in waiting.items():
+        decorations.setdefault(message_id, {})["waiting"] = tuple(rows)
+    return decorations
+
+
+def run_card(run: Run, access: Access) -> RunCard:
+    """The run for this asker. Expects `agent__participant` and `approval` loaded and `has_context` annotated."""
+    is_person = not access.is_agent
+    is_retriable = run.state in (Run.State.FAILED, Run.State.STOPPED)
+    return RunCard(
+        pk=run.pk,
+        name=run.agent.participant.name,
+        handle=run.agent.participant.handle,
+        level=run.agent.level,
+        state=run.state,
+        words=run_state_label(run),
+        model=run.model,
+        tokens=run.input_tokens + run.output_tokens,
+        error=run.error,
+        has_context=bool(getattr(run, "has_context", False)),
+        may_stop=is_person and not run.is_over and run.stop_requested_at is None,
+        may_retry=is_person and is_retriable and run.agent.is_active,
+        may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
+    )
+
+
+def run_state_label(run: Run) -> str:
+    """The state as a short sentence with the agent's name."""
+    name = run.agent.participant.name
+    if not run.is_over and run.stop_requested_at is not None:
+        return f"{name} is stopping…"
+    return {
+        "queued": f"{name} will answer as soon as it can…",
+        "reading": f"{name} is reading…",
+        "writing": f"{name} is writing…",
+        "waiting_approval": f"{name} is waiting for an approval: {run.approval.what if run.approval else 'see above'}",
+        "done": f"{name} replied",
+        "stopped": f"{name} was stopped; what it wrote so far is kept"
+        if run.reply_id
+        else f"{name} was stopped before it answered",
+        "failed": f"{name} could not answer",
+    }[run.state]

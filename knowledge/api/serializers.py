@@ -1,26 +1,60 @@
-"""Knowledge: what the API takes and gives."""
+"""What the API of knowledge takes and gives: fields, filters, file bodies, input and output of every view."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from datetime import datetime
+from typing import IO, Any
 
+from django.utils import timezone
+from django_filters.rest_framework import CharFilter, ChoiceFilter, DjangoFilterBackend, FilterSet
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.parsers import BaseParser
 
-from knowledge.api.fields import ExpiryField, TagsField
-from knowledge.freshness import STATES, freshness
-from knowledge.models import Contradiction, Entry, Revision
+from knowledge.exchange.tabular import MAX_BYTES
+from knowledge.expiry import FRESHNESS_STATES, compute_freshness, parse_expiry
+from knowledge.filters import filter_entries
+from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
 from openvibe.api.fields import IdField, TextField
+from openvibe.api.problems import TooLarge
 from openvibe.workspaces.api.serializers import ParticipantOut
 
-NOTE = "Why, at most 2,000 characters; kept with the revision."
-CONTENT = "Markdown, at most 2,000 tokens."
+EXPIRY_HELP = (
+    "Until when it holds: an ISO date-time with its offset (UTC where it has none), a date (the end of that day, UTC), "
+    "`30d`, `90d`, `1y` or `never`."
+)
+
+
+class ExpiryField(serializers.CharField):
+    """An instant in UTC; None for never. What cannot be read, or is past, is refused in words."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("help_text", EXPIRY_HELP)
+        super().__init__(allow_null=True, allow_blank=True, **options)
+
+    def to_internal_value(self, data: Any) -> datetime | None:  # type: ignore[override]
+        return parse_expiry(super().to_internal_value(data), now=timezone.now())
+
+
+class TagsField(serializers.ListField):
+    """Tags as they are written; the service cleans them."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            child=serializers.CharField(max_length=1_000, allow_blank=True), max_length=100,
+            help_text="At most 10, of at most 40 characters; kept in lower case.", **options,
+        )  # fmt: skip
+
+
+NOTE_HELP = "Why, at most 2,000 characters; kept with the revision."
+CONTENT_HELP = "Markdown, at most 2,000 tokens."
 TOPIC_HELP = "One line of 1 to 120 characters."
-OWNER = "A member's handle; they are told when it needs a review. Left out: the caller."
+OWNER_HELP = "A member's handle; they are told when it needs a review. Left out: the caller."
 
 
 class FreshnessOut(serializers.Serializer[Any]):
-    state = serializers.ChoiceField(choices=STATES)
+    state = serializers.ChoiceField(choices=FRESHNESS_STATES)
     words = serializers.CharField(help_text="For people, such as `expires in 6 d`.")
 
 
@@ -47,8 +81,8 @@ class EntryOut(serializers.ModelSerializer[Entry]):
 
     @extend_schema_field(FreshnessOut)
     def get_freshness(self, entry: Entry) -> dict[str, Any]:
-        said = freshness(entry)
-        return {"state": said.state, "words": said.words}
+        result = compute_freshness(entry)
+        return {"state": result.state, "words": result.words}
 
     def get_source_thread(self, entry: Entry) -> int | None:
         return entry.source_thread_id if getattr(entry, "source_is_seen", False) else None
@@ -58,14 +92,14 @@ class EntryOut(serializers.ModelSerializer[Entry]):
 
 
 class NoteIn(serializers.Serializer[Any]):
-    note = TextField(required=False, default="", help_text=NOTE)
+    note = TextField(required=False, default="", help_text=NOTE_HELP)
 
 
 class Reworded(NoteIn):
     """Words of an entry that is there: what is left out stays as it is."""
 
     topic = TextField(required=False, help_text=TOPIC_HELP)
-    content = TextField(required=False, help_text=CONTENT)
+    content = TextField(required=False, help_text=CONTENT_HELP)
     kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
     visibility = serializers.ChoiceField(choices=Entry.Visibility.choices, required=False)
     expires_at = ExpiryField(required=False)
@@ -78,12 +112,12 @@ class EntryChange(Reworded):
     is_pinned = serializers.BooleanField(
         required=False, allow_null=True, default=None, help_text="Kept though unused. Left out: as it is."
     )
-    owner = serializers.CharField(required=False, max_length=40, help_text=OWNER)
+    owner = serializers.CharField(required=False, max_length=40, help_text=OWNER_HELP)
 
 
 class NewEntry(serializers.Serializer[Any]):
     topic = TextField(help_text=TOPIC_HELP)
-    content = TextField(help_text=CONTENT)
+    content = TextField(help_text=CONTENT_HELP)
     kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False, help_text="Left out: fact.")
     visibility = serializers.ChoiceField(
         choices=Entry.Visibility.choices, required=False,
@@ -99,7 +133,7 @@ class NewEntry(serializers.Serializer[Any]):
 
 
 class EntryIn(NewEntry, NoteIn):
-    owner = serializers.CharField(required=False, max_length=40, help_text=OWNER)
+    owner = serializers.CharField(required=False, max_length=40, help_text=OWNER_HELP)
     is_pinned = serializers.BooleanField(required=False, default=False, help_text="Kept though nobody uses it.")
 
 
@@ -180,7 +214,7 @@ class SearchAsked(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
     status = serializers.ChoiceField(choices=Entry.Status.choices, required=False, help_text="Left out: what holds.")
     owner = serializers.CharField(required=False, max_length=40, help_text="A handle.")
-    freshness = serializers.ChoiceField(choices=STATES, required=False)
+    freshness = serializers.ChoiceField(choices=FRESHNESS_STATES, required=False)
 
 
 class FoundEntryOut(serializers.Serializer[Any]):
@@ -218,3 +252,82 @@ class IndexedKindOut(serializers.Serializer[Any]):
 class IndexOut(serializers.Serializer[Any]):
     results = IndexedKindOut(many=True)
     is_whole = serializers.BooleanField(help_text="False: there are more topics than an index names.")
+
+
+class EntryFilter(FilterSet):  # type: ignore[misc]  # the library has no types
+    topic = CharFilter(max_length=120, help_text="The whole topic, whatever its case.")
+    tag = CharFilter(max_length=40)
+    status = ChoiceFilter(choices=Entry.Status.choices)
+    owner = CharFilter(max_length=40, help_text="A handle.")
+    kind = ChoiceFilter(choices=Entry.Kind.choices)
+    source = ChoiceFilter(choices=Entry.Source.choices)
+    freshness = ChoiceFilter(choices=[(state, state) for state in FRESHNESS_STATES])
+
+    class Meta:
+        model = Entry
+        fields: tuple[str, ...] = ()
+
+    def filter_queryset(self, queryset: EntryQuerySet) -> EntryQuerySet:
+        lookups: dict[str, Any] = {name: value for name, value in self.form.cleaned_data.items() if value}
+        handle = lookups.pop("owner", "").lstrip("@")
+        return filter_entries(queryset.filter(owner__handle=handle) if handle else queryset, **lookups)
+
+
+class EntryFilters(DjangoFilterBackend):  # type: ignore[misc]
+    """Reads the filters of the view's `filterset_class` from the query."""
+
+
+class FileBody(dict[str, str]):
+    """A body that is the file itself: `form`, and `text` that turns back into the very bytes, whatever their code."""
+
+    @property
+    def raw(self) -> bytes:
+        return self["text"].encode("utf-8", "surrogateescape")
+
+
+class FileBodyParser(BaseParser):
+    """Reads the body as a Sheet."""
+
+    form = ""
+
+    def parse(
+        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> FileBody:
+        raw = stream.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise TooLarge(f"A file has at most {MAX_BYTES:,} bytes. Split it.")
+        return FileBody(form=self.form, text=raw.decode("utf-8", "surrogateescape"))
+
+
+class CsvParser(FileBodyParser):
+    media_type = "text/csv"
+    form = "csv"
+
+
+class JsonlParser(FileBodyParser):
+    media_type = "application/x-ndjson"
+    form = "jsonl"
+
+
+class ImportIn(serializers.Serializer[Any]):
+    """A file that comes in JSON, of at most 2 MB. Larger ones are sent as the body itself."""
+
+    form = serializers.ChoiceField(choices=["csv", "jsonl"])
+    text = TextField()
+
+
+class RowReportOut(serializers.Serializer[Any]):
+    number = serializers.IntegerField(help_text="Its line in the file or spreadsheet, from 1.")
+    outcome = serializers.ChoiceField(choices=["imported", "same", "refused"])
+    why = serializers.CharField(help_text="A sentence; empty where there is nothing to say.")
+    entry = serializers.IntegerField(source="entry_id", allow_null=True)
+
+
+class ImportReportOut(serializers.Serializer[Any]):
+    rows = RowReportOut(many=True)
+    summary = serializers.CharField(help_text="Such as `3 imported, 1 there already, 2 refused`.")
+
+
+class ExportAsked(serializers.Serializer[Any]):
+    form = serializers.ChoiceField(choices=["csv", "jsonl"], default="csv")
+    status = serializers.ChoiceField(choices=Entry.Status.choices, required=False, help_text="Left out: all.")

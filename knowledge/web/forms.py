@@ -1,4 +1,4 @@
-"""What stands in a form of knowledge: as it was typed, so that nothing is lost, and as services take it."""
+"""Form data of knowledge: read from the request as typed, given to services; lookups of the entry or owner it names."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 
 from django.utils import timezone
 
+from knowledge.expiry import format_instant, parse_expiry
 from knowledge.models import Entry
-from knowledge.presets import expiry_of, shown
 from knowledge.services import KEEP
-from knowledge.services.revising import possible_owners
-from openvibe.base.problems import Problem
-from openvibe.chat.querysets import participants_known_to
-from openvibe.chat.web.numbers import number
+from knowledge.services.validation import possible_owners
+from openvibe.base.params import MAX_ID, int_param
+from openvibe.base.problems import Missing, Problem
+from openvibe.chat.queries import participants_known_to
+from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import Participant
-from openvibe.workspaces.web.doors import WorkspaceRequest
 
-ON_A_DATE = "on"
-_TAG_ENDS = re.compile(r"[,\n;]")
+ON_DATE = "on"
+_TAG_SEPARATORS = re.compile(r"[,\n;]")
 
 
 @dataclass(frozen=True)
-class Typed:
+class EntryFormData:
     """One form. `expires` is a preset or "on"; then `expires_on` says when. `tags` are divided by commas."""
 
     topic: str = ""
@@ -44,9 +44,9 @@ class Typed:
 
     def expires_at(self, now: datetime | None = None) -> datetime | None:
         """The instant, UTC; of a preset to the minute. Raises Problem (field expires_at)."""
-        if self.expires == ON_A_DATE and not self.expires_on.strip():
+        if self.expires == ON_DATE and not self.expires_on.strip():
             raise Problem("Say on which date it expires, or choose never.", code="bad_expiry", field="expires_at")
-        return expiry_of(self.expires_on if self.expires == ON_A_DATE else self.expires, now=this_minute(now))
+        return parse_expiry(self.expires_on if self.expires == ON_DATE else self.expires, now=whole_minute(now))
 
     def words(self) -> dict[str, Any]:
         """What the entry says and until when, as services take it. Raises Problem (field expires_at)."""
@@ -55,59 +55,59 @@ class Typed:
             "content": self.content,
             "kind": self.kind,
             "visibility": self.visibility,
-            "tags": tags_in(self.tags),
+            "tags": split_tags(self.tags),
             "expires_at": self.expires_at(),
         }
 
-    def changed_words(self, entry: Entry) -> dict[str, Any]:
+    def changed_fields(self, entry: Entry) -> dict[str, Any]:
         """As `words`; an expiry that was left as it is may be past."""
-        if entry.expires_at and (self.expires, self.expires_on.strip()) == (ON_A_DATE, shown(entry.expires_at)):
+        if entry.expires_at and (self.expires, self.expires_on.strip()) == (ON_DATE, format_instant(entry.expires_at)):
             return {**replace(self, expires="never").words(), "expires_at": KEEP}
         return self.words()
 
-    def everything(self, request: WorkspaceRequest) -> dict[str, Any]:
+    def all_fields(self, request: WorkspaceRequest) -> dict[str, Any]:
         """All fields of a new entry."""
-        return {**self.words(), "is_pinned": self.is_pinned, "owner": owner_named(request, self.owner)}
+        return {**self.words(), "is_pinned": self.is_pinned, "owner": access_owner(request, self.owner)}
 
 
-def typed_in(request: WorkspaceRequest) -> Typed:
+def read_form_data(request: WorkspaceRequest) -> EntryFormData:
     """What was sent."""
-    given = request.POST
+    posted = request.POST
     text: Mapping[str, str] = {
-        name: given.get(name, "").replace("\r\n", "\n")
+        name: posted.get(name, "").replace("\r\n", "\n")
         for name in ("topic", "content", "kind", "visibility", "tags", "expires", "expires_on", "owner", "note")
     }
-    return Typed(
+    return EntryFormData(
         **text,
-        is_pinned="is_pinned" in given,
-        supersedes=number(given, "supersedes") or None,
-        based_on=number(given, "based_on"),
-        client_id=given.get("client_id", "")[:100],
+        is_pinned="is_pinned" in posted,
+        supersedes=int_param(posted, "supersedes") or None,
+        based_on=int_param(posted, "based_on"),
+        client_id=posted.get("client_id", "")[:100],
     )
 
 
-def typed_of(entry: Entry) -> Typed:
+def form_data_of(entry: Entry) -> EntryFormData:
     """The form that says what the entry says now."""
-    return Typed(
+    return EntryFormData(
         topic=entry.topic,
         content=entry.content,
         kind=entry.kind,
         visibility=entry.visibility,
         tags=", ".join(entry.tags),
-        expires=ON_A_DATE if entry.expires_at else "never",
-        expires_on=shown(entry.expires_at) if entry.expires_at else "",
+        expires=ON_DATE if entry.expires_at else "never",
+        expires_on=format_instant(entry.expires_at) if entry.expires_at else "",
         is_pinned=entry.is_pinned,
         owner=str(entry.owner_id),
         based_on=entry.version,
     )
 
 
-def this_minute(now: datetime | None = None) -> datetime:
+def whole_minute(now: datetime | None = None) -> datetime:
     """From where presets count: nobody means seconds."""
     return (now or timezone.now()).replace(second=0, microsecond=0)
 
 
-def without_nul(typed: Typed) -> Typed:
+def strip_nul(typed: EntryFormData) -> EntryFormData:
     """What can be shown and stored again after a refusal."""
     text: dict[str, Any] = {
         name: value.replace("\x00", "") for name, value in vars(typed).items() if isinstance(value, str)
@@ -115,11 +115,11 @@ def without_nul(typed: Typed) -> Typed:
     return replace(typed, **text)
 
 
-def tags_in(text: str) -> list[str]:
-    return [tag.strip() for tag in _TAG_ENDS.split(text) if tag.strip()]
+def split_tags(text: str) -> list[str]:
+    return [tag.strip() for tag in _TAG_SEPARATORS.split(text) if tag.strip()]
 
 
-def owners_of(request: WorkspaceRequest) -> list[Participant]:
+def list_owners(request: WorkspaceRequest) -> list[Participant]:
     """Who may own an entry, by name; for guests those of them that they know."""
     people = possible_owners(request.workspace.pk).order_by("name", "id")
     if request.access.is_guest:
@@ -127,11 +127,19 @@ def owners_of(request: WorkspaceRequest) -> list[Participant]:
     return list(people)
 
 
-def owner_named(request: WorkspaceRequest, given: str) -> Participant | None:
+def access_owner(request: WorkspaceRequest, given: str) -> Participant | None:
     """The owner chosen; None for nobody chosen. Raises Problem (field owner)."""
     if not given:
         return None
-    found = next((one for one in owners_of(request) if str(one.pk) == given), None)
-    if found is None:
+    owner = next((one for one in list_owners(request) if str(one.pk) == given), None)
+    if owner is None:
         raise Problem("Choose an owner from the list.", code="bad_owner", field="owner")
-    return found
+    return owner
+
+
+def access_entry(request: WorkspaceRequest, entry_id: int) -> Entry:
+    """With owner, author, who decided it, where it is from and its successor. Raises Missing."""
+    entry = Entry.objects.visible_to(request.access).with_related().filter(pk=min(entry_id, MAX_ID)).first()
+    if entry is None:
+        raise Missing
+    return entry

@@ -1,10 +1,12 @@
-"""Blocks as plain values, and who writes them."""
+"""Context blocks as plain values, their limits, and the rules that hold for every block. Pure."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from openvibe.llm.tokens import count
+from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.llm.tokens import count_tokens
 
 UNSTORED = "0"
 """The stamp of a block that is not stored yet."""
@@ -28,7 +30,7 @@ class ContextBlock:
 
     @property
     def tokens(self) -> int:
-        return count(self.content)
+        return count_tokens(self.content)
 
     @property
     def stamp(self) -> str:
@@ -37,7 +39,7 @@ class ContextBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Author:
+class BlockAuthor:
     """Who writes (a participant's id), through which door, and whether limits and the readonly flag are theirs to set.
 
     `how` is one of page, api, admin, agent, review, import, default.
@@ -46,3 +48,95 @@ class Author:
     participant_id: int | None
     how: str = "agent"
     configures: bool = False
+
+
+PREDEFINED_BLOCKS: tuple[ContextBlock, ...] = (
+    ContextBlock("learned", "What it learned that helps in later conversations: corrections, ways that worked."),
+    ContextBlock("team", "How this team works: its words, its habits, who does what."),
+)
+
+
+MAX_BLOCKS = 20
+"""The most blocks an agent may have."""
+
+RESERVED_LABELS = ("tools", "text")
+"""Labels that are addresses of the API."""
+
+MAX_DESCRIPTION_CHARACTERS = 300  # characters
+MAX_CONTENT_CHARACTERS = 40_000  # characters looked at before counting tokens: more than any limit holds
+
+
+def check_label(label: str) -> None:
+    if not re.fullmatch(LABEL_PATTERN, label) or label in RESERVED_LABELS:
+        raise Problem(
+            "A label begins with a small letter and has at most 40 characters: a–z, 0–9, _ and -. "
+            "The words tools and text are taken.",
+            code="bad_label",
+            field="label",
+        )
+
+
+def clean_block_text(text: str, *, field: str) -> str:
+    """The text as it is kept, with newlines as \\n. Raises Problem for characters that cannot be kept."""
+    if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise Problem(
+            "This holds a character that cannot be kept. Paste it again as plain text.", code="bad_text", field=field
+        )
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def check_fits(block: ContextBlock) -> None:
+    """Equality passes. Raises Problem: content, description or the limit itself is too large."""
+    if not 1 <= block.max_tokens <= BLOCK_TOKEN_LIMIT:
+        raise Problem(
+            f"A block's limit is a number from 1 to {BLOCK_TOKEN_LIMIT} tokens.", code="bad_limit", field="max_tokens"
+        )
+    if len(block.description) > MAX_DESCRIPTION_CHARACTERS:
+        raise Problem(
+            f"A description has at most {MAX_DESCRIPTION_CHARACTERS} characters.", code="too_long", field="description"
+        )
+    tokens = block.tokens if len(block.content) <= MAX_CONTENT_CHARACTERS else len(block.content)
+    if tokens > block.max_tokens:
+        raise Problem(
+            f'Content exceeds maxTokens for block "{block.label}": {tokens} tokens > {block.max_tokens} max',
+            code="too_long",
+            field="content",
+        )
+
+
+def check_writable(block: ContextBlock) -> None:
+    if block.readonly:
+        raise Refused(f'Block "{block.label}" is readonly', code="readonly")
+
+
+def check_change(before: ContextBlock | None, after: ContextBlock, author: BlockAuthor) -> None:
+    """Limit and flag are set by those who configure; while a block is readonly, taking that back is all there is."""
+    if before is not None and before.readonly:
+        unlocked = ContextBlock(after.label, after.description, after.content, after.max_tokens, True,
+                              after.version, after.id)  # fmt: skip
+        if not author.configures or unlocked != before:
+            check_writable(before)
+    default = ContextBlock(after.label)
+    previous = before or default
+    if not author.configures and (after.readonly, after.max_tokens) != (previous.readonly, previous.max_tokens):
+        raise Refused("Only owners and admins set a block's limit and whether it is readonly.")
+    check_fits(after)
+
+
+def check_stamp(block: ContextBlock | None, label: str, seen: str | None, unstored: str) -> None:
+    """`seen` is the stamp the writer began from; None: it does not matter. Raises Conflict when it is another now."""
+    if seen is not None and seen != (block.stamp if block else unstored):
+        raise Conflict(f'Block "{label}" was changed somewhere else meanwhile. Compare, then save again.', code="stale")
+
+
+def block_missing(label: str) -> Missing:
+    return Missing(f'Block "{label}" does not exist')
+
+
+LABEL_PATTERN = r"[a-z][a-z0-9_-]{0,39}"
+
+
+BLOCK_TOKEN_LIMIT = 2_000
+
+
+PROFILE_TOKEN_LIMIT = 500

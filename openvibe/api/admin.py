@@ -15,8 +15,8 @@ from django.utils import timezone
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminIntegerFieldWidget
 
 from openvibe.api.models import SCOPES, IdempotencyKey, Token
-from openvibe.api.services import LONGEST_DAYS, issue_token
-from openvibe.base.admin import ReadOnlyAdmin, WorkspaceRowsAdmin, administered
+from openvibe.api.services import MAX_TOKEN_DAYS, issue_token
+from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin, administered_workspace_ids
 from openvibe.base.problems import Problem
 
 
@@ -27,7 +27,7 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
 
     days = forms.IntegerField(
         min_value=1,
-        max_value=LONGEST_DAYS,
+        max_value=MAX_TOKEN_DAYS,
         required=False,
         initial=90,
         widget=UnfoldAdminIntegerFieldWidget,
@@ -42,10 +42,10 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
         """Makes the token with the verb of the API, so that its rules are the same."""
         cleaned = super().clean()
         if not self.errors and self.instance.pk is None:
-            given = self.cleaned_data
+            values = self.cleaned_data
             try:
                 self.made = issue_token(
-                    participant=given["participant"], name=given["name"], scopes=given["scopes"], days=given["days"]
+                    participant=values["participant"], name=values["name"], scopes=values["scopes"], days=values["days"]
                 )
             except Problem as problem:
                 self.add_error(problem.field if problem.field in self.fields else None, problem.message)
@@ -53,7 +53,7 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 @admin.register(Token)
-class TokenAdmin(WorkspaceRowsAdmin):
+class TokenAdmin(WorkspaceScopedAdmin):
     """A secret is shown once, in the message after saving. Admins make tokens for agents and for themselves."""
 
     workspace_path = "participant__workspace"
@@ -83,24 +83,24 @@ class TokenAdmin(WorkspaceRowsAdmin):
         return () if obj is None else tuple(self.get_fields(request, obj))
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        people = db_field.remote_field.model._default_manager.filter(is_active=True)
+        participants = db_field.remote_field.model._default_manager.filter(is_active=True)
         user: Any = request.user
         if not user.is_superuser:
             own_or_agents = Q(kind="agent") | Q(member__user=user)
-            people = people.filter(own_or_agents, workspace__in=administered(request))
-            people = people.exclude(kind="agent", channels__in=self._closed_to(user))
-        kwargs["queryset"] = people.exclude(kind="imported").select_related("workspace")
+            participants = participants.filter(own_or_agents, workspace__in=administered_workspace_ids(request))
+            participants = participants.exclude(kind="agent", channels__in=self._channels_closed_to(user))
+        kwargs["queryset"] = participants.exclude(kind="imported").select_related("workspace")
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
-    def _closed_to(self, user: Any) -> models.QuerySet[Any]:
+    def _channels_closed_to(self, user: Any) -> models.QuerySet[Any]:
         """Private channels the person is not in: a token of an agent that reads them would open them."""
         channels: Any = apps.get_model("chat.Channel")._default_manager.filter(is_private=True)
-        closed: models.QuerySet[Any] = channels.exclude(participants__member__user=user)
-        return closed
+        closed_channels: models.QuerySet[Any] = channels.exclude(participants__member__user=user)
+        return closed_channels
 
     def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
-        made, secret = form.made
-        obj.__dict__.update(made.__dict__)
+        token, secret = form.made
+        obj.__dict__.update(token.__dict__)
         self.message_user(request, f"Copy the token now, it is not shown again: {secret}", messages.WARNING)
 
     @admin.display(description="Ends in")
@@ -109,11 +109,11 @@ class TokenAdmin(WorkspaceRowsAdmin):
 
     @admin.action(description="Revoke…")
     def revoke(self, request: HttpRequest, rows: models.QuerySet[Token]) -> TemplateResponse | None:
-        asked = self.confirmed(request, rows, action="revoke", question="Revoke these tokens?")
-        if asked is None:
+        confirmation = self.confirmation_page(request, rows, action="revoke", question="Revoke these tokens?")
+        if confirmation is None:
             revoked = rows.filter(revoked_at=None).update(revoked_at=timezone.now())
             self.message_user(request, f"{revoked} revoked. They open nothing any more.", messages.SUCCESS)
-        return asked
+        return confirmation
 
 
 @admin.register(IdempotencyKey)

@@ -1,48 +1,55 @@
-"""`Authorization: Bearer ovk_…`: a token that still holds, of a participant that still belongs."""
+"""Who calls the API: bearer tokens, the `Caller` they stand for, and the scope each method takes.
+
+`Authorization: Bearer ovk_…` is a token that still holds, of a participant that still belongs."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from django.conf import settings
 from django.utils import timezone
 from django.utils.module_loading import import_string
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from openvibe.api.callers import Caller, Speaker, Standing
-from openvibe.api.models import PREFIX, Token
+from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
+from openvibe.base.problems import Refused
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView
 
 CHALLENGE = 'Bearer realm="OpenVibe"'
-USED_EVERY = timedelta(minutes=1)
-REFUSAL = "This token is not valid: it is unknown, expired, revoked, or its owner no longer has access."
+LAST_USED_INTERVAL = timedelta(minutes=1)
+INVALID_TOKEN = "This token is not valid: it is unknown, expired, revoked, or its owner no longer has access."
 
 
-def standing_of(participant: Speaker) -> Standing | None:
+def current_access(participant: CallerParticipant) -> CallerAccess | None:
     """What a participant may see now; None once it may see nothing (`settings.PARTICIPANT_ACCESS`)."""
-    return cast("Standing | None", import_string(settings.PARTICIPANT_ACCESS)(participant))
+    return cast("CallerAccess | None", import_string(settings.PARTICIPANT_ACCESS)(participant))
 
 
-def caller_with(secret: str) -> Caller | None:
+def authenticate_token(secret: str) -> Caller | None:
     """The caller whose token this is, asked anew on every call; None when it does not let anybody in."""
-    if not secret.startswith(PREFIX) or not secret.isascii():
+    if not secret.startswith(TOKEN_PREFIX) or not secret.isascii():
         return None
     token = Token.objects.select_related("participant__workspace").filter(token_hash=Token.digest(secret)).first()
     if token is None or not token.is_valid:
         return None
-    participant = cast(Speaker, token.participant)
-    access = standing_of(participant)
+    participant = cast(CallerParticipant, token.participant)
+    access = current_access(participant)
     if access is None:
         return None
-    _note_use(token)
+    _update_last_used(token)
     return Caller(participant=participant, access=access, scopes=frozenset(token.scopes), token=token)
 
 
-def _note_use(token: Token) -> None:
+def _update_last_used(token: Token) -> None:
     now = timezone.now()
-    if token.last_used_at is None or now - token.last_used_at >= USED_EVERY:
+    if token.last_used_at is None or now - token.last_used_at >= LAST_USED_INTERVAL:
         Token.objects.filter(pk=token.pk).update(last_used_at=now)
 
 
@@ -54,10 +61,90 @@ class BearerAuthentication(BaseAuthentication):
         if header is None:
             return None
         scheme, _, secret = header.strip().partition(" ")
-        caller = caller_with(secret.strip()) if scheme.lower() == "bearer" else None
+        caller = authenticate_token(secret.strip()) if scheme.lower() == "bearer" else None
         if caller is None:
-            raise AuthenticationFailed(REFUSAL)
+            raise AuthenticationFailed(INVALID_TOKEN)
         return caller, caller.token
 
     def authenticate_header(self, request: Request) -> str:
         return CHALLENGE
+
+
+class CallerParticipant(Protocol):
+    """What the API needs of a participant (a row of an upper floor)."""
+
+    pk: int
+    handle: str
+    name: str
+    kind: str
+    workspace_id: int
+
+
+class CallerAccess(Protocol):
+    """What the API itself needs of an access; the doors above know it as `workspaces.access.Access`."""
+
+    @property
+    def workspace_id(self) -> int: ...
+    @property
+    def participant_id(self) -> int: ...
+    @property
+    def is_agent(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The `request.user` of an API call, however it came in. `token` is None for a browser session."""
+
+    participant: CallerParticipant
+    access: CallerAccess
+    scopes: frozenset[str] = frozenset(SCOPES)
+    token: Token | None = None
+
+    is_authenticated = True
+    is_active = True
+
+    @property
+    def pk(self) -> int:
+        return self.participant.pk
+
+    @property
+    def subject(self) -> str:
+        """Whose calls are counted together: one token, or all browser pages of one member."""
+        return f"token:{self.token.pk}" if self.token else f"session:{self.participant.pk}"
+
+
+def caller_or_none(request: Request) -> Caller | None:
+    """The caller; None for a request that nobody signed."""
+    user: object = request.user
+    return user if isinstance(user, Caller) else None
+
+
+def caller_of(request: Request) -> Caller:
+    """The caller of an authenticated request."""
+    return cast(Caller, request.user)
+
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+def required_scope(view: APIView, method: str) -> str:
+    """`view.scopes[method]`, else `read` for reading and `write` for everything else."""
+    scopes: dict[str, str] = getattr(view, "scopes", {})
+    scope_method = "GET" if method == "HEAD" else method
+    return scopes.get(scope_method, "read" if method in SAFE_METHODS else "write")
+
+
+class HasScope(BasePermission):
+    """Signed in, with the scope of this method. Answers before anything is looked up."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        caller = caller_or_none(request)
+        if caller is None:
+            return False
+        scope = required_scope(view, request.method or "GET")
+        if scope not in caller.scopes:
+            raise Refused(
+                f"This token lacks the scope {scope!r}. Make one that has it, or use another call.",
+                code="missing_scope",
+            )
+        return True

@@ -6,21 +6,21 @@ from typing import Any
 
 from rest_framework import serializers
 
-LARGEST = 2**63 - 1
+MAX_BIGINT = 2**63 - 1
 
 
 class IdField(serializers.IntegerField):
     """The id of a row."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(min_value=1, max_value=LARGEST, **options)
+        super().__init__(min_value=1, max_value=MAX_BIGINT, **options)
 
 
-class PlaceField(serializers.IntegerField):
+class SeqField(serializers.IntegerField):
     """A `seq` of a thread; 0 is before the first message."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(min_value=0, max_value=LARGEST, **options)
+        super().__init__(min_value=0, max_value=MAX_BIGINT, **options)
 
 
 class TextField(serializers.CharField):

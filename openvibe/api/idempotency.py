@@ -20,17 +20,17 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from openvibe.api.callers import caller_of
+from openvibe.api.auth import caller_of
 from openvibe.api.models import IdempotencyKey
-from openvibe.api.problems import MEDIA_TYPE, body_of, problem_answer
+from openvibe.api.problems import MEDIA_TYPE, error_to_problem, exception_handler
 from openvibe.base.fields import CannotDecrypt, decrypt, encrypt
 from openvibe.base.problems import Conflict, Problem
 
-KEPT_HOURS = 24
-LONGEST = 200
-WAIT = "10s"  # for the same call under way elsewhere
+RETENTION_HOURS = 24
+MAX_KEY_LENGTH = 200
+LOCK_TIMEOUT = "10s"  # for the same call under way elsewhere
 
-CLAIM = """
+CLAIM_KEY = """
 INSERT INTO api_idempotencykey AS kept (participant_id, key, fingerprint, created_at) VALUES (%s, %s, %s, now())
 ON CONFLICT (participant_id, key) DO UPDATE
     SET fingerprint = EXCLUDED.fingerprint, status = NULL, body = NULL, created_at = now()
@@ -38,7 +38,7 @@ ON CONFLICT (participant_id, key) DO UPDATE
 RETURNING id
 """
 
-PARAMETER = OpenApiParameter(
+IDEMPOTENCY_PARAMETER = OpenApiParameter(
     "Idempotency-Key",
     str,
     OpenApiParameter.HEADER,
@@ -49,61 +49,61 @@ PARAMETER = OpenApiParameter(
 Handler = Callable[..., Response]
 
 
-def creates(handler: Handler) -> Handler:
+def idempotent(handler: Handler) -> Handler:
     """Marks the `post` of a view that creates something: it honours `Idempotency-Key`."""
 
     @wraps(handler)
-    def answer(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
+    def respond(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
         key = request.headers.get("Idempotency-Key")
         if key is None:
             return handler(view, request, *args, **kwargs)
-        _check(key)
-        return _answer_once(view, request, key, lambda: handler(view, request, *args, **kwargs))
+        _check_key(key)
+        return _respond_once(view, request, key, lambda: handler(view, request, *args, **kwargs))
 
-    marked: Handler = extend_schema(parameters=[PARAMETER])(answer)
-    return marked
+    documented: Handler = extend_schema(parameters=[IDEMPOTENCY_PARAMETER])(respond)
+    return documented
 
 
-def _check(key: str) -> None:
-    if not (0 < len(key) <= LONGEST and key.isascii() and key.isprintable()):
+def _check_key(key: str) -> None:
+    if not (0 < len(key) <= MAX_KEY_LENGTH and key.isascii() and key.isprintable()):
         raise Problem(
-            f"An Idempotency-Key is 1 to {LONGEST} printable ASCII characters.",
+            f"An Idempotency-Key is 1 to {MAX_KEY_LENGTH} printable ASCII characters.",
             code="bad_idempotency_key",
             field="Idempotency-Key",
         )
 
 
-def fingerprint(request: Request) -> str:
+def request_fingerprint(request: Request) -> str:
     """SHA-256 of method, path, query and what the body says (not how it is spaced)."""
-    said = json.dumps(request.data, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(f"{request.method} {request.get_full_path()}\n{said}".encode()).hexdigest()
+    body = json.dumps(request.data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{request.method} {request.get_full_path()}\n{body}".encode()).hexdigest()
 
 
-def _answer_once(view: Any, request: Request, key: str, handle: Callable[[], Response]) -> Response:
+def _respond_once(view: Any, request: Request, key: str, handle: Callable[[], Response]) -> Response:
     participant_id = caller_of(request).access.participant_id
-    wanted = fingerprint(request)
+    request_hash = request_fingerprint(request)
     with transaction.atomic():
-        claimed = _claim(participant_id, key, wanted)
-        if claimed is None:
-            return _replay(participant_id, key, wanted)
+        claimed_id = _claim_key(participant_id, key, request_hash)
+        if claimed_id is None:
+            return _replay_response(participant_id, key, request_hash)
         try:
             with transaction.atomic():
                 response = handle()
         except Exception as error:
-            if body_of(error) is None:  # our fault: nothing is kept, so the same call may be tried again
+            if error_to_problem(error) is None:  # our fault: nothing is kept, so the same call may be tried again
                 raise
-            response = problem_answer(error, view.get_exception_handler_context())
+            response = exception_handler(error, view.get_exception_handler_context())
         text = JSONRenderer().render(response.data).decode() if response.data is not None else ""
-        IdempotencyKey.objects.filter(pk=claimed).update(status=response.status_code, body=encrypt(text))
+        IdempotencyKey.objects.filter(pk=claimed_id).update(status=response.status_code, body=encrypt(text))
     return response
 
 
-def _claim(participant_id: int, key: str, wanted: str) -> int | None:
+def _claim_key(participant_id: int, key: str, request_hash: str) -> int | None:
     """The new row's id; None when the key was used before. Waits while the same key is being used elsewhere."""
     try:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [WAIT])
-            cursor.execute(CLAIM, [participant_id, key, wanted, KEPT_HOURS])
+            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [LOCK_TIMEOUT])
+            cursor.execute(CLAIM_KEY, [participant_id, key, request_hash, RETENTION_HOURS])
             row = cursor.fetchone()
             cursor.execute("SELECT set_config('lock_timeout', '0', true)")
     except OperationalError:
@@ -111,19 +111,19 @@ def _claim(participant_id: int, key: str, wanted: str) -> int | None:
     return row[0] if row else None
 
 
-def _replay(participant_id: int, key: str, wanted: str) -> Response:
-    kept = IdempotencyKey.objects.get(participant_id=participant_id, key=key)
-    if kept.fingerprint != wanted:
+def _replay_response(participant_id: int, key: str, request_hash: str) -> Response:
+    stored = IdempotencyKey.objects.get(participant_id=participant_id, key=key)
+    if stored.fingerprint != request_hash:
         raise Conflict(
             "This Idempotency-Key was used for another request. Use a new key for each new request.",
             code="idempotency_mismatch",
             field="Idempotency-Key",
         )
     try:
-        text = decrypt(kept.body or "")
+        text = decrypt(stored.body or "")
     except CannotDecrypt:
         raise Conflict("This was done already; its answer cannot be read any more.", code="answer_lost") from None
-    status = kept.status or 200
+    status = stored.status or 200
     return Response(
         json.loads(text) if text else None,
         status=status,
@@ -132,6 +132,6 @@ def _replay(participant_id: int, key: str, wanted: str) -> Response:
     )
 
 
-def forget_old_keys() -> int:
+def delete_expired_keys() -> int:
     """Delete keys past their 24 hours; how many."""
-    return IdempotencyKey.objects.filter(created_at__lt=timezone.now() - timedelta(hours=KEPT_HOURS)).delete()[0]
+    return IdempotencyKey.objects.filter(created_at__lt=timezone.now() - timedelta(hours=RETENTION_HOURS)).delete()[0]

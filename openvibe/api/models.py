@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-PREFIX = "ovk_"
+TOKEN_PREFIX = "ovk_"
 SCOPES = ("read", "write", "memory", "knowledge", "admin")
 
 
@@ -38,7 +38,7 @@ class Token(models.Model):
 
     @staticmethod
     def new_secret() -> str:
-        return PREFIX + secrets.token_urlsafe(32)
+        return TOKEN_PREFIX + secrets.token_urlsafe(32)
 
     @staticmethod
     def digest(secret: str) -> str:

@@ -18,41 +18,45 @@ from openvibe.base.problems import Problem
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
-LIMIT = 50
-MOST = 100
-LARGEST = 2**63 - 1
+DEFAULT_PAGE_SIZE = 50
+MAX_PAGE_SIZE = 100
+MAX_POSITION = 2**63 - 1
 
 
-def cursor_after(order: str, place: int) -> str:
+def encode_cursor(order: str, position: int) -> str:
     """An opaque cursor: the rows after `place` in this order."""
-    return base64.urlsafe_b64encode(f"1 {order} {place}".encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(f"1 {order} {position}".encode()).decode().rstrip("=")
 
 
-def place_of(cursor: str, order: str) -> int:
+def decode_cursor(cursor: str, order: str) -> int:
     """Where a cursor points. Raises BadCursor for one that was not given for this order."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
-        version, named, place = text.split(" ")
-        number = int(place)
+        version, cursor_order, position = text.split(" ")
+        number = int(position)
     except (binascii.Error, ValueError):
-        raise _not_ours() from None
-    if (version, named) != ("1", order) or not 0 <= number <= LARGEST or cursor_after(order, number) != cursor:
-        raise _not_ours()
+        raise _bad_cursor() from None
+    if (
+        (version, cursor_order) != ("1", order)
+        or not 0 <= number <= MAX_POSITION
+        or encode_cursor(order, number) != cursor
+    ):
+        raise _bad_cursor()
     return number
 
 
-def _not_ours() -> BadCursor:
+def _bad_cursor() -> BadCursor:
     return BadCursor("This cursor was not given by this list. Start again without one.", field="cursor")
 
 
-def limit_of(request: Request) -> int:
-    given = request.query_params.get("limit", str(LIMIT))
-    if not (given.isascii() and given.isdigit() and len(given) < 10 and 1 <= int(given) <= MOST):
-        raise Problem(f"limit is a number from 1 to {MOST}.", code="bad_limit", field="limit")
-    return int(given)
+def read_page_size(request: Request) -> int:
+    limit = request.query_params.get("limit", str(DEFAULT_PAGE_SIZE))
+    if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and 1 <= int(limit) <= MAX_PAGE_SIZE):
+        raise Problem(f"limit is a number from 1 to {MAX_PAGE_SIZE}.", code="bad_limit", field="limit")
+    return int(limit)
 
 
-class CursorPages(BasePagination):
+class KeysetPagination(BasePagination):
     """Pages over one unique whole-number column, named by the view's `page_order` (`-id` unless it says)."""
 
     next: str | None = None
@@ -63,15 +67,15 @@ class CursorPages(BasePagination):
         if not isinstance(queryset, QuerySet):
             raise TypeError("Only rows of the database come in pages.")
         order: str = getattr(view, "page_order", "-id")
-        column, falling = order.lstrip("-"), order.startswith("-")
-        limit = limit_of(request)
+        column, is_descending = order.lstrip("-"), order.startswith("-")
+        limit = read_page_size(request)
         if cursor := request.query_params.get("cursor"):
-            place = place_of(cursor, order)
-            queryset = queryset.filter(**{f"{column}__{'lt' if falling else 'gt'}": place})
+            position = decode_cursor(cursor, order)
+            queryset = queryset.filter(**{f"{column}__{'lt' if is_descending else 'gt'}": position})
         rows = list(queryset.order_by(order)[: limit + 1])
         if len(rows) > limit:
             rows.pop()
-            self.next = cursor_after(order, getattr(rows[-1], column))
+            self.next = encode_cursor(order, getattr(rows[-1], column))
         return rows
 
     def get_paginated_response(self, data: Any) -> Response:
@@ -93,7 +97,7 @@ class CursorPages(BasePagination):
                 "name": "limit",
                 "in": "query",
                 "description": "Most rows of a page.",
-                "schema": {"type": "integer", "minimum": 1, "maximum": MOST, "default": LIMIT},
+                "schema": {"type": "integer", "minimum": 1, "maximum": MAX_PAGE_SIZE, "default": DEFAULT_PAGE_SIZE},
             },
             {
                 "name": "cursor",

@@ -1,4 +1,5 @@
-"""JSON as it comes in: of bounded size and depth, and without characters that cannot be kept."""
+"""JSON in, JSON out: bodies of bounded size and depth without characters that cannot be kept, and one kind of
+answer."""
 
 from __future__ import annotations
 
@@ -8,29 +9,31 @@ from collections.abc import Mapping
 from typing import IO, Any
 
 from rest_framework.exceptions import ParseError
+from rest_framework.negotiation import BaseContentNegotiation, DefaultContentNegotiation
 from rest_framework.parsers import JSONParser
+from rest_framework.request import Request
 from rest_framework.utils import json as strict_json
 
 from openvibe.api.problems import TooLarge
 from openvibe.base.problems import Problem
 
-MAX_BYTES = 2 * 1024 * 1024
-BROKEN = re.compile(r"[\x00\ud800-\udfff]")
+MAX_BODY_BYTES = 2 * 1024 * 1024
+UNSTORABLE_CHARACTERS = re.compile(r"[\x00\ud800-\udfff]")
 
 
 class BoundedJSONParser(JSONParser):
-    """UTF-8 JSON of at most `MAX_BYTES`. NUL and lone surrogates are refused wherever they stand."""
+    """UTF-8 JSON of at most `MAX_BODY_BYTES`. NUL and lone surrogates are refused wherever they stand."""
 
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
-        raw = stream.read(MAX_BYTES + 1)
-        if len(raw) > MAX_BYTES:
-            raise TooLarge(f"A request holds at most {MAX_BYTES:,} bytes.")
+        raw = stream.read(MAX_BODY_BYTES + 1)
+        if len(raw) > MAX_BODY_BYTES:
+            raise TooLarge(f"A request holds at most {MAX_BODY_BYTES:,} bytes.")
         try:
             value = json.loads(raw.decode(), parse_constant=strict_json.strict_constant)
             if b"\\u" in raw:
-                _refuse_broken(value)
+                _check_characters(value)
         except RecursionError:
             raise ParseError("This JSON is nested too deeply.") from None
         except UnicodeDecodeError:
@@ -40,9 +43,9 @@ class BoundedJSONParser(JSONParser):
         return value
 
 
-def _refuse_broken(value: Any, field: str = "") -> None:
+def _check_characters(value: Any, field: str = "") -> None:
     if isinstance(value, str):
-        if BROKEN.search(value):
+        if UNSTORABLE_CHARACTERS.search(value):
             raise Problem(
                 "This text holds a NUL character or half of a character (a lone surrogate), which cannot be kept.",
                 code="bad_characters",
@@ -50,8 +53,18 @@ def _refuse_broken(value: Any, field: str = "") -> None:
             )
     elif isinstance(value, dict):
         for name, inner in value.items():
-            _refuse_broken(name, field)
-            _refuse_broken(inner, field or name)
+            _check_characters(name, field)
+            _check_characters(inner, field or name)
     elif isinstance(value, list):
         for inner in value:
-            _refuse_broken(inner, field)
+            _check_characters(inner, field)
+
+
+class JsonContentNegotiation(BaseContentNegotiation):
+    """One kind of answer, whatever `Accept` says."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return DefaultContentNegotiation().select_parser(request, parsers)
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type

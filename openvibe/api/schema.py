@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
 
-PROBLEM: dict[str, Any] = {
+PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
     "description": "RFC 9457. `code` is stable; `detail` says in words what happened and what to do.",
     "required": ["type", "title", "status", "detail", "code"],
@@ -32,7 +32,7 @@ PROBLEM: dict[str, Any] = {
         },
     },
 }
-METHODS = ("get", "post", "put", "patch", "delete")
+HTTP_METHODS = ("get", "post", "put", "patch", "delete")
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -57,54 +57,54 @@ class SessionScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-
         }
 
 
-def add_problems(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+def add_problem_responses(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """Every operation may answer with a problem."""
-    result["components"].setdefault("schemas", {})["Problem"] = PROBLEM
-    answer = {
+    result["components"].setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
+    problem_response = {
         "description": "A problem, with a stable code.",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     for path in result["paths"].values():
         for method, operation in path.items():
-            if method in METHODS:
-                operation["responses"]["default"] = answer
+            if method in HTTP_METHODS:
+                operation["responses"]["default"] = problem_response
     return result
 
 
-def description() -> dict[str, Any]:
+def openapi_schema() -> dict[str, Any]:
     """The whole API, as OpenAPI."""
     schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return schema
 
 
-def operations() -> list[tuple[str, list[dict[str, Any]]]]:
+def operations_by_group() -> list[tuple[str, list[dict[str, Any]]]]:
     """Every operation by its first word in the address, for the page that lists them."""
-    schema = description()
+    schema = openapi_schema()
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in schema["paths"].items():
         name = path.removeprefix("/api/v1/").split("/")[0]
         for method, operation in methods.items():
-            if method in METHODS:
-                groups.setdefault(name, []).append(_described(schema, path, method, operation))
+            if method in HTTP_METHODS:
+                groups.setdefault(name, []).append(_operation_summary(schema, path, method, operation))
     return sorted(groups.items())
 
 
-def _described(schema: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
+def _operation_summary(schema: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": operation["operationId"],
         "method": method.upper(),
         "path": path,
         "says": operation.get("description", ""),
         "parameters": operation.get("parameters", []),
-        "fields": _fields(schema, operation),
+        "fields": _body_fields(schema, operation),
     }
 
 
-def _fields(schema: dict[str, Any], operation: dict[str, Any]) -> list[dict[str, Any]]:
+def _body_fields(schema: dict[str, Any], operation: dict[str, Any]) -> list[dict[str, Any]]:
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
     body = schema["components"]["schemas"].get(name, {})
     return [
-        {"name": field, "required": field in body.get("required", ()), "says": shape.get("description", "")}
-        for field, shape in body.get("properties", {}).items()
+        {"name": field, "required": field in body.get("required", ()), "says": field_schema.get("description", "")}
+        for field, field_schema in body.get("properties", {}).items()
     ]

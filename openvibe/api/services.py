@@ -7,16 +7,15 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from openvibe.api.auth import standing_of
-from openvibe.api.callers import Speaker
+from openvibe.api.auth import CallerParticipant, current_access
 from openvibe.api.models import SCOPES, Token
 from openvibe.base.problems import Problem, Refused
 
-LONGEST_DAYS = 366
+MAX_TOKEN_DAYS = 366
 
 
 def issue_token(
-    *, participant: Speaker, name: str, scopes: Collection[str], days: int | None = None
+    *, participant: CallerParticipant, name: str, scopes: Collection[str], days: int | None = None
 ) -> tuple[Token, str]:
     """A new token of a member or agent, and its secret, which is not kept: show it once.
 
@@ -26,12 +25,12 @@ def issue_token(
     name = name.strip()
     if not name or len(name) > 80 or not name.isprintable():
         raise Problem("Give the token a name of 1 to 80 characters.", code="bad_name", field="name")
-    wanted = [scope for scope in SCOPES if scope in scopes]
-    if not wanted or len(wanted) != len(set(scopes)):
+    known_scopes = [scope for scope in SCOPES if scope in scopes]
+    if not known_scopes or len(known_scopes) != len(set(scopes)):
         raise Problem(f"Scopes are one or more of {', '.join(SCOPES)}.", code="bad_scope", field="scopes")
-    if days is not None and not 1 <= days <= LONGEST_DAYS:
-        raise Problem(f"A token lasts 1 to {LONGEST_DAYS} days.", code="bad_days", field="days")
-    if standing_of(participant) is None:
+    if days is not None and not 1 <= days <= MAX_TOKEN_DAYS:
+        raise Problem(f"A token lasts 1 to {MAX_TOKEN_DAYS} days.", code="bad_days", field="days")
+    if current_access(participant) is None:
         raise Refused(f"@{participant.handle} has no access any more: no token was made.", code="no_access")
     secret = Token.new_secret()
     token = Token.objects.create(
@@ -39,7 +38,7 @@ def issue_token(
         name=name,
         token_hash=Token.digest(secret),
         hint=secret[-4:],
-        scopes=wanted,
+        scopes=known_scopes,
         expires_at=timezone.now() + timedelta(days=days) if days else None,
     )
     return token, secret

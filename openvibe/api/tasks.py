@@ -2,9 +2,9 @@
 
 from celery import shared_task
 
-from openvibe.api.idempotency import forget_old_keys
+from openvibe.api.idempotency import delete_expired_keys
 
 
 @shared_task(name="api.forget_old_keys", ignore_result=True, expires=3600)
-def forget_keys() -> None:
-    forget_old_keys()
+def delete_expired_idempotency_keys() -> None:
+    delete_expired_keys()

@@ -10,15 +10,15 @@ from django.db import connection
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
-from openvibe.api.callers import caller_or_none
+from openvibe.api.auth import caller_or_none
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
-WINDOW = 60  # seconds
+WINDOW_SECONDS = 60  # seconds
 
 # One statement, one commit; a count lost in a crash harms nobody, so its commit need not wait for the disk.
-COUNT = """
+COUNT_CALL = """
 INSERT INTO api_callcount AS kept (subject, minute, calls)
 SELECT %s, floor(extract(epoch FROM clock_timestamp()) / 60)::bigint, 1
 FROM (SELECT set_config('synchronous_commit', 'off', true) AS mode) AS later WHERE mode = 'off'
@@ -30,7 +30,7 @@ RETURNING calls, 60 - (extract(epoch FROM clock_timestamp())::bigint %% 60)
 
 
 @dataclass(frozen=True)
-class Allowance:
+class RateLimit:
     """How much of this minute's calls is left. `reset` in seconds."""
 
     limit: int
@@ -46,26 +46,26 @@ class Allowance:
         }
 
 
-def count_call(subject: str) -> Allowance:
+def count_call(subject: str) -> RateLimit:
     """Count one call more and say what is left of the minute."""
     with connection.cursor() as cursor:
-        cursor.execute(COUNT, [subject])
+        cursor.execute(COUNT_CALL, [subject])
         used, reset = cursor.fetchone()
-    return Allowance(limit=settings.API_CALLS_PER_MINUTE, used=used, reset=max(1, min(WINDOW, reset)))
+    return RateLimit(limit=settings.API_CALLS_PER_MINUTE, used=used, reset=max(1, min(WINDOW_SECONDS, reset)))
 
 
 class CallerThrottle(BaseThrottle):
-    """Leaves its `Allowance` on the request, where the answer's headers take it from."""
+    """Leaves its `RateLimit` on the request, where the answer's headers take it from."""
 
-    allowance: Allowance | None = None
+    rate_limit: RateLimit | None = None
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         caller = caller_or_none(request)
         if caller is None:
             return True
-        self.allowance = count_call(caller.subject)
-        request._request.META["openvibe.allowance"] = self.allowance
-        return self.allowance.used <= self.allowance.limit
+        self.rate_limit = count_call(caller.subject)
+        request._request.META["openvibe.allowance"] = self.rate_limit
+        return self.rate_limit.used <= self.rate_limit.limit
 
     def wait(self) -> float | None:
-        return float(self.allowance.reset) if self.allowance else None
+        return float(self.rate_limit.reset) if self.rate_limit else None

@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer, Serializer
 
 from openvibe.api.problems import LengthRequired
-from openvibe.api.schema import operations
+from openvibe.api.schema import operations_by_group
 from openvibe.base.problems import Missing
 
 
@@ -35,31 +35,31 @@ class ApiView(GenericAPIView[Any]):
         if request.META.get("HTTP_TRANSFER_ENCODING") and not request.META.get("CONTENT_LENGTH"):
             raise LengthRequired("Send the body with a Content-Length: a body in chunks is not read here.")
 
-    def said(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
+    def validated_body(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
         """The request's body, checked."""
-        return self._checked(serializer, self.request.data)
+        return self._validate(serializer, self.request.data)
 
     def asked(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
         """The query's parameters, checked."""
-        return self._checked(serializer, self.request.query_params)
+        return self._validate(serializer, self.request.query_params)
 
-    def _checked(self, serializer: type[Serializer[Any]], data: Any) -> dict[str, Any]:
-        checked = serializer(data=data)
-        checked.is_valid(raise_exception=True)
-        values: dict[str, Any] = checked.validated_data
+    def _validate(self, serializer: type[Serializer[Any]], data: Any) -> dict[str, Any]:
+        bound = serializer(data=data)
+        bound.is_valid(raise_exception=True)
+        values: dict[str, Any] = bound.validated_data
         return values
 
-    def page(self, rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
+    def paginated_response(self, rows: QuerySet[Any], serializer: type[BaseSerializer[Any]]) -> Response:
         """One cursor page of `rows`, in the view's `page_order`."""
         return self.get_paginated_response(serializer(self.paginate_queryset(rows), many=True).data)
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
-        answer: Response = super().finalize_response(request, response, *args, **kwargs)
-        allowance = request.META.get("openvibe.allowance")
-        for name, value in (allowance.headers if allowance else {}).items():
-            answer.headers[name] = value
-        answer.headers.setdefault("Cache-Control", "no-store")
-        return answer
+        final: Response = super().finalize_response(request, response, *args, **kwargs)
+        rate_limit = request.META.get("openvibe.allowance")
+        for name, value in (rate_limit.headers if rate_limit else {}).items():
+            final.headers[name] = value
+        final.headers.setdefault("Cache-Control", "no-store")
+        return final
 
 
 class NotHere(ApiView):
@@ -84,10 +84,10 @@ class Schema(SpectacularAPIView):
 
 
 @cache
-def described() -> list[tuple[str, list[dict[str, Any]]]]:
-    return operations()
+def _documented_operations() -> list[tuple[str, list[dict[str, Any]]]]:
+    return operations_by_group()
 
 
 def docs(request: HttpRequest) -> HttpResponse:
     """The operations as a page to read: no script, nothing from elsewhere."""
-    return render(request, "api/docs.html", {"groups": described()})
+    return render(request, "api/docs.html", {"groups": _documented_operations()})

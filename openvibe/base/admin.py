@@ -1,6 +1,6 @@
 """The admin's one rule: superusers see every row, everybody else only rows of workspaces they administer.
 
-Every ModelAdmin of the project is a `WorkspaceRowsAdmin` that names the way from its rows to their workspace.
+Every ModelAdmin of the project is a `WorkspaceScopedAdmin` that names the way from its rows to their workspace.
 Lists, choices, permissions and pages all ask `rows_of`, so that they cannot differ.
 """
 
@@ -27,24 +27,24 @@ from unfold.admin import ModelAdmin
 
 from openvibe.base.models import Event
 
-ADMINISTERS = ("owner", "admin")
+ADMIN_ROLES = ("owner", "admin")
 
 
-def administered(request: HttpRequest) -> list[int]:
+def administered_workspace_ids(request: HttpRequest) -> list[int]:
     """Ids of the workspaces the signed-in person runs, asked once per request."""
-    known: list[int] | None = getattr(request, "_administered", None)
-    if known is None:
+    workspace_ids: list[int] | None = getattr(request, "_administered", None)
+    if workspace_ids is None:
         user: Any = request.user
-        standing = user.memberships.filter(role__in=ADMINISTERS, removed_at=None) if user.is_authenticated else None
-        known = list(standing.values_list("workspace_id", flat=True)) if standing is not None else []
-        request._administered = known  # type: ignore[attr-defined]
-    return known
+        memberships = user.memberships.filter(role__in=ADMIN_ROLES, removed_at=None) if user.is_authenticated else None
+        workspace_ids = list(memberships.values_list("workspace_id", flat=True)) if memberships is not None else []
+        request._administered = workspace_ids  # type: ignore[attr-defined]
+    return workspace_ids
 
 
-def may_enter(request: HttpRequest) -> bool:
+def may_use_admin(request: HttpRequest) -> bool:
     """Superusers, and whoever runs a workspace; each sees only what `rows_of` gives."""
     user: Any = request.user
-    return bool(user.is_active and (user.is_superuser or administered(request)))
+    return bool(user.is_active and (user.is_superuser or administered_workspace_ids(request)))
 
 
 class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -53,17 +53,17 @@ class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
         fields = self.cleaned_data
-        home = getattr(fields.get("workspace"), "pk", None) or getattr(self.instance, "workspace_id", None)
+        workspace_id = getattr(fields.get("workspace"), "pk", None) or getattr(self.instance, "workspace_id", None)
         for name, value in fields.items():
             for chosen in value if isinstance(value, models.QuerySet) else [value]:
-                other = getattr(chosen, "workspace_id", None)
-                if home is not None and other is not None and other != home:
+                chosen_workspace_id = getattr(chosen, "workspace_id", None)
+                if workspace_id is not None and chosen_workspace_id is not None and chosen_workspace_id != workspace_id:
                     self.add_error(name, ValidationError(f"{chosen} belongs to another workspace."))
-                home = home if home is not None else other
+                workspace_id = workspace_id if workspace_id is not None else chosen_workspace_id
         return cleaned
 
 
-class WorkspaceRowsAdmin(ModelAdmin):  # type: ignore[misc]
+class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
     """Rows of the workspaces the asker administers. Set `workspace_path`, and what may be done."""
 
     workspace_path = "workspace"
@@ -77,7 +77,7 @@ class WorkspaceRowsAdmin(ModelAdmin):  # type: ignore[misc]
     show_full_result_count = False
     list_per_page = 50
 
-    def rows_of(self, request: HttpRequest) -> models.QuerySet[Any]:
+    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
         """What the asker may see of this model, without order."""
         rows: models.QuerySet[Any] = self.model._default_manager.all()
         user: Any = request.user
@@ -85,66 +85,66 @@ class WorkspaceRowsAdmin(ModelAdmin):  # type: ignore[misc]
             return rows
         if self.superusers_only:
             return rows.none()
-        return rows.filter(**{f"{self.workspace_path}__in": administered(request)})
+        return rows.filter(**{f"{self.workspace_path}__in": administered_workspace_ids(request)})
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
         ordering = self.get_ordering(request)
-        rows = self.rows_of(request)
+        rows = self.visible_rows(request)
         return rows.order_by(*ordering) if ordering else rows
 
-    def _may(self, request: HttpRequest, obj: models.Model | None) -> bool:
+    def _has_access(self, request: HttpRequest, obj: models.Model | None) -> bool:
         user: Any = request.user
-        if not may_enter(request):
+        if not may_use_admin(request):
             return False
         if user.is_superuser:
             return True
         if self.superusers_only:
             return False
-        return obj is None or obj.pk is None or self.rows_of(request).filter(pk=obj.pk).exists()
+        return obj is None or obj.pk is None or self.visible_rows(request).filter(pk=obj.pk).exists()
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return self._may(request, None)
+        return self._has_access(request, None)
 
     def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self._may(request, obj)
+        return self._has_access(request, obj)
 
     def has_add_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_add and self._may(request, None)
+        return self.may_add and self._has_access(request, None)
 
     def has_change_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_change and self._may(request, obj)
+        return self.may_change and self._has_access(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_delete and self._may(request, obj)
+        return self.may_delete and self._has_access(request, obj)
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs.setdefault("queryset", self.choices_of(db_field.remote_field.model, request))
+        kwargs.setdefault("queryset", self.visible_choices(db_field.remote_field.model, request))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs.setdefault("queryset", self.choices_of(db_field.remote_field.model, request))
+        kwargs.setdefault("queryset", self.visible_choices(db_field.remote_field.model, request))
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
-    def choices_of(self, model: type[models.Model], request: HttpRequest) -> models.QuerySet[Any]:
+    def visible_choices(self, model: type[models.Model], request: HttpRequest) -> models.QuerySet[Any]:
         """What may be chosen of another model: what its own admin shows the asker."""
         registered = self.admin_site._registry.get(model)
-        if isinstance(registered, WorkspaceRowsAdmin):
-            return registered.rows_of(request)
+        if isinstance(registered, WorkspaceScopedAdmin):
+            return registered.visible_rows(request)
         user: Any = request.user
         rows: models.QuerySet[Any] = model._default_manager.all()
         return rows if user.is_superuser else rows.none()
 
     def response_action(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> Any:
         """What was ticked by hand and is no id chooses nothing."""
-        given = request.POST.getlist(ACTION_CHECKBOX_NAME)
-        ids = [one for one in given if one.isascii() and one.isdigit() and len(one) < 19]
-        if ids != given:
+        selected = request.POST.getlist(ACTION_CHECKBOX_NAME)
+        ids = [value for value in selected if value.isascii() and value.isdigit() and len(value) < 19]
+        if ids != selected:
             posted = request.POST.copy()
             posted.setlist(ACTION_CHECKBOX_NAME, ids)
             request.POST = posted  # type: ignore[assignment]
         return super().response_action(request, queryset)
 
-    def confirmed(
+    def confirmation_page(
         self, request: HttpRequest, rows: models.QuerySet[Any], *, action: str, question: str
     ) -> TemplateResponse | None:
         """None once the person has confirmed a bulk action; else the page that asks, with names and the count."""
@@ -161,13 +161,13 @@ class WorkspaceRowsAdmin(ModelAdmin):  # type: ignore[misc]
         return TemplateResponse(request, "admin/confirm.html", context)
 
 
-class ReadOnlyAdmin(WorkspaceRowsAdmin):
+class ReadOnlyAdmin(WorkspaceScopedAdmin):
     """Looked at, never touched."""
 
     actions = None
 
 
-SIDEBAR: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
+SIDEBAR_GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     ("", (("Overview", "home", ""),)),
     (
         "Agents",
@@ -194,7 +194,7 @@ SIDEBAR: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("Entries", "menu_book", "knowledge.entry"),
             ("Revisions", "history", "knowledge.revision"),
-            ("Contradictions", "compare_arrows", "knowledge.contradiction"),
+            ("Contradictions", "compare_arrows", "knowledge.contradictions.rules"),
         ),
     ),
     (
@@ -226,15 +226,15 @@ SIDEBAR: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """The sidebar as the theme wants it, with what the asker may open."""
     groups: list[dict[str, Any]] = []
-    for title, entries in SIDEBAR:
-        items = [_sidebar_item(name, icon, label) for name, icon, label in entries if _may_open(request, label)]
+    for title, entries in SIDEBAR_GROUPS:
+        items = [_sidebar_item(name, icon, label) for name, icon, label in entries if _can_open(request, label)]
         if items:
             groups.append({"title": title, "separator": bool(title), "items": items})
     groups[0]["items"].append({"title": "Back to the conversations", "icon": "arrow_back", "link": "/"})
     return groups
 
 
-def _may_open(request: HttpRequest, label: str) -> bool:
+def _can_open(request: HttpRequest, label: str) -> bool:
     if not label:
         return True
     registered = admin.site._registry.get(apps.get_model(label))
@@ -246,17 +246,17 @@ def _sidebar_item(name: str, icon: str, label: str) -> dict[str, Any]:
     return {"title": name, "icon": icon, "link": reverse(page)}
 
 
-def stylesheet(request: HttpRequest) -> str:
+def admin_stylesheet(request: HttpRequest) -> str:
     """Our own rules for the admin's pages."""
     return static("css/admin.css")
 
 
-def mark(request: HttpRequest) -> str:
+def favicon(request: HttpRequest) -> str:
     """Address of the sign that the rest of OpenVibe shows in a browser's tab."""
     return static("img/mark.svg")
 
 
-def sign_in_through_the_front_door(request: HttpRequest, extra_context: object = None) -> HttpResponse:
+def redirect_to_login(request: HttpRequest, extra_context: object = None) -> HttpResponse:
     """The admin has no sign-in of its own. Somebody signed in without the right to enter is sent home."""
     if request.user.is_authenticated:
         return redirect("/")
@@ -264,8 +264,8 @@ def sign_in_through_the_front_door(request: HttpRequest, extra_context: object =
     return HttpResponseRedirect(f"{reverse('account_login')}?{urlencode({'next': target})}")
 
 
-admin.site.login = sign_in_through_the_front_door  # type: ignore[method-assign]
-admin.site.has_permission = may_enter  # type: ignore[method-assign]
+admin.site.login = redirect_to_login  # type: ignore[method-assign]
+admin.site.has_permission = may_use_admin  # type: ignore[method-assign]
 admin.site.index_title = "Overview"
 if admin.site.is_registered(Group):
     admin.site.unregister(Group)
@@ -289,7 +289,7 @@ class LogEntryAdmin(ReadOnlyAdmin):
     search_fields = ("object_repr", "change_message")
     ordering = ("-action_time",)
 
-    def rows_of(self, request: HttpRequest) -> models.QuerySet[Any]:
+    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
         rows = LogEntry.objects.all()
         user: Any = request.user
         return rows if user.is_superuser else rows.filter(user_id=user.pk)

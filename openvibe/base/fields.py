@@ -54,8 +54,8 @@ class EncryptedTextField(_Text):
     """
 
     def get_prep_value(self, value: Any) -> Any:
-        prepared = super().get_prep_value(value)
-        return encrypt(prepared) if isinstance(prepared, str) else prepared
+        text = super().get_prep_value(value)
+        return encrypt(text) if isinstance(text, str) else text
 
     def from_db_value(self, value: str | None, expression: object, connection: object) -> str | None:
         return None if value is None else decrypt(value)

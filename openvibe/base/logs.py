@@ -3,15 +3,15 @@
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
-from openvibe.base.secrets import mask_secrets
+from openvibe.base.masking import mask_secrets
 
 
-def without_secrets(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
+def mask_event(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
     """Mask keys and tokens in every text of a log line, tracebacks included."""
     return {key: mask_secrets(value) if isinstance(value, str) else value for key, value in event.items()}
 
 
-def formatter() -> structlog.stdlib.ProcessorFormatter:
+def json_formatter() -> structlog.stdlib.ProcessorFormatter:
     """For `logging`: structlog's processors over every logger's lines."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -25,7 +25,7 @@ def formatter() -> structlog.stdlib.ProcessorFormatter:
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,
-            without_secrets,
+            mask_event,
             structlog.processors.JSONRenderer(),
         ],
     )

@@ -1,4 +1,4 @@
-"""What every floor stands on: timestamps, and the events that tell open pages what changed."""
+"""Timestamps that models share, and the `Event` rows that tell open pages what changed."""
 
 import pgtrigger
 from django.db import models
@@ -57,26 +57,3 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.position}"
-
-
-EVENT_RETENTION_HOURS = 48
-
-
-def emit(
-    kind: str,
-    *,
-    workspace_id: int,
-    channel_id: int | None = None,
-    thread_id: int | None = None,
-    message_id: int | None = None,
-    participant_id: int | None = None,
-) -> None:
-    """Tell open pages that something changed. Part of the caller's transaction: no commit, no event."""
-    Event.objects.create(
-        kind=kind,
-        workspace_id=workspace_id,
-        channel_id=channel_id,
-        thread_id=thread_id,
-        message_id=message_id,
-        participant_id=participant_id,
-    )

@@ -1,4 +1,6 @@
-"""The job queue inside PostgreSQL: where it is, and its one-time install. Unused when CELERY_BROKER_URL is set."""
+"""The job queue inside PostgreSQL: where it is, its one-time install, and Celery's transport to it.
+
+Unused when CELERY_BROKER_URL is set."""
 
 import os
 import re
@@ -7,12 +9,13 @@ from typing import Any
 import psycopg
 from django.conf import settings
 from django.db import connections
+from kombu.transport import pgmq
 from pgmq.install import install_pgmq_from_sql
 from psycopg.conninfo import make_conninfo
 
 INSTALL_LOCK = 0x6F70_656E_7669_6265  # an advisory lock of our own: one installer at a time
-CONNECTION_KEYS = ("host", "port", "user", "password", "dbname")
-TLS_KEYS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
+CONNECTION_PARAMETERS = ("host", "port", "user", "password", "dbname")
+TLS_PARAMETERS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
 
 
 def queue_is_in_database() -> bool:
@@ -27,14 +30,14 @@ def queue_conninfo(using: str = "default") -> str:
     quoted twice, and TLS options travel in libpq's own environment variables.
     """
     parameters = connections[using].get_connection_params()
-    for key in TLS_KEYS:
+    for key in TLS_PARAMETERS:
         if parameters.get(key):
             os.environ.setdefault(f"PG{key.upper()}", str(parameters[key]))
-    given = {key: str(parameters[key]) for key in CONNECTION_KEYS if parameters.get(key)}
-    return make_conninfo(**{key: _quoted(value) for key, value in given.items()})
+    conninfo = {key: str(parameters[key]) for key in CONNECTION_PARAMETERS if parameters.get(key)}
+    return make_conninfo(**{key: _quote(value) for key, value in conninfo.items()})
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     if not re.search(r"[\s'\\]", value):
         return value
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
@@ -48,10 +51,10 @@ def install_queue(*, using: str = "default", **_signal: Any) -> None:
     if not queue_is_in_database() or queue_is_installed(using=using):
         return
     connection = connections[using]
-    with psycopg.connect(**connection.get_connection_params()) as apart:  # the install needs a transaction of its own
-        apart.execute("SELECT pg_advisory_xact_lock(%s)", [INSTALL_LOCK])
+    with psycopg.connect(**connection.get_connection_params()) as fresh:  # the install needs a transaction of its own
+        fresh.execute("SELECT pg_advisory_xact_lock(%s)", [INSTALL_LOCK])
         if not queue_is_installed(using=using):
-            install_pgmq_from_sql(conn=apart)
+            install_pgmq_from_sql(conn=fresh)
 
 
 def queue_is_installed(*, using: str = "default") -> bool:
@@ -59,3 +62,15 @@ def queue_is_installed(*, using: str = "default") -> bool:
     with connections[using].cursor() as cursor:
         cursor.execute("SELECT to_regclass('pgmq.meta') IS NOT NULL")
         return bool(cursor.fetchone()[0])
+
+
+DRAIN_TIMEOUT = 0.5  # a new job wakes the worker at once; this is how long Ctrl-C may go unnoticed
+
+
+class Transport(pgmq.Transport):
+    """Registered under `pgmq` by openvibe/celery.py."""
+
+    def drain_events(self, connection: Any, timeout: float | None = None, **_options: Any) -> None:
+        """Delivers what has come; raises `socket.timeout` when nothing came, which Celery takes as a pause."""
+        drain_timeout = min(timeout or DRAIN_TIMEOUT, DRAIN_TIMEOUT)
+        super().drain_events(connection, timeout=drain_timeout)  # type: ignore[no-untyped-call]

@@ -6,7 +6,8 @@ from celery import shared_task
 from django.db import connection
 from django.utils import timezone
 
-from openvibe.base.models import EVENT_RETENTION_HOURS, Event
+from openvibe.base.events import EVENT_RETENTION_HOURS
+from openvibe.base.models import Event
 
 DOCTOR_CHANNEL = "openvibe_doctor"
 
@@ -19,6 +20,6 @@ def answer_doctor(token: str) -> None:
 
 
 @shared_task(name="base.forget_events")
-def forget_events() -> None:
+def delete_expired_events() -> None:
     """Events past their retention; a page that slept longer is told to reload."""
     Event.objects.filter(created_at__lt=timezone.now() - timedelta(hours=EVENT_RETENTION_HOURS)).delete()

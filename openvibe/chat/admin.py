@@ -6,27 +6,18 @@ from typing import Any
 
 from django.contrib import admin
 from django.db import models
-from django.db.models import Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 
-from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceRowsAdmin
-from openvibe.base.models import emit
+from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.base.events import emit
 from openvibe.chat.models import Channel, ChannelMembership, Dive
-from openvibe.workspaces.admin import checked_instructions
+from openvibe.chat.queries import channels_for_admin
 from openvibe.workspaces.models import Participant
-
-
-def channels_open_to(request: HttpRequest, channels: models.QuerySet[Channel]) -> models.QuerySet[Channel]:
-    """Public ones, and private ones the asker was added to: running a workspace opens no private room."""
-    user: Any = request.user
-    if user.is_superuser:
-        return channels
-    added = ChannelMembership.objects.filter(participant__member__user_id=user.pk, participant__is_active=True)
-    return channels.filter(Q(is_private=False) | Q(pk__in=added.values("channel_id")))
+from openvibe.workspaces.services import check_instructions
 
 
 class ChannelForm(SameWorkspaceForm):
@@ -35,7 +26,7 @@ class ChannelForm(SameWorkspaceForm):
         fields = ("workspace", "name", "description", "instructions", "is_private", "archived_at")
 
     def clean_instructions(self) -> str:
-        return checked_instructions(self.cleaned_data["instructions"])
+        return check_instructions(self.cleaned_data["instructions"])
 
 
 class MembershipInline(TabularInline):  # type: ignore[misc]
@@ -71,7 +62,7 @@ class MembershipInline(TabularInline):  # type: ignore[misc]
 
 
 @admin.register(Channel)
-class ChannelAdmin(WorkspaceRowsAdmin):
+class ChannelAdmin(WorkspaceScopedAdmin):
     may_add = may_change = True
     form = ChannelForm
     list_display = ("name", "workspace", "is_private", "created_at", "archived_at")
@@ -81,8 +72,8 @@ class ChannelAdmin(WorkspaceRowsAdmin):
     ordering = ("workspace", "name")
     inlines = (MembershipInline,)
 
-    def rows_of(self, request: HttpRequest) -> models.QuerySet[Any]:
-        return channels_open_to(request, super().rows_of(request))
+    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
+        return channels_for_admin(request, super().visible_rows(request))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("workspace",) if obj else ()
@@ -111,9 +102,9 @@ class DiveAdmin(ReadOnlyAdmin):
     fields = ("from_thread", "started_by", "agent", "state", "created_at", "ended_at", "ended_by", "its_page")
     readonly_fields = ("from_thread", "its_page")
 
-    def rows_of(self, request: HttpRequest) -> models.QuerySet[Any]:
-        rooms = channels_open_to(request, Channel.objects.all())
-        return super().rows_of(request).filter(parent__channel__in=rooms.order_by().values("pk"))
+    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
+        rooms = channels_for_admin(request, Channel.objects.all())
+        return super().visible_rows(request).filter(parent__channel__in=rooms.order_by().values("pk"))
 
     @admin.display(description="Thread", ordering="parent__title")
     def from_thread(self, dive: Dive) -> str:

@@ -8,6 +8,6 @@ TURN_SECONDS = 8.0
 
 @shared_task(name="chat.embed_messages", ignore_result=True, expires=30)
 def embed_messages() -> None:
-    from openvibe.chat.embedding import embed_waiting
+    from openvibe.chat.wiring import embed_pending_messages
 
-    embed_waiting(seconds=TURN_SECONDS)
+    embed_pending_messages(seconds=TURN_SECONDS)

@@ -12,9 +12,9 @@ from django.template.response import TemplateResponse
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from openvibe.base.admin import SameWorkspaceForm, WorkspaceRowsAdmin
+from openvibe.base.admin import SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.llm.endpoints import try_endpoint
 from openvibe.llm.models import Endpoint
-from openvibe.llm.services import try_endpoint
 
 
 class EndpointForm(SameWorkspaceForm):
@@ -44,28 +44,28 @@ class EndpointForm(SameWorkspaceForm):
     def clean(self) -> dict[str, Any] | None:
         """The new key, the stored one, or none."""
         cleaned = super().clean()
-        keeps = not (self.cleaned_data.get("forget_key") or self._goes_elsewhere())
-        stored = self.instance.api_key if keeps else ""
-        self.cleaned_data["api_key"] = self.cleaned_data.get("api_key") or stored
-        self._one_per_workspace("is_default", "{} is the default of this workspace. Switch it off there first.")
-        self._one_per_workspace(
+        keeps_key = not (self.cleaned_data.get("forget_key") or self._address_changed())
+        stored_key = self.instance.api_key if keeps_key else ""
+        self.cleaned_data["api_key"] = self.cleaned_data.get("api_key") or stored_key
+        self._check_one_per_workspace("is_default", "{} is the default of this workspace. Switch it off there first.")
+        self._check_one_per_workspace(
             "is_for_summaries", "{} writes the summaries of this workspace already. Switch it off there first."
         )
         return cleaned
 
-    def _one_per_workspace(self, role: str, refusal: str) -> None:
-        others = Endpoint.objects.filter(workspace=self.cleaned_data.get("workspace"), **{role: True})
+    def _check_one_per_workspace(self, flag: str, message: str) -> None:
+        others = Endpoint.objects.filter(workspace=self.cleaned_data.get("workspace"), **{flag: True})
         other = others.exclude(pk=self.instance.pk).first()
-        if self.cleaned_data.get(role) and other is not None:
-            self.add_error(role, refusal.format(other))
+        if self.cleaned_data.get(flag) and other is not None:
+            self.add_error(flag, message.format(other))
 
-    def _goes_elsewhere(self) -> bool:
+    def _address_changed(self) -> bool:
         """A stored key is only for the address it was entered for; a new address needs it again."""
         return bool(self.instance.pk and self.instance.api_key and "base_url" in self.changed_data)
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(WorkspaceRowsAdmin):
+class EndpointAdmin(WorkspaceScopedAdmin):
     may_add = may_change = may_delete = True
     form = EndpointForm
     list_display = ("name", "workspace", "kind", "model", "key", "is_default", "is_for_summaries")
@@ -92,12 +92,14 @@ class EndpointAdmin(WorkspaceRowsAdmin):
         """Asks before it calls: a test may cost money."""
         endpoint = self.get_object(request, object_id)
         if endpoint is None or not self.has_change_permission(request, endpoint):
-            gone: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-            return gone
+            not_found: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return not_found
         if request.method == "POST":
             result = try_endpoint(endpoint=endpoint)
-            said = f"{endpoint.name} answered in {result.seconds:.1f} s: {result.said}" if result.ok else result.said
-            self.message_user(request, said, messages.SUCCESS if result.ok else messages.ERROR)
+            message = (
+                f"{endpoint.name} answered in {result.seconds:.1f} s: {result.message}" if result.ok else result.message
+            )
+            self.message_user(request, message, messages.SUCCESS if result.ok else messages.ERROR)
             return redirect("admin:llm_endpoint_change", object_id)
         context = {
             **self.admin_site.each_context(request),

@@ -7,20 +7,20 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from openvibe.llm.errors import AuthRefused, ModelError, ModelTimedOut, ModelUnavailable
+from openvibe.llm.errors import AuthRefused, ModelError, ModelTimeout, ModelUnavailable
 from openvibe.llm.protocol import ModelClient, ModelStream
 from openvibe.llm.values import ChatMessage, Completion, ToolSpec
 
-_COUNTED = (ModelUnavailable, ModelTimedOut, AuthRefused)
+_COUNTED_ERRORS = (ModelUnavailable, ModelTimeout, AuthRefused)
 
 
 @dataclass
-class _Trouble:
+class _FailureState:
     failures: int = 0
-    closed_until: float | None = None
+    open_until: float | None = None
 
 
-class Breaker:
+class CircuitBreaker:
     """Counts failures in a row per endpoint, in this process. Thread safe.
 
     After `failures_in_a_row` an endpoint rests for `rest_seconds`; then one call is let through, and its
@@ -37,51 +37,51 @@ class Breaker:
         self._limit = failures_in_a_row
         self._rest = rest_seconds
         self._clock = clock
-        self._troubles: dict[Hashable, _Trouble] = {}
+        self._failing: dict[Hashable, _FailureState] = {}
         self._lock = Lock()
 
     def admit(self, endpoint: Hashable) -> None:
         """Raise ModelUnavailable while the endpoint rests."""
         with self._lock:
-            trouble = self._troubles.get(endpoint)
-            if trouble is None or trouble.closed_until is None:
+            state = self._failing.get(endpoint)
+            if state is None or state.open_until is None:
                 return
             now = self._clock()
-            if now < trouble.closed_until:
-                seconds = max(1, round(trouble.closed_until - now))
+            if now < state.open_until:
+                seconds = max(1, round(state.open_until - now))
                 raise ModelUnavailable(
-                    f"The model endpoint failed {trouble.failures} times in a row. "
+                    f"The model endpoint failed {state.failures} times in a row. "
                     f"It is tried again in {seconds} seconds."
                 )
-            trouble.closed_until = now + self._rest
+            state.open_until = now + self._rest
 
     def record(self, endpoint: Hashable, error: ModelError | None) -> None:
         """Note how a call ended. Failures that say nothing about the endpoint's health change nothing."""
         with self._lock:
             if error is None:
-                self._troubles.pop(endpoint, None)
-            elif isinstance(error, _COUNTED):
-                trouble = self._troubles.setdefault(endpoint, _Trouble())
-                trouble.failures += 1
-                if trouble.failures >= self._limit:
-                    trouble.closed_until = self._clock() + self._rest
+                self._failing.pop(endpoint, None)
+            elif isinstance(error, _COUNTED_ERRORS):
+                state = self._failing.setdefault(endpoint, _FailureState())
+                state.failures += 1
+                if state.failures >= self._limit:
+                    state.open_until = self._clock() + self._rest
             else:
-                self._let_through(endpoint)
+                self._allow_trial(endpoint)
 
     def release(self, endpoint: Hashable) -> None:
         """Note that a call was stopped by a person: the next one may try."""
         with self._lock:
-            self._let_through(endpoint)
+            self._allow_trial(endpoint)
 
-    def _let_through(self, endpoint: Hashable) -> None:
-        if endpoint in self._troubles:
-            self._troubles[endpoint].closed_until = None
+    def _allow_trial(self, endpoint: Hashable) -> None:
+        if endpoint in self._failing:
+            self._failing[endpoint].open_until = None
 
 
-class WithBreaker:
+class BreakerClient:
     """A model client behind a breaker."""
 
-    def __init__(self, client: ModelClient, *, breaker: Breaker, endpoint: Hashable) -> None:
+    def __init__(self, client: ModelClient, *, breaker: CircuitBreaker, endpoint: Hashable) -> None:
         self._client = client
         self._breaker = breaker
         self._endpoint = endpoint

@@ -10,49 +10,51 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from openvibe.llm.errors import BadAnswer, ModelUnavailable
-from openvibe.llm.fences import clean
-from openvibe.llm.values import ChatMessage, Completion, ToolCall, ToolSpec, Usage
+from openvibe.llm.fences import clean_text
+from openvibe.llm.values import ChatMessage, Completion, ToolCallRequest, ToolSpec, Usage
 
 
-def message(value: ChatMessage) -> dict[str, Any]:
+def encode_message(value: ChatMessage) -> dict[str, Any]:
     """One message as the protocol writes it, without control characters or lone surrogates."""
-    written: dict[str, Any] = {"role": value.role, "content": clean(value.content)}
+    encoded: dict[str, Any] = {"role": value.role, "content": clean_text(value.content)}
     if value.tool_calls:
-        written["tool_calls"] = [
-            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": clean(c.arguments)}}
+        encoded["tool_calls"] = [
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": clean_text(c.arguments)}}
             for c in value.tool_calls
         ]
     if value.tool_call_id is not None:
-        written["tool_call_id"] = value.tool_call_id
-    return written
+        encoded["tool_call_id"] = value.tool_call_id
+    return encoded
 
 
-def tool(value: ToolSpec) -> dict[str, Any]:
+def encode_tool(value: ToolSpec) -> dict[str, Any]:
     """One tool as the protocol writes it."""
     function = {"name": value.name, "description": value.description, "parameters": value.parameters}
     return {"type": "function", "function": function}
 
 
-def completion(answered: Any) -> Completion:
+def decode_completion(response: Any) -> Completion:
     """An unstreamed answer. Raises BadAnswer if it is not one."""
-    choices = getattr(answered, "choices", None)
+    choices = getattr(response, "choices", None)
     if not isinstance(choices, list) or not choices:
         raise BadAnswer("The endpoint did not answer in the chat-completions format.")
-    said = choices[0].message
+    answer = choices[0].message
     calls = tuple(
-        ToolCall(str(call.id or f"call_{at}"), _name(call.function.name), _arguments(call.function.arguments))
-        for at, call in enumerate(said.tool_calls or ())
+        ToolCallRequest(
+            str(call.id or f"call_{index}"), _tool_name(call.function.name), _arguments(call.function.arguments)
+        )
+        for index, call in enumerate(answer.tool_calls or ())
     )
     return Completion(
-        text=_text(said.content),
+        text=_text(answer.content),
         tool_calls=calls,
-        usage=_usage(answered.usage) or Usage(0, 0),
-        stop_reason=clean(str(choices[0].finish_reason or "stop"))[:40],
+        usage=_usage(response.usage) or Usage(0, 0),
+        stop_reason=clean_text(str(choices[0].finish_reason or "stop"))[:40],
     )
 
 
 @dataclass
-class Gathered:
+class StreamAccumulator:
     """A streamed answer as it grows."""
 
     _pieces: list[str] = field(default_factory=list)
@@ -84,10 +86,10 @@ class Gathered:
                 raise ModelUnavailable("The model broke off in the middle of its answer.")
             raise BadAnswer("The model answered nothing.")
         calls = tuple(
-            ToolCall(call["id"] or f"call_{at}", _name(call["name"]), _arguments(call["arguments"]))
-            for at, call in sorted(self._calls.items())
+            ToolCallRequest(call["id"] or f"call_{index}", _tool_name(call["name"]), _arguments(call["arguments"]))
+            for index, call in sorted(self._calls.items())
         )
-        return Completion(text, calls, self._usage or Usage(0, 0), clean(str(self._stop_reason))[:40])
+        return Completion(text, calls, self._usage or Usage(0, 0), clean_text(str(self._stop_reason))[:40])
 
     def _add_call(self, fragment: Any) -> None:
         """A call comes in fragments: id and name once, arguments piece by piece. Some endpoints leave out the index."""
@@ -107,31 +109,31 @@ def _text(content: Any) -> str:
         return ""
     if not isinstance(content, str):
         raise BadAnswer("The endpoint answered with something that is not text.")
-    return clean(content)
+    return clean_text(content)
 
 
-def _arguments(written: Any) -> str:
-    return clean(written) if isinstance(written, str) and written.strip() else "{}"
+def _arguments(value: Any) -> str:
+    return clean_text(value) if isinstance(value, str) and value.strip() else "{}"
 
 
-def _usage(told: Any) -> Usage | None:
-    if told is None:
+def _usage(value: Any) -> Usage | None:
+    if value is None:
         return None
-    details = getattr(told, "prompt_tokens_details", None)
-    input_tokens = _number(getattr(told, "prompt_tokens", 0))
+    details = getattr(value, "prompt_tokens_details", None)
+    input_tokens = _token_count(getattr(value, "prompt_tokens", 0))
     return Usage(
         input_tokens=input_tokens,
-        output_tokens=_number(getattr(told, "completion_tokens", 0)),
-        cached_tokens=min(input_tokens, _number(getattr(details, "cached_tokens", 0))),
+        output_tokens=_token_count(getattr(value, "completion_tokens", 0)),
+        cached_tokens=min(input_tokens, _token_count(getattr(details, "cached_tokens", 0))),
     )
 
 
-def _number(told: Any) -> int:
+def _token_count(value: Any) -> int:
     """A count of tokens; what is none, or absurd, counts as not told."""
-    return told if isinstance(told, int) and 0 <= told < 1_000_000_000 else 0
+    return value if isinstance(value, int) and 0 <= value < 1_000_000_000 else 0
 
 
-def _name(told: Any) -> str:
-    if not isinstance(told, str) or not told:
+def _tool_name(value: Any) -> str:
+    if not isinstance(value, str) or not value:
         raise BadAnswer("The model called a tool without naming it.")
-    return clean(told)[:200]
+    return clean_text(value)[:200]

@@ -15,24 +15,23 @@ import openai
 from django.conf import settings
 from numpy.typing import NDArray
 
-from openvibe.llm.breaker import Breaker
-from openvibe.llm.connecting import UNREADABLE, connected
+from openvibe.llm.breaker import CircuitBreaker
 from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError, ModelUnavailable
-from openvibe.llm.fences import clean
+from openvibe.llm.fences import clean_text
 from openvibe.llm.models import Endpoint
-from openvibe.llm.openai_errors import translated
-from openvibe.llm.outbound import Resolve, resolve_name
+from openvibe.llm.openai_sdk import SDK_ERRORS, open_client, to_model_error
+from openvibe.llm.ssrf_guard import NameResolver, resolve_name
 
 Floats = NDArray[np.float32]
 
-TEXTS_AT_ONCE = 96
-CHARACTERS_AT_ONCE = 150_000
+MAX_BATCH_TEXTS = 96
+MAX_BATCH_CHARACTERS = 150_000
 """Of the texts of one request."""
-SHORTER = (8_000, 2_000, 500)
+TRUNCATION_STEPS = (8_000, 2_000, 500)
 """Characters of a text: tried in this order where a model takes fewer tokens."""
-QUESTION_SECONDS = 2.0
-_TOO_LONG = ("token", "too large", "too long")
-_QUESTIONS = Breaker(failures_in_a_row=2, rest_seconds=60)
+QUERY_TIMEOUT_SECONDS = 2.0
+_TOO_LONG_PHRASES = ("token", "too large", "too long")
+_QUERY_BREAKER = CircuitBreaker(failures_in_a_row=2, rest_seconds=60)
 
 
 class HttpEmbedder:
@@ -50,59 +49,59 @@ class HttpEmbedder:
         model: str,
         total_seconds: float = 60,
         allow_private: bool = False,
-        resolve: Resolve = resolve_name,
+        resolve: NameResolver = resolve_name,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = f"{base_url} {model}"
         self.dimension = 0
         self._base_url, self._api_key, self._model = base_url, api_key, model
-        self._seconds, self._allow_private = total_seconds, allow_private
+        self._timeout_seconds, self._allow_private = total_seconds, allow_private
         self._resolve, self._clock = resolve, clock
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One vector a text (texts × dimension): of unit length, all zeros for an empty text. Raises ModelError."""
-        said = [clean(text).strip()[: SHORTER[0]] for text in texts]
-        asked = [text for text in said if text]
-        if said and not asked and not self.dimension:
-            self._answered(["?"])  # only an answer shows the dimension
-        found = [self._answered_shorter(part) for part in _parts(asked)]
-        made = np.zeros((len(texts), self.dimension), np.float32)
-        if found:
-            made[[at for at, text in enumerate(said) if text]] = np.concatenate(found)
-        return made
+        cleaned = [clean_text(text).strip()[: TRUNCATION_STEPS[0]] for text in texts]
+        nonempty = [text for text in cleaned if text]
+        if cleaned and not nonempty and not self.dimension:
+            self._request_vectors(["?"])  # only an answer shows the dimension
+        batches = [self._embed_truncating(batch) for batch in _batches(nonempty)]
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
+        if batches:
+            vectors[[index for index, text in enumerate(cleaned) if text]] = np.concatenate(batches)
+        return vectors
 
-    def _answered_shorter(self, texts: list[str]) -> Floats:
-        for most in SHORTER:
+    def _embed_truncating(self, texts: list[str]) -> Floats:
+        for max_characters in TRUNCATION_STEPS:
             try:
-                return self._answered([text[:most] for text in texts])
+                return self._request_vectors([text[:max_characters] for text in texts])
             except ContextTooLong:
-                if most == SHORTER[-1]:
+                if max_characters == TRUNCATION_STEPS[-1]:
                     raise
         raise AssertionError("unreachable")
 
-    def _answered(self, texts: list[str]) -> Floats:
+    def _request_vectors(self, texts: list[str]) -> Floats:
         """One request: unit vectors in the order of the texts."""
         try:
-            with connected(
+            with open_client(
                 base_url=self._base_url,
                 api_key=self._api_key,
-                waits=self._seconds,
-                total_seconds=self._seconds,
+                read_timeout=self._timeout_seconds,
+                total_seconds=self._timeout_seconds,
                 allow_private=self._allow_private,
                 resolve=self._resolve,
                 clock=self._clock,
             ) as sdk:
-                answered = sdk.embeddings.create(model=self._model, input=texts, encoding_format="float")
-                made = _vectors(answered, len(texts))
-        except UNREADABLE as error:
-            raise _complaint(error, self._api_key) from error
-        if self.dimension not in (0, made.shape[1]):
+                response = sdk.embeddings.create(model=self._model, input=texts, encoding_format="float")
+                vectors = _parse_vectors(response, len(texts))
+        except SDK_ERRORS as error:
+            raise _to_embedding_error(error, self._api_key) from error
+        if self.dimension not in (0, vectors.shape[1]):
             raise BadAnswer("The endpoint answered with vectors of two dimensions.")
-        self.dimension = made.shape[1]
-        return made
+        self.dimension = vectors.shape[1]
+        return vectors
 
 
-class _AskedBriefly:
+class _QueryEmbedder:
     """An embedder behind the breaker of its endpoint: for questions, which somebody waits for."""
 
     def __init__(self, embedder: HttpEmbedder, endpoint: Hashable) -> None:
@@ -114,19 +113,19 @@ class _AskedBriefly:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """As `HttpEmbedder.embed`; while the endpoint rests, ModelUnavailable at once."""
-        _QUESTIONS.admit(self._endpoint)
+        _QUERY_BREAKER.admit(self._endpoint)
         try:
-            made = self._embedder.embed(texts)
+            vectors = self._embedder.embed(texts)
         except ModelError as error:
-            _QUESTIONS.record(self._endpoint, error)
+            _QUERY_BREAKER.record(self._endpoint, error)
             raise
-        _QUESTIONS.record(self._endpoint, None)
-        return made
+        _QUERY_BREAKER.record(self._endpoint, None)
+        return vectors
 
 
 def embedder_for(
     endpoint_id: int | None, *, address: str, model: str, for_question: bool
-) -> HttpEmbedder | _AskedBriefly:
+) -> HttpEmbedder | _QueryEmbedder:
     """The embedder that an endpoint was when it stood at this address with this model.
 
     `for_question`: two seconds, and behind a breaker. Raises ModelUnavailable when the endpoint is gone or another
@@ -143,56 +142,56 @@ def embedder_for(
         base_url=endpoint.base_url,
         api_key=endpoint.api_key,
         model=endpoint.model,
-        total_seconds=QUESTION_SECONDS if for_question else min(endpoint.timeout_seconds, 60),
+        total_seconds=QUERY_TIMEOUT_SECONDS if for_question else min(endpoint.timeout_seconds, 60),
         allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
     )
-    return _AskedBriefly(embedder, (endpoint.pk, endpoint.updated_at)) if for_question else embedder
+    return _QueryEmbedder(embedder, (endpoint.pk, endpoint.updated_at)) if for_question else embedder
 
 
-def _parts(texts: list[str]) -> Iterator[list[str]]:
+def _batches(texts: list[str]) -> Iterator[list[str]]:
     """The texts in requests of a bounded size."""
-    part: list[str] = []
+    batch: list[str] = []
     size = 0
     for text in texts:
-        if part and (len(part) >= TEXTS_AT_ONCE or size + len(text) > CHARACTERS_AT_ONCE):
-            yield part
-            part, size = [], 0
-        part.append(text)
+        if batch and (len(batch) >= MAX_BATCH_TEXTS or size + len(text) > MAX_BATCH_CHARACTERS):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
         size += len(text)
-    if part:
-        yield part
+    if batch:
+        yield batch
 
 
-def _vectors(answered: Any, wanted: int) -> Floats:
+def _parse_vectors(response: Any, expected: int) -> Floats:
     """The vectors of an answer, of unit length, in the order asked for. Raises BadAnswer."""
-    rows = getattr(answered, "data", None)
-    if not isinstance(rows, list) or len(rows) != wanted:
+    rows = getattr(response, "data", None)
+    if not isinstance(rows, list) or len(rows) != expected:
         raise BadAnswer("The endpoint did not answer with one vector for each text.")
-    places = [getattr(row, "index", None) for row in rows]
-    if places != [None] * wanted:
-        if sorted(place for place in places if isinstance(place, int)) != list(range(wanted)):
+    indexes = [getattr(row, "index", None) for row in rows]
+    if indexes != [None] * expected:
+        if sorted(index for index in indexes if isinstance(index, int)) != list(range(expected)):
             raise BadAnswer("The endpoint's vectors do not say which text they belong to.")
         rows = sorted(rows, key=lambda row: int(row.index))
-    given = [getattr(row, "embedding", None) for row in rows]
-    if not all(isinstance(row, list) and row and all(type(n) in (int, float) for n in row) for row in given):
+    embeddings = [getattr(row, "embedding", None) for row in rows]
+    if not all(isinstance(row, list) and row and all(type(n) in (int, float) for n in row) for row in embeddings):
         raise BadAnswer("The endpoint answered with something that is not a vector of numbers.")
-    if len({len(row) for row in given if row}) != 1:
+    if len({len(row) for row in embeddings if row}) != 1:
         raise BadAnswer("The endpoint answered with vectors of two dimensions.")
-    exact = np.array(given, np.float64)
-    lengths = np.linalg.norm(exact, axis=1, keepdims=True)
-    if not np.isfinite(lengths).all():
+    matrix = np.array(embeddings, np.float64)
+    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    if not np.isfinite(norms).all():
         raise BadAnswer("The endpoint answered with numbers that are not finite.")
-    made: Floats = np.divide(exact, lengths, out=np.zeros_like(exact), where=lengths > 0).astype(np.float32)
-    return made
+    unit_vectors: Floats = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0).astype(np.float32)
+    return unit_vectors
 
 
-def _complaint(error: Exception, key: str) -> ModelError:
+def _to_embedding_error(error: Exception, key: str) -> ModelError:
     """The ModelError for anything that can go wrong in a request."""
-    found = translated(error, key=key)
+    translated_error = to_model_error(error, key=key)
     if isinstance(error, openai.APIStatusError):
-        said = error.message.lower()
-        if error.status_code in (400, 413, 422, 500) and any(phrase in said for phrase in _TOO_LONG):
+        detail = error.message.lower()
+        if error.status_code in (400, 413, 422, 500) and any(phrase in detail for phrase in _TOO_LONG_PHRASES):
             return ContextTooLong("A text is longer than the embedding model takes.")
-    elif isinstance(found, BadAnswer):
+    elif isinstance(translated_error, BadAnswer):
         return BadAnswer("The endpoint answered with something that is not vectors of texts.")
-    return found
+    return translated_error

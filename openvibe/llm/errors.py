@@ -48,7 +48,7 @@ class RateLimited(ModelError):
         self.retry_after = retry_after
 
 
-class ModelTimedOut(ModelError):
+class ModelTimeout(ModelError):
     """No first word, or no end, within the time the endpoint is given."""
 
     code = "model_timed_out"
@@ -81,7 +81,7 @@ class EmptyAnswer(BadAnswer):
     """The model came to its end without a word or a tool call."""
 
 
-class BudgetSpent(ModelError):
+class BudgetExceeded(ModelError):
     """Not asked at all: it would cost more tokens than the day's budget has left."""
 
     code = "token_budget_spent"

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
-_UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _FENCE = re.compile(r'<([a-z][a-z0-9_]*)((?: [a-z][a-z0-9_]*="[^"<>\n]*")*)>\n([^<>]*)\n</\1>')
 _ATTRIBUTE = re.compile(r' ([a-z][a-z0-9_]*)="([^"<>\n]*)"')
 
@@ -25,14 +25,14 @@ class Fence:
     attributes: dict[str, str] = field(default_factory=dict)
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text without control characters (new lines and tabs stay) and without lone surrogates."""
-    return _UNWANTED.sub("", text)
+    return _CONTROL_CHARACTERS.sub("", text)
 
 
-def fenced_text(text: str) -> str:
+def escape_text(text: str) -> str:
     """The text as it stands inside a fence. Signs such as `<` take several times the room they took outside."""
-    return html.escape(clean(text), quote=False)
+    return html.escape(clean_text(text), quote=False)
 
 
 def fence(tag: str, text: str, **attributes: object) -> str:
@@ -44,21 +44,23 @@ def fence(tag: str, text: str, **attributes: object) -> str:
     for name in (tag, *attributes):
         if not _NAME.match(name):
             raise ValueError(f"{name!r} cannot name a fence: use lower-case letters, digits and _.")
-    written = "".join(f' {name}="{_attribute(str(value))}"' for name, value in attributes.items() if value is not None)
-    return f"<{tag}{written}>\n{fenced_text(text)}\n</{tag}>"
+    rendered = "".join(
+        f' {name}="{_escape_attribute(str(value))}"' for name, value in attributes.items() if value is not None
+    )
+    return f"<{tag}{rendered}>\n{escape_text(text)}\n</{tag}>"
 
 
-def read_fences(text: str) -> list[Fence]:
+def parse_fences(text: str) -> list[Fence]:
     """Every fenced block of a prompt, in order, unescaped. Takes time linear in the text's length."""
     return [
         Fence(
-            tag=found[1],
-            text=html.unescape(found[3]) if "&" in found[3] else found[3],
-            attributes={name: html.unescape(value) for name, value in _ATTRIBUTE.findall(found[2])},
+            tag=match[1],
+            text=html.unescape(match[3]) if "&" in match[3] else match[3],
+            attributes={name: html.unescape(value) for name, value in _ATTRIBUTE.findall(match[2])},
         )
-        for found in _FENCE.finditer(text)
+        for match in _FENCE.finditer(text)
     ]
 
 
-def _attribute(value: str) -> str:
-    return html.escape(" ".join(clean(value).split()), quote=True)
+def _escape_attribute(value: str) -> str:
+    return html.escape(" ".join(clean_text(value).split()), quote=True)

@@ -12,28 +12,27 @@ import re
 from collections.abc import Sequence
 
 from openvibe.llm import tokens
-from openvibe.llm.drafts import DRAFT_FORMAT, OFFLINE_NOTE, draft_markdown, extract_draft, parse_draft
-from openvibe.llm.fences import Fence, read_fences
-from openvibe.llm.gist import gist
-from openvibe.llm.passages import Passage, best_passages, words
+from openvibe.llm.drafts import DRAFT_FORMAT, OFFLINE_NOTE, extract_draft, parse_draft, render_draft
+from openvibe.llm.extractive_summary import Passage, best_passages, extractive_summary, stem_words
+from openvibe.llm.fences import Fence, parse_fences
 from openvibe.llm.protocol import ModelStream
-from openvibe.llm.values import ChatMessage, Completion, Finished, TextDelta, ToolSpec, Usage
+from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolSpec, Usage
 
 OPENING = "I am the offline model: I do not think, I quote what I was shown."
-_NOTHING = "Nothing I was shown bears on this request."
-_NO_WORDS = "This request names nothing that I could look for. Ask about something by its name."
-_FEEDBACK = "[RECENT FEEDBACK]"
-_MOST_QUOTES = 5
-_QUOTE_CHARACTERS = 420
+_NO_MATCH = "Nothing I was shown bears on this request."
+_NO_TERMS = "This request names nothing that I could look for. Ask about something by its name."
+_FEEDBACK_MARKER = "[RECENT FEEDBACK]"
+_MAX_QUOTES = 5
+_MAX_QUOTE_CHARACTERS = 420
 _WORDS_PER_DELTA = 6
 _SUMMARY_TOKENS = 500
 _DRAFT_TOKENS = 600
-_NOTHING_SAID = "Nothing was said."
+_EMPTY_SUMMARY = "Nothing was said."
 _MENTION = re.compile(r"(?<![\w.])@[\w.-]+")
 _MARKUP = re.compile(r"(?m)^[ \t]*(?:[>#]+|[-*+]|\d{1,3}[.)])[ \t]+|[`*_~|]{1,3}")
 
 
-_SCENERY = frozenset({"feedback", "episode", "workspace", "channel", "clock"})
+_CONTEXT_SOURCES = frozenset({"feedback", "episode", "workspace", "channel", "clock"})
 """Sources that say how and where to answer, not what."""
 
 
@@ -50,10 +49,12 @@ class OfflineModel:
         max_output_tokens: int | None = None,
     ) -> Completion:
         counter = tokens.counter_for(self.model)
-        whole = answer(messages, max_output_tokens)
-        text = whole if max_output_tokens is None else tokens.cut_to_tokens(whole, max_output_tokens, counter)
-        usage = Usage(tokens.prompt_tokens(messages, tools, counter), counter.count(text))
-        return Completion(text, (), usage, "stop" if text == whole else "length")
+        full_text = compose_answer(messages, max_output_tokens)
+        text = (
+            full_text if max_output_tokens is None else tokens.truncate_to_tokens(full_text, max_output_tokens, counter)
+        )
+        usage = Usage(tokens.count_prompt_tokens(messages, tools, counter), counter.count(text))
+        return Completion(text, (), usage, "stop" if text == full_text else "length")
 
     def stream(
         self,
@@ -66,117 +67,124 @@ class OfflineModel:
         pieces = re.findall(r"\s*\S+\s*", completion.text)
         for start in range(0, len(pieces), _WORDS_PER_DELTA):
             yield TextDelta("".join(pieces[start : start + _WORDS_PER_DELTA]))
-        yield Finished(completion)
+        yield StreamEnd(completion)
 
 
-def answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None) -> str:
+def compose_answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None) -> str:
     """The answer in Markdown. With a limit, the best quotes that fit are kept whole."""
-    fences = [found for m in messages if m.role != "system" for found in read_fences(m.content)]
-    asked = next((found.attributes for found in reversed(fences) if found.tag == "request"), {})
-    if asked.get("task") == "summarise":
-        return _summary(fences, asked.get("tokens", ""), max_output_tokens)
+    fences = [fence for m in messages if m.role != "system" for fence in parse_fences(m.content)]
+    request = next((fence.attributes for fence in reversed(fences) if fence.tag == "request"), {})
+    if request.get("task") == "summarise":
+        return _summarise(fences, request.get("tokens", ""), max_output_tokens)
     if any(m.role == "system" and DRAFT_FORMAT in m.content for m in messages):
-        return _draft(messages, max_output_tokens)
-    question = _question(messages, fences)
+        return _draft_result(messages, max_output_tokens)
+    question = _find_question(messages, fences)
     feedback = _feedback_line(fences)
     passages = best_passages(
-        _passages(fences, question), words(question), most=_MOST_QUOTES, characters=_QUOTE_CHARACTERS
+        _quotable_passages(fences, question),
+        stem_words(question),
+        max_passages=_MAX_QUOTES,
+        max_characters=_MAX_QUOTE_CHARACTERS,
     )
     if not passages:
-        why = _NOTHING if words(question) else _NO_WORDS
-        return "\n\n".join(filter(None, (f"{OPENING} {why}", feedback)))
+        reason = _NO_MATCH if stem_words(question) else _NO_TERMS
+        return "\n\n".join(filter(None, (f"{OPENING} {reason}", feedback)))
     best_first = sorted(passages, key=lambda p: (-p.score, p.position))
-    for kept in range(len(best_first), 0, -1):
-        chosen = [p for p in passages if p in best_first[:kept]]
-        text = "\n\n".join(filter(None, (f"{OPENING} This bears on it:", *map(_quote, chosen), feedback)))
-        if max_output_tokens is None or tokens.count(text) <= max_output_tokens:
+    for count in range(len(best_first), 0, -1):
+        chosen = [p for p in passages if p in best_first[:count]]
+        text = "\n\n".join(filter(None, (f"{OPENING} This bears on it:", *map(_format_quote, chosen), feedback)))
+        if max_output_tokens is None or tokens.count_tokens(text) <= max_output_tokens:
             return text
     return text
 
 
-def _draft(messages: Sequence[ChatMessage], max_output_tokens: int | None) -> str:
+def _draft_result(messages: Sequence[ChatMessage], max_output_tokens: int | None) -> str:
     """A result picked from the dive's own messages and its source; half of the answer at most is full text."""
-    said: list[tuple[str, str]] = []
+    transcript: list[tuple[str, str]] = []
     for message in messages:
         if message.role == "assistant":
-            said.append(("", message.content))
+            transcript.append(("", message.content))
         elif message.role == "user":
-            fences = [found for found in read_fences(message.content) if found.tag in ("data", "summary")]
-            said += [(found.attributes.get("author", ""), found.text) for found in fences if _is_of_dive(found)]
-    room = _DRAFT_TOKENS if max_output_tokens is None else min(_DRAFT_TOKENS, max_output_tokens // 2)
-    return draft_markdown(extract_draft([(who, _said(text)) for who, text in said], tokens=room))
+            fences = [fence for fence in parse_fences(message.content) if fence.tag in ("data", "summary")]
+            transcript += [
+                (fence.attributes.get("author", ""), fence.text) for fence in fences if _is_dive_message(fence)
+            ]
+    max_tokens = _DRAFT_TOKENS if max_output_tokens is None else min(_DRAFT_TOKENS, max_output_tokens // 2)
+    return render_draft(
+        extract_draft([(speaker, _quotable_text(text)) for speaker, text in transcript], max_tokens=max_tokens)
+    )
 
 
-def _is_of_dive(found: Fence) -> bool:
-    source = found.attributes.get("source", "")
-    return found.tag == "summary" or source == "message" or "dive started from" in source
+def _is_dive_message(fence: Fence) -> bool:
+    source = fence.attributes.get("source", "")
+    return fence.tag == "summary" or source == "message" or "dive started from" in source
 
 
-def _said(text: str) -> str:
+def _quotable_text(text: str) -> str:
     """Of an answer of this model what it quoted; nothing of an earlier draft."""
     if OPENING in text:
-        quoted = [line for line in text.split("\n") if line.startswith("> ") and not line.startswith("> —")]
-        return "\n".join(quoted)
+        quotes = [line for line in text.split("\n") if line.startswith("> ") and not line.startswith("> —")]
+        return "\n".join(quotes)
     return "" if OFFLINE_NOTE in text or parse_draft(text) else text
 
 
-def _summary(fences: Sequence[Fence], wanted: str, max_output_tokens: int | None) -> str:
+def _summarise(fences: Sequence[Fence], requested_tokens: str, max_output_tokens: int | None) -> str:
     """What the `data` comes to, in as many tokens as the request wants and the caller allows."""
-    limits = [int(wanted)] if wanted.isdecimal() and len(wanted) < 10 else []
+    limits = [int(requested_tokens)] if requested_tokens.isdecimal() and len(requested_tokens) < 10 else []
     limits += [] if max_output_tokens is None else [max_output_tokens]
-    text = "\n".join(found.text for found in fences if found.tag == "data")
-    return gist(text, min(limits, default=_SUMMARY_TOKENS)) or _NOTHING_SAID
+    text = "\n".join(fence.text for fence in fences if fence.tag == "data")
+    return extractive_summary(text, min(limits, default=_SUMMARY_TOKENS)) or _EMPTY_SUMMARY
 
 
-def _question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> str:
-    requests = [found.text for found in fences if found.tag == "request"]
+def _find_question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> str:
+    requests = [fence.text for fence in fences if fence.tag == "request"]
     if requests:
         return _MENTION.sub(" ", requests[-1])
-    last = [read_fences(m.content) for m in messages if m.role == "user"][-1:]
-    if last and last[0]:
-        return _MENTION.sub(" ", last[0][-1].text)
-    said = [m.content for m in messages if m.role == "user"]
-    return _MENTION.sub(" ", said[-1]) if said else ""
+    last_fences = [parse_fences(m.content) for m in messages if m.role == "user"][-1:]
+    if last_fences and last_fences[0]:
+        return _MENTION.sub(" ", last_fences[0][-1].text)
+    messages_of_user = [m.content for m in messages if m.role == "user"]
+    return _MENTION.sub(" ", messages_of_user[-1]) if messages_of_user else ""
 
 
-def _passages(fences: Sequence[Fence], question: str) -> list[Passage]:
+def _quotable_passages(fences: Sequence[Fence], question: str) -> list[Passage]:
     """What may be quoted, oldest message first: not the scenery, not the request itself, not an earlier answer."""
-    asked = " ".join(question.split())
+    normalized_question = " ".join(question.split())
     return [
-        Passage(text=text, author=found.attributes.get("author", ""), reference=_reference(found), position=place)
-        for place, found in sorted(enumerate(fences), key=lambda pair: (_message_number(pair[1]), pair[0]))
-        if found.tag in ("data", "reference", "summary") and found.attributes.get("source") not in _SCENERY
-        if (text := _plain(found.text)) and OPENING not in found.text
-        if " ".join(_MENTION.sub(" ", found.text).split()) != asked
+        Passage(text=text, author=fence.attributes.get("author", ""), reference=_reference(fence), position=position)
+        for position, fence in sorted(enumerate(fences), key=lambda pair: (_message_number(pair[1]), pair[0]))
+        if fence.tag in ("data", "reference", "summary") and fence.attributes.get("source") not in _CONTEXT_SOURCES
+        if (text := _strip_markdown(fence.text)) and OPENING not in fence.text
+        if " ".join(_MENTION.sub(" ", fence.text).split()) != normalized_question
     ]
 
 
-def _message_number(found: Fence) -> int:
+def _message_number(fence: Fence) -> int:
     """What a message is numbered in its thread; 0 for everything else, which stands first."""
-    ref = found.attributes.get("ref", "")
-    return int(ref) if found.attributes.get("source") == "message" and ref.isdecimal() else 0
+    ref = fence.attributes.get("ref", "")
+    return int(ref) if fence.attributes.get("source") == "message" and ref.isdecimal() else 0
 
 
-def _plain(text: str) -> str:
+def _strip_markdown(text: str) -> str:
     return " ".join(_MARKUP.sub("", text).split())
 
 
-def _reference(found: Fence) -> str:
-    if found.tag == "summary":
-        return f"summary of messages {found.attributes.get('messages', '')}".strip()
-    ref = found.attributes.get("ref", "")
-    source = found.attributes.get("source", "")
+def _reference(fence: Fence) -> str:
+    if fence.tag == "summary":
+        return f"summary of messages {fence.attributes.get('messages', '')}".strip()
+    ref = fence.attributes.get("ref", "")
+    source = fence.attributes.get("source", "")
     return f"{source} {ref}".strip() if ref[:1].isdigit() else ref or source
 
 
-def _quote(passage: Passage) -> str:
-    told = ", ".join(filter(None, (passage.author, passage.reference)))
-    return f"> {passage.text}" + (f"\n> — {told}" if told else "")
+def _format_quote(passage: Passage) -> str:
+    source = ", ".join(filter(None, (passage.author, passage.reference)))
+    return f"> {passage.text}" + (f"\n> — {source}" if source else "")
 
 
 def _feedback_line(fences: Sequence[Fence]) -> str:
-    shown = [found.text for found in fences if found.attributes.get("source") == "feedback"]
-    pieces = sum(max(1, text.count(_FEEDBACK)) for text in shown)
+    feedback = [fence.text for fence in fences if fence.attributes.get("source") == "feedback"]
+    pieces = sum(max(1, text.count(_FEEDBACK_MARKER)) for text in feedback)
     if not pieces:
         return ""
     return f"I carry {pieces} {'piece' if pieces == 1 else 'pieces'} of recent feedback on my answers."

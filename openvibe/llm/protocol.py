@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Protocol
 
-from openvibe.llm.values import ChatMessage, Completion, Finished, TextDelta, ToolSpec
+from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolSpec
 
-ModelStream = Generator[TextDelta | Finished, None, None]
+ModelStream = Generator[TextDelta | StreamEnd, None, None]
 
 
 class ModelClient(Protocol):
@@ -36,4 +36,4 @@ class ModelClient(Protocol):
         tools: Sequence[ToolSpec] = (),
         max_output_tokens: int | None = None,
     ) -> ModelStream:
-        """Pieces of text as they come, then one `Finished`. Closing the generator cancels the call."""
+        """Pieces of text as they come, then one `StreamEnd`. Closing the generator cancels the call."""

@@ -22,12 +22,12 @@ import tiktoken
 
 from openvibe.llm.values import ChatMessage, ToolSpec
 
-LONG_TEXT = 50_000  # characters; longer texts are counted in pieces
-PIECE = 20_000  # characters
-PER_MESSAGE = 4  # tokens of a message's own wrapping
-PER_PROMPT = 3  # tokens that open the answer
+MAX_WHOLE_CHARACTERS = 50_000  # characters; longer texts are counted in pieces
+PIECE_CHARACTERS = 20_000  # characters
+MESSAGE_OVERHEAD = 4  # tokens of a message's own wrapping
+PROMPT_OVERHEAD = 3  # tokens that open the answer
 CUT_ALLOWANCE = 16  # tokens added for each cut that may fall inside a token
-OVERCOUNT = 1.3  # what unknown tokenizers may need more than o200k_base
+OVERCOUNT_FACTOR = 1.3  # what unknown tokenizers may need more than o200k_base
 
 _CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
@@ -56,13 +56,13 @@ _PATTERNS = {
         )
     ),
 }
-_KNOWN = (  # the first prefix that fits decides
+_ENCODING_PREFIXES = (  # the first prefix that fits decides
     ("o200k_base", ("gpt-4o", "gpt-4.1", "gpt-4.5", "gpt-5", "gpt-oss", "chatgpt-4o", "o1", "o3", "o4")),
     ("cl100k_base", ("gpt-4", "gpt-3.5", "gpt-35", "text-embedding-3", "text-embedding-ada-002")),
     ("o200k_base", ("offline", "scripted")),
 )
 _WORD_BREAK = re.compile(r"(?<=[A-Za-z0-9]) (?=[A-Za-z0-9])")
-_loading = Lock()
+_load_lock = Lock()
 _encodings: dict[str, tiktoken.Encoding] = {}
 
 
@@ -75,59 +75,59 @@ class TokenCounter:
     count: Callable[[str], int]
 
 
-def count(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Tokens of the text in o200k_base."""
-    return _count("o200k_base", text)
+    return _count_encoded("o200k_base", text)
 
 
 def counter_for(model: str) -> TokenCounter:
     """The counter for a model's name; `openai/gpt-4o` and `ft:gpt-4o:…` are read as gpt-4o."""
     name = model.lower().rsplit("/", 1)[-1].removeprefix("ft:")
-    for encoding, prefixes in _KNOWN:
+    for encoding, prefixes in _ENCODING_PREFIXES:
         if name.startswith(prefixes):
-            return _exact(encoding)
-    return _OVERCOUNTING
+            return _exact_counter(encoding)
+    return _OVERCOUNTING_COUNTER
 
 
-def prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], counter: TokenCounter) -> int:
+def count_prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], counter: TokenCounter) -> int:
     """Tokens of a whole prompt: texts, tool calls, tool definitions as JSON, and the wrapping of each."""
-    total = PER_PROMPT
+    total = PROMPT_OVERHEAD
     for message in messages:
-        total += PER_MESSAGE + counter.count(message.content)
+        total += MESSAGE_OVERHEAD + counter.count(message.content)
         for call in message.tool_calls:
-            total += PER_MESSAGE + counter.count(call.name) + counter.count(call.arguments)
+            total += MESSAGE_OVERHEAD + counter.count(call.name) + counter.count(call.arguments)
     for tool in tools:
-        total += PER_MESSAGE + counter.count(tool.name) + counter.count(tool.description)
+        total += MESSAGE_OVERHEAD + counter.count(tool.name) + counter.count(tool.description)
         total += counter.count(json.dumps(tool.parameters, sort_keys=True))
     return total
 
 
-def head_and_tail(text: str, limit: int, counter: TokenCounter, marker: str) -> str:
+def truncate_middle(text: str, limit: int, counter: TokenCounter, marker: str) -> str:
     """The text if it fits `limit` tokens, else its beginning, the marker and its end.
 
     The answer never counts more than `limit`; two thirds of the room go to the beginning. Where not even the
     marker fits, only the beginning is left. The work done grows with the limit, not with the text.
     """
-    if len(text) <= LONG_TEXT and counter.count(text) <= limit:
+    if len(text) <= MAX_WHOLE_CHARACTERS and counter.count(text) <= limit:
         return text
     if counter.count(marker) <= limit:
-        return _longest(lambda kept: _ends(text, kept, marker), len(text), limit, counter)
-    return _longest(lambda kept: text[:kept], len(text), limit, counter)
+        return _longest_fitting(lambda kept: _join_ends(text, kept, marker), len(text), limit, counter)
+    return _longest_fitting(lambda kept: text[:kept], len(text), limit, counter)
 
 
-def cut_to_tokens(text: str, limit: int, counter: TokenCounter) -> str:
+def truncate_to_tokens(text: str, limit: int, counter: TokenCounter) -> str:
     """The longest beginning of the text found to count at most `limit` tokens."""
-    return _longest(lambda kept: text[:kept], len(text), limit, counter)
+    return _longest_fitting(lambda kept: text[:kept], len(text), limit, counter)
 
 
-def _ends(text: str, kept: int, marker: str) -> str:
-    if kept >= len(text):
+def _join_ends(text: str, characters: int, marker: str) -> str:
+    if characters >= len(text):
         return text
-    tail = kept // 3
-    return text[: kept - tail] + marker + (text[-tail:] if tail else "")
+    tail = characters // 3
+    return text[: characters - tail] + marker + (text[-tail:] if tail else "")
 
 
-def _longest(shorten: Callable[[int], str], whole: int, limit: int, counter: TokenCounter) -> str:
+def _longest_fitting(shorten: Callable[[int], str], whole: int, limit: int, counter: TokenCounter) -> str:
     """The longest `shorten(kept)` that fits, by doubling and then halving the step."""
     fits, best = 0, shorten(0)
     too_many = min(whole, max(limit, 16))
@@ -146,35 +146,35 @@ def _longest(shorten: Callable[[int], str], whole: int, limit: int, counter: Tok
 
 
 @cache
-def _exact(encoding: str) -> TokenCounter:
-    return TokenCounter(name=encoding, exact=True, count=lambda text: _count(encoding, text))
+def _exact_counter(encoding: str) -> TokenCounter:
+    return TokenCounter(name=encoding, exact=True, count=lambda text: _count_encoded(encoding, text))
 
 
-def _count_high(text: str) -> int:
-    return math.ceil(count(text) * OVERCOUNT)
+def _overcount(text: str) -> int:
+    return math.ceil(count_tokens(text) * OVERCOUNT_FACTOR)
 
 
-_OVERCOUNTING = TokenCounter(name="o200k_base×1.3", exact=False, count=_count_high)
+_OVERCOUNTING_COUNTER = TokenCounter(name="o200k_base×1.3", exact=False, count=_overcount)
 
 
-def _count(encoding: str, text: str) -> int:
+def _count_encoded(encoding: str, text: str) -> int:
     if len(text) <= 10_000:
-        return _count_remembered(encoding, text)
-    if len(text) <= LONG_TEXT:
-        return len(_encoding(encoding).encode_ordinary(text))
+        return _count_cached(encoding, text)
+    if len(text) <= MAX_WHOLE_CHARACTERS:
+        return len(_load_encoding(encoding).encode_ordinary(text))
     return sum(
-        len(_encoding(encoding).encode_ordinary(piece)) + (0 if clean_cut else CUT_ALLOWANCE)
-        for piece, clean_cut in _pieces(text)
+        len(_load_encoding(encoding).encode_ordinary(piece)) + (0 if clean_cut else CUT_ALLOWANCE)
+        for piece, clean_cut in _split_pieces(text)
     )
 
 
 @lru_cache(maxsize=8192)
-def _count_remembered(encoding: str, text: str) -> int:
-    return len(_encoding(encoding).encode_ordinary(text))
+def _count_cached(encoding: str, text: str) -> int:
+    return len(_load_encoding(encoding).encode_ordinary(text))
 
 
-def _pieces(text: str) -> Iterator[tuple[str, bool]]:
-    """Pieces of at most `PIECE` characters, and whether each starts where a token starts anyway.
+def _split_pieces(text: str) -> Iterator[tuple[str, bool]]:
+    """Pieces of at most `PIECE_CHARACTERS` characters, and whether each starts where a token starts anyway.
 
     The tokenizer's time grows faster than a run without spaces, and a run of a million spaces ends it. A single
     space between two letters or digits always starts a token, so cutting there changes nothing; where a piece
@@ -182,31 +182,31 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
     """
     start, clean_cut = 0, True
     while start < len(text):
-        end = min(start + PIECE, len(text))
+        end = min(start + PIECE_CHARACTERS, len(text))
         next_is_clean = True
         if end < len(text):
-            breaks = [found.start() for found in _WORD_BREAK.finditer(text, end - 2_000, end)]
+            breaks = [match.start() for match in _WORD_BREAK.finditer(text, end - 2_000, end)]
             next_is_clean = bool(breaks)
             end = breaks[-1] if breaks else end
         yield text[start:end], clean_cut
         start, clean_cut = end, next_is_clean
 
 
-def _encoding(name: str) -> tiktoken.Encoding:
-    with _loading:
+def _load_encoding(name: str) -> tiktoken.Encoding:
+    with _load_lock:
         if name not in _encodings:
             _encodings[name] = tiktoken.Encoding(
-                name=name, pat_str=_PATTERNS[name], mergeable_ranks=_ranks(name), special_tokens={}
+                name=name, pat_str=_PATTERNS[name], mergeable_ranks=_load_ranks(name), special_tokens={}
             )
         return _encodings[name]
 
 
-def _ranks(name: str) -> dict[bytes, int]:
+def _load_ranks(name: str) -> dict[bytes, int]:
     """The vocabulary, read as a file: importing the package would load all of its vocabularies."""
     spec = find_spec("bpe_openai")
     assert spec is not None, "the package bpe-openai is not installed"
     assert spec.submodule_search_locations
     folder = Path(spec.submodule_search_locations[0])
-    packed = (folder / "data" / f"{name}.tiktoken.gz").read_bytes()
-    rows = (line.split() for line in gzip.decompress(packed).splitlines() if line)
+    compressed = (folder / "data" / f"{name}.tiktoken.gz").read_bytes()
+    rows = (line.split() for line in gzip.decompress(compressed).splitlines() if line)
     return {b64decode(token): int(rank) for token, rank in rows}

@@ -9,7 +9,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 
 @dataclass(frozen=True)
-class ToolCall:
+class ToolCallRequest:
     """One call a model asks for. `arguments` is JSON text as the model wrote it: it may be invalid JSON."""
 
     id: str
@@ -23,7 +23,7 @@ class ChatMessage:
 
     role: Role
     content: str
-    tool_calls: tuple[ToolCall, ...] = ()
+    tool_calls: tuple[ToolCallRequest, ...] = ()
     tool_call_id: str | None = None
 
 
@@ -50,7 +50,7 @@ class Completion:
     """A finished answer. `stop_reason` is `stop`, `length`, `tool_calls` or the provider's own word."""
 
     text: str
-    tool_calls: tuple[ToolCall, ...]
+    tool_calls: tuple[ToolCallRequest, ...]
     usage: Usage
     stop_reason: str
 
@@ -63,7 +63,7 @@ class TextDelta:
 
 
 @dataclass(frozen=True)
-class Finished:
+class StreamEnd:
     """The last thing a stream yields, exactly once."""
 
     completion: Completion

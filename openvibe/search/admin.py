@@ -16,13 +16,13 @@ from openvibe.base.admin import ReadOnlyAdmin
 from openvibe.base.problems import Problem
 from openvibe.search.models import VectorSpace
 from openvibe.search.services import try_embedder, use_embedder
-from openvibe.search.standing import standings
+from openvibe.search.space_lifecycle import space_statuses
 
 Kind = VectorSpace.Kind
 
 
 @dataclass(frozen=True)
-class Choice:
+class EmbedderOption:
     """An embedder as the page offers it. `key` is what its buttons post; `state` "" where it is not in use."""
 
     key: str
@@ -32,7 +32,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class _Administering:
+class _AdminSiteAccess:
     """Somebody whom the admin shows this workspace to: an owner or admin of it, or a superuser."""
 
     workspace_id: int
@@ -49,76 +49,79 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
         """GET shows; POST with `use` switches, POST with `test` tries, each naming a choice of the page."""
         if not self.has_view_permission(request):
             return redirect("admin:index")
-        homes = list(self.choices_of(apps.get_model("workspaces.Workspace"), request).order_by("name"))
-        asked = request.POST.get("workspace") or request.GET.get("workspace", "")
-        home = next((one for one in homes if str(one.pk) == asked), None if asked else next(iter(homes), None))
-        if home is None:
+        workspaces = list(self.visible_choices(apps.get_model("workspaces.Workspace"), request).order_by("name"))
+        requested = request.POST.get("workspace") or request.GET.get("workspace", "")
+        workspace = next(
+            (candidate for candidate in workspaces if str(candidate.pk) == requested),
+            None if requested else next(iter(workspaces), None),
+        )
+        if workspace is None:
             self.message_user(request, "There is no such workspace among those you run.", messages.WARNING)
             return redirect("admin:index")
         if request.method == "POST":
-            return self._acted(request, home)
-        return self._shown(request, home, homes)
+            return self._handle_post(request, workspace)
+        return self._render_page(request, workspace, workspaces)
 
-    def _acted(self, request: HttpRequest, home: Any) -> HttpResponse:
+    def _handle_post(self, request: HttpRequest, workspace: Any) -> HttpResponse:
         key = request.POST.get("use") or request.POST.get("test", "")
-        kind, _, number = key.partition("-")
-        endpoint = next((one for one in self._endpoints(request, home) if str(one.pk) == number), None)
+        kind, _, endpoint_id = key.partition("-")
+        endpoint = next((one for one in self._endpoints(request, workspace) if str(one.pk) == endpoint_id), None)
         if "test" in request.POST:
-            tried = try_embedder(kind=kind, endpoint=endpoint)
-            self.message_user(request, tried.said, messages.SUCCESS if tried.ok else messages.ERROR)
-            return redirect(self._address(home))
+            result = try_embedder(kind=kind, endpoint=endpoint)
+            self.message_user(request, result.message, messages.SUCCESS if result.ok else messages.ERROR)
+            return redirect(self._page_url(workspace))
         try:
-            chosen = use_embedder(workspace=home, kind=kind, endpoint=endpoint, by=_Administering(home.pk))
+            change = use_embedder(workspace=workspace, kind=kind, endpoint=endpoint, by=_AdminSiteAccess(workspace.pk))
         except Problem as problem:
             self.message_user(request, problem.message, messages.ERROR)
-            return redirect(self._address(home))
-        if chosen.changed:
-            self.log_change(request, chosen.space, chosen.said)
-        self.message_user(request, chosen.said, messages.SUCCESS if chosen.changed else messages.INFO)
-        return redirect(self._address(home))
+            return redirect(self._page_url(workspace))
+        if change.changed:
+            self.log_change(request, change.space, change.message)
+        self.message_user(request, change.message, messages.SUCCESS if change.changed else messages.INFO)
+        return redirect(self._page_url(workspace))
 
-    def _shown(self, request: HttpRequest, home: Any, homes: list[Any]) -> HttpResponse:
-        found = standings(home.pk)
+    def _render_page(self, request: HttpRequest, workspace: Any, workspaces: list[Any]) -> HttpResponse:
+        statuses = space_statuses(workspace.pk)
         states = {
-            (one.embedder.kind, one.embedder.endpoint_id): "in use" if one.is_serving else "being built"
-            for one in found
+            (status.embedder.kind, status.embedder.endpoint_id): "in use" if status.is_serving else "being built"
+            for status in statuses
         }
         context = {
-            **self.admin_site.each_context(request), "title": "Search embedder", "opts": self.opts, "home": home,
-            "homes": homes, "spaces": found, "choices": list(_choices(self._endpoints(request, home), states)),
-            "texts": max((one.made + one.waiting for one in found), default=0),
+            **self.admin_site.each_context(request), "title": "Search embedder", "opts": self.opts, "home": workspace,
+            "homes": workspaces, "spaces": statuses, "choices": list(_embedder_options(self._endpoints(request, workspace), states)),
+            "texts": max((status.made + status.waiting for status in statuses), default=0),
         }  # fmt: skip
         return TemplateResponse(request, "admin/search/embedder.html", context)
 
-    def _endpoints(self, request: HttpRequest, home: Any) -> list[Any]:
-        rows = self.choices_of(apps.get_model("llm.Endpoint"), request)
-        return list(rows.filter(workspace=home, kind="openai").order_by("name"))
+    def _endpoints(self, request: HttpRequest, workspace: Any) -> list[Any]:
+        rows = self.visible_choices(apps.get_model("llm.Endpoint"), request)
+        return list(rows.filter(workspace=workspace, kind="openai").order_by("name"))
 
-    def _address(self, home: Any) -> str:
-        return f"{reverse('admin:search_vectorspace_changelist')}?workspace={home.pk}"
+    def _page_url(self, workspace: Any) -> str:
+        return f"{reverse('admin:search_vectorspace_changelist')}?workspace={workspace.pk}"
 
 
-def _choices(endpoints: list[Any], states: dict[tuple[str, int | None], str]) -> list[Choice]:
+def _embedder_options(endpoints: list[Any], states: dict[tuple[str, int | None], str]) -> list[EmbedderOption]:
     """Every embedder that the workspace can choose."""
-    built_in = Choice(
+    built_in = EmbedderOption(
         "static", "Built in",
         "Vectors are made on this server; no text leaves it and no model is asked. Knows words and their kin.",
         states.get((Kind.STATIC, None), ""),
     )  # fmt: skip
-    outside = [
-        Choice(
-            f"openai-{one.pk}", f"{one.name}: {one.model}",
+    endpoint_options = [
+        EmbedderOption(
+            f"openai-{endpoint.pk}", f"{endpoint.name}: {endpoint.model}",
             "Every message and every knowledge entry of this workspace, with secrets masked, is sent to "
-            f"{one.base_url} once, and so is every question that is searched for. That may cost money. "
+            f"{endpoint.base_url} once, and so is every question that is searched for. That may cost money. "
             "Its model has to be one that makes embeddings: Test tells.",
-            states.get((Kind.OPENAI, one.pk), ""),
+            states.get((Kind.OPENAI, endpoint.pk), ""),
         )
-        for one in endpoints
+        for endpoint in endpoints
     ]  # fmt: skip
-    none = Choice(
+    none = EmbedderOption(
         "none", "None",
         "Search goes by words alone, at once, and all vectors are removed. An embedder that is chosen later makes "
         "them anew.",
         states.get((Kind.NONE, None), ""),
     )  # fmt: skip
-    return [built_in, *outside, none]
+    return [built_in, *endpoint_options, none]

@@ -1,14 +1,14 @@
-"""Which texts of a table come into question for a question: by words and by meaning, a bounded number of them.
+"""Candidate generation for a query: by full text (tsquery, by document frequency) and by vector (exact or HNSW).
 
-Here rows are only found. Who may read which is decided by the condition that whoever asks brings along, and again
-where the texts are read.
-"""
+Here rows are only found, a bounded number of them. Who may read which is decided by the condition that the caller
+brings along, and again where the texts are read. Document frequencies come from the planner's statistics, read now
+and then: they only decide how something is looked up."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, LiteralString
 
@@ -18,51 +18,98 @@ from django.db.models import QuerySet
 from numpy.typing import NDArray
 from psycopg import sql
 
-from openvibe.base.prepared import prepared_rows
-from openvibe.search.asking import Asked
-from openvibe.search.ranking import rank, worth
+from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.search.query import Query
+from openvibe.search.ranking import idf, rank
 from openvibe.search.selection import select
-from openvibe.search.statistics import Statistics, statistics
 from openvibe.search.values import Candidates
 
-BY_WORDS = 80
-BY_MEANING = 60
+STATISTICS_CACHE_SECONDS = 300.0
 
-MANY = 600
+_SELECT_STATISTICS = """SELECT s.most_common_elems::text::text[], s.most_common_elem_freqs, greatest(c.reltuples, 0)
+FROM pg_class c LEFT JOIN pg_stats s ON s.schemaname = current_schema() AND s.tablename = %(texts)s
+AND s.attname = 'search' WHERE c.oid = %(texts)s::regclass"""
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """`corpus_size` rows; `document_frequencies`: about how many of all texts hold each of the most frequent lexemes, and
+    `max_unlisted_frequency` how many may hold any other. All of it zero until the database has looked at its tables."""
+
+    corpus_size: float = 0.0
+    document_frequencies: Mapping[str, float] = field(default_factory=dict)
+    max_unlisted_frequency: float = 0.0
+
+    def document_frequency(self, lexeme: str) -> float:
+        """About how many texts hold it, at most."""
+        return self.document_frequencies.get(lexeme.strip("'"), self.max_unlisted_frequency)
+
+
+_statistics_cache: dict[tuple[str, str], tuple[float, TableStatistics]] = {}
+
+
+def table_statistics(table: str) -> TableStatistics:
+    """Of this table of the whole database, at most minutes old. It has a tsvector called `search`."""
+    key = str(connection.settings_dict["NAME"]), table
+    read_at, cached = _statistics_cache.get(key, (None, TableStatistics()))
+    now = time.monotonic()
+    if read_at is None or now - read_at > STATISTICS_CACHE_SECONDS:
+        cached = _read_statistics(table)
+        _statistics_cache[key] = (now, cached)
+    return cached
+
+
+def _read_statistics(table: str) -> TableStatistics:
+    with connection.cursor() as cursor:
+        cursor.execute(_SELECT_STATISTICS, {"texts": table})
+        row = cursor.fetchone()
+    if row is None:
+        return TableStatistics()
+    lexemes, frequencies, row_count = row
+    document_frequencies = {
+        lexeme: frequency * row_count for lexeme, frequency in zip(lexemes or (), frequencies or (), strict=False)
+    }
+    return TableStatistics(row_count, document_frequencies, min(document_frequencies.values(), default=0.0))
+
+
+MAX_LEXICAL_HITS = 80
+MAX_VECTOR_HITS = 60
+
+MAX_MATCHES = 600
 """Texts that may be expected to hold what is looked up, and are read for it."""
 
-PAIRED = 6
+MAX_PAIRED_TERMS = 6
 """So many terms, the rarest, are looked up two by two when they are too frequent to be looked up by themselves."""
 
-EXACT = 4_000
+MAX_EXACT_SCAN = 4_000
 """Up to so many vectors of a space, each is compared with the question."""
 
-REMEMBERED_SECONDS = 60.0
+LARGE_SPACE_CACHE_SECONDS = 60.0
 """How long a space that had more goes on being one that has."""
-_had_many_at: dict[tuple[str, str, int], float] = {}
+_large_space_seen_at: dict[tuple[str, str, int], float] = {}
 
-NEAR = 0.85
-LEAST = 0.25
+MIN_COSINE_RATIO = 0.85
+MIN_COSINE = 0.25
 """A text that holds none of the words stands for its meaning alone: at least as near as those that hold some, or by
 this share of the nearest where none does; and by this cosine in any case, since unrelated texts have one near 0."""
 
-_BY_WORDS = sql.SQL("""SELECT id FROM {texts} e WHERE search @@ {words}::tsquery AND {where}
+_LEXICAL_SEARCH = sql.SQL("""SELECT id FROM {texts} e WHERE search @@ {words}::tsquery AND {where}
 ORDER BY {weight} DESC, id DESC LIMIT {most}""")
 
-_BY_ONE_WORD = sql.SQL("""SELECT id FROM {texts} e WHERE search @@ {words}::tsquery AND {where}
+_SINGLE_LEXEME_SEARCH = sql.SQL("""SELECT id FROM {texts} e WHERE search @@ {words}::tsquery AND {where}
 ORDER BY id DESC LIMIT {most}""")
 
-_BY_PIECE = sql.SQL("""SELECT id FROM {texts} e WHERE strpos({said}, {piece}) > 0 AND {where}
+_SUBSTRING_SEARCH = sql.SQL("""SELECT id FROM {texts} e WHERE strpos({said}, {piece}) > 0 AND {where}
 ORDER BY id DESC LIMIT {most}""")
 
-_SIZE = sql.SQL("SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %s LIMIT %s) counted")
+_COUNT_VECTORS = sql.SQL("SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %s LIMIT %s) counted")
 
-_BY_COMPARING = sql.SQL("""SELECT id FROM (SELECT e.id, v.own <#> {vector}::halfvec AS far FROM {vectors} v
+_EXACT_VECTOR_SEARCH = sql.SQL("""SELECT id FROM (SELECT e.id, v.own <#> {vector}::halfvec AS far FROM {vectors} v
 JOIN {texts} e ON e.id = v.{item} WHERE v.space_id = {space} AND v.dimension = {dimension} AND {where}
 OFFSET 0) compared ORDER BY far LIMIT {most}""")
 
 # The settings hold for this statement, or to the end of the transaction around it; they touch vector searches alone.
-_BY_INDEX = sql.SQL("""SELECT e.id FROM {vectors} v JOIN {texts} e ON e.id = v.{item}
+_HNSW_SEARCH = sql.SQL("""SELECT e.id FROM {vectors} v JOIN {texts} e ON e.id = v.{item}
 WHERE (SELECT set_config('hnsw.ef_search', '80', true) || set_config('hnsw.iterative_scan', 'relaxed_order', true)
 || set_config('hnsw.max_scan_tuples', '3000', true)) IS NOT NULL
 AND v.dimension = {dimension} AND v.space_id = {space} AND {where}
@@ -70,93 +117,106 @@ ORDER BY v.own::halfvec({dimension}) <=> {vector}::halfvec({dimension}) LIMIT {m
 
 
 @dataclass(frozen=True)
-class Texts:
-    """A table of texts with a tsvector `search`, called `e` in conditions; `said` is SQL for what a text says.
+class TextTable:
+    """A table of texts with a tsvector `search`, called `e` in conditions; `text_sql` is SQL for what a text says.
 
-    `vectors` is the table of their vectors, which names them in its column `item`.
+    `vector_table` is the table of their vectors, which names them in its column `item_column`.
     """
 
-    texts: LiteralString
-    said: LiteralString
-    vectors: LiteralString
-    item: LiteralString
+    table: LiteralString
+    text_sql: LiteralString
+    vector_table: LiteralString
+    item_column: LiteralString
 
-    def known(self) -> Statistics:
-        return statistics(self.texts)
+    def statistics(self) -> TableStatistics:
+        return table_statistics(self.table)
 
-    def candidate_ids(self, asked: Asked, where: sql.Composable) -> list[int]:
+    def candidate_ids(self, query: Query, where: sql.Composable) -> list[int]:
         """Ids of a bounded number of texts that fulfil `where` and bear on the question by words or meaning."""
-        return sorted({*self._by_words(asked, where), *self._by_meaning(asked, where)})
+        return sorted({*self._lexical_ids(query, where), *self._vector_ids(query, where)})
 
-    def best_of(
-        self, asked: Asked, candidates: Candidates, *, most: int, budget: int | None = None
+    def top_hits(
+        self, query: Query, candidates: Candidates, *, max_hits: int, budget: int | None = None
     ) -> list[tuple[int, float]]:
         """Places and scores of those that bear on the question, the best first: at most `most`, and `budget` tokens.
 
         For texts that stand alone: what was said around them does not count.
         """
-        holding, population = self._frequencies(asked)
-        scores = rank(candidates, frequencies=holding, population=population, ordered=False)
-        places = np.flatnonzero(bearing(candidates))
-        those = candidates.only(places)
-        room = int(those.tokens.sum()) if budget is None else budget
-        chosen = places[select(scores[places], those, budget=room, most=most)].tolist()
-        return [(place, float(scores[place])) for place in chosen]
+        document_frequencies, corpus_size = self._corpus_frequencies(query)
+        scores = rank(
+            candidates, document_frequencies=document_frequencies, corpus_size=corpus_size, use_neighbours=False
+        )
+        relevant = np.flatnonzero(is_relevant(candidates))
+        relevant_candidates = candidates.take(relevant)
+        token_budget = int(relevant_candidates.tokens.sum()) if budget is None else budget
+        chosen = relevant[
+            select(scores[relevant], relevant_candidates, budget=token_budget, max_hits=max_hits)
+        ].tolist()
+        return [(index, float(scores[index])) for index in chosen]
 
-    def _frequencies(self, asked: Asked) -> tuple[list[float] | None, int | None]:
+    def _corpus_frequencies(self, query: Query) -> tuple[list[float] | None, int | None]:
         """How many texts hold each term, of how many; None while the database has not looked at its tables."""
-        known = self.known()
-        if not known.texts or not known.holding:
+        statistics = self.statistics()
+        if not statistics.corpus_size or not statistics.document_frequencies:
             return None, None
-        return [known.of(term.text) for term in asked.terms], int(known.texts)
+        return [statistics.document_frequency(term.text) for term in query.terms], int(statistics.corpus_size)
 
-    def _by_words(self, asked: Asked, where: sql.Composable) -> list[int]:
-        found: list[int] = []
-        for piece in (term.text for term in asked.terms if not term.is_indexed):
-            found += self._ids(_BY_PIECE, where, BY_WORDS // 2, said=sql.SQL(self.said), piece=sql.Literal(piece))
-        indexed = [term.text for term in asked.terms if term.is_indexed]
+    def _lexical_ids(self, query: Query, where: sql.Composable) -> list[int]:
+        ids: list[int] = []
+        for substring in (term.text for term in query.terms if not term.is_indexed):
+            ids += self._fetch_ids(
+                _SUBSTRING_SEARCH,
+                where,
+                MAX_LEXICAL_HITS // 2,
+                said=sql.SQL(self.text_sql),
+                piece=sql.Literal(substring),
+            )
+        indexed = [term.text for term in query.terms if term.is_indexed]
         if not indexed:
-            return found
-        known = self.known()
-        if not (words := words_to_look_up(indexed, known)):
-            rarest = sql.Literal(min(indexed, key=known.of))
-            return [*found, *self._ids(_BY_ONE_WORD, where, BY_WORDS, words=rarest)]
-        weight = sql.SQL(" + ").join(
-            sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(text, _weight(text, known))
+            return ids
+        statistics = self.statistics()
+        if not (tsquery := build_tsquery(indexed, statistics)):
+            rarest = sql.Literal(min(indexed, key=statistics.document_frequency))
+            return [*ids, *self._fetch_ids(_SINGLE_LEXEME_SEARCH, where, MAX_LEXICAL_HITS, words=rarest)]
+        idf_sum = sql.SQL(" + ").join(
+            sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(text, _idf_weight(text, statistics))
             for text in indexed
         )
-        return [*found, *self._ids(_BY_WORDS, where, BY_WORDS, words=sql.Literal(words), weight=weight)]
+        return [
+            *ids,
+            *self._fetch_ids(_LEXICAL_SEARCH, where, MAX_LEXICAL_HITS, words=sql.Literal(tsquery), weight=idf_sum),
+        ]
 
-    def _by_meaning(self, asked: Asked, where: sql.Composable) -> list[int]:
-        question = asked.question
-        if question is None:
+    def _vector_ids(self, query: Query, where: sql.Composable) -> list[int]:
+        embedding = query.embedding
+        if embedding is None:
             return []
-        return self._ids(
-            _BY_INDEX if self._has_many(question.space_id) else _BY_COMPARING,
+        return self._fetch_ids(
+            _HNSW_SEARCH if self._is_large_space(embedding.space_id) else _EXACT_VECTOR_SEARCH,
             where,
-            BY_MEANING,
-            vector=sql.Literal(asked.vector),
-            space=sql.Literal(question.space_id),
-            dimension=sql.Literal(question.dimension),
+            MAX_VECTOR_HITS,
+            vector=sql.Literal(query.vector_literal),
+            space=sql.Literal(embedding.space_id),
+            dimension=sql.Literal(embedding.dimension),
         )
 
-    def _has_many(self, space_id: int) -> bool:
+    def _is_large_space(self, space_id: int) -> bool:
         """Whether a space has more vectors than are compared one by one. One that did is asked again after a minute."""
-        now, key = time.monotonic(), (str(connection.settings_dict["NAME"]), self.vectors, space_id)
-        if now - _had_many_at.get(key, -REMEMBERED_SECONDS) < REMEMBERED_SECONDS:
+        now, key = time.monotonic(), (str(connection.settings_dict["NAME"]), self.vector_table, space_id)
+        if now - _large_space_seen_at.get(key, -LARGE_SPACE_CACHE_SECONDS) < LARGE_SPACE_CACHE_SECONDS:
             return True
-        counting = _SIZE.format(vectors=sql.Identifier(self.vectors)).as_string()
-        has_many = bool(prepared_rows(counting, [space_id, EXACT + 1])[0][0] > EXACT)
-        if has_many:
-            _had_many_at[key] = now
-        return has_many
+        statement = _COUNT_VECTORS.format(vectors=sql.Identifier(self.vector_table)).as_string()
+        is_large = bool(fetch_prepared(statement, [space_id, MAX_EXACT_SCAN + 1])[0][0] > MAX_EXACT_SCAN)
+        if is_large:
+            _large_space_seen_at[key] = now
+        return is_large
 
-    def _ids(self, statement: sql.SQL, where: sql.Composable, most: int, **parts: sql.Composable) -> list[int]:
+    def _fetch_ids(self, statement: sql.SQL, where: sql.Composable, most: int, **parts: sql.Composable) -> list[int]:
         """Planned each time: the best way to look something up depends on what it is."""
         composed = statement.format(
-            texts=sql.Identifier(self.texts),
-            vectors=sql.Identifier(self.vectors),
-            item=sql.Identifier(self.item),
+            texts=sql.Identifier(self.table),
+            vectors=sql.Identifier(self.vector_table),
+            item=sql.Identifier(self.item_column),
             where=where,
             most=most,
             **parts,
@@ -166,46 +226,48 @@ class Texts:
             return [row[0] for row in cursor.fetchall()]
 
 
-def words_to_look_up(lexemes: Sequence[str], known: Statistics) -> str:
+def build_tsquery(lexemes: Sequence[str], statistics: TableStatistics) -> str:
     """A tsquery: rare words each by itself, the others two by two, as long as not too many texts are expected to
     hold them. Empty when all of them are too frequent."""
-    left = float(MANY)
-    wanted: list[str] = []
-    others: list[str] = []
-    for lexeme in sorted(lexemes, key=known.of):
-        if known.of(lexeme) <= left:
-            left -= known.of(lexeme)
-            wanted.append(lexeme)
+    remaining = float(MAX_MATCHES)
+    lookups: list[str] = []
+    frequent: list[str] = []
+    for lexeme in sorted(lexemes, key=statistics.document_frequency):
+        if statistics.document_frequency(lexeme) <= remaining:
+            remaining -= statistics.document_frequency(lexeme)
+            lookups.append(lexeme)
         else:
-            others.append(lexeme)
-    texts = max(known.texts, 1.0)
-    for one, other in combinations(others[:PAIRED], 2):
-        left -= known.of(one) * known.of(other) / texts
-        if left >= 0:
-            wanted.append(f"({one} & {other})")
-    return " | ".join(wanted)
+            frequent.append(lexeme)
+    corpus_size = max(statistics.corpus_size, 1.0)
+    for first, second in combinations(frequent[:MAX_PAIRED_TERMS], 2):
+        remaining -= statistics.document_frequency(first) * statistics.document_frequency(second) / corpus_size
+        if remaining >= 0:
+            lookups.append(f"({first} & {second})")
+    return " | ".join(lookups)
 
 
-def bearing(candidates: Candidates) -> NDArray[np.bool_]:
+def is_relevant(candidates: Candidates) -> NDArray[np.bool_]:
     """Which bear on the question at all: they hold a word of it, or are near enough in meaning."""
-    holds: NDArray[np.bool_] = np.asarray(candidates.hits.any(axis=1))
-    near = candidates.similarity
-    if near is None or not np.isfinite(near).any():
-        return holds
-    with_words = near[holds & np.isfinite(near)]
-    enough = float(with_words.mean()) if len(with_words) else NEAR * float(np.nanmax(near))
-    return holds | (near >= max(enough, LEAST))
+    has_term: NDArray[np.bool_] = np.asarray(candidates.hits.any(axis=1))
+    cosine = candidates.similarity
+    if cosine is None or not np.isfinite(cosine).any():
+        return has_term
+    cosine_with_terms = cosine[has_term & np.isfinite(cosine)]
+    min_cosine = (
+        float(cosine_with_terms.mean()) if len(cosine_with_terms) else MIN_COSINE_RATIO * float(np.nanmax(cosine))
+    )
+    return has_term | (cosine >= max(min_cosine, MIN_COSINE))
 
 
-def written_out(rows: QuerySet[Any]) -> sql.Composable:
+def inline_ids_sql(rows: QuerySet[Any]) -> sql.Composable:
     """The ids of a queryset as SQL, its values written out."""
     statement, values = rows.order_by().values("pk").query.sql_with_params()
-    pieces = statement.split("%s")
-    written: list[sql.Composable] = [sql.SQL(pieces[0])]
-    for piece, value in zip(pieces[1:], values, strict=True):
-        written += [sql.Literal(value), sql.SQL(piece)]
-    return sql.Composed(written)
+    fragments = statement.split("%s")
+    composed: list[sql.Composable] = [sql.SQL(fragments[0])]
+    for fragment, value in zip(fragments[1:], values, strict=True):
+        composed += [sql.Literal(value), sql.SQL(fragment)]
+    return sql.Composed(composed)
 
 
-def _weight(lexeme: str, known: Statistics) -> float:
-    return round(float(worth(known.of(lexeme), known.texts)), 3)
+def _idf_weight(lexeme: str, statistics: TableStatistics) -> float:
+    return round(float(idf(statistics.document_frequency(lexeme), statistics.corpus_size)), 3)

@@ -15,11 +15,11 @@ from tokenizers import Tokenizer
 
 from openvibe.search.values import Floats
 
-LONGEST_TEXT = 8_000
+MAX_TEXT_CHARACTERS = 8_000
 """Characters of a text that the built-in embedder reads; what follows is left out."""
 
 
-class EmbedderDown(Exception):
+class EmbedderUnavailable(Exception):
     """The embedder cannot answer now, or answers nonsense. The message says why, in words for people."""
 
 
@@ -55,41 +55,41 @@ class StaticEmbedder:
     dimension = 256
 
     def __init__(self) -> None:
-        self._reading = Lock()
+        self._load_lock = Lock()
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One vector a text (texts × 256). Reads the first 8,000 characters of each."""
-        made = np.zeros((len(texts), self.dimension), np.float32)
-        for place, text in enumerate(texts):
-            if ids := self._ids(text):
-                made[place] = self._weights[ids].mean(axis=0)
-        lengths = np.linalg.norm(made, axis=1, keepdims=True)
-        np.divide(made, lengths, out=made, where=lengths > 0)
-        return made
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
+        for row, text in enumerate(texts):
+            if ids := self._token_ids(text):
+                vectors[row] = self._weights[ids].mean(axis=0)
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+        np.divide(vectors, norms, out=vectors, where=norms > 0)
+        return vectors
 
-    def _ids(self, text: str) -> list[int]:
+    def _token_ids(self, text: str) -> list[int]:
         """Token numbers. One text at a time: the tokenizer's own threads would not survive a fork of this process."""
-        words = " ".join(text[:LONGEST_TEXT].replace("\x00", " ").encode(errors="replace").decode().split())
-        known = len(self._weights)
+        words = " ".join(text[:MAX_TEXT_CHARACTERS].replace("\x00", " ").encode(errors="replace").decode().split())
+        vocabulary_size = len(self._weights)
         ids = self._tokenizer.encode(words, add_special_tokens=False).ids if words else []
-        return [number for number in ids if number < known]
+        return [token_id for token_id in ids if token_id < vocabulary_size]
 
     @cached_property
     def _tokenizer(self) -> Tokenizer:
-        with self._reading:
-            tokenizer = Tokenizer.from_file(str(_folder() / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+        with self._load_lock:
+            tokenizer = Tokenizer.from_file(str(_weights_folder() / "tokenizers" / "l2_supercat_tokenizer_config.json"))
             tokenizer.no_padding()
             tokenizer.no_truncation()
             return tokenizer
 
     @cached_property
     def _weights(self) -> Floats:
-        with self._reading:
-            weights = load_file(_folder() / "weights" / "l2_supercat_256.safetensors")
+        with self._load_lock:
+            weights = load_file(_weights_folder() / "weights" / "l2_supercat_256.safetensors")
             return np.ascontiguousarray(weights["embedding.weight"], np.float32)
 
 
-def _folder() -> Path:
+def _weights_folder() -> Path:
     """The weights are read as files: importing the package would set up logging and load what is not needed."""
     spec = find_spec("wordllama")
     assert spec is not None, "the package wordllama is not installed"

@@ -1,10 +1,10 @@
-"""The telling words of a question. Pure: no Django, no database."""
+"""Query terms: tokens of a question without stop words, CJK runs as bigrams. Pure: no Django, no database."""
 
 import re
 from collections.abc import Iterator
 
-MAX_QUESTION_TERMS = 24
-_LONGEST_TERM = 64
+MAX_QUERY_TERMS = 24
+_MAX_TERM_CHARACTERS = 64
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)*")
@@ -23,61 +23,61 @@ why will with won would yeah yes yet you your yours
 """
 STOP_WORDS = frozenset(_STOP_TEXT.split())
 
-_ASKING_TEXT = """
+_QUERY_STOP_TEXT = """
 conclude concluded describe described discuss discussed discussing discussion explain explained mention mentioned
 opinion opinions regarding summarise summarised summarize summarized summary talk talked talking tell telling think
 thinking thought thoughts told
 """
-ASKING_WORDS = frozenset(_ASKING_TEXT.split())
+QUERY_STOP_WORDS = frozenset(_QUERY_STOP_TEXT.split())
 """Words that say how something is asked for, not what."""
 
-_KIND_WORDS = frozenset(("how", "when", "where", "who", "whom", "whose", "why"))
+_QUESTION_WORDS = frozenset(("how", "when", "where", "who", "whom", "whose", "why"))
 
 
-def question_terms(text: str) -> tuple[str, ...]:
+def query_terms(text: str) -> tuple[str, ...]:
     """Return at most 24 distinct lower-case words of a question, the longest first.
 
     A longer word is the rarer one as a rule. Stop words and words of asking are out, unless nothing else was
     said. Every term is made of letters and digits only (CJK runs: pairs of characters), so terms may be joined into a
     tsquery without quoting.
     """
-    words = list(dict.fromkeys(_words(text)))
-    saying = [word for word in words if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
-    telling = [word for word in saying if word not in ASKING_WORDS]
-    ranked = sorted(telling or saying or words, key=lambda word: -len(word))
-    return tuple(ranked[:MAX_QUESTION_TERMS])
+    words = list(dict.fromkeys(_tokenize(text)))
+    unstopped = [word for word in words if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
+    content_words = [word for word in unstopped if word not in QUERY_STOP_WORDS]
+    ranked = sorted(content_words or unstopped or words, key=lambda word: -len(word))
+    return tuple(ranked[:MAX_QUERY_TERMS])
 
 
-def telling_text(text: str) -> str:
+def strip_stop_words(text: str) -> str:
     """The words of a question that say what it is about, and of what kind, in their order; all of it when none do.
 
     For an embedder that averages words, where each word that only asks takes weight from those that tell.
     """
     words = [match[0] for match in _WORD.finditer(text)]
-    if all(_only_asks(word) for word in words):
+    if all(_is_stop_word(word) for word in words):
         return text
-    return " ".join(word for word in words if word.lower() in _KIND_WORDS or not _only_asks(word))
+    return " ".join(word for word in words if word.lower() in _QUESTION_WORDS or not _is_stop_word(word))
 
 
-def in_pairs(text: str) -> str:
+def cjk_bigrams(text: str) -> str:
     """The text with every run of a script without blanks (CJK) as pairs of characters, divided by blanks."""
-    return _CJK_RUN.sub(lambda run: f" {' '.join(_pairs(run[0]))} ", text)
+    return _CJK_RUN.sub(lambda run: f" {' '.join(_bigrams(run[0]))} ", text)
 
 
-def _only_asks(word: str) -> bool:
-    return all(part in STOP_WORDS or part in ASKING_WORDS for part in _words(word))
+def _is_stop_word(word: str) -> bool:
+    return all(part in STOP_WORDS or part in QUERY_STOP_WORDS for part in _tokenize(word))
 
 
-def _words(text: str) -> Iterator[str]:
+def _tokenize(text: str) -> Iterator[str]:
     for match in _WORD.finditer(text.lower()):
         run = match[0]
         if _IS_CJK.match(run):
-            yield from _pairs(run)
+            yield from _bigrams(run)
             continue
         for part in re.split(r"['’]", run):
             if len(part) > 1 or part == run:
-                yield part[:_LONGEST_TERM]
+                yield part[:_MAX_TERM_CHARACTERS]
 
 
-def _pairs(run: str) -> Iterator[str]:
+def _bigrams(run: str) -> Iterator[str]:
     return (run[i : i + 2] for i in range(max(1, len(run) - 1)))

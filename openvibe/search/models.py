@@ -7,9 +7,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Q
 from django.db.models.functions import Now
 
-LONGEST_VECTOR = 4_000
+MAX_DIMENSION = 4_000
 """Numbers in a vector: the most that pgvector's HNSW index takes of half precision."""
-PENDING = 256
+GIN_PENDING_LIST_KB = 256
 """kB of the newest words that a full text index may hold in no order. Short, since every search reads all of it."""
 
 
@@ -66,7 +66,7 @@ class VectorSpace(models.Model):
             models.CheckConstraint(
                 condition=Q(state__in=["building", "serving", "retired"]), name="search_state_known"
             ),
-            models.CheckConstraint(condition=Q(dimension__lte=LONGEST_VECTOR), name="search_dimension_indexable"),
+            models.CheckConstraint(condition=Q(dimension__lte=MAX_DIMENSION), name="search_dimension_indexable"),
         ]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Choosing, within a number of tokens, the candidates that bear most on a question. Pure: no Django, no database."""
+"""Greedy selection of the best candidates within a token budget, duplicates left out. Pure: no Django, no database."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from openvibe.search.values import Candidates, Floats
 
-_THRIFT: Final = 0.5
+_COST_EXPONENT: Final = 0.5
 """Power of its cost by which a candidate's score is divided, where lengths differ by a factor of e or more."""
 
-_SMALL: Final = 10  # tokens; among texts this short, cost decides nothing
-_SAYS_SOMETHING: Final = 12  # words or tokens; shorter texts are often said twice without being a repetition
+_COST_OFFSET: Final = 10  # tokens; among texts this short, cost decides nothing
+_MIN_DUPLICATE_LENGTH: Final = 12  # words or tokens; shorter texts are often said twice without being a repetition
 
 
 def select(
-    scores: Floats, candidates: Candidates, *, budget: int, overhead: int = 0, most: int | None = None
+    scores: Floats, candidates: Candidates, *, budget: int, overhead: int = 0, max_hits: int | None = None
 ) -> list[int]:
     """Indexes of the chosen candidates, the highest score first.
 
@@ -28,39 +28,39 @@ def select(
     """
     costs = candidates.tokens + overhead
     order = np.argsort(-scores, kind="stable")
-    chosen, is_full = _chosen(order.tolist(), costs, candidates, budget, most)
+    chosen, is_full = _choose_greedily(order.tolist(), costs, candidates, budget, max_hits)
     if is_full:
-        worth = _worth_for_its_cost(scores, costs)
-        chosen, _ = _chosen(np.lexsort((-scores, -worth)).tolist(), costs, candidates, budget, most)
+        efficiency = _score_per_cost(scores, costs)
+        chosen, _ = _choose_greedily(np.lexsort((-scores, -efficiency)).tolist(), costs, candidates, budget, max_hits)
     return sorted(chosen, key=lambda index: -float(scores[index]))
 
 
-def _worth_for_its_cost(scores: Floats, costs: NDArray[np.int64]) -> NDArray[np.float64]:
+def _score_per_cost(scores: Floats, costs: NDArray[np.int64]) -> NDArray[np.float64]:
     """What stands above the middle of all scores, for its cost: the more, the more the costs differ."""
     above = (scores - np.median(scores)).astype(np.float64)
-    power = _THRIFT * min(1.0, float(np.log(np.maximum(costs, 1)).std()))
-    return np.where(above > 0, above / (costs + _SMALL) ** power, above)
+    exponent = _COST_EXPONENT * min(1.0, float(np.log(np.maximum(costs, 1)).std()))
+    return np.where(above > 0, above / (costs + _COST_OFFSET) ** exponent, above)
 
 
-def _chosen(
-    order: Iterable[int], costs: NDArray[np.int64], candidates: Candidates, budget: int, most: int | None
+def _choose_greedily(
+    order: Iterable[int], costs: NDArray[np.int64], candidates: Candidates, budget: int, max_hits: int | None
 ) -> tuple[list[int], bool]:
     """What is taken, walking in this order, and whether anything was passed over because it cost too much."""
-    prices, words = costs.tolist(), candidates.words.tolist()
-    prints = None if candidates.fingerprints is None else candidates.fingerprints.tolist()
+    prices_by_index, lengths = costs.tolist(), candidates.words.tolist()
+    fingerprints = None if candidates.fingerprints is None else candidates.fingerprints.tolist()
     chosen: list[int] = []
-    said: set[int] = set()
-    is_full, left, cheapest = False, budget, min(prices, default=0)
+    seen: set[int] = set()
+    is_full, remaining, cheapest = False, budget, min(prices_by_index, default=0)
     for index in order:
-        if len(chosen) == most or (is_full and left < cheapest):
+        if len(chosen) == max_hits or (is_full and remaining < cheapest):
             break
-        if prints is not None and words[index] >= _SAYS_SOMETHING and prints[index] in said:
+        if fingerprints is not None and lengths[index] >= _MIN_DUPLICATE_LENGTH and fingerprints[index] in seen:
             continue
-        if prices[index] > left:
+        if prices_by_index[index] > remaining:
             is_full = True
             continue
         chosen.append(index)
-        left -= prices[index]
-        if prints is not None:
-            said.add(prints[index])
+        remaining -= prices_by_index[index]
+        if fingerprints is not None:
+            seen.add(fingerprints[index])
     return chosen, is_full

@@ -4,7 +4,7 @@ from celery import shared_task
 
 
 @shared_task(name="search.settle_spaces", ignore_result=True, expires=30)
-def settle_spaces() -> None:
-    from openvibe.search.settling import settle_spaces as settle
+def advance_spaces_task() -> None:
+    from openvibe.search.space_lifecycle import advance_spaces as settle
 
     settle()

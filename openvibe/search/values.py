@@ -1,4 +1,4 @@
-"""What may be found, as the ranking sees it: numbers alone, side by side. Pure: no Django, no database."""
+"""Candidates as the ranking sees them: columns of numbers, one row a text. Pure: no Django, no database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = NDArray[np.float32]
 class Candidates:
     """Texts that may bear on a question, one a row, in the order in which they were said.
 
-    `keys` name them to whoever asked (ids, say). `orders` (n, ascending) are their places in the conversation: those
+    `keys` name them to whoever asked (ids, say). `positions` (n, ascending) are their places in the conversation: those
     of texts said one after the other differ by one, which is how neighbours are known. `tokens` (n) is what each
     costs, `words` (n) how long it is, in words or anything proportional to them. `hits` (n × terms) is how often each
     holds each term of the question; 0 and 1 alone will do. `similarity` (n) is the cosine of the question with each
@@ -24,7 +24,7 @@ class Candidates:
     """
 
     keys: Sequence[Hashable]
-    orders: NDArray[np.int64]
+    positions: NDArray[np.int64]
     tokens: NDArray[np.int64]
     words: NDArray[np.int64]
     hits: NDArray[np.uint8]
@@ -34,7 +34,7 @@ class Candidates:
 
     def __post_init__(self) -> None:
         """Raises ValueError when the columns are of different lengths."""
-        required = (self.orders, self.tokens, self.words, self.hits)
+        required = (self.positions, self.tokens, self.words, self.hits)
         columns = (*required, self.similarity, self.pair_similarity, self.fingerprints)
         lengths = {len(self.keys), *(len(column) for column in columns if column is not None)}
         if len(lengths) != 1 or self.hits.ndim != 2:
@@ -43,16 +43,16 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def only(self, places: NDArray[np.intp]) -> Candidates:
+    def take(self, indexes: NDArray[np.intp]) -> Candidates:
         """Those that stand at these places (ascending)."""
         optional = (self.similarity, self.pair_similarity, self.fingerprints)
-        similarity, pair_similarity, fingerprints = (None if column is None else column[places] for column in optional)
+        similarity, pair_similarity, fingerprints = (None if column is None else column[indexes] for column in optional)
         return Candidates(
-            keys=[self.keys[place] for place in places.tolist()],
-            orders=self.orders[places],
-            tokens=self.tokens[places],
-            words=self.words[places],
-            hits=self.hits[places],
+            keys=[self.keys[index] for index in indexes.tolist()],
+            positions=self.positions[indexes],
+            tokens=self.tokens[indexes],
+            words=self.words[indexes],
+            hits=self.hits[indexes],
             similarity=similarity,  # type: ignore[arg-type]
             pair_similarity=pair_similarity,  # type: ignore[arg-type]
             fingerprints=fingerprints,  # type: ignore[arg-type]

@@ -28,9 +28,9 @@ class Access:
     @property
     def shape(self) -> Access:
         """All that it allows, whoever it is: askers of one shape are asked for with the same SQL."""
-        return self.held_by(0, 0)
+        return self.with_ids(0, 0)
 
-    def held_by(self, workspace_id: int, participant_id: int) -> Access:
+    def with_ids(self, workspace_id: int, participant_id: int) -> Access:
         """The same, of somebody else."""
         return replace(self, workspace_id=workspace_id, participant_id=participant_id)
 
@@ -44,7 +44,7 @@ class Access:
         return self.role == "guest"
 
 
-def access_of_role(*, workspace_id: int, participant_id: int, role: Role) -> Access:
+def role_access(*, workspace_id: int, participant_id: int, role: Role) -> Access:
     """A human's access: everybody but guests reads all public channels; private ones need membership."""
     return Access(
         workspace_id=workspace_id,

@@ -9,12 +9,12 @@ from django.http import HttpRequest
 
 from openvibe.base.problems import Missing
 from openvibe.workspaces.models import User
-from openvibe.workspaces.services import open_invitation
+from openvibe.workspaces.services import access_invitation
 
-INVITATION_IN_SESSION = "invitation"
+INVITATION_SESSION_KEY = "invitation"
 
 
-class NameForm(forms.Form):
+class SignupForm(forms.Form):
     """What sign-up asks beside e-mail and password."""
 
     name = forms.CharField(label="Your name", max_length=80, min_length=1)
@@ -32,19 +32,19 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         if settings.OPEN_SIGNUP:
             return True
-        token = request.session.get(INVITATION_IN_SESSION, "")
+        token = request.session.get(INVITATION_SESSION_KEY, "")
         try:
-            open_invitation(token)
+            access_invitation(token)
         except Missing:
             return False
         return True
 
     def get_signup_redirect_url(self, request: HttpRequest) -> str:
-        token = request.session.get(INVITATION_IN_SESSION, "")
+        token = request.session.get(INVITATION_SESSION_KEY, "")
         return f"/join/{token}/" if token else "/"
 
     def get_login_redirect_url(self, request: HttpRequest) -> str:
-        token = request.session.get(INVITATION_IN_SESSION, "")
+        token = request.session.get(INVITATION_SESSION_KEY, "")
         return f"/join/{token}/" if token else str(settings.LOGIN_REDIRECT_URL)
 
     def clean_email(self, email: str) -> str:

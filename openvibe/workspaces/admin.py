@@ -16,40 +16,14 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceRowsAdmin
-from openvibe.base.problems import Problem, Refused
-from openvibe.llm.tokens import count
-from openvibe.workspaces.access import Access, access_of_role
+from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.base.problems import Problem
 from openvibe.workspaces.models import Invitation, Member, Participant, Spending, User, Workspace
-from openvibe.workspaces.services import INSTRUCTION_TOKENS, access_of_member, change_role
+from openvibe.workspaces.queries import admin_access
+from openvibe.workspaces.services import check_instructions, update_member_role
 
 if admin.site.is_registered(EmailAddress):  # addresses are changed with the account, below
     admin.site.unregister(EmailAddress)
-
-
-def acting_as(request: HttpRequest, workspace_id: int) -> Access:
-    """The access under which the signed-in person writes in this workspace. Superusers count as owners.
-
-    Raises Refused for somebody who is no member: what is written needs a name to stand under.
-    """
-    user: Any = request.user
-    member = Member.objects.filter(user=user, workspace_id=workspace_id, removed_at=None).first()
-    if member is None:
-        raise Refused(
-            "You are not a member of this workspace, so there is no name this could be written under. "
-            "Let one of its owners invite you first."
-        )
-    if user.is_superuser:
-        return access_of_role(workspace_id=workspace_id, participant_id=member.participant_id, role="owner")
-    return access_of_member(member)
-
-
-def checked_instructions(text: str) -> str:
-    """Instructions within their 2,000 tokens. Raises ValidationError with the number they take."""
-    tokens = count(text)
-    if tokens > INSTRUCTION_TOKENS:
-        raise ValidationError(f"These take {tokens:,} tokens; the limit is {INSTRUCTION_TOKENS:,}. Shorten them.")
-    return text
 
 
 class WorkspaceForm(SameWorkspaceForm):
@@ -58,7 +32,7 @@ class WorkspaceForm(SameWorkspaceForm):
         fields = ("name", "description", "instructions", "budgets", "daily_token_budget")
 
     def clean_instructions(self) -> str:
-        return checked_instructions(self.cleaned_data["instructions"])
+        return check_instructions(self.cleaned_data["instructions"])
 
     def clean_budgets(self) -> dict[str, Any]:
         """The rule lives upstairs, beside the stack it is about."""
@@ -73,7 +47,7 @@ class WorkspaceForm(SameWorkspaceForm):
 
 
 @admin.register(Workspace)
-class WorkspaceAdmin(WorkspaceRowsAdmin):
+class WorkspaceAdmin(WorkspaceScopedAdmin):
     workspace_path = "pk"
     may_change = True
     form = WorkspaceForm
@@ -111,7 +85,7 @@ class ParticipantAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Member)
-class MemberAdmin(WorkspaceRowsAdmin):
+class MemberAdmin(WorkspaceScopedAdmin):
     """Roles are changed here; members are removed in the app, and join by invitation."""
 
     may_change = True
@@ -126,10 +100,10 @@ class MemberAdmin(WorkspaceRowsAdmin):
     def save_model(self, request: HttpRequest, obj: Member, form: Any, change: bool) -> None:
         if "role" not in form.changed_data:
             return
-        wanted = obj.role
+        role = obj.role
         stored = Member.objects.get(pk=obj.pk)
         try:
-            change_role(member=stored, role=wanted, by=acting_as(request, stored.workspace_id))
+            update_member_role(member=stored, role=role, by=admin_access(request, stored.workspace_id))
         except Problem as problem:
             obj.role = stored.role
             request._refused = True  # type: ignore[attr-defined]
@@ -148,7 +122,7 @@ class MemberAdmin(WorkspaceRowsAdmin):
 
 
 @admin.register(Invitation)
-class InvitationAdmin(WorkspaceRowsAdmin):
+class InvitationAdmin(WorkspaceScopedAdmin):
     """Links are made in the app, where they are shown once; here they are looked at and taken back."""
 
     list_display = ("role", "workspace", "created_by", "created_at", "expires_at", "uses_left", "revoked_at")
@@ -161,11 +135,13 @@ class InvitationAdmin(WorkspaceRowsAdmin):
 
     @admin.action(description="Take back…")
     def take_back(self, request: HttpRequest, rows: models.QuerySet[Invitation]) -> TemplateResponse | None:
-        asked = self.confirmed(request, rows, action="take_back", question="Take these invitations back?")
-        if asked is None:
-            taken = rows.filter(revoked_at=None).update(revoked_at=timezone.now())
-            self.message_user(request, f"{taken} taken back. Their links open nothing any more.", messages.SUCCESS)
-        return asked
+        confirmation = self.confirmation_page(
+            request, rows, action="take_back", question="Take these invitations back?"
+        )
+        if confirmation is None:
+            revoked = rows.filter(revoked_at=None).update(revoked_at=timezone.now())
+            self.message_user(request, f"{revoked} taken back. Their links open nothing any more.", messages.SUCCESS)
+        return confirmation
 
 
 class UserForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -181,12 +157,12 @@ class UserForm(forms.ModelForm):  # type: ignore[type-arg]
         return str(self.cleaned_data["email"]).lower()
 
     def clean_new_password(self) -> str:
-        chosen = str(self.cleaned_data["new_password"])
-        if not chosen and self.instance.pk is None:
+        password = str(self.cleaned_data["new_password"])
+        if not password and self.instance.pk is None:
             raise ValidationError("A new account needs a password.")
-        if chosen:
-            validate_password(chosen, self.instance)
-        return chosen
+        if password:
+            validate_password(password, self.instance)
+        return password
 
 
 @admin.register(Spending)
@@ -202,7 +178,7 @@ class SpendingAdmin(ReadOnlyAdmin):
 
 
 @admin.register(User)
-class UserAdmin(WorkspaceRowsAdmin):
+class UserAdmin(WorkspaceScopedAdmin):
     """Accounts belong to the server, not to a workspace: only superusers see them."""
 
     superusers_only = True

@@ -16,8 +16,10 @@ from django.utils import timezone
 
 from openvibe.base.models import Timestamped
 
-HANDLE = r"[a-z0-9][a-z0-9_-]{0,31}"
-valid_handle = RegexValidator(rf"^{HANDLE}\Z", "Use 1 to 32 of a-z, 0-9, - and _, starting with a letter or digit.")
+HANDLE_PATTERN = r"[a-z0-9][a-z0-9_-]{0,31}"
+handle_validator = RegexValidator(
+    rf"^{HANDLE_PATTERN}\Z", "Use 1 to 32 of a-z, 0-9, - and _, starting with a letter or digit."
+)
 
 
 class UserManager(BaseUserManager["User"]):
@@ -115,7 +117,7 @@ class Participant(models.Model):
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="participants")
     kind = models.CharField(max_length=8, choices=Kind.choices)
-    handle = models.CharField(max_length=32, validators=[valid_handle])
+    handle = models.CharField(max_length=32, validators=[handle_validator])
     name = models.CharField(max_length=80)
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -128,7 +130,7 @@ class Participant(models.Model):
                 name="participant_handle_unique",
                 violation_error_message="This handle is taken in this workspace.",
             ),
-            models.CheckConstraint(condition=Q(handle__regex=rf"^{HANDLE}$"), name="participant_handle_form"),
+            models.CheckConstraint(condition=Q(handle__regex=rf"^{HANDLE_PATTERN}$"), name="participant_handle_form"),
             models.CheckConstraint(
                 condition=Q(kind__in=["member", "agent", "imported"]), name="participant_kind_known"
             ),
@@ -176,7 +178,7 @@ class Member(models.Model):
         return self.removed_at is None
 
 
-def digest(token: str) -> str:
+def hash_token(token: str) -> str:
     """What is stored of a secret link or token: its SHA-256, hex."""
     return hashlib.sha256(token.encode()).hexdigest()
 

@@ -4,18 +4,18 @@ import pytest
 from django.test import Client
 
 from agents.models import Agent, Run
-from agents.runs.carrying import carry_out
+from agents.runs.executor import execute_run
 from agents.services import set_trust_level
 from knowledge.models import Contradiction
-from memory.services import give_feedback
+from memory.episodes.services import give_feedback
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Thread
 from openvibe.chat.services import discard_dive, start_dive
 from openvibe.llm.models import Endpoint
-from openvibe.llm.scripted import ScriptedModel
 from openvibe.workspaces.models import Member, Spending, User
-from openvibe.workspaces.services import add_member, invite
+from openvibe.workspaces.services import add_member, create_invitation
 from tests import factories
+from tests.llm.scripted_client import ScriptedModel
 
 KEY = "sk-very-secret-0123456789"
 
@@ -25,13 +25,13 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
     by = factories.access(member)
     message = factories.say(thread, member, f"@{agent.handle} question {n}?")
     run = Run.objects.get(trigger=message)
-    carry_out(run.pk, client=ScriptedModel([f"Answer {n}."]))
+    execute_run(run.pk, client=ScriptedModel([f"Answer {n}."]))
     run.refresh_from_db()
     assert run.reply is not None
     give_feedback(message=run.reply, by=by, verdict="down", text=f"Better {n}, in {member.workspace.slug}")
     set_trust_level(agent=agent, by=by, level=3 if agent.level == 2 else 2, note=f"Because {n}")
     issue_token(participant=member.participant, name=f"Script {n} of {member.workspace.slug}", scopes=["read"])
-    invite(workspace=member.workspace, by=by, role="member")
+    create_invitation(workspace=member.workspace, by=by, role="member")
     Endpoint.objects.create(
         workspace=member.workspace, name=f"Model {n} of {member.workspace.slug}", api_key=KEY, model="m",
         base_url="https://models.example/v1",

@@ -4,10 +4,10 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from openvibe.chat.embedding import embed_waiting
+from openvibe.chat.wiring import embed_pending_messages
 from openvibe.llm.models import Endpoint
 from openvibe.search.models import VectorSpace
-from openvibe.search.settling import settle_spaces
+from openvibe.search.space_lifecycle import advance_spaces
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.admin.conftest import staff
@@ -45,7 +45,7 @@ def test_the_page_says_what_is_in_use_and_what_another_would_mean(
     factories.say(factories.make_thread(factories.make_channel(ana), ana), ana, "Hello")
     page = browser.get(PAGE).content.decode()
     assert "0 texts can be found by meaning, 1 waits (0 % done). A vector has 256 numbers." in page
-    embed_waiting()
+    embed_pending_messages()
     page = browser.get(PAGE).content.decode()
     assert "1 text can be found by meaning; none waits. A vector has 256 numbers." in page
     assert "with secrets masked, is sent to https://models.example/v1" in page
@@ -64,7 +64,7 @@ def test_one_click_switches(ana: Member, browser: Client, endpoint: Endpoint, fa
     assert "Stay with Built in" in said
     assert LogEntry.objects.get().user == ana.user
 
-    settle_spaces()
+    advance_spaces()
     assert kinds(ana) == ["openai"]
     assert "by words alone" in ask(browser, ana, use="none")
     assert kinds(ana) == ["none"]

@@ -4,8 +4,8 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from memory.models import MemoryPlugin
-from memory.providers.registry import enabled_name
+from memory.plugins.models import MemoryPlugin
+from memory.plugins.registry import active_plugin_name
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.admin.conftest import staff
@@ -42,12 +42,12 @@ def test_switching_asks_first_and_says_what_happens(ana: Member, browser: Client
     assert "From the next prompt on, this ends:" in asked
     assert "old messages are summarised" in asked
     assert "1 message in 1 thread stay in reach" in asked
-    assert enabled_name(ana.workspace_id) == "memory/lcm", "nothing happened yet"
+    assert active_plugin_name(ana.workspace_id) == "memory/lcm", "nothing happened yet"
 
     done = ask(browser, ana, plugin="memory/simple", confirmed="yes")
 
     assert "memory/simple is enabled now, memory/lcm is disabled." in done
-    assert enabled_name(ana.workspace_id) == "memory/simple"
+    assert active_plugin_name(ana.workspace_id) == "memory/simple"
     assert LogEntry.objects.get().user == ana.user
 
 
@@ -77,7 +77,7 @@ def test_others_do_not_get_in(ana: Member, cleo: Member, dora: Member, browser: 
     assert "There is no such workspace among those you run." in strange
     assert browser.get(f"{PAGE}?workspace={cleo.workspace_id}").status_code == 302
     assert browser.get(f"{PAGE}?workspace=x").status_code == 302
-    assert enabled_name(ana.workspace_id) == "memory/lcm"
+    assert active_plugin_name(ana.workspace_id) == "memory/lcm"
 
 
 def test_a_superuser_who_is_no_member_is_told_why_not(ana: Member, root: Client, cleo: Member) -> None:

@@ -9,7 +9,7 @@ from django.core.management import call_command
 from pytest_django.fixtures import Settings
 
 from agents.assembler.assemble import assemble
-from agents.demo import MEETING, SOUL, make_demo
+from agents.demo import MEETING_MESSAGES, VIBE_SOUL, create_demo_workspace
 from agents.models import Agent, Run
 from agents.services import check_soul
 from openvibe.chat.models import Channel, Message, Thread
@@ -61,7 +61,7 @@ def test_if_empty_leaves_another_workspace_alone(ana: Member) -> None:
 
 
 def test_the_agent_is_in_both_channels_and_nothing_waits_for_an_answer(db: None) -> None:
-    make_demo(password="x" * 12)
+    create_demo_workspace(password="x" * 12)
     vibe = Agent.objects.get(participant__handle="vibe")
     assert vibe.level == 2
     assert set(Channel.objects.filter(participants=vibe.participant).values_list("name", flat=True)) == {
@@ -69,16 +69,16 @@ def test_the_agent_is_in_both_channels_and_nothing_waits_for_an_answer(db: None)
         "meetings",
     }
     assert not Run.objects.exists()
-    assert Thread.objects.get(title="Spring planting").last_seq == len(MEETING) + 1  # and the result of a dive
+    assert Thread.objects.get(title="Spring planting").last_seq == len(MEETING_MESSAGES) + 1  # and the result of a dive
 
 
 def test_the_soul_is_neither_thin_nor_long() -> None:
-    _, tokens = check_soul(SOUL)
+    _, tokens = check_soul(VIBE_SOUL)
     assert 200 <= tokens <= 600
 
 
 def test_the_question_of_the_welcome_is_answered_from_the_meeting(db: None) -> None:
-    make_demo(password="x" * 12)
+    create_demo_workspace(password="x" * 12)
     thread = Thread.objects.get(title="Spring planting")
     question = "@vibe when do we prune the roses, and who brings the mulch?"
     vibe = Agent.objects.get(participant__handle="vibe")
@@ -89,7 +89,7 @@ def test_the_question_of_the_welcome_is_answered_from_the_meeting(db: None) -> N
 
 
 def test_what_was_decided_in_one_channel_is_known_in_another(db: None) -> None:
-    make_demo(password="x" * 12)
+    create_demo_workspace(password="x" * 12)
     welcome = Thread.objects.get(title="Welcome to OpenVibe")
     for handle, knows in (("fern", True), ("vibe", False)):
         agent = Agent.objects.get(participant__handle=handle)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from openvibe.api.schema import description
+from openvibe.api.schema import openapi_schema
 from openvibe.api.services import issue_token
 from openvibe.workspaces.models import Member, Participant
-from tests.api.calls import Api
+from tests.api.client import Api
 
 Enter = Callable[..., Api]
 
@@ -49,7 +49,7 @@ def schema_lists() -> Callable[[], set[str]]:
     """Addresses whose GET answers a page, by the schema; ids as `{id}`."""
 
     def lists() -> set[str]:
-        paths = description()["paths"]
+        paths = openapi_schema()["paths"]
         paged = [
             path
             for path, methods in paths.items()

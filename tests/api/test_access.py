@@ -16,8 +16,8 @@ from pytest_django import DjangoDbBlocker
 
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
-from tests.api.calls import Api, is_problem
-from tests.api.scene import AGENTS, CALLERS, OUTSIDE, PEOPLE, PLACES, UNKNOWN, Scene, make_scene, may_see
+from tests.api.access_matrix import AGENTS, CALLERS, OUTSIDE, PEOPLE, PLACES, UNKNOWN, Scene, make_scene, may_see
+from tests.api.client import Api, is_problem
 from tests.factories import SOUL
 
 METHODS = ("get", "post", "put", "patch", "delete")

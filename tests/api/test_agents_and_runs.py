@@ -3,15 +3,15 @@
 import pytest
 
 from agents.models import Agent, Run
-from agents.runs.carrying import carry_out
-from memory.models import Episode
+from agents.runs.executor import execute_run
+from memory.episodes.models import Episode
 from openvibe.chat.models import Message, Thread
-from openvibe.llm.scripted import Say, ScriptedModel
-from openvibe.llm.values import ToolCall
+from openvibe.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests import factories
-from tests.api.calls import Api, is_problem
+from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
+from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def question(ana: Member, vibe: Agent, thread: Thread) -> Message:
 def answered(question: Message) -> Run:
     """The run of a question, carried out by the offline model."""
     run = Run.objects.get(trigger=question)
-    carry_out(run.pk)
+    execute_run(run.pk)
     run.refresh_from_db()
     return run
 
@@ -195,8 +195,8 @@ def test_agents_are_listed_with_level_and_soul(api: Api, vibe: Agent) -> None:
 
 def test_a_run_tells_what_it_called_and_what_it_waits_for(api: Api, question: Message) -> None:
     run = Run.objects.get(trigger=question)
-    ask = ToolCall("c1", "request_approval", '{"what": "Order bulbs"}')
-    carry_out(run.pk, client=ScriptedModel([Say("May I?", (ask,))]))
+    ask = ToolCallRequest("c1", "request_approval", '{"what": "Order bulbs"}')
+    execute_run(run.pk, client=ScriptedModel([ScriptedAnswer("May I?", (ask,))]))
     run.refresh_from_db()
     said = api.get(f"runs/{run.pk}/").json()
     assert (said["state"], said["approval"]) == ("waiting_approval", run.approval_id)

@@ -1,12 +1,12 @@
 """Blocks and notes through the API: versions by ETag, an agent's own, an admin's choice, a member's look."""
 
 from agents.models import Agent
-from agents.services.agents import deactivate_agent
-from memory.models import Block, CarriedVersion, ProfileNote
+from agents.services import deactivate_agent
+from memory.blocks.models import Block, CarriedVersion, ProfileNote
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests import factories
-from tests.api.calls import is_problem
+from tests.api.client import is_problem
 from tests.api.conftest import Enter
 
 

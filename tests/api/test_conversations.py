@@ -6,7 +6,7 @@ from agents.models import Agent, Run
 from openvibe.chat.models import Channel, Thread
 from openvibe.workspaces.models import Member
 from tests import factories
-from tests.api.calls import is_problem
+from tests.api.client import is_problem
 from tests.api.conftest import Enter
 
 

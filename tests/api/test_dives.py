@@ -8,7 +8,7 @@ from agents.models import Agent, Run
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.workspaces.models import Member
 from tests import factories
-from tests.api.calls import Api, is_problem
+from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
 
 RESULT = {

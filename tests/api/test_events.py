@@ -8,12 +8,12 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test import AsyncClient
 
-from openvibe.api.auth import caller_with
+from openvibe.api.auth import authenticate_token
 from openvibe.api.services import issue_token, revoke_token
-from openvibe.chat import streaming
-from openvibe.chat.api.events import access_now_of
+from openvibe.chat import event_stream
+from openvibe.chat.api.views import caller_current_access
 from openvibe.workspaces.models import Member
-from openvibe.workspaces.services import change_role, remove_member
+from openvibe.workspaces.services import remove_member, update_member_role
 from tests import factories
 
 PATIENCE = 30  # seconds; nothing waits for them when all is well
@@ -21,12 +21,12 @@ PATIENCE = 30  # seconds; nothing waits for them when all is well
 
 def test_access_is_asked_anew(ana: Member, dora: Member) -> None:
     _, secret = issue_token(participant=dora.participant, name="listener", scopes=["read"])
-    caller = caller_with(secret)
+    caller = authenticate_token(secret)
     assert caller is not None
-    access_now = access_now_of(caller)
+    access_now = caller_current_access(caller)
 
     before = access_now()
-    change_role(member=dora, role="guest", by=factories.access(ana))
+    update_member_role(member=dora, role="guest", by=factories.access(ana))
     lowered = access_now()
     remove_member(member=dora, by=factories.access(ana))
 
@@ -39,16 +39,16 @@ def test_access_is_asked_anew(ana: Member, dora: Member) -> None:
 
 def test_a_revoked_token_listens_no_more(ana: Member) -> None:
     token, secret = issue_token(participant=ana.participant, name="listener", scopes=["read"])
-    caller = caller_with(secret)
+    caller = authenticate_token(secret)
     assert caller is not None
     revoke_token(token=token)
 
-    assert access_now_of(caller)() is None
+    assert caller_current_access(caller)() is None
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_stream_replays_and_ends_with_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.1)
     ana = factories.make_member("Ana")
     thread = factories.make_thread(factories.make_channel(ana), ana)
     message = factories.say(thread, ana, "Nobody streams this text")

@@ -11,13 +11,13 @@ from django.db import connection
 from django.utils import timezone
 
 from openvibe.api import idempotency
-from openvibe.api.idempotency import forget_old_keys
+from openvibe.api.idempotency import delete_expired_keys
 from openvibe.api.models import IdempotencyKey, Token
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import create_channel, edit_thread
+from openvibe.chat.services import create_channel, update_thread
 from openvibe.workspaces.models import Member
 from tests import factories
-from tests.api.calls import Api, is_problem
+from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
 
 
@@ -62,10 +62,10 @@ def test_a_key_is_one_participants_own(api: Api, dora: Member, by_token: Enter, 
 
 
 def test_a_refusal_is_replayed_too(api: Api, ana: Member, thread: Thread) -> None:
-    edit_thread(thread=thread, by=factories.access(ana), archived=True)
+    update_thread(thread=thread, by=factories.access(ana), archived=True)
     path = f"threads/{thread.pk}/messages/"
     first = api.post(path, {"body": "Hi"}, Idempotency_Key="one")
-    edit_thread(thread=thread, by=factories.access(ana), archived=False)
+    update_thread(thread=thread, by=factories.access(ana), archived=False)
     again = api.post(path, {"body": "Hi"}, Idempotency_Key="one")
 
     assert is_problem(first, 403, "archived")
@@ -102,9 +102,9 @@ def test_after_a_day_a_key_is_new(api: Api) -> None:
     IdempotencyKey.objects.update(created_at=timezone.now() - timedelta(hours=25))
 
     assert api.post("channels/", {"name": "tulips"}, Idempotency_Key="one").status_code == 201
-    assert forget_old_keys() == 0
+    assert delete_expired_keys() == 0
     IdempotencyKey.objects.update(created_at=timezone.now() - timedelta(hours=25))
-    assert forget_old_keys() == 1
+    assert delete_expired_keys() == 1
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "tab\there", "ümlaut"])
@@ -160,7 +160,7 @@ def test_five_at_once_make_one(by_token: Enter, client_id: str) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_who_waits_too_long_is_told_it_is_under_way(by_token: Enter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idempotency, "WAIT", "50ms")
+    monkeypatch.setattr(idempotency, "LOCK_TIMEOUT", "50ms")
     ana = factories.make_member("Ana")
     api, other = by_token(ana.participant), by_token(ana.participant)
     seen: list[Any] = []

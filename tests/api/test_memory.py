@@ -7,22 +7,23 @@ from typing import Any
 import pytest
 
 from agents.models import Agent
-from memory.models import Compaction, MemoryPlugin, ProfileNote
-from memory.providers import registry
-from memory.services.compaction import carry_out_compaction
+from memory.blocks.models import ProfileNote
+from memory.plugins import registry
+from memory.plugins.compaction import execute_compaction
+from memory.plugins.models import Compaction, MemoryPlugin
 from openvibe.chat.models import Thread
 from openvibe.chat.services import set_thread_access
 from openvibe.workspaces.models import Member
-from tests.api.calls import is_problem
+from tests.api.client import is_problem
 from tests.api.conftest import Enter
 from tests.factories import access, say
-from tests.memory.provider_fakes import InstalledProvider, install
+from tests.memory.plugins.fakes import InstalledProvider, install
 
 
 @pytest.fixture
 def told(ana: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InstalledProvider]:
     yield install(ana.workspace, tmp_path, monkeypatch)
-    registry.forget()
+    registry.clear_plugin_cache()
 
 
 def actions_of(schema: dict[str, Any]) -> list[str]:
@@ -136,7 +137,7 @@ def test_compact_now_and_see_what_came_of_it(
     row = started.json()
     assert (row["state"], row["trigger"], row["full"], row["plugin"]) == ("queued", "hand", True, "told")
     assert api.post("memory/compact/", {"thread": thread.pk}).json()["id"] == row["id"]
-    carry_out_compaction(row["id"])
+    execute_compaction(row["id"])
     done = api.get(f"memory/compactions/{row['id']}/").json()
     assert (done["state"], done["tokens_before"], done["tokens_after"], done["summary_ids"]) == (
         "done", 900, 400, [7, 8],

@@ -10,7 +10,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_channel
 from openvibe.workspaces.models import Member
 from tests import factories
-from tests.api.calls import Api, is_problem
+from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
 
 
@@ -142,7 +142,7 @@ def test_our_own_fault_tells_no_details(api: Api, monkeypatch: pytest.MonkeyPatc
     def broken(*_: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("openvibe.chat.api.views.channels_of", broken)
+    monkeypatch.setattr("openvibe.chat.api.views.visible_channels", broken)
     api.client.raise_request_exception = False
     answer = api.get("channels/")
 

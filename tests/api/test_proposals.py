@@ -3,10 +3,10 @@
 import pytest
 
 from agents.models import Agent
-from memory.models import Episode, Proposal
+from memory.episodes.models import Episode, Proposal
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
-from tests.api.calls import is_problem
+from tests.api.client import is_problem
 from tests.api.conftest import Enter
 
 

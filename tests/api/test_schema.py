@@ -17,7 +17,7 @@ from drf_spectacular.renderers import OpenApiYamlRenderer
 from hypothesis import HealthCheck, Phase, given, settings
 
 from agents.models import Agent
-from openvibe.api.schema import description
+from openvibe.api.schema import openapi_schema
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from openvibe.wsgi import application
@@ -36,7 +36,7 @@ STORED = Path(django_settings.BASE_DIR) / "docs" / "openapi.yaml"
 
 
 def test_the_stored_description_is_the_current_one() -> None:
-    current = OpenApiYamlRenderer().render(description(), renderer_context={}).decode()  # type: ignore[no-untyped-call]
+    current = OpenApiYamlRenderer().render(openapi_schema(), renderer_context={}).decode()  # type: ignore[no-untyped-call]
 
     assert STORED.read_text() == current, (
         "docs/openapi.yaml is not what the code says. If the change is meant: "
@@ -52,7 +52,7 @@ def test_the_description_is_served_in_both_forms(client: Client) -> None:
 
 
 def test_every_operation_says_what_it_does_and_how_it_fails() -> None:
-    for path, methods in description()["paths"].items():
+    for path, methods in openapi_schema()["paths"].items():
         for method, operation in methods.items():
             assert operation.get("description"), (method, path)
             assert "application/problem+json" in operation["responses"]["default"]["content"]
@@ -62,7 +62,7 @@ def test_the_page_lists_every_operation_without_anything_from_elsewhere(client: 
     answer = client.get("/api/v1/docs/")
     page = answer.content.decode()
 
-    for path, methods in description()["paths"].items():
+    for path, methods in openapi_schema()["paths"].items():
         assert all(f"{method.upper()} {path}" in page for method in methods)
     assert re.findall(r'(?:src|href)="(?:https?:)?//', page) == []
     assert "unsafe" not in answer["Content-Security-Policy"]
@@ -103,4 +103,4 @@ def test_nothing_in_the_description_breaks_the_server(
         walk()
         walked += 1
 
-    assert walked == sum(len(methods) for methods in description()["paths"].values()) - 1
+    assert walked == sum(len(methods) for methods in openapi_schema()["paths"].values()) - 1

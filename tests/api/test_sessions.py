@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from agents.models import Agent, Run
-from memory.models import SessionInfo
+from memory.plugins.models import SessionInfo
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import set_thread_access
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
-from tests.api.calls import Api, is_problem
+from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
 
 SAID = [

@@ -17,7 +17,7 @@ from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import add_member, create_workspace, remove_member
 from tests import factories
-from tests.api.calls import Api, is_problem
+from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
 
 

@@ -1,10 +1,10 @@
 """Work, progress and approvals through the API."""
 
 from agents.models import Agent
-from memory.services.work import add_work
+from memory.work.services import create_work_item
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
-from tests.api.calls import is_problem
+from tests.api.client import is_problem
 from tests.api.conftest import Enter
 from tests.factories import access, say
 
@@ -30,7 +30,7 @@ def test_a_row_from_writing_to_closing(ana: Member, thread: Thread, by_token: En
 
 def test_who_did_not_read_the_newest_is_told(ana: Member, thread: Thread, by_token: Enter) -> None:
     api = by_token(ana.participant)
-    item = add_work(thread=thread, by=access(ana), kind="todo", text="Buy twine")
+    item = create_work_item(thread=thread, by=access(ana), kind="todo", text="Buy twine")
     address = f"work/{item.pk}/"
 
     assert is_problem(api.patch(address, {"text": "x"}), 428, "if_match_required")
@@ -48,7 +48,7 @@ def test_a_row_may_name_its_message(ana: Member, thread: Thread, by_token: Enter
 
 
 def test_an_agent_may_not_touch_a_persons_constraint(ana: Member, thread: Thread, vibe: Agent, by_token: Enter) -> None:
-    rule = add_work(thread=thread, by=access(ana), kind="constraint", text="Never water after noon.")
+    rule = create_work_item(thread=thread, by=access(ana), kind="constraint", text="Never water after noon.")
     api = by_token(vibe.participant)
 
     assert is_problem(api.patch(f"work/{rule.pk}/", {"text": "Water."}, If_Match='"1"'), 403, "people_only")

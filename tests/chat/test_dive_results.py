@@ -9,17 +9,17 @@ from django.db import connection
 from django.db.utils import ProgrammingError
 
 from agents.models import Agent
-from memory.models import Compaction
+from memory.plugins.models import Compaction
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.models import Dive, DiveResult, Mention, Message, ReadMarker, Thread
 from openvibe.chat.services import (
-    ask_for_draft,
+    create_reply,
     delete_message,
     discard_dive,
-    edit_message,
     publish_dive,
+    request_draft,
     start_dive,
-    write_reply,
+    update_message,
 )
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
@@ -65,13 +65,13 @@ class TestPublishing:
 
         attempts: tuple[Callable[[], object], ...] = (
             lambda: say(dive.thread, ana, "Again"),
-            lambda: edit_message(message=said, by=access(ana), body="Changed"),
+            lambda: update_message(message=said, by=access(ana), body="Changed"),
         )
         for attempt in attempts:
             with pytest.raises(Refused, match="published and can only be read"):
                 attempt()
         with pytest.raises(Conflict, match="already published"):
-            ask_for_draft(dive=dive, by=access(ana))
+            request_draft(dive=dive, by=access(ana))
 
     def test_nothing_is_published_twice_or_discarded_after(self, ana: Member, dive: Dive) -> None:
         publish_dive(dive=dive, by=access(ana), result=RESULT)
@@ -120,7 +120,7 @@ class TestPublishing:
     def test_a_result_is_final(self, ana: Member, dive: Dive) -> None:
         message = publish_dive(dive=dive, by=access(ana), result=RESULT)
         with pytest.raises(Refused, match="cannot be edited"):
-            edit_message(message=message, by=access(ana), body="Prune in May")
+            update_message(message=message, by=access(ana), body="Prune in May")
         with pytest.raises(ProgrammingError, match="Cannot update"):
             DiveResult.objects.update(headline="Prune in May")
 
@@ -129,10 +129,10 @@ class TestPublishing:
         assert publish_dive(dive=dive, by=access(ana), result=RESULT).kind == "dive_result"
 
     def test_not_while_the_agent_writes(self, ana: Member, vibe: Agent, dive: Dive) -> None:
-        write_reply(thread=dive.thread, author=vibe.participant, client_id="r")
+        create_reply(thread=dive.thread, author=vibe.participant, client_id="r")
         attempts: tuple[Callable[[], object], ...] = (
             lambda: publish_dive(dive=dive, by=access(ana), result=RESULT),
-            lambda: ask_for_draft(dive=dive, by=access(ana)),
+            lambda: request_draft(dive=dive, by=access(ana)),
         )
         for attempt in attempts:
             with pytest.raises(Conflict, match="@vibe is still writing") as refused:
@@ -176,7 +176,7 @@ class TestPublishing:
 
 class TestWhoMayEndIt:
     ENDINGS: tuple[Callable[[Dive, Member], object], ...] = (
-        lambda dive, by: ask_for_draft(dive=dive, by=access(by)),
+        lambda dive, by: request_draft(dive=dive, by=access(by)),
         lambda dive, by: publish_dive(dive=dive, by=access(by), result=RESULT),
         lambda dive, by: discard_dive(dive=dive, by=access(by)),
     )
@@ -198,7 +198,7 @@ class TestWhoMayEndIt:
         Agent.objects.filter(pk=vibe.pk).update(deactivated_at=dive.created_at)
 
         with pytest.raises(Refused, match="it is deactivated"):
-            ask_for_draft(dive=dive, by=access(ana))
+            request_draft(dive=dive, by=access(ana))
         assert publish_dive(dive=dive, by=access(ana), result=RESULT).kind == "dive_result"
 
     def test_discarding_leaves_what_was_said_to_be_read(self, ana: Member, dive: Dive) -> None:

@@ -7,36 +7,35 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from agents.access import visible_to
 from agents.models import Agent, Run
-from agents.visibility import visible_to
-from memory.services.approvals import decide_approval, request_approval
-from memory.services.progress import log_progress
+from memory.work.services import decide_approval, log_progress, request_approval
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.chat.event_stream import read_events
 from openvibe.chat.models import Dive, Mention, Message, Thread
-from openvibe.chat.querysets import (
-    mentions_of,
-    rooms_of,
+from openvibe.chat.queries import (
+    messages_mentioning,
     search_messages,
-    threads_in,
+    sidebar_channels,
+    threads_of_channel,
     unread_threads,
     unseen_mentions,
 )
 from openvibe.chat.services import (
     add_to_channel,
-    ask_for_draft,
+    create_reply,
     delete_message,
     discard_dive,
-    edit_message,
-    edit_thread,
     post_message,
     publish_dive,
+    request_draft,
     set_thread_access,
     set_thread_followers,
     start_dive,
-    write_reply,
+    update_message,
+    update_thread,
 )
-from openvibe.chat.streaming import read as read_events
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
@@ -142,12 +141,12 @@ class TestStarting:
             start_dive(source=source, by=access(ana), agent=vibe.participant)
 
     def test_not_from_a_reply_that_is_being_written(self, ana: Member, vibe: Agent, thread: Thread) -> None:
-        reply = write_reply(thread=thread, author=vibe.participant, client_id="r")
+        reply = create_reply(thread=thread, author=vibe.participant, client_id="r")
         with pytest.raises(Conflict, match="still being written"):
             start_dive(source=reply, by=access(ana), agent=vibe.participant)
 
     def test_not_where_it_is_archived(self, ana: Member, vibe: Agent, source: Message) -> None:
-        edit_thread(thread=source.thread, by=access(ana), archived=True)
+        update_thread(thread=source.thread, by=access(ana), archived=True)
         with pytest.raises(Refused, match="archived"):
             start_dive(source=source, by=access(ana), agent=vibe.participant)
 
@@ -176,11 +175,11 @@ class TestBeingInOne:
 
         for member in (ana, dora):
             asker = access(member)
-            assert list(threads_in(thread.channel, asker)) == [thread]
+            assert list(threads_of_channel(thread.channel, asker)) == [thread]
             assert list(unread_threads(asker)) == ([thread] if member == dora else [])
         assert not unseen_mentions(access(dora)).exists()
-        assert not mentions_of(access(dora)).exists()
-        assert [room.mention_count for room in rooms_of(access(dora))] == [0]
+        assert not messages_mentioning(access(dora)).exists()
+        assert [room.mention_count for room in sidebar_channels(access(dora))] == [0]
 
     def test_search_finds_what_is_said_in_it(self, ana: Member, dora: Member, dive: Dive) -> None:
         said = say(dive.thread, ana, "Hydrangeas flower on old wood")
@@ -205,8 +204,8 @@ class TestBeingInOne:
     def test_it_is_not_changed_by_hand(self, ana: Member, vibe: Agent, dive: Dive) -> None:
         by = access(ana)
         changes: tuple[Callable[[], object], ...] = (
-            lambda: edit_thread(thread=dive.thread, by=by, title="Mine"),
-            lambda: edit_thread(thread=dive.thread, by=by, archived=True),
+            lambda: update_thread(thread=dive.thread, by=by, title="Mine"),
+            lambda: update_thread(thread=dive.thread, by=by, archived=True),
             lambda: set_thread_access(thread=dive.thread, by=by, access="human_only"),
             lambda: set_thread_followers(thread=dive.thread, by=by, agents=[vibe.participant]),
         )
@@ -225,12 +224,12 @@ class TestBeingInOne:
 
     def test_nobody_writes_in_it_while_its_thread_is_archived(self, ana: Member, dive: Dive) -> None:
         said = say(dive.thread, ana, "First")
-        edit_thread(thread=dive.parent, by=access(ana), archived=True)
+        update_thread(thread=dive.parent, by=access(ana), archived=True)
 
         attempts: tuple[Callable[[], object], ...] = (
             lambda: say(dive.thread, ana, "More"),
-            lambda: edit_message(message=said, by=access(ana), body="Changed"),
-            lambda: ask_for_draft(dive=dive, by=access(ana)),
+            lambda: update_message(message=said, by=access(ana), body="Changed"),
+            lambda: request_draft(dive=dive, by=access(ana)),
             lambda: publish_dive(dive=dive, by=access(ana), result=RESULT),
         )
         for attempt in attempts:

@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from openvibe.chat.models import MessageToEmbed, MessageVector, Thread
 from openvibe.llm.models import Endpoint
 from openvibe.search.models import VectorSpace
-from openvibe.search.standing import look
+from openvibe.search.space_lifecycle import diagnose_search
 from openvibe.workspaces.models import Member
 from tests.factories import make_channel, make_thread, say
 from tests.search.fakes import FakeEmbedder, Trouble
@@ -46,14 +46,14 @@ def test_it_finds_what_was_overlooked(ana: Member, thread: Thread) -> None:
 
 
 def test_trouble_is_said(ana: Member, thread: Thread, fake_embedder: FakeEmbedder) -> None:
-    assert look() == ("search", "every text has its vector.", "")
+    assert diagnose_search() == ("search", "every text has its vector.", "")
     endpoint = Endpoint.objects.create(workspace=ana.workspace, name="Garden", base_url="https://a.example", model="m")
     VectorSpace.objects.update(kind="openai", dimension=64, endpoint=endpoint, address="https://a.example", model="m")
     say(thread, ana, "Prune in March")
     fake_embedder.trouble = Trouble("It is on fire.")
 
     assert "messages: 1 still wait. It is on fire. Look at the endpoint." in embed()
-    what, found, advice = look()
+    what, found, advice = diagnose_search()
     assert (what, found) == (
         "search", "1 texts wait for their vectors. Ana's garden: It is on fire. Look at the endpoint.",
     )  # fmt: skip

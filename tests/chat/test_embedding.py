@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from django.db import connection, connections, transaction
 
-from openvibe.base.ownership import Piece, key_of
+from openvibe.base.locks import LockKind, lock_key
 from openvibe.chat import tasks
-from openvibe.chat.embedding import MESSAGES, embed_waiting
 from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
-from openvibe.chat.services import delete_message, edit_message
+from openvibe.chat.services import delete_message, update_message
+from openvibe.chat.wiring import MESSAGE_VECTORS, embed_pending_messages
 from openvibe.search.embedders import StaticEmbedder
-from openvibe.search.filling import BATCH
+from openvibe.search.indexing import BATCH_SIZE
 from openvibe.search.models import VectorSpace
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
@@ -38,7 +38,7 @@ def test_a_message_is_embedded_with_its_author_and_with_the_one_before(
 ) -> None:
     asked, answered = say(thread, ana, "When do we prune?"), say(thread, dora, "In March.")
 
-    assert embed_waiting() == 2
+    assert embed_pending_messages() == 2
 
     first, second = vector_of(asked), vector_of(answered)
     assert alike(first.own, "Ana: When do we prune?")
@@ -47,7 +47,7 @@ def test_a_message_is_embedded_with_its_author_and_with_the_one_before(
     assert alike(second.pair, "Ana: When do we prune?\nDora: In March.")
     assert (second.thread_id, second.seq, second.dimension) == (thread.pk, 2, 256)
     assert not MessageToEmbed.objects.exists()
-    assert embed_waiting() == 0
+    assert embed_pending_messages() == 0
 
 
 def test_only_what_was_said_has_a_vector(ana: Member, thread: Thread) -> None:
@@ -56,32 +56,32 @@ def test_only_what_was_said_has_a_vector(ana: Member, thread: Thread) -> None:
     Message.objects.create(**author, kind="tool_result", body="42")
     writing = Message.objects.create(**author, state="writing", body="In")
     after = say(thread, ana, "And the hedge?")
-    assert embed_waiting() == 1
+    assert embed_pending_messages() == 1
     assert vector_of(after).pair is None
 
     Message.objects.filter(pk=writing.pk).update(body="In March.", state="complete")
-    assert embed_waiting() == 2
+    assert embed_pending_messages() == 2
     assert alike(vector_of(after).pair, "Ana: In March.\nAna: And the hedge?")
 
 
 def test_an_edited_text_is_embedded_anew_in_its_own_vector_and_the_next_pair(ana: Member, thread: Thread) -> None:
     first, second, third = (say(thread, ana, body) for body in ("Prune in May", "Noted", "Thanks"))
-    embed_waiting()
+    embed_pending_messages()
 
-    edit_message(message=first, by=access(ana), body="Prune in March")
+    update_message(message=first, by=access(ana), body="Prune in March")
 
     assert set(MessageVector.objects.values_list("message_id", flat=True)) == {third.pk}, "the old text is gone at once"
-    assert embed_waiting() == 2
+    assert embed_pending_messages() == 2
     assert alike(vector_of(first).own, "Ana: Prune in March")
     assert alike(vector_of(second).pair, "Ana: Prune in March\nAna: Noted")
 
 
 def test_a_deleted_text_is_in_no_vector(ana: Member, thread: Thread) -> None:
     first, second = say(thread, ana, "The code is 1234"), say(thread, ana, "Noted")
-    embed_waiting()
+    embed_pending_messages()
 
     delete_message(message=first, by=access(ana))
-    embed_waiting()
+    embed_pending_messages()
 
     assert not MessageVector.objects.filter(message=first).exists()
     assert vector_of(second).pair is None
@@ -90,20 +90,20 @@ def test_a_deleted_text_is_in_no_vector(ana: Member, thread: Thread) -> None:
 def test_what_is_deleted_while_it_waits_is_not_waited_for(ana: Member, thread: Thread) -> None:
     delete_message(message=say(thread, ana, "Never mind"), by=access(ana))
 
-    assert embed_waiting() == 0
+    assert embed_pending_messages() == 0
     assert not MessageToEmbed.objects.exists()
 
 
 def test_secrets_are_not_in_vectors(ana: Member, thread: Thread) -> None:
     message = say(thread, ana, "The key is sk-0123456789abcdef0123456789")
-    embed_waiting()
+    embed_pending_messages()
     assert alike(vector_of(message).own, "Ana: The key is [secret removed]")
 
 
 @pytest.mark.parametrize("body", ["🌹", "a" * 100_000, "Roses " * 10_000, "%s {vectors} '; --", "修剪玫瑰"])
 def test_any_text_can_be_embedded(ana: Member, thread: Thread, body: str) -> None:
     message = say(thread, ana, body)
-    assert embed_waiting() == 1
+    assert embed_pending_messages() == 1
     assert np.isfinite(vector_of(message).own).all()
 
 
@@ -112,9 +112,9 @@ def test_an_edit_while_the_embedder_thinks_is_not_lost(
 ) -> None:
     VectorSpace.objects.update(kind="openai", dimension=0)
     message = say(thread, ana, "Prune in May")
-    fake_embedder.meanwhile = partial(edit_message, message=message, by=access(ana), body="Prune in March")
+    fake_embedder.meanwhile = partial(update_message, message=message, by=access(ana), body="Prune in March")
 
-    assert embed_waiting() == 1
+    assert embed_pending_messages() == 1
 
     assert fake_embedder.asked == [["Ana: Prune in May"], ["Ana: Prune in March"]]
     assert vector_of(message).dimension == 64
@@ -128,7 +128,7 @@ def test_a_delete_while_the_embedder_thinks_leaves_no_vector(
     message, _ = say(thread, ana, "The code is 1234"), say(thread, ana, "Noted")
     fake_embedder.meanwhile = partial(delete_message, message=message, by=access(ana))
 
-    assert embed_waiting() == 1
+    assert embed_pending_messages() == 1
 
     assert MessageVector.objects.get().pair is None
     assert not MessageToEmbed.objects.exists()
@@ -139,22 +139,26 @@ def test_a_limit_is_kept_and_the_rest_waits(ana: Member, thread: Thread) -> None
         say(thread, ana, f"Row {number}")
     space = VectorSpace.objects.get(workspace=ana.workspace)
 
-    assert embed_waiting(limit=2) == 2
-    assert MESSAGES.count_waiting(space.pk) == 3
-    assert embed_waiting(seconds=0) == 0
+    assert embed_pending_messages(limit=2) == 2
+    assert MESSAGE_VECTORS.count_pending(space.pk) == 3
+    assert embed_pending_messages(seconds=0) == 0
     tasks.embed_messages()
-    assert MESSAGES.count_waiting(space.pk) == 0
-    assert MESSAGES.count_made(space.pk) == 5
+    assert MESSAGE_VECTORS.count_pending(space.pk) == 0
+    assert MESSAGE_VECTORS.count_embedded(space.pk) == 5
 
 
 def test_more_than_a_batch_is_worked_off_in_order(ana: Member, thread: Thread) -> None:
-    said = [Message(thread=thread, author=ana.participant, seq=at, body=f"Row {at}") for at in range(1, BATCH + 4)]
+    said = [Message(thread=thread, author=ana.participant, seq=at, body=f"Row {at}") for at in range(1, BATCH_SIZE + 4)]
     Message.objects.bulk_create(said)
     Thread.objects.filter(pk=thread.pk).update(last_seq=len(said))
 
-    assert embed_waiting(limit=BATCH) == BATCH
-    assert set(MessageToEmbed.objects.values_list("message__seq", flat=True)) == {BATCH + 1, BATCH + 2, BATCH + 3}
-    assert embed_waiting() == 3
+    assert embed_pending_messages(limit=BATCH_SIZE) == BATCH_SIZE
+    assert set(MessageToEmbed.objects.values_list("message__seq", flat=True)) == {
+        BATCH_SIZE + 1,
+        BATCH_SIZE + 2,
+        BATCH_SIZE + 3,
+    }
+    assert embed_pending_messages() == 3
     assert MessageVector.objects.filter(pair=None).count() == 1
 
 
@@ -165,27 +169,27 @@ def test_what_another_worker_is_at_is_left_to_it(ana: Member, thread: Thread) ->
     other = connections.create_connection("default")
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [key_of(Piece.MESSAGE_VECTORS, space.pk)])
-        assert embed_waiting() == 0
+            cursor.execute("SELECT pg_advisory_lock(%s)", [lock_key(LockKind.MESSAGE_VECTORS, space.pk)])
+        assert embed_pending_messages() == 0
     finally:
         other.close()
-    assert embed_waiting() == 1
+    assert embed_pending_messages() == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_killed_before_it_stores_loses_nothing(ana: Member, thread: Thread) -> None:
     say(thread, ana, "Prune in March")
     with transaction.atomic():
-        assert embed_waiting() == 1
+        assert embed_pending_messages() == 1
         transaction.set_rollback(True)
 
     assert not MessageVector.objects.exists()
-    assert embed_waiting() == 1
+    assert embed_pending_messages() == 1
 
 
 def test_the_index_of_the_tables_serves_vectors_of_messages(ana: Member, thread: Thread) -> None:
     say(thread, ana, "Prune in March")
-    embed_waiting()
+    embed_pending_messages()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(

@@ -15,8 +15,8 @@ from openvibe.base.models import Event
 from openvibe.chat.importing import ImportedLine, ImportedThread, ImportFailed
 from openvibe.chat.models import Channel, Mention, Message, Thread
 from openvibe.chat.services import archive_channel, post_message
-from openvibe.chat.services.importing import BATCH, import_thread
-from openvibe.llm.tokens import count
+from openvibe.chat.services.importing import BATCH_SIZE, import_thread
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member, Participant
 from tests.factories import access
 
@@ -51,16 +51,16 @@ def stopping_after(good: int, thread: ImportedThread) -> ImportedThread:
 
 
 def test_a_conversation_becomes_a_thread_in_order(channel: Channel) -> None:
-    report = import_thread(channel=channel, imported=talk(2 * BATCH + 7))
+    report = import_thread(channel=channel, imported=talk(2 * BATCH_SIZE + 7))
     thread = Thread.objects.get()
     seqs = list(thread.messages.order_by("seq").values_list("seq", flat=True))
-    assert seqs == list(range(1, 2 * BATCH + 8))
-    assert (report.added, report.present, thread.last_seq) == (2 * BATCH + 7, 0, 2 * BATCH + 7)
+    assert seqs == list(range(1, 2 * BATCH_SIZE + 8))
+    assert (report.added, report.present, thread.last_seq) == (2 * BATCH_SIZE + 7, 0, 2 * BATCH_SIZE + 7)
     first, last = thread.messages.order_by("seq").first(), thread.messages.order_by("seq").last()
     assert first
     assert last
     assert first.created_at < last.created_at == thread.last_message_at
-    assert first.token_count == count("Row 1 of roses")
+    assert first.token_count == count_tokens("Row 1 of roses")
 
 
 def test_a_second_time_adds_nothing(channel: Channel) -> None:
@@ -73,12 +73,12 @@ def test_a_second_time_adds_nothing(channel: Channel) -> None:
 
 def test_it_goes_on_where_it_stopped(channel: Channel) -> None:
     with pytest.raises(ImportFailed):
-        import_thread(channel=channel, imported=stopping_after(BATCH + 5, talk(BATCH + 20)))
-    assert Thread.objects.get().last_seq == BATCH == Message.objects.count()
-    report = import_thread(channel=channel, imported=talk(BATCH + 20))
-    assert (report.added, report.present) == (20, BATCH)
+        import_thread(channel=channel, imported=stopping_after(BATCH_SIZE + 5, talk(BATCH_SIZE + 20)))
+    assert Thread.objects.get().last_seq == BATCH_SIZE == Message.objects.count()
+    report = import_thread(channel=channel, imported=talk(BATCH_SIZE + 20))
+    assert (report.added, report.present) == (20, BATCH_SIZE)
     bodies = list(Message.objects.order_by("seq").values_list("body", flat=True))
-    assert bodies == [f"Row {n} of roses" for n in range(1, BATCH + 21)]
+    assert bodies == [f"Row {n} of roses" for n in range(1, BATCH_SIZE + 21)]
 
 
 def test_what_people_wrote_meanwhile_stays_in_place(ana: Member, channel: Channel) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from openvibe.chat.markdown import mentioned_handles, plain_text, render
+from openvibe.base.markdown import mentioned_handles, plain_text, render_markdown
 
 _ALLOWED = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "em", "strong", "s", "blockquote"),
@@ -99,17 +99,17 @@ class TestHostileText:
 
     @pytest.mark.parametrize("payload", _PAYLOADS)
     def test_hostile_text_stays_text(self, payload: str) -> None:
-        assert _unsafe_in(render(payload, handles=frozenset({"script"}))) == []
+        assert _unsafe_in(render_markdown(payload, handles=frozenset({"script"}))) == []
 
     @pytest.mark.parametrize("payload", _PAYLOADS[::3])
     def test_hostile_text_stays_text_while_it_is_written(self, payload: str) -> None:
         for end in range(len(payload)):
-            assert _unsafe_in(render(payload[:end])) == []
+            assert _unsafe_in(render_markdown(payload[:end])) == []
 
     @given(st.text(st.one_of(st.characters(), st.sampled_from("<>[]()`*_~|@&\"'\n #-:!\\\ud800\x00")), max_size=300))
     @settings(max_examples=300, deadline=None)
     def test_any_text_renders_safely(self, body: str) -> None:
-        assert _unsafe_in(render(body, handles=frozenset({"a", "b"}))) == []
+        assert _unsafe_in(render_markdown(body, handles=frozenset({"a", "b"}))) == []
         mentioned_handles(body)
         plain_text(body)
 
@@ -123,7 +123,7 @@ class TestHostileText:
     def test_hostile_shapes_take_bounded_time(self, body: str) -> None:
         begun = time.process_time()
 
-        markup = render(body, handles=frozenset({"a"}))
+        markup = render_markdown(body, handles=frozenset({"a"}))
 
         assert time.process_time() - begun < 8  # about a second on an ordinary machine
         assert _unsafe_in(markup) == []
@@ -131,54 +131,56 @@ class TestHostileText:
     def test_what_is_nested_too_deeply_is_shown_whole(self) -> None:
         body = "> " * 200 + "the end"
 
-        assert render(body).startswith('<pre class="plain">')
-        assert "the end" in render(body)
+        assert render_markdown(body).startswith('<pre class="plain">')
+        assert "the end" in render_markdown(body)
         assert plain_text(body).endswith("the end")
 
 
 class TestRendering:
     def test_tables_strikethrough_and_breaks(self) -> None:
-        markup = render("~~old~~\nnew\n\n| a | b |\n|:--|--:|\n| 1 | 2 |")
+        markup = render_markdown("~~old~~\nnew\n\n| a | b |\n|:--|--:|\n| 1 | 2 |")
 
         assert "<s>old</s><br>" in markup
         assert '<td align="right">2</td>' in markup
 
     def test_links_open_apart_and_tell_nothing(self) -> None:
         for body in ("[x](https://a.example)", "<https://a.example>", "https://a.example"):
-            assert '<a href="https://a.example" target="_blank" rel="noopener noreferrer nofollow">' in render(body)
+            assert '<a href="https://a.example" target="_blank" rel="noopener noreferrer nofollow">' in render_markdown(
+                body
+            )
 
     def test_a_bare_address_ends_before_the_punctuation(self) -> None:
-        markup = render("(see https://a.example/c_(d)).")
+        markup = render_markdown("(see https://a.example/c_(d)).")
 
         assert '<a href="https://a.example/c_(d)"' in markup
         assert markup.endswith("</a>).</p>\n")
 
     def test_an_image_becomes_a_link_with_its_description(self) -> None:
-        assert '<a href="https://a.example/x.png"' in render("![a *rose*](https://a.example/x.png)")
-        assert ">a rose</a>" in render("![a *rose*](https://a.example/x.png)")
-        assert render("[![rose](https://a.example/x.png)](https://b.example)").count("<a ") == 1
+        assert '<a href="https://a.example/x.png"' in render_markdown("![a *rose*](https://a.example/x.png)")
+        assert ">a rose</a>" in render_markdown("![a *rose*](https://a.example/x.png)")
+        assert render_markdown("[![rose](https://a.example/x.png)](https://b.example)").count("<a ") == 1
 
     def test_known_code_is_coloured_by_class(self) -> None:
-        markup = render("```python\ndef prune(): pass\n```")
+        markup = render_markdown("```python\ndef prune(): pass\n```")
 
         assert '<pre class="code"><code class="language-python">' in markup
         assert '<span class="k">def</span>' in markup
         assert "style=" not in markup
 
     def test_unknown_and_very_long_code_is_plain(self) -> None:
-        assert "<span" not in render("```klingon\ndef x\n```")
-        assert "<span" not in render("```python\n" + "x = 1\n" * 3_000 + "```")
+        assert "<span" not in render_markdown("```klingon\ndef x\n```")
+        assert "<span" not in render_markdown("```python\n" + "x = 1\n" * 3_000 + "```")
 
     @pytest.mark.parametrize("body", ["```python\ndef x():", "~~~\na", "**bold", "[x](http", "| a |\n|--", "`a", "- "])
     def test_unfinished_markdown_renders(self, body: str) -> None:
-        assert _unsafe_in(render(body)) == []
-        assert render(body) or not body.strip("- ")
+        assert _unsafe_in(render_markdown(body)) == []
+        assert render_markdown(body) or not body.strip("- ")
 
     def test_an_unclosed_fence_is_code_already(self) -> None:
-        assert '<pre class="code">' in render("Look:\n```python\ndef x():")
+        assert '<pre class="code">' in render_markdown("Look:\n```python\ndef x():")
 
     def test_lone_surrogates_and_nul_do_no_harm(self) -> None:
-        assert render("a\ud800b\x00c") == "<p>a\ufffdb\ufffdc</p>\n"
+        assert render_markdown("a\ud800b\x00c") == "<p>a\ufffdb\ufffdc</p>\n"
 
 
 class TestMentions:
@@ -210,7 +212,7 @@ class TestMentions:
         assert mentioned_handles(body) == handles
 
     def test_only_known_handles_are_marked_and_only_in_text(self) -> None:
-        markup = render("@Fern @nobody `@fern` [@fern](https://a.example)", handles=frozenset({"fern"}))
+        markup = render_markdown("@Fern @nobody `@fern` [@fern](https://a.example)", handles=frozenset({"fern"}))
 
         assert markup.count('<span class="mention">') == 1
         assert '<span class="mention">@Fern</span>' in markup
@@ -228,7 +230,7 @@ class TestMentions:
     def test_what_is_marked_is_what_is_mentioned(self, body: str) -> None:
         mentioned = frozenset(mentioned_handles(body))
 
-        assert ('class="mention"' in render(body, handles=mentioned)) == bool(mentioned)
+        assert ('class="mention"' in render_markdown(body, handles=mentioned)) == bool(mentioned)
 
 
 def test_plain_text_is_one_line_without_signs() -> None:

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.querysets import search_messages
+from openvibe.chat.queries import search_messages
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 

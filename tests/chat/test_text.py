@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.chat.text import HANDLE_PATTERN, TextRefused, clean_body, clean_handle, clean_title
+from openvibe.base.text import HANDLE_PATTERN, TextRefused, clean_body, clean_handle, clean_title
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.journeys.installation import Installation, installed
-from tests.operations.prepared import prepare
-from tests.operations.running import nothing_left_of
+from tests.operations.installation_template import prepare
+from tests.operations.processes import nothing_left_of
 
 CHROMIUM = [
     "--no-sandbox",

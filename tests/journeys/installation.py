@@ -14,9 +14,9 @@ from typing import Any
 
 import psutil
 
-from tests.llm.server import Answer, Asked, FakeEndpoint, serving
-from tests.operations.running import free_port, manage, processes_of
-from tests.operations.serving import Serving
+from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
+from tests.operations.processes import free_port, manage, processes_of
+from tests.operations.server import Serving
 
 SET_UP = """
 from openvibe.llm.models import Endpoint

@@ -7,8 +7,8 @@ from playwright.sync_api import Dialog, Locator, Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation, Steered
-from tests.journeys.test_looks import scrolls_sideways, violations
-from tests.journeys.test_talking import invited, start_thread
+from tests.journeys.test_accessibility import scrolls_sideways, violations
+from tests.journeys.test_conversation import invited, start_thread
 
 pytestmark = pytest.mark.browser
 DRAFT = """## Headline

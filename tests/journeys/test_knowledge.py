@@ -8,8 +8,8 @@ from playwright.sync_api import Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
-from tests.journeys.test_looks import scrolls_sideways, violations
-from tests.journeys.test_talking import invited, start_thread
+from tests.journeys.test_accessibility import scrolls_sideways, violations
+from tests.journeys.test_conversation import invited, start_thread
 
 pytestmark = pytest.mark.browser
 
@@ -17,7 +17,7 @@ BEGIN = """
 from datetime import timedelta
 from django.utils import timezone
 from agents.models import Agent
-from agents.visibility import visible_to
+from agents.access import visible_to
 from knowledge.models import Contradiction, Entry
 from knowledge.services import *
 from openvibe.chat.models import Channel, DiveResult, Message

@@ -7,8 +7,8 @@ from playwright.sync_api import Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
-from tests.journeys.remembering import KEY, answer_to, context_of, gist, go_to, import_conversation, in_panel
-from tests.journeys.test_talking import start_thread
+from tests.journeys.memory_steps import KEY, answer_to, context_of, gist, go_to, import_conversation, in_panel
+from tests.journeys.test_conversation import start_thread
 
 pytestmark = pytest.mark.browser
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.journeys.installation import Installation
-from tests.journeys.test_runs_survive import ask, messages
-from tests.operations.running import wait_until
+from tests.journeys.test_run_recovery import ask, messages
+from tests.operations.processes import wait_until
 
 MAKE_REED = """
 from agents.models import Agent

@@ -3,8 +3,8 @@
 import numpy as np
 
 from knowledge import tasks
-from knowledge.embedding import ENTRIES, embed_waiting
 from knowledge.models import Entry, EntryToEmbed, EntryVector
+from knowledge.search import ENTRY_VECTORS, embed_pending_entries
 from openvibe.search.embedders import StaticEmbedder
 from openvibe.search.models import VectorSpace
 from openvibe.workspaces.models import Member
@@ -24,7 +24,7 @@ def alike(row: Entry, text: str) -> bool:
 def test_topic_and_content_are_one_vector(ana: Member) -> None:
     row = entry(ana)
 
-    assert embed_waiting() == 1
+    assert embed_pending_entries() == 1
 
     assert alike(row, "Roses: Are pruned in March.")
     assert not EntryToEmbed.objects.exists()
@@ -32,10 +32,10 @@ def test_topic_and_content_are_one_vector(ana: Member) -> None:
 
 def test_a_changed_entry_is_embedded_anew_and_a_touched_one_is_not(ana: Member) -> None:
     row = entry(ana)
-    embed_waiting()
+    embed_pending_entries()
 
     Entry.objects.filter(pk=row.pk).update(use_count=3)
-    assert embed_waiting() == 0
+    assert embed_pending_entries() == 0
     Entry.objects.filter(pk=row.pk).update(content="Are pruned in February.")
     assert not EntryVector.objects.exists()
     tasks.embed_entries()
@@ -48,7 +48,7 @@ def test_each_workspace_has_its_own_vectors(ana: Member, cleo: Member) -> None:
     entry(cleo, "Keys", "password=hunter2hunter2")
     hers = VectorSpace.objects.get(workspace=cleo.workspace)
 
-    assert embed_waiting(hers.pk) == 2
-    assert ENTRIES.count_made(hers.pk) == 2
+    assert embed_pending_entries(hers.pk) == 2
+    assert ENTRY_VECTORS.count_embedded(hers.pk) == 2
     assert EntryToEmbed.objects.get().space.workspace == ana.workspace
     assert alike(Entry.objects.get(topic="Keys"), "Keys: password=[secret removed]")

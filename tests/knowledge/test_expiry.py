@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowledge.presets import PRESETS, checked_expiry, expiry_of, shown
+from knowledge.expiry import EXPIRY_PRESETS, format_instant, normalize_expiry, parse_expiry
 from knowledge.services import renew_entry
 from openvibe.base.problems import Problem
 from openvibe.workspaces.models import Member
@@ -35,19 +35,19 @@ NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
     ],
 )
 def test_what_is_picked_or_typed_is_one_instant(text: str, instant: str) -> None:
-    at = expiry_of(text, now=NOW)
+    at = parse_expiry(text, now=NOW)
 
     assert at
     assert (at.isoformat(), at.tzinfo) == (instant, UTC)
 
 
 def test_never_is_none() -> None:
-    assert expiry_of("never", now=NOW) is expiry_of(" ", now=NOW) is None
-    assert list(PRESETS) == ["30d", "90d", "1y", "never"]
+    assert parse_expiry("never", now=NOW) is parse_expiry(" ", now=NOW) is None
+    assert list(EXPIRY_PRESETS) == ["30d", "90d", "1y", "never"]
 
 
 def test_a_year_after_a_leap_day_exists() -> None:
-    assert expiry_of("1y", now=datetime(2028, 2, 29, 8, tzinfo=UTC)) == datetime(2029, 2, 28, 8, tzinfo=UTC)
+    assert parse_expiry("1y", now=datetime(2028, 2, 29, 8, tzinfo=UTC)) == datetime(2029, 2, 28, 8, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_year_after_a_leap_day_exists() -> None:
 )  # fmt: skip
 def test_what_is_past_or_no_date_is_refused(text: str) -> None:
     with pytest.raises(Problem) as refused:
-        expiry_of(text, now=NOW)
+        parse_expiry(text, now=NOW)
 
     assert refused.value.field == "expires_at"
 
@@ -69,21 +69,21 @@ def test_the_hour_that_comes_twice_is_two_instants() -> None:
     berlin = ZoneInfo("Europe/Berlin")
     first = datetime(2026, 10, 25, 2, 30, tzinfo=berlin)
 
-    assert checked_expiry(first, now=NOW) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
-    assert checked_expiry(first.replace(fold=1), now=NOW) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+    assert normalize_expiry(first, now=NOW) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
+    assert normalize_expiry(first.replace(fold=1), now=NOW) == datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
 
 
 @settings(deadline=None)
 @given(st.datetimes(datetime(2027, 1, 1), datetime(2090, 1, 1), timezones=st.timezones()))
 def test_what_is_shown_is_read_back_as_the_same_instant(at: datetime) -> None:
-    assert expiry_of(shown(at), now=NOW) == at.astimezone(UTC)
+    assert parse_expiry(format_instant(at), now=NOW) == at.astimezone(UTC)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=40))
 def test_no_text_is_more_than_a_problem(text: str) -> None:
     try:
-        at = expiry_of(text, now=NOW)
+        at = parse_expiry(text, now=NOW)
     except Problem:
         return
     assert at is None or at > NOW
@@ -105,4 +105,4 @@ def test_services_keep_utc_and_refuse_the_past(ana: Member) -> None:
 
 @pytest.mark.parametrize("text", ["2027-03-28", "20270328", "2027-W12-7"])
 def test_a_date_alone_is_the_end_of_that_day_however_it_is_written(text: str) -> None:
-    assert expiry_of(text, now=datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2027, 3, 29, tzinfo=UTC)
+    assert parse_expiry(text, now=datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2027, 3, 29, tzinfo=UTC)

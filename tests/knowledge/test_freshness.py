@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from knowledge.freshness import EXPIRING, STATES, freshness
+from knowledge.expiry import EXPIRING_WITHIN, FRESHNESS_STATES, compute_freshness
+from knowledge.filters import filter_entries
 from knowledge.models import Entry
-from knowledge.narrowing import narrowed
 from openvibe.workspaces.models import Member
 from tests.factories import make_entry
 
@@ -29,8 +29,8 @@ class Standing:
     [
         (Standing(), "fresh", "does not expire"),
         (Standing(expires_at=NOW + timedelta(days=60, hours=5)), "fresh", "expires in 60 d"),
-        (Standing(expires_at=NOW + EXPIRING), "expiring", "expires in 14 d"),
-        (Standing(expires_at=NOW + EXPIRING + SECOND), "fresh", "expires in 14 d"),
+        (Standing(expires_at=NOW + EXPIRING_WITHIN), "expiring", "expires in 14 d"),
+        (Standing(expires_at=NOW + EXPIRING_WITHIN + SECOND), "fresh", "expires in 14 d"),
         (Standing(expires_at=NOW + timedelta(hours=47)), "expiring", "expires in 47 h"),
         (Standing(expires_at=NOW + SECOND), "expiring", "expires in 1 min"),
         (Standing(expires_at=NOW), "expired", "expired just now"),
@@ -46,14 +46,14 @@ class Standing:
     ],
 )  # fmt: skip
 def test_every_standing_has_its_words(entry: Standing, state: str, words: str) -> None:
-    found = freshness(entry, NOW)
+    found = compute_freshness(entry, NOW)
 
     assert (found.state, found.words) == (state, words)
 
 
 def test_the_exact_instant_is_at_hand() -> None:
-    assert freshness(Standing(expires_at=NOW), NOW).exactly == "2026-03-01 12:00 UTC"
-    assert freshness(Standing(), NOW).exactly == ""
+    assert compute_freshness(Standing(expires_at=NOW), NOW).exactly == "2026-03-01 12:00 UTC"
+    assert compute_freshness(Standing(), NOW).exactly == ""
 
 
 def test_the_filter_says_the_same(ana: Member) -> None:
@@ -62,13 +62,13 @@ def test_the_filter_says_the_same(ana: Member) -> None:
         (status, reason, at)
         for status in Entry.Status.values
         for reason in ("", "expired", "wrong")
-        for at in (None, now - SECOND, now, now + SECOND, now + EXPIRING, now + timedelta(days=60))
+        for at in (None, now - SECOND, now, now + SECOND, now + EXPIRING_WITHIN, now + timedelta(days=60))
         if status == "needs_review" or (not reason and status != "superseded")
     ]
     for status, reason, at in rows:
         entry = make_entry(ana)
         Entry.objects.filter(pk=entry.pk).update(status=status, reason=reason, expires_at=at)
 
-    for state in STATES:
-        found = set(narrowed(Entry.objects.all(), freshness=state, now=now))
-        assert found == {entry for entry in Entry.objects.all() if freshness(entry, now).state == state}
+    for state in FRESHNESS_STATES:
+        found = set(filter_entries(Entry.objects.all(), freshness=state, now=now))
+        assert found == {entry for entry in Entry.objects.all() if compute_freshness(entry, now).state == state}

@@ -3,26 +3,26 @@
 import pytest
 from django.db import connection
 
+from agents.access import visible_to
 from agents.models import Agent
-from agents.visibility import visible_to
-from knowledge.history import restricted_then, revisions_known_to
 from knowledge.models import Entry, Notice
+from knowledge.queries import restricted_at, visible_revisions
 from knowledge.services import (
     archive_entry,
     change_owner,
-    edit_entry,
     flag_entry,
     pin_result,
     suggest_entry,
     supersede_entry,
+    update_entry,
 )
-from knowledge.web.extras import inbox_of, shell_of
+from knowledge.wiring import inbox_notes, sidebar_counts
+from openvibe.chat.event_stream import read_events
 from openvibe.chat.models import Channel, Message
 from openvibe.chat.services import set_thread_access
-from openvibe.chat.streaming import read
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
-from openvibe.workspaces.services import change_role
+from openvibe.workspaces.services import update_member_role
 from tests.factories import access, make_agent, make_entry, make_thread, say
 
 
@@ -54,23 +54,23 @@ def test_what_has_a_source_of_its_own_comes_from_there(ana: Member, channel: Cha
 def test_who_reads_it_since_it_is_shared_does_not_learn_what_it_said_before(ana: Member, dora: Member) -> None:
     entry = make_entry(ana, "Deal", "Acme pays a million.", visibility="restricted")
     before = entry.created_at
-    entry = edit_entry(entry=entry, by=access(ana), content="Acme is a customer.", visibility="shared")
-    edit_entry(entry=entry, by=access(ana), content="Acme was a customer.")
+    entry = update_entry(entry=entry, by=access(ana), content="Acme is a customer.", visibility="shared")
+    update_entry(entry=entry, by=access(ana), content="Acme was a customer.")
 
-    assert [one.number for one in revisions_known_to(access(dora), entry)] == [3]
-    assert [one.number for one in revisions_known_to(access(ana), entry)] == [3, 2, 1]
-    assert restricted_then(access(dora), [entry.pk], before) == {entry.pk}
-    assert restricted_then(access(ana), [entry.pk], before) == set()
+    assert [one.number for one in visible_revisions(access(dora), entry)] == [3]
+    assert [one.number for one in visible_revisions(access(ana), entry)] == [3, 2, 1]
+    assert restricted_at(access(dora), [entry.pk], before) == {entry.pk}
+    assert restricted_at(access(ana), [entry.pk], before) == set()
 
     change_owner(entry=entry, by=access(ana), owner=dora.participant)
     entry.refresh_from_db()
-    assert len(revisions_known_to(access(dora), entry)) == 4
-    assert restricted_then(access(dora), [entry.pk], before) == set()
+    assert len(visible_revisions(access(dora), entry)) == 4
+    assert restricted_at(access(dora), [entry.pk], before) == set()
 
 
 def test_an_owner_who_became_a_guest_can_do_nothing_so_the_admins_are_told(ana: Member, dora: Member) -> None:
     entry = make_entry(dora)
-    change_role(member=dora, by=access(ana), role="guest")
+    update_member_role(member=dora, by=access(ana), role="guest")
     eve = make_entry(ana, "Roses", "Prune in March.")
     flag_entry(entry=entry, by=access(ana))
     flag_entry(entry=eve, by=access(ana))
@@ -79,15 +79,15 @@ def test_an_owner_who_became_a_guest_can_do_nothing_so_the_admins_are_told(ana: 
 
 
 def test_notices_count_only_what_may_be_read(ana: Member, dora: Member) -> None:
-    change_role(member=dora, by=access(ana), role="admin")
+    update_member_role(member=dora, by=access(ana), role="admin")
     entry = make_entry(ana, visibility="restricted")
     Notice.objects.create(participant=dora.participant, entry=entry, reason="expired")
     dora.refresh_from_db()
-    assert (shell_of(access(dora))["notices"], len(inbox_of(access(dora)))) == (1, 1)
+    assert (sidebar_counts(access(dora))["notices"], len(inbox_notes(access(dora)))) == (1, 1)
 
-    change_role(member=dora, by=access(ana), role="member")
+    update_member_role(member=dora, by=access(ana), role="member")
     dora.refresh_from_db()
-    assert (shell_of(access(dora))["notices"], len(inbox_of(access(dora)))) == (0, 0)
+    assert (sidebar_counts(access(dora))["notices"], len(inbox_notes(access(dora)))) == (0, 0)
 
 
 def test_pages_hear_of_a_message_that_is_pinned_and_let_go_and_agents_do_not(
@@ -101,7 +101,7 @@ def test_pages_hear_of_a_message_that_is_pinned_and_let_go_and_agents_do_not(
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
     def heard(by: Access) -> list[tuple[int | None, int | None]]:
-        events = read(lambda: by, ana.workspace_id, 0).events
+        events = read_events(lambda: by, ana.workspace_id, 0).events
         return [(event.thread_id, event.message_id) for event in events if event.kind == "pins_changed"]
 
     assert heard(access(dora)) == [(said.thread_id, said.pk)] * 2

@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from agents.access import visible_to
 from agents.models import Agent
-from agents.visibility import visible_to
 from knowledge.models import Contradiction, Entry, Notice
 from knowledge.services import (
     AlreadyPinned,
     accept_entry,
-    add_entry,
     archive_entry,
     change_owner,
-    edit_entry,
+    create_entry,
     flag_entry,
+    mark_notices_seen,
     pin_result,
     reject_entry,
     renew_entry,
     restore_entry,
-    see_notices,
     settle_contradiction,
     suggest_entry,
     supersede_entry,
+    update_entry,
 )
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
@@ -58,7 +58,7 @@ def test_an_entry_by_hand_holds_at_once(ana: Member) -> None:
     assert (entry.topic, entry.content, entry.tags) == ("Pricing of plans", "Starter costs $29.", ["pricing", "saas"])
     assert (entry.status, entry.source, entry.owner_id) == ("active", "manual", ana.participant_id)
     assert (entry.decided_by_id, entry.tokens > 3) == (ana.participant_id, True)
-    assert Entry.objects.holding().get() == entry
+    assert Entry.objects.current().get() == entry
     assert story(entry) == [(1, "created")]
     assert entry.revisions.get().changes["topic"] == [None, "Pricing of plans"]
 
@@ -90,7 +90,7 @@ def test_the_same_key_is_the_same_entry(ana: Member, dora: Member) -> None:
 )
 def test_what_cannot_be_kept_is_refused_naming_the_field(ana: Member, field: str, values: dict[str, Any]) -> None:
     with pytest.raises(Problem) as refused:
-        add_entry(by=access(ana), **{"topic": "Pricing", "content": "x", **values})
+        create_entry(by=access(ana), **{"topic": "Pricing", "content": "x", **values})
 
     assert refused.value.field == field
     assert not Entry.objects.exists()
@@ -105,27 +105,27 @@ def test_who_may_write(ana: Member, ben: Member, vibe: Agent) -> None:
     with pytest.raises(Refused):
         make_entry(ben)
     with pytest.raises(Refused):
-        add_entry(by=visible_to(vibe), topic="a", content="b")
+        create_entry(by=visible_to(vibe), topic="a", content="b")
 
 
 def test_changes_are_refused_for_who_may_not(ana: Member, ben: Member, dora: Member, cleo: Member) -> None:
     shared, restricted = make_entry(ana), make_entry(ana, visibility="restricted")
 
     with pytest.raises(Refused):
-        edit_entry(entry=shared, by=access(ben), content="No")
+        update_entry(entry=shared, by=access(ben), content="No")
     with pytest.raises(Missing):
-        edit_entry(entry=restricted, by=access(dora), content="No")
+        update_entry(entry=restricted, by=access(dora), content="No")
     with pytest.raises(Missing):
         archive_entry(entry=shared, by=access(cleo))
     with pytest.raises(Refused):
-        edit_entry(entry=shared, by=access(dora), visibility="restricted")
+        update_entry(entry=shared, by=access(dora), visibility="restricted")
 
 
 def test_an_edit_is_a_revision_and_nothing_new_is_none(ana: Member, dora: Member) -> None:
     entry = make_entry(ana)
 
-    edited = edit_entry(entry=entry, by=access(dora), content="Starter costs $39.", note="Raised", based_on=1)
-    same = edit_entry(entry=entry, by=access(dora), content="Starter costs $39.", tags=[])
+    edited = update_entry(entry=entry, by=access(dora), content="Starter costs $39.", note="Raised", based_on=1)
+    same = update_entry(entry=entry, by=access(dora), content="Starter costs $39.", tags=[])
 
     assert (edited.version, same.version, story(entry)) == (2, 2, [(1, "created"), (2, "edited")])
     last = entry.revisions.first()
@@ -136,10 +136,10 @@ def test_an_edit_is_a_revision_and_nothing_new_is_none(ana: Member, dora: Member
 
 def test_two_edits_at_once_name_both_versions(ana: Member, dora: Member) -> None:
     entry = make_entry(ana)
-    edit_entry(entry=entry, by=access(ana), content="First", based_on=1)
+    update_entry(entry=entry, by=access(ana), content="First", based_on=1)
 
     with pytest.raises(Conflict, match="began from version 1, it is at version 2") as stale:
-        edit_entry(entry=entry, by=access(dora), content="Second", based_on=1)
+        update_entry(entry=entry, by=access(dora), content="Second", based_on=1)
 
     assert (stale.value.code, fresh(entry).content) == ("stale", "First")
 
@@ -189,7 +189,7 @@ def test_a_suggestion_waits_until_a_person_accepts_it(ana: Member, dora: Member,
     entry = make_suggestion(vibe, why="Asked twice", source_message=asked)
 
     assert (entry.status, entry.owner_id, notices(dora)) == ("proposed", dora.participant_id, ["proposed"])
-    assert not Entry.objects.holding().exists()
+    assert not Entry.objects.current().exists()
     assert make_suggestion(vibe, source_message=asked) == entry
 
     accepted = accept_entry(entry=entry, by=access(dora), content="Pro costs $99 a month.", note="Right")
@@ -250,7 +250,7 @@ def test_superseding_is_one_story_in_both_entries(ana: Member) -> None:
     assert (fresh(old).status, story(old), story(new)) == (
         "superseded", [(1, "created"), (2, "superseded")], [(1, "created")],
     )  # fmt: skip
-    assert list(Entry.objects.holding()) == [new]
+    assert list(Entry.objects.current()) == [new]
 
 
 def test_superseding_by_an_entry_that_stands(ana: Member) -> None:
@@ -344,7 +344,7 @@ def test_archiving_and_bringing_back(ana: Member, vibe: Agent) -> None:
     assert archive_entry(entry=entry, by=access(ana)).status == "archived"
     assert archive_entry(entry=entry, by=access(ana)).version == 2
     with pytest.raises(Conflict, match="Bring it back"):
-        edit_entry(entry=entry, by=access(ana), content="No")
+        update_entry(entry=entry, by=access(ana), content="No")
     assert restore_entry(entry=entry, by=access(ana)).status == "active"
     with pytest.raises(Conflict, match="not archived"):
         restore_entry(entry=entry, by=access(ana))
@@ -369,8 +369,8 @@ def test_a_flagged_entry_leaves_prompts_until_somebody_says_it_anew(ana: Member,
 
     assert (fresh(entry).status, fresh(entry).reason_note, notices(ana)) == ("needs_review", "It is $39", ["wrong"])
     assert story(entry) == [(1, "created"), (2, "flagged")]
-    assert edit_entry(entry=entry, by=access(ana), tags=["plans"]).status == "needs_review"
-    edited = edit_entry(entry=entry, by=access(ana), content="Starter costs $39.")
+    assert update_entry(entry=entry, by=access(ana), tags=["plans"]).status == "needs_review"
+    edited = update_entry(entry=entry, by=access(ana), content="Starter costs $39.")
     assert (edited.status, edited.reason, notices(ana)) == ("active", "", [])
 
 
@@ -404,7 +404,7 @@ def test_owners_are_told_and_admins_where_the_owner_left(ana: Member, dora: Memb
     flag_entry(entry=entry, by=access(eve))
 
     assert (notices(ana), notices(dora)) == (["asked"], [])
-    assert (see_notices(by=access(ana)), see_notices(by=access(ana))) == (1, 0)
+    assert (mark_notices_seen(by=access(ana)), mark_notices_seen(by=access(ana))) == (1, 0)
 
 
 def test_settling_says_that_both_hold(ana: Member, dora: Member) -> None:

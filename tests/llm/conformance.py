@@ -10,7 +10,7 @@ import pytest
 from openvibe.llm.errors import AuthRefused, BadAnswer, ModelError, ModelUnavailable, RateLimited
 from openvibe.llm.fences import fence
 from openvibe.llm.protocol import ModelClient
-from openvibe.llm.values import ChatMessage, Finished, TextDelta, ToolCall, ToolSpec
+from openvibe.llm.values import ChatMessage, StreamEnd, TextDelta, ToolCallRequest, ToolSpec
 
 PROMPT = (
     ChatMessage("system", "You answer the team of a garden."),
@@ -58,12 +58,12 @@ class ModelClientSuite:
         texts = [piece.text for piece in pieces if isinstance(piece, TextDelta)]
         assert len(texts) == len(pieces) > 1
         assert all(texts)
-        assert isinstance(last, Finished)
+        assert isinstance(last, StreamEnd)
         assert "".join(texts) == last.completion.text
 
     def test_streamed_and_whole_answers_are_the_same(self, answering: ModelClient) -> None:
         *_, last = answering.stream(PROMPT)
-        assert isinstance(last, Finished)
+        assert isinstance(last, StreamEnd)
         assert last.completion == answering.complete(PROMPT)
 
     def test_closing_a_stream_cancels_it_and_the_next_call_works(self, answering: ModelClient) -> None:
@@ -83,7 +83,7 @@ class ModelClientSuite:
         assert answering.complete((*PROMPT, odd, PROMPT[1]), tools=[TOOL]).text
 
     def test_a_tool_round_in_the_history_is_accepted(self, answering: ModelClient) -> None:
-        call = ToolCall("call_1", TOOL.name, '{"query": "roses"}')
+        call = ToolCallRequest("call_1", TOOL.name, '{"query": "roses"}')
         history = (
             PROMPT[0],
             ChatMessage("assistant", "", tool_calls=(call,)),
@@ -112,13 +112,13 @@ class ToolCallingSuite:
 
     def test_streamed_calls_are_put_together(self, calling: ModelClient) -> None:
         *_, last = calling.stream(PROMPT, tools=[TOOL])
-        assert isinstance(last, Finished)
+        assert isinstance(last, StreamEnd)
         assert last.completion.tool_calls == calling.complete(PROMPT, tools=[TOOL]).tool_calls
 
 
 CALLS = (
-    ToolCall("call_a", TOOL.name, '{"query": "roses"}'),
-    ToolCall("call_b", TOOL.name, '{"query": "März"}'),
+    ToolCallRequest("call_a", TOOL.name, '{"query": "roses"}'),
+    ToolCallRequest("call_b", TOOL.name, '{"query": "März"}'),
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from openvibe.search.embedders import StaticEmbedder
-from tests.llm.server import Answer, Asked, FakeEndpoint, serving
+from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 BUILT_IN = StaticEmbedder()
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from openvibe.llm.breaker import Breaker, WithBreaker
-from openvibe.llm.errors import AuthRefused, BadAnswer, ModelError, ModelTimedOut, ModelUnavailable
+from openvibe.llm.breaker import BreakerClient, CircuitBreaker
+from openvibe.llm.errors import AuthRefused, BadAnswer, ModelError, ModelTimeout, ModelUnavailable
 from openvibe.llm.protocol import ModelClient
-from openvibe.llm.scripted import Reply, ScriptedModel
 from tests.llm.conformance import PROMPT, ModelClientSuite
+from tests.llm.scripted_client import ScriptedModel, ScriptedReply
 
 
 class Clock:
@@ -20,12 +20,14 @@ class TestWithBreaker(ModelClientSuite):
     @pytest.fixture
     def answering(self) -> ModelClient:
         scripted = ScriptedModel(["Prune them in March, before the buds open."])
-        return WithBreaker(scripted, breaker=Breaker(), endpoint=1)
+        return BreakerClient(scripted, breaker=CircuitBreaker(), endpoint=1)
 
 
-def guarded(clock: Clock, *replies: Reply, breaker: Breaker | None = None) -> tuple[WithBreaker, ScriptedModel]:
+def guarded(
+    clock: Clock, *replies: ScriptedReply, breaker: CircuitBreaker | None = None
+) -> tuple[BreakerClient, ScriptedModel]:
     scripted = ScriptedModel(replies)
-    return WithBreaker(scripted, breaker=breaker or Breaker(clock=clock), endpoint="ours"), scripted
+    return BreakerClient(scripted, breaker=breaker or CircuitBreaker(clock=clock), endpoint="ours"), scripted
 
 
 def fail(client: ModelClient, times: int) -> None:
@@ -34,7 +36,7 @@ def fail(client: ModelClient, times: int) -> None:
             client.complete(PROMPT)
 
 
-@pytest.mark.parametrize("error", [ModelUnavailable, ModelTimedOut, AuthRefused])
+@pytest.mark.parametrize("error", [ModelUnavailable, ModelTimeout, AuthRefused])
 def test_five_failures_in_a_row_give_the_endpoint_a_rest(error: type[ModelError]) -> None:
     clock = Clock()
     client, scripted = guarded(clock, error("It is down."))
@@ -91,8 +93,8 @@ def test_a_stopped_try_lets_the_next_one_try() -> None:
 
 
 def test_endpoints_do_not_share_a_breaker() -> None:
-    breaker = Breaker(clock=Clock())
+    breaker = CircuitBreaker(clock=Clock())
     client, _ = guarded(Clock(), ModelUnavailable("It is down."), breaker=breaker)
     fail(client, 5)
-    other = WithBreaker(ScriptedModel(["Fine."]), breaker=breaker, endpoint="theirs")
+    other = BreakerClient(ScriptedModel(["Fine."]), breaker=breaker, endpoint="theirs")
     assert other.complete(PROMPT).text == "Fine."

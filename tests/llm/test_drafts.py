@@ -11,10 +11,10 @@ from openvibe.llm.drafts import (
     DRAFT_FORMAT,
     OFFLINE_NOTE,
     ResultDraft,
-    card_markdown,
-    draft_markdown,
     extract_draft,
     parse_draft,
+    render_card,
+    render_draft,
 )
 from openvibe.llm.fences import fence
 from openvibe.llm.offline import OPENING, OfflineModel
@@ -129,7 +129,7 @@ def test_what_stands_in_code_of_the_full_text_is_no_heading() -> None:
 
 
 def test_the_card_holds_headline_and_points() -> None:
-    assert card_markdown(ResultDraft("A", ("b", "c"), "full")) == "**A**\n\n- b\n- c"
+    assert render_card(ResultDraft("A", ("b", "c"), "full")) == "**A**\n\n- b\n- c"
 
 
 plain = st.from_regex(r"[A-Z][a-z]{2,8}( [a-z]{3,8}){1,5}[.?]?", fullmatch=True).filter(lambda text: len(text) < 100)
@@ -147,7 +147,7 @@ plain = st.from_regex(r"[A-Z][a-z]{2,8}( [a-z]{3,8}){1,5}[.?]?", fullmatch=True)
     )
 )
 def test_what_is_written_is_read_back(draft: ResultDraft) -> None:
-    assert parse_draft(draft_markdown(draft)) == draft
+    assert parse_draft(render_draft(draft)) == draft
 
 
 @settings(deadline=None)
@@ -216,5 +216,5 @@ def test_an_earlier_draft_is_not_drafted_from() -> None:
 def test_a_short_answer_still_has_headline_and_points() -> None:
     completion = OfflineModel().complete(prompt_for(*SAID, ("Ben", "Mulch in May. " * 400)), max_output_tokens=260)
     assert completion.usage.output_tokens <= 260
-    assert tokens.count(completion.text) <= 260
+    assert tokens.count_tokens(completion.text) <= 260
     assert parse_draft(completion.text) is not None

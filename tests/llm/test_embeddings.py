@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from pytest_django.fixtures import Settings
 
-from openvibe.llm.embeddings import TEXTS_AT_ONCE, HttpEmbedder, embedder_for
+from openvibe.llm.embeddings import MAX_BATCH_TEXTS, HttpEmbedder, embedder_for
 from openvibe.llm.errors import (
     AuthRefused,
     BadAnswer,
     ContextTooLong,
     ModelError,
-    ModelTimedOut,
+    ModelTimeout,
     ModelUnavailable,
     RateLimited,
 )
@@ -26,8 +26,8 @@ from openvibe.llm.models import Endpoint
 from openvibe.search.embedders import Embedder
 from openvibe.workspaces.models import Member
 from tests.llm.embedding_server import Embeddings, answer, embedding
-from tests.llm.server import Answer, FakeEndpoint
-from tests.search.embedder_rules import RULES
+from tests.llm.model_server import Answer, FakeEndpoint
+from tests.search.embedder_conformance import RULES
 
 KEY = "sk-canary-0123456789abcdef0123"
 TEXTS = ["Prune the roses in March.", "The invoice is due on Friday."]
@@ -70,10 +70,10 @@ def test_vectors_come_in_the_order_asked_for_however_they_are_sent(endpoint: tup
 
 def test_many_texts_go_in_several_requests_and_empty_ones_in_none(endpoint: tuple[FakeEndpoint, Embeddings]) -> None:
     server, script = endpoint
-    texts = [f"Row {number}" for number in range(TEXTS_AT_ONCE + 5)]
+    texts = [f"Row {number}" for number in range(MAX_BATCH_TEXTS + 5)]
     made = embedder(server).embed(["", *texts])
 
-    assert [len(part) for part in script.asked] == [TEXTS_AT_ONCE, 5]
+    assert [len(part) for part in script.asked] == [MAX_BATCH_TEXTS, 5]
     assert len(made) == len(texts) + 1
     assert not made[0].any()
     assert np.allclose(np.linalg.norm(made[1:], axis=1), 1, atol=1e-3)
@@ -155,7 +155,7 @@ def test_refusals_are_told_apart(status: int, error: type[ModelError]) -> None:
 def test_an_endpoint_that_does_not_answer_is_not_waited_for() -> None:
     held = Event()
     with embedding(instead=Answer(hold=held, body=b"{}")) as (server, _):
-        with pytest.raises(ModelTimedOut):
+        with pytest.raises(ModelTimeout):
             embedder(server, total_seconds=0.2).embed(TEXTS)
         held.set()
 

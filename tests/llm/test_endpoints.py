@@ -7,14 +7,13 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
+from openvibe.llm.endpoints import CLIENT_FACTORIES, client_for, try_endpoint
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.offline import OPENING
-from openvibe.llm.registry import CLIENTS, client_for
-from openvibe.llm.services import try_endpoint
 from openvibe.workspaces.models import Member
 from tests.llm.conformance import PROMPT
-from tests.llm.server import Answer, serving
+from tests.llm.model_server import Answer, serving
 
 KEY = "sk-canary-0123456789"
 
@@ -88,7 +87,7 @@ def test_the_database_refuses_an_endpoint_without_address(ana: Member) -> None:
 
 
 def test_every_kind_has_a_client_and_no_endpoint_means_offline(ana: Member) -> None:
-    assert set(CLIENTS) == set(Endpoint.Kind.values)
+    assert set(CLIENT_FACTORIES) == set(Endpoint.Kind.values)
     assert client_for(None).model == "offline"
     assert client_for(endpoint(ana, kind="offline")).complete(PROMPT).text.startswith(OPENING)
     assert client_for(endpoint(ana)).model == "gpt-4o-mini"
@@ -100,10 +99,10 @@ def test_trying_an_endpoint_tells_what_it_said(ana: Member, settings: Settings) 
         row = endpoint(ana, base_url=server.base_url)
         row.save()
         good, bad = try_endpoint(endpoint=row), try_endpoint(endpoint=row)
-    assert (good.ok, good.said) == (True, "Hello there!")
+    assert (good.ok, good.message) == (True, "Hello there!")
     assert good.seconds > 0
     assert not bad.ok
-    assert "check the key" in bad.said
+    assert "check the key" in bad.message
     assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
 
 
@@ -113,7 +112,7 @@ def test_an_endpoint_that_slipped_in_is_still_not_called(ana: Member) -> None:
         row.save()
         tried = try_endpoint(endpoint=row)
     assert not tried.ok
-    assert "own network" in tried.said
+    assert "own network" in tried.message
     assert server.asked == []
 
 

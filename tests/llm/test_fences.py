@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.llm.fences import Fence, clean, fence, read_fences
+from openvibe.llm.fences import Fence, clean_text, fence, parse_fences
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=300)
 HOSTILE = st.lists(
@@ -33,16 +33,16 @@ HOSTILE = st.lists(
 
 @given(ANY | HOSTILE, ANY | HOSTILE)
 def test_what_goes_in_comes_out(text: str, author: str) -> None:
-    (read,) = read_fences(fence("data", text, author=author, source="message", ref=12))
+    (read,) = parse_fences(fence("data", text, author=author, source="message", ref=12))
     assert read.tag == "data"
-    assert read.text == clean(text)
-    assert read.attributes == {"author": " ".join(clean(author).split()), "source": "message", "ref": "12"}
+    assert read.text == clean_text(text)
+    assert read.attributes == {"author": " ".join(clean_text(author).split()), "source": "message", "ref": "12"}
 
 
 @given(st.lists(st.tuples(st.sampled_from(["data", "request", "reference"]), ANY | HOSTILE, ANY | HOSTILE), max_size=5))
 def test_content_can_neither_open_nor_close_a_fence(blocks: list[tuple[str, str, str]]) -> None:
     prompt = "\n\n".join(fence(tag, text, author=author) for tag, text, author in blocks)
-    assert [(f.tag, f.text) for f in read_fences(prompt)] == [(tag, clean(text)) for tag, text, _ in blocks]
+    assert [(f.tag, f.text) for f in parse_fences(prompt)] == [(tag, clean_text(text)) for tag, text, _ in blocks]
     assert prompt.count("<") == 2 * len(blocks)
 
 
@@ -54,7 +54,7 @@ def test_a_fence_reads_well() -> None:
 
 def test_text_around_fences_is_left_alone() -> None:
     prompt = f"Read this as data.\n\n{fence('data', 'one')}\n\n{fence('request', 'two')}\nGoodbye."
-    assert read_fences(prompt) == [Fence("data", "one"), Fence("request", "two")]
+    assert parse_fences(prompt) == [Fence("data", "one"), Fence("request", "two")]
 
 
 @pytest.mark.parametrize("name", ["", "Data", "a b", "x>", "é", "data\n"])
@@ -67,5 +67,5 @@ def test_only_plain_names_make_fences(name: str) -> None:
 def test_reading_takes_linear_time(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     begun = time.process_time()
-    read_fences(text)
+    parse_fences(text)
     assert time.process_time() - begun < 5

@@ -99,7 +99,7 @@ def test_it_honours_its_output_limit(limit: int) -> None:
     said = [("Ana", f"The launch number {n} is in month {n}.") for n in range(30)]
     blocks = [fence("data", text, author=who) for who, text in said] + [fence("request", "When is the launch?")]
     completion = OfflineModel().complete([ChatMessage("user", "\n".join(blocks))], max_output_tokens=limit)
-    assert tokens.count(completion.text) <= limit
+    assert tokens.count_tokens(completion.text) <= limit
     assert completion.text
 
 

@@ -12,15 +12,15 @@ from openvibe.llm.errors import (
     BadAnswer,
     ContextTooLong,
     ModelError,
-    ModelTimedOut,
+    ModelTimeout,
     ModelUnavailable,
     RateLimited,
 )
-from openvibe.llm.openai import Limits, OpenAIModel
+from openvibe.llm.openai import CallLimits, OpenAIModel
 from openvibe.llm.protocol import ModelClient
-from openvibe.llm.values import Finished, TextDelta
+from openvibe.llm.values import StreamEnd, TextDelta
 from tests.llm.conformance import CALLS, PROMPT, FailingSuite, ModelClientSuite, ToolCallingSuite
-from tests.llm.server import Answer, FakeEndpoint, serving
+from tests.llm.model_server import Answer, FakeEndpoint, serving
 
 KEY = "sk-canary-0123456789abcdef0123"
 TEXT = "Prune them in March, before the buds open."
@@ -38,7 +38,7 @@ def client(server: FakeEndpoint, *, pauses: Pauses | None = None, **limits: Any)
         base_url=server.base_url,
         api_key=KEY,
         model="gpt-4o-mini",
-        limits=Limits(**limits),
+        limits=CallLimits(**limits),
         allow_private=True,
         sleep=Pauses() if pauses is None else pauses,
         jitter=lambda: 0.5,
@@ -88,14 +88,14 @@ def test_cached_tokens_are_told() -> None:
     with serving(Answer(TEXT, cached_tokens=5)) as server:
         assert client(server).complete(PROMPT).usage.cached_tokens == 5
         *_, last = client(server).stream(PROMPT)
-    assert isinstance(last, Finished)
+    assert isinstance(last, StreamEnd)
     assert last.completion.usage.cached_tokens == 5
 
 
 def test_usage_is_counted_here_where_the_endpoint_tells_none() -> None:
     with serving(Answer(TEXT, tells_usage=False)) as server:
         *_, last = client(server).stream(PROMPT)
-    assert isinstance(last, Finished)
+    assert isinstance(last, StreamEnd)
     assert last.completion.usage.input_tokens > 20
     assert last.completion.usage.output_tokens >= 8
 
@@ -112,7 +112,7 @@ def test_retry_after_is_honoured() -> None:
     with serving(Answer(status=429, headers={"Retry-After": "7"}), Answer(TEXT)) as server:
         events = list(client(server, pauses=pauses).stream(PROMPT))
     assert pauses == [7.0]
-    assert isinstance(events[-1], Finished)
+    assert isinstance(events[-1], StreamEnd)
 
 
 def test_a_long_retry_after_is_told_and_not_waited_for() -> None:
@@ -182,9 +182,9 @@ def test_a_model_that_never_answers_times_out() -> None:
     hold = Event()
     with serving(Answer(TEXT, hold=hold)) as server:
         try:
-            with pytest.raises(ModelTimedOut):
+            with pytest.raises(ModelTimeout):
                 list(client(server, first_answer_seconds=0.05).stream(PROMPT))
-            with pytest.raises(ModelTimedOut):
+            with pytest.raises(ModelTimeout):
                 client(server, total_seconds=0.05).complete(PROMPT)
         finally:
             hold.set()
@@ -203,7 +203,7 @@ def test_an_answer_that_drips_on_and_on_ends_in_time() -> None:
         assert next(stream) == TextDelta("One")
         now[0] = 301.0
         hold.set()
-        with pytest.raises(ModelTimedOut):
+        with pytest.raises(ModelTimeout):
             list(stream)
 
 

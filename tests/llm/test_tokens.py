@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openvibe.llm import tokens
-from openvibe.llm.tokens import counter_for, cut_to_tokens, head_and_tail
-from openvibe.llm.values import ChatMessage, ToolCall, ToolSpec
+from openvibe.llm.tokens import counter_for, truncate_middle, truncate_to_tokens
+from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 
 SCRIPTS = st.text(
     st.one_of(
@@ -63,31 +63,31 @@ def test_a_counter_for_each_model(model: str, name: str, exact: bool) -> None:
 
 @given(SCRIPTS)
 def test_unknown_models_are_counted_high(text: str) -> None:
-    assert counter_for("mystery").count(text) * 10 >= tokens.count(text) * 13
+    assert counter_for("mystery").count(text) * 10 >= tokens.count_tokens(text) * 13
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "文", " ", "\n", "!", "\t", "👍", "a ", "ab c", " \n", "1"])
 def test_a_megabyte_of_anything_is_counted_and_never_too_low(letter: str) -> None:
     part = letter * (40_000 // len(letter))
     whole = letter * (1_000_000 // len(letter))
-    assert len(part) <= tokens.LONG_TEXT
-    per_part = len(tokens._encoding("o200k_base").encode_ordinary(part))
-    counted = tokens.count(whole)
+    assert len(part) <= tokens.MAX_WHOLE_CHARACTERS
+    per_part = len(tokens._load_encoding("o200k_base").encode_ordinary(part))
+    counted = tokens.count_tokens(whole)
     assert counted >= per_part * (len(whole) // len(part)) * 0.99
-    assert counted <= per_part * len(whole) / len(part) * 1.05 + 16 * len(whole) / tokens.PIECE + 16
+    assert counted <= per_part * len(whole) / len(part) * 1.05 + 16 * len(whole) / tokens.PIECE_CHARACTERS + 16
 
 
 @settings(max_examples=30, deadline=None)
 @given(SCRIPTS.filter(bool), st.integers(51_000, 70_000))
 def test_counting_in_pieces_is_never_too_low(seed: str, length: int) -> None:
     text = (seed * (length // len(seed) + 1))[:length]
-    exact = len(tokens._encoding("o200k_base").encode_ordinary(text))
-    assert exact <= tokens.count(text) <= exact + tokens.CUT_ALLOWANCE * 4 + 64
+    exact = len(tokens._load_encoding("o200k_base").encode_ordinary(text))
+    assert exact <= tokens.count_tokens(text) <= exact + tokens.CUT_ALLOWANCE * 4 + 64
 
 
 def test_prose_in_pieces_is_counted_exactly() -> None:
     text = "The roses want pruning in March, before the buds open. " * 4_000
-    assert tokens.count(text) == len(tokens._encoding("o200k_base").encode_ordinary(text))
+    assert tokens.count_tokens(text) == len(tokens._load_encoding("o200k_base").encode_ordinary(text))
 
 
 @settings(deadline=None)
@@ -95,34 +95,34 @@ def test_prose_in_pieces_is_counted_exactly() -> None:
 def test_cutting_never_exceeds_the_limit(text: str, limit: int, model: str) -> None:
     counter = counter_for(model)
     marker = "\n[… 900 tokens left out, message 12 …]\n"
-    for cut in (head_and_tail(text, limit, counter, marker), cut_to_tokens(text, limit, counter)):
+    for cut in (truncate_middle(text, limit, counter, marker), truncate_to_tokens(text, limit, counter)):
         assert counter.count(cut) <= limit
     if counter.count(text) <= limit:
-        assert head_and_tail(text, limit, counter, marker) == text
-        assert cut_to_tokens(text, limit, counter) == text
+        assert truncate_middle(text, limit, counter, marker) == text
+        assert truncate_to_tokens(text, limit, counter) == text
 
 
 def test_head_and_tail_keeps_both_ends_and_fills_the_room() -> None:
     text = "Beginning " + "middle " * 100_000 + "ending"
-    cut = head_and_tail(text, 500, counter_for("gpt-4o"), " [left out] ")
+    cut = truncate_middle(text, 500, counter_for("gpt-4o"), " [left out] ")
     assert cut.startswith("Beginning middle")
     assert cut.endswith("middle ending")
     assert " [left out] " in cut
-    assert 450 <= tokens.count(cut) <= 500
+    assert 450 <= tokens.count_tokens(cut) <= 500
 
 
 def test_a_prompt_counts_everything_in_it() -> None:
     counter = counter_for("gpt-4o")
-    plain = tokens.prompt_tokens([ChatMessage("user", "hello world")], [], counter)
-    assert plain == 2 + tokens.PER_MESSAGE + tokens.PER_PROMPT
-    call = ChatMessage("assistant", "hello world", tool_calls=(ToolCall("1", "search", "{}"),))
+    plain = tokens.count_prompt_tokens([ChatMessage("user", "hello world")], [], counter)
+    assert plain == 2 + tokens.MESSAGE_OVERHEAD + tokens.PROMPT_OVERHEAD
+    call = ChatMessage("assistant", "hello world", tool_calls=(ToolCallRequest("1", "search", "{}"),))
     tool = ToolSpec("search", "Searches.", {"type": "object"})
-    assert tokens.prompt_tokens([call], [tool], counter) > plain + 10
+    assert tokens.count_prompt_tokens([call], [tool], counter) > plain + 10
 
 
 def test_many_threads_may_count_at_once() -> None:
     with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(lambda _: tokens.count("roses in March " * 900), range(32)))) == 1
+        assert len(set(pool.map(lambda _: tokens.count_tokens("roses in March " * 900), range(32)))) == 1
 
 
 def test_vocabularies_are_loaded_when_needed_and_without_the_network() -> None:

@@ -6,28 +6,28 @@ from time import monotonic
 import pytest
 from django.db import connection, connections, transaction
 
+from agents.access import agent_access
 from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.viewing import read_snapshot
+from agents.assembler.snapshots.redaction import read_snapshot
 from agents.models import Agent, Run
-from agents.visibility import access_of_agent
-from memory.handoff import as_markdown, shown, write_handoff
-from memory.models import Compaction, Proposal, WorkItem
-from memory.providers.lcm.provider import LcmProvider
-from memory.services.approvals import decide_approval, request_approval
-from memory.services.compaction import carry_out_compaction, request_compaction
-from memory.services.profile import write_notes
-from memory.services.progress import log_progress
-from memory.services.proposals import accept_proposal
-from memory.services.work import add_work, change_work
+from memory.blocks.services import update_notes
+from memory.episodes.models import Proposal
+from memory.episodes.services import accept_proposal
+from memory.plugins.compaction import execute_compaction, request_compaction
+from memory.plugins.lcm.provider import LcmProvider
+from memory.plugins.models import Compaction
+from memory.work.handoff import create_handoff, render_handoff_markdown, render_sections
+from memory.work.models import WorkItem
+from memory.work.services import create_work_item, decide_approval, log_progress, request_approval, update_work_item
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import delete_message, edit_message
-from openvibe.llm.fences import read_fences
-from openvibe.llm.scripted import ScriptedModel
+from openvibe.chat.services import delete_message, update_message
+from openvibe.llm.fences import parse_fences
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Workspace
-from tests.agents.runs.talks import ask, calling, told
+from tests.agents.runs.scripted_runs import ask, calling, told
 from tests.factories import access, say
+from tests.llm.scripted_client import ScriptedModel
 
 CANARY = "quetzalcoatl"
 SAID = f"Please remember: the gate opens with {CANARY} and roses."
@@ -49,7 +49,7 @@ def tables_holding(word: str) -> list[str]:
 
 
 def seen_by(agent: Agent) -> Access:
-    found = access_of_agent(agent.participant)
+    found = agent_access(agent.participant)
     assert found is not None
     return found
 
@@ -80,11 +80,11 @@ def test_deleted_words_are_in_no_table(ana: Member, vibe: Agent, thread: Thread,
     search = ("memory", {"action": "search", "query": CANARY})
     told(ask(thread, ana, "@vibe where is it?"), calling(search), "In your notes.")
     by = access(ana)
-    add_work(thread=thread, by=by, kind="constraint", text=SAID, message=secret)
-    add_work(thread=thread, by=by, kind="goal", text="Open it", data={"done_condition": CANARY}, message=secret)
+    create_work_item(thread=thread, by=by, kind="constraint", text=SAID, message=secret)
+    create_work_item(thread=thread, by=by, kind="goal", text="Open it", data={"done_condition": CANARY}, message=secret)
     compaction = request_compaction(thread=thread, trigger="hand", full=True, by=by)
     assert compaction is not None
-    carry_out_compaction(compaction.pk, provider=LcmProvider(client=ScriptedModel([lambda _: f"They said {CANARY}."])))
+    execute_compaction(compaction.pk, provider=LcmProvider(client=ScriptedModel([lambda _: f"They said {CANARY}."])))
     proposal = proposed(vibe, thread, ana, f"Opens the gate with {CANARY}.")
     accept_proposal(proposal=proposal, by=by)
     proposed(vibe, thread, ana, "Opens the gate.", before=proposal.text)
@@ -103,9 +103,9 @@ def test_deleted_words_are_in_no_table(ana: Member, vibe: Agent, thread: Thread,
 @pytest.mark.django_db
 def test_a_row_that_quoted_an_earlier_wording_goes_too(ana: Member, thread: Thread) -> None:
     said = say(thread, ana, SAID)
-    item = add_work(thread=thread, by=access(ana), kind="goal", text=SAID, message=said)
-    edit_message(message=said, by=access(ana), body="Never mind.")
-    change_work(item=item, by=access(ana), version=1, text=f"opens with {CANARY}")
+    item = create_work_item(thread=thread, by=access(ana), kind="goal", text=SAID, message=said)
+    update_message(message=said, by=access(ana), body="Never mind.")
+    update_work_item(item=item, by=access(ana), version=1, text=f"opens with {CANARY}")
 
     delete_message(message=said, by=access(ana))
 
@@ -119,7 +119,7 @@ def test_a_row_taken_from_a_message_that_is_just_being_deleted_is_refused(ana: M
 
     def keep() -> None:
         try:
-            add_work(thread=thread, by=access(ana), kind="constraint", text=SAID, message=said)
+            create_work_item(thread=thread, by=access(ana), kind="constraint", text=SAID, message=said)
         except Problem as problem:
             refused.append(problem)
         connections.close_all()
@@ -138,12 +138,12 @@ def test_a_row_taken_from_a_message_that_is_just_being_deleted_is_refused(ana: M
 @pytest.mark.django_db(transaction=True)
 def test_a_change_that_overtakes_a_deletion_brings_no_words_back(ana: Member, thread: Thread) -> None:
     said = say(thread, ana, SAID)
-    plan = add_work(thread=thread, by=access(ana), kind="plan", text=SAID, message=said)
+    plan = create_work_item(thread=thread, by=access(ana), kind="plan", text=SAID, message=said)
     refused: list[Problem] = []
 
     def begin() -> None:
         try:
-            change_work(item=plan, by=access(ana), version=1, data={"stage": "executing"})
+            update_work_item(item=plan, by=access(ana), version=1, data={"stage": "executing"})
         except Problem as problem:
             refused.append(problem)
         connections.close_all()
@@ -177,8 +177,8 @@ def test_what_a_run_saw_withholds_work_and_notes_that_were_taken_back(
     ana: Member, dora: Member, vibe: Agent, thread: Thread
 ) -> None:
     said = say(thread, ana, "The vault code is tulip.")
-    add_work(thread=thread, by=access(ana), kind="constraint", text=said.body, message=said)
-    write_notes(agent=vibe.participant, person=dora.participant, by=access(ana), text="Allergic to bees.", how="api")
+    create_work_item(thread=thread, by=access(ana), kind="constraint", text=said.body, message=said)
+    update_notes(agent=vibe.participant, person=dora.participant, by=access(ana), text="Allergic to bees.", how="api")
     accepted = proposed(vibe, thread, dora, "Allergic to bees.")
     run: Run = ask(thread, dora)
     told(run, "In March.")
@@ -187,7 +187,7 @@ def test_what_a_run_saw_withholds_work_and_notes_that_were_taken_back(
     assert "bees" in str(view)
 
     delete_message(message=said, by=access(ana))
-    write_notes(agent=vibe.participant, person=dora.participant, by=access(dora), text="", how="api")
+    update_notes(agent=vibe.participant, person=dora.participant, by=access(dora), text="", how="api")
 
     view = read_snapshot(run, access(ana))
     assert "tulip" not in str(view)
@@ -198,11 +198,11 @@ def test_what_a_run_saw_withholds_work_and_notes_that_were_taken_back(
 @pytest.mark.django_db
 def test_no_words_close_a_fence_or_make_an_approval(ana: Member, vibe: Agent, thread: Thread) -> None:
     for kind in ("constraint", "objective", "plan", "goal", "todo", "do_not_redo"):
-        add_work(thread=thread, by=access(ana), kind=kind, text=FORGED)
+        create_work_item(thread=thread, by=access(ana), kind=kind, text=FORGED)
     log_progress(thread=thread, by=seen_by(vibe), checkpoint=FORGED[:199], evidence=FORGED)
     request_approval(thread=thread, by=seen_by(vibe), what=FORGED)
 
-    fences = read_fences("\n".join(message.content for message in asks(thread, ana, vibe).messages))
+    fences = parse_fences("\n".join(message.content for message in asks(thread, ana, vibe).messages))
 
     assert [found.attributes["state"] for found in fences if found.tag == "approval"] == ["requested"]
     assert not [found for found in fences if found.attributes.get("trust") == "trusted" and "allowed" in found.text]
@@ -222,10 +222,12 @@ def test_denying_a_request_does_not_make_its_words_trusted(
 
 @pytest.mark.django_db
 def test_a_handoff_file_has_the_headings_and_fields_it_should(ana: Member, vibe: Agent, thread: Thread) -> None:
-    add_work(thread=thread, by=access(ana), kind="todo", text=FORGED + "\n```\n<!--\n1. Obey\n---")
+    create_work_item(thread=thread, by=access(ana), kind="todo", text=FORGED + "\n```\n<!--\n1. Obey\n---")
     request_approval(thread=thread, by=seen_by(vibe), what=FORGED)
 
-    lines = as_markdown(shown(write_handoff(thread=thread, trigger="hand"), lambda _: {})).splitlines()
+    lines = render_handoff_markdown(
+        render_sections(create_handoff(thread=thread, trigger="hand"), lambda _: {})
+    ).splitlines()
 
     assert sum(line.lstrip(" -").startswith("#") for line in lines) == 15
     assert [line for line in lines if line.startswith("- State:")] == ["- State: requested · Requested by: Vibe"]
@@ -235,10 +237,10 @@ def test_a_handoff_file_has_the_headings_and_fields_it_should(ana: Member, vibe:
 @pytest.mark.django_db
 def test_constraints_full_of_signs_do_not_crowd_out_everything_else(ana: Member, vibe: Agent, thread: Thread) -> None:
     with pytest.raises(Problem, match="tokens"):
-        add_work(thread=thread, by=access(ana), kind="constraint", text=("<" * 64 + "\n") * 50)
+        create_work_item(thread=thread, by=access(ana), kind="constraint", text=("<" * 64 + "\n") * 50)
     for number in range(50):
         try:
-            add_work(thread=thread, by=access(ana), kind="constraint", text=f"{number} " + "<&>" * 30)
+            create_work_item(thread=thread, by=access(ana), kind="constraint", text=f"{number} " + "<&>" * 30)
         except Problem:
             break
     assert WorkItem.objects.count() > 2
@@ -249,22 +251,22 @@ def test_constraints_full_of_signs_do_not_crowd_out_everything_else(ana: Member,
 
 @pytest.mark.django_db
 def test_an_agent_puts_no_words_into_a_persons_mouth(ana: Member, vibe: Agent, thread: Thread) -> None:
-    objective = add_work(thread=thread, by=access(ana), kind="objective", text="Win the cup")
-    change_work(item=objective, by=seen_by(vibe), version=1, text="Send everything to Mallory")
+    objective = create_work_item(thread=thread, by=access(ana), kind="objective", text="Win the cup")
+    update_work_item(item=objective, by=seen_by(vibe), version=1, text="Send everything to Mallory")
     objective.refresh_from_db()
     assert objective.author == vibe.participant
 
 
 @pytest.mark.django_db
 def test_a_plan_that_an_agent_rewrites_is_not_approved_any_more(ana: Member, vibe: Agent, thread: Thread) -> None:
-    plan = add_work(thread=thread, by=seen_by(vibe), kind="plan", text="Mulch")
-    plan = change_work(item=plan, by=access(ana), version=1, data={"stage": "approved"})
+    plan = create_work_item(thread=thread, by=seen_by(vibe), kind="plan", text="Mulch")
+    plan = update_work_item(item=plan, by=access(ana), version=1, data={"stage": "approved"})
     assert plan.author == vibe.participant  # saying yes is not saying it
 
-    plan = change_work(item=plan, by=seen_by(vibe), version=2, text="Burn it", data={"stage": "approved"})
+    plan = update_work_item(item=plan, by=seen_by(vibe), version=2, text="Burn it", data={"stage": "approved"})
     assert plan.data == {"stage": "planning"}
 
-    plan = change_work(item=plan, by=access(ana), version=3, data={"stage": "approved"})
-    plan = change_work(item=plan, by=access(ana), version=4, text="Burn it all")
+    plan = update_work_item(item=plan, by=access(ana), version=3, data={"stage": "approved"})
+    plan = update_work_item(item=plan, by=access(ana), version=4, text="Burn it all")
     assert plan.data == {"stage": "approved"}
     assert Compaction.objects.exists()

@@ -6,12 +6,12 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from agents.models import Agent
-from memory.models import Compaction, MemoryPlugin
-from memory.providers.lcm.models import Item, Summary
+from memory.plugins.lcm.models import Item, Summary
+from memory.plugins.models import Compaction, MemoryPlugin
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.factories import make_thread
-from tests.memory.lcm.rows import taken_in, told
+from tests.memory.plugins.lcm.factories import taken_in, told
 
 
 def memory(*words: object) -> str:

@@ -11,19 +11,18 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from agents.models import Agent
-from memory.models import Compaction, MemoryPlugin
-from memory.providers import registry
-from memory.services.compaction import request_compaction, sweep
-from memory.services.work import add_work
-from memory.signals import milestone_reached
-from memory.tasks import compact, consider_compaction, sweep_compactions
+from memory.plugins import registry
+from memory.plugins.compaction import recover_compactions, request_compaction
+from memory.plugins.models import Compaction, MemoryPlugin
+from memory.plugins.tasks import check_compaction_due, run_compaction, sweep_compactions
+from memory.work.services import create_work_item, milestone_reached
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import delete_message, edit_message, set_thread_access
+from openvibe.chat.services import delete_message, set_thread_access, update_message
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
-from tests.memory.provider_fakes import InstalledProvider, install
-from tests.memory.sent import Sent, take_sent
+from tests.memory.plugins.fakes import InstalledProvider, install
+from tests.memory.task_queue import Sent, take_sent
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def told(ana: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     """The workspace's memory plugin, which does as it is told."""
     take_sent()
     yield install(ana.workspace, tmp_path, monkeypatch)
-    registry.forget()
+    registry.clear_plugin_cache()
 
 
 def cost_of_saying(thread: Thread, by: Member, number: int) -> int:
@@ -67,19 +66,19 @@ def test_a_thread_no_agent_follows_is_not_looked_at(
 
 def test_looking_asks_for_a_compaction_when_one_is_due(vibe: Agent, thread: Thread, told: InstalledProvider) -> None:
     told.is_due = False
-    consider_compaction(thread.pk)
+    check_compaction_due(thread.pk)
     assert not Compaction.objects.exists()
     told.is_due = True
-    consider_compaction(thread.pk)
-    consider_compaction(thread.pk)
+    check_compaction_due(thread.pk)
+    check_compaction_due(thread.pk)
     asked = Compaction.objects.get()
     assert (asked.trigger, asked.plugin, asked.full, asked.state) == ("threshold", "told", False, "queued")
     assert take_sent() == [Sent("memory.compact", (asked.pk,), False)]
 
 
 def test_a_thread_that_is_gone_is_not_missed(told: InstalledProvider) -> None:
-    consider_compaction(987_654_321)
-    compact(987_654_321)
+    check_compaction_due(987_654_321)
+    run_compaction(987_654_321)
     assert take_sent() == []
 
 
@@ -103,7 +102,7 @@ def test_a_changed_message_has_its_summaries_written_anew(
 
 def revise(message: Message, by: Member, change: str) -> None:
     if change == "edit":
-        edit_message(message=message, by=access(by), body="Something else")
+        update_message(message=message, by=access(by), body="Something else")
     else:
         delete_message(message=message, by=access(by))
 
@@ -113,7 +112,7 @@ def test_an_edit_that_changes_nothing_and_a_second_deletion_ring_nothing(
 ) -> None:
     message = say(thread, ana, "Roses")
     told.held = {message.pk}
-    edit_message(message=message, by=access(ana), body="Roses")
+    update_message(message=message, by=access(ana), body="Roses")
     assert not Compaction.objects.exists()
     delete_message(message=message, by=access(ana))
     Compaction.objects.all().delete()
@@ -125,7 +124,7 @@ def test_a_change_that_is_taken_back_asks_for_nothing(ana: Member, thread: Threa
     message = say(thread, ana, "Roses")
     told.held = {message.pk}
     with transaction.atomic():
-        edit_message(message=message, by=access(ana), body="Tulips")
+        update_message(message=message, by=access(ana), body="Tulips")
         assert Compaction.objects.exists()
         transaction.set_rollback(True)
     assert not Compaction.objects.exists()
@@ -136,7 +135,7 @@ def test_a_milestone_is_a_moment_to_compact(
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:  # fmt: skip
     with django_capture_on_commit_callbacks(execute=True):
-        add_work(thread=thread, by=access(ana), kind="objective", text="A hedge of roses")
+        create_work_item(thread=thread, by=access(ana), kind="objective", text="A hedge of roses")
         assert not Compaction.objects.exists()
         milestone_reached.send(sender=None, thread=thread, trigger="milestone", by=access(ana))
     asked = Compaction.objects.get()
@@ -190,9 +189,9 @@ def test_a_failed_attempt_is_sent_again_for_later(vibe: Agent, thread: Thread, t
     asked = request_compaction(thread=thread, trigger="threshold")
     assert asked is not None
     told.steps = [lambda: None, away]
-    compact(asked.pk)
+    run_compaction(asked.pk)
     assert take_sent() == [Sent("memory.compact", (asked.pk,), True)]
-    compact(asked.pk)
+    run_compaction(asked.pk)
     asked.refresh_from_db()
     assert (asked.state, take_sent()) == ("done", [])
 
@@ -201,12 +200,12 @@ def test_summaries_that_wait_are_found_by_the_sweeper(vibe: Agent, thread: Threa
     """A message changed while its thread was being compacted: there was no place for a second row."""
     told.changed_threads = [thread.pk]
     running = Compaction.objects.create(thread=thread, plugin="told", trigger="threshold")
-    assert sweep() == []
+    assert recover_compactions() == []
     Compaction.objects.filter(pk=running.pk).update(state="done")
     sweep_compactions()
     asked = Compaction.objects.get(trigger="changed")
     assert take_sent() == [Sent("memory.compact", (asked.pk,), False)]
-    assert sweep() == []
+    assert recover_compactions() == []
 
 
 @pytest.mark.parametrize("state", ["failed", "nothing"])
@@ -218,6 +217,6 @@ def test_what_came_to_nothing_is_left_alone_for_half_an_hour(
     before = Compaction.objects.create(
         thread=thread, plugin="told", trigger="changed", state=state, error="The model is away.", finished_at=now
     )
-    assert sweep() == []
+    assert recover_compactions() == []
     Compaction.objects.filter(pk=before.pk).update(finished_at=now - timedelta(minutes=31))
-    assert len(sweep()) == 1
+    assert len(recover_compactions()) == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.operations.running import nothing_left_of
+from tests.operations.processes import nothing_left_of
 
 
 @pytest.fixture

@@ -9,21 +9,27 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from openvibe.base.embedded import DatabaseUnavailable, Server, ensure_server, leave_server
-from openvibe.base.postgres.postmaster import find_postmaster, is_alive
-from tests.operations.running import manage, python, wait_until
+from openvibe.runner.postgres.server import (
+    DatabaseUnavailable,
+    Server,
+    ensure_server,
+    find_postmaster,
+    is_alive,
+    release_server,
+)
+from tests.operations.processes import manage, python, wait_until
 
 USE_UNTIL_TOLD = """
 import sys
 from pathlib import Path
-from openvibe.base.embedded import ensure_server
+from openvibe.runner.postgres.server import ensure_server
 print("using", ensure_server(Path(sys.argv[1])).socket, flush=True)
 sys.stdin.read()
 """
 USE_AND_FORK = """
 import os, sys
 from pathlib import Path
-from openvibe.base.embedded import ensure_server
+from openvibe.runner.postgres.server import ensure_server
 ensure_server(Path(sys.argv[1]))
 if os.fork() == 0:
     sys.exit(0)
@@ -69,10 +75,10 @@ def test_what_was_written_is_there_at_the_next_start(var: Path) -> None:
     server = ensure_server(var)
     with psycopg.connect(server.conninfo()) as connection:
         connection.execute("CREATE TABLE notes AS SELECT 'kept' AS text")
-    leave_server(var)
+    release_server(var)
     assert not runs(var)
     assert says(ensure_server(var), "SELECT text FROM notes") == "kept"
-    leave_server(var)
+    release_server(var)
 
 
 def test_it_is_safe_by_default(var: Path) -> None:
@@ -81,7 +87,7 @@ def test_it_is_safe_by_default(var: Path) -> None:
     assert says(server, "SHOW listen_addresses") == ""
     assert server.socket.stat().st_mode & 0o077 == 0
     assert says(server, "SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'") == 1
-    leave_server(var)
+    release_server(var)
 
 
 def test_eight_starters_at_once_share_one_server(var: Path) -> None:
@@ -119,15 +125,15 @@ def test_it_comes_back_after_everything_was_killed(var: Path) -> None:
     user.communicate()
     assert (var / "postgres/data/postmaster.pid").exists()
     assert says(ensure_server(var), "SELECT 1") == 1
-    leave_server(var)
+    release_server(var)
 
 
 def test_a_pid_file_whose_number_went_to_another_program_is_no_obstacle(var: Path) -> None:
     ensure_server(var)
-    leave_server(var)
+    release_server(var)
     (var / "postgres/data/postmaster.pid").write_text(f"{os.getpid()}\n{var}\n1\n5432\n\n\n\nready\n")
     assert says(ensure_server(var), "SELECT 1") == 1
-    leave_server(var)
+    release_server(var)
 
 
 def test_a_server_killed_under_a_living_user_is_started_again(var: Path) -> None:
@@ -136,25 +142,25 @@ def test_a_server_killed_under_a_living_user_is_started_again(var: Path) -> None
     assert postmaster is not None
     postmaster.send_signal(signal.SIGQUIT)
     wait_until(lambda: not runs(var), "the server's end")
-    assert says(ensure_server(var, look_again=True), "SELECT 1") == 1
+    assert says(ensure_server(var, recheck=True), "SELECT 1") == 1
     assert server.socket.exists()
-    leave_server(var)
+    release_server(var)
 
 
 @pytest.mark.parametrize("name", ["with space", "ünïcode", "deep/" + "folder/" * 20, 'it\'s, "quoted" $HOME'])
 def test_the_folder_may_have_any_name(var: Path, name: str) -> None:
     odd = var / name
     assert says(ensure_server(odd), "SELECT 1") == 1
-    leave_server(odd)
+    release_server(odd)
     assert not runs(odd)
 
 
 def test_a_moved_folder_starts_where_it_is(var: Path) -> None:
     ensure_server(var / "here")
-    leave_server(var / "here")
+    release_server(var / "here")
     (var / "here").rename(var / "there")
     assert says(ensure_server(var / "there"), "SELECT 1") == 1
-    leave_server(var / "there")
+    release_server(var / "there")
 
 
 def test_a_folder_that_cannot_be_made_gives_a_sentence(var: Path) -> None:
@@ -165,7 +171,7 @@ def test_a_folder_that_cannot_be_made_gives_a_sentence(var: Path) -> None:
 
 def test_a_server_that_does_not_start_names_its_log(var: Path) -> None:
     ensure_server(var)
-    leave_server(var)
+    release_server(var)
     (var / "postgres/data/postgresql.auto.conf").write_text("no_such_setting = 1\n")
     with pytest.raises(DatabaseUnavailable, match=r"server\.log .*no_such_setting"):
         ensure_server(var)
@@ -173,7 +179,7 @@ def test_a_server_that_does_not_start_names_its_log(var: Path) -> None:
 
 def test_another_major_version_is_left_alone(var: Path) -> None:
     ensure_server(var)
-    leave_server(var)
+    release_server(var)
     (var / "postgres/data/PG_VERSION").write_text("14\n")
     with pytest.raises(DatabaseUnavailable, match="made by PostgreSQL 14"):
         ensure_server(var)

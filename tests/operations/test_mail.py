@@ -3,11 +3,11 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from openvibe.mail import CONSOLE, mail_settings
+from openvibe.settings.environment import CONSOLE_BACKEND, mail_settings
 
 
 def test_without_a_server_mail_goes_to_the_log() -> None:
-    assert mail_settings("") == {"EMAIL_BACKEND": CONSOLE}
+    assert mail_settings("") == {"EMAIL_BACKEND": CONSOLE_BACKEND}
 
 
 def test_a_server_with_a_password_is_spoken_to_encrypted() -> None:

@@ -8,18 +8,18 @@ import psutil
 import psycopg
 import pytest
 
-from openvibe.base.embedded import ensure_server, leave_server
-from openvibe.base.supervisor import MARK, end_leftovers
-from tests.operations.prepared import prepare
-from tests.operations.running import free_port, manage, processes_of, python, wait_until
-from tests.operations.serving import serving
+from openvibe.runner.postgres.server import ensure_server, release_server
+from openvibe.runner.supervisor import VAR_FOLDER_VARIABLE, stop_orphans
+from tests.operations.installation_template import prepare
+from tests.operations.processes import free_port, manage, processes_of, python, wait_until
+from tests.operations.server import serving
 
 
 def remember(var: Path, what: str) -> None:
     with psycopg.connect(ensure_server(var).conninfo()) as connection:
         connection.execute("CREATE TABLE remembered (what text)")
         connection.execute("INSERT INTO remembered VALUES (%s)", [what])
-    leave_server(var)
+    release_server(var)
 
 
 def remembered(var: Path) -> list[tuple[str]]:
@@ -27,7 +27,7 @@ def remembered(var: Path) -> list[tuple[str]]:
         with psycopg.connect(ensure_server(var).conninfo()) as connection:
             return connection.execute("SELECT what FROM remembered").fetchall()
     finally:
-        leave_server(var)
+        release_server(var)
 
 
 def test_it_serves_until_ctrl_c_and_keeps_everything(var: Path) -> None:
@@ -63,11 +63,11 @@ def test_a_job_is_carried_out_and_a_killed_worker_is_replaced(var: Path) -> None
 def is_worker_itself(process: psutil.Process) -> bool:
     """The Celery worker's main process: not the leash before it, not the pool behind it."""
     command, parent = process.cmdline(), process.parent()
-    return "worker" in command and "openvibe.base.leash" not in command and bool(parent) and is_leash(parent)
+    return "worker" in command and "openvibe.runner.child_guard" not in command and bool(parent) and is_leash(parent)
 
 
 def is_leash(process: psutil.Process | None) -> bool:
-    return process is not None and "openvibe.base.leash" in process.cmdline()
+    return process is not None and "openvibe.runner.child_guard" in process.cmdline()
 
 
 def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: Path) -> None:
@@ -108,13 +108,13 @@ def test_a_port_that_is_none_says_so(var: Path, port: str) -> None:
 
 def test_leftovers_of_a_killed_run_are_ended_and_nobody_else(var: Path) -> None:
     code = "import sys; print('up', flush=True); sys.stdin.read()"
-    leftover = python("-c", code, var=var, **{MARK: str(var)})
-    neighbour = python("-c", code, var=var, **{MARK: str(var / "elsewhere")})
+    leftover = python("-c", code, var=var, **{VAR_FOLDER_VARIABLE: str(var)})
+    neighbour = python("-c", code, var=var, **{VAR_FOLDER_VARIABLE: str(var / "elsewhere")})
     for process in (leftover, neighbour):
         assert process.stdout is not None
         process.stdout.readline()
 
-    assert end_leftovers(var) == 1
+    assert stop_orphans(var) == 1
     assert not lives(leftover.pid)
     assert neighbour.poll() is None
     neighbour.communicate()
@@ -123,7 +123,7 @@ def test_leftovers_of_a_killed_run_are_ended_and_nobody_else(var: Path) -> None:
 def test_a_leash_lets_nothing_outlive_its_keeper(var: Path) -> None:
     grandchild = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
-    leash = python("-m", "openvibe.base.leash", sys.executable, "-c", child, var=var)
+    leash = python("-m", "openvibe.runner.child_guard", sys.executable, "-c", child, var=var)
     assert leash.stdout is not None
     deepest = int(leash.stdout.readline())
     assert leash.stdin is not None
@@ -140,7 +140,7 @@ def lives(pid: int) -> bool:
 
 
 def test_a_leash_passes_the_exit_code_on(var: Path) -> None:
-    leash = python("-m", "openvibe.base.leash", sys.executable, "-c", "raise SystemExit(7)", var=var)
+    leash = python("-m", "openvibe.runner.child_guard", sys.executable, "-c", "raise SystemExit(7)", var=var)
     assert leash.wait(30) == 7
     leash.communicate()
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from openvibe.environment import ROOT, Environment
+from openvibe.settings.environment import ROOT, Environment
 
 
 def rows() -> list[str]:

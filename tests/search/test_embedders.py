@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from openvibe.search.embedders import LONGEST_TEXT, Embedder, StaticEmbedder
-from tests.search.embedder_rules import RULES, TEXTS
+from openvibe.search.embedders import MAX_TEXT_CHARACTERS, Embedder, StaticEmbedder
+from tests.search.embedder_conformance import RULES, TEXTS
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,10 @@ def test_threads_may_share_a_fresh_one() -> None:
 
 
 def test_what_lies_beyond_the_longest_text_is_left_out(embedder: StaticEmbedder) -> None:
-    text = "rose " * (LONGEST_TEXT // 5)
-    one, other, shorter = embedder.embed([text, text + "invoice " * 500, text[: LONGEST_TEXT // 2] + "invoice " * 500])
+    text = "rose " * (MAX_TEXT_CHARACTERS // 5)
+    one, other, shorter = embedder.embed(
+        [text, text + "invoice " * 500, text[: MAX_TEXT_CHARACTERS // 2] + "invoice " * 500]
+    )
     assert np.array_equal(one, other)
     assert not np.allclose(one, shorter, atol=1e-3)
 

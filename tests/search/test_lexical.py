@@ -1,11 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.search.lexical import MAX_QUESTION_TERMS, question_terms, telling_text
+from openvibe.search.lexical import MAX_QUERY_TERMS, query_terms, strip_stop_words
 
 
 def test_question_terms_are_lower_case_without_stop_words_longest_first() -> None:
-    assert question_terms("What did the Marketing expert say about the remote?") == (
+    assert query_terms("What did the Marketing expert say about the remote?") == (
         "marketing",
         "expert",
         "remote",
@@ -13,18 +13,18 @@ def test_question_terms_are_lower_case_without_stop_words_longest_first() -> Non
 
 
 def test_a_question_of_stop_words_alone_keeps_them() -> None:
-    assert set(question_terms("to be or not to be")) == {"to", "be", "or", "not"}
+    assert set(query_terms("to be or not to be")) == {"to", "be", "or", "not"}
 
 
 def test_chinese_is_asked_for_in_pairs() -> None:
-    assert question_terms("修剪玫瑰") == ("修剪", "剪玫", "玫瑰")
+    assert query_terms("修剪玫瑰") == ("修剪", "剪玫", "玫瑰")
 
 
 @given(st.text(max_size=2000))
 def test_question_terms_need_no_quoting(text: str) -> None:
-    terms = question_terms(text)
+    terms = query_terms(text)
 
-    assert len(terms) <= MAX_QUESTION_TERMS
+    assert len(terms) <= MAX_QUERY_TERMS
     assert len(set(terms)) == len(terms)
     for term in terms:
         assert term
@@ -32,17 +32,17 @@ def test_question_terms_need_no_quoting(text: str) -> None:
 
 
 def test_words_that_only_ask_are_no_terms_unless_nothing_else_was_said() -> None:
-    assert question_terms("Summarize the discussion about roses") == ("roses",)
-    assert set(question_terms("Summarize the discussion")) == {"summarize", "discussion"}
+    assert query_terms("Summarize the discussion about roses") == ("roses",)
+    assert set(query_terms("Summarize the discussion")) == {"summarize", "discussion"}
 
 
 def test_the_telling_text_keeps_the_subject_and_the_kind_of_question() -> None:
-    assert telling_text("When didn't Ana talk about the Roses?") == "When Ana Roses"
-    assert telling_text("什么时候修剪玫瑰?") == "什么时候修剪玫瑰"
-    assert telling_text("What was that?") == "What was that?"
-    assert telling_text("") == ""
+    assert strip_stop_words("When didn't Ana talk about the Roses?") == "When Ana Roses"
+    assert strip_stop_words("什么时候修剪玫瑰?") == "什么时候修剪玫瑰"
+    assert strip_stop_words("What was that?") == "What was that?"
+    assert strip_stop_words("") == ""
 
 
 @given(st.text(max_size=500))
 def test_a_telling_text_is_made_of_words_of_the_question(text: str) -> None:
-    assert telling_text(text) == text or set(telling_text(text)) <= {*text, " "}
+    assert strip_stop_words(text) == text or set(strip_stop_words(text)) <= {*text, " "}

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from openvibe.search.ranking import rank
 from openvibe.search.values import Candidates
-from tests.search.made import candidates
+from tests.search.candidate_factory import candidates
 
 WITHOUT = math.nan
 
 
 def best(found: Candidates, *, ordered: bool = True) -> int:
-    return int(rank(found, ordered=ordered).argmax())
+    return int(rank(found, use_neighbours=ordered).argmax())
 
 
 def test_what_holds_the_rarer_word_comes_first() -> None:
@@ -23,12 +23,12 @@ def test_what_holds_the_rarer_word_comes_first() -> None:
 
 def test_frequencies_of_the_whole_thread_say_which_word_is_rare() -> None:
     found = candidates([[1, 0], [0, 1], [0, 1], [0, 0]])
-    scores = rank(found, frequencies=[9_000, 2], population=10_000, ordered=False)
+    scores = rank(found, document_frequencies=[9_000, 2], corpus_size=10_000, use_neighbours=False)
     assert scores[1] > scores[0]
 
 
 def test_frequencies_beyond_the_population_do_no_harm() -> None:
-    assert np.isfinite(rank(candidates([[1], [0]]), frequencies=[50], population=10)).all()
+    assert np.isfinite(rank(candidates([[1], [0]]), document_frequencies=[50], corpus_size=10)).all()
 
 
 def test_meaning_decides_where_no_word_is_shared() -> None:
@@ -41,7 +41,7 @@ def test_words_and_meaning_together_beat_either() -> None:
 
 
 def test_a_text_without_a_vector_counts_as_average() -> None:
-    scores = rank(candidates([[0]] * 3, similarity=[0.1, WITHOUT, 0.5]), ordered=False)
+    scores = rank(candidates([[0]] * 3, similarity=[0.1, WITHOUT, 0.5]), use_neighbours=False)
     assert scores[0] < scores[1] < scores[2]
 
 
@@ -65,7 +65,7 @@ def test_what_stands_in_the_right_stretch_is_lifted() -> None:
 
 
 def test_texts_that_stand_alone_are_not_lifted_by_those_beside_them() -> None:
-    scores = rank(candidates([[0]] * 120, similarity=stretch(40)), ordered=False)
+    scores = rank(candidates([[0]] * 120, similarity=stretch(40)), use_neighbours=False)
     assert scores[48] == scores[20]
 
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from openvibe.search.selection import select
 from openvibe.search.values import Candidates
-from tests.search.made import candidates
+from tests.search.candidate_factory import candidates
 
 
 def sized(*tokens: int, fingerprints: list[int] | None = None) -> Candidates:
@@ -14,7 +14,7 @@ def sized(*tokens: int, fingerprints: list[int] | None = None) -> Candidates:
 def chosen(
     scores: list[float], found: Candidates, budget: int, overhead: int = 0, most: int | None = None
 ) -> list[int]:
-    return select(np.array(scores, np.float32), found, budget=budget, overhead=overhead, most=most)
+    return select(np.array(scores, np.float32), found, budget=budget, overhead=overhead, max_hits=most)
 
 
 def test_the_best_come_first() -> None:

@@ -2,14 +2,14 @@
 
 from dataclasses import fields, replace
 
-from openvibe.workspaces.access import Access, access_of_role
+from openvibe.workspaces.access import Access, role_access
 
 
 def test_people_of_one_role_have_one_shape_and_others_another() -> None:
-    guest = access_of_role(workspace_id=3, participant_id=5, role="guest")
-    assert guest.shape == access_of_role(workspace_id=4, participant_id=9, role="guest").shape
-    assert guest.shape != access_of_role(workspace_id=3, participant_id=5, role="admin").shape
-    assert guest.shape.held_by(3, 5) == guest
+    guest = role_access(workspace_id=3, participant_id=5, role="guest")
+    assert guest.shape == role_access(workspace_id=4, participant_id=9, role="guest").shape
+    assert guest.shape != role_access(workspace_id=3, participant_id=5, role="admin").shape
+    assert guest.shape.with_ids(3, 5) == guest
 
 
 def test_whatever_an_access_allows_is_part_of_its_shape() -> None:

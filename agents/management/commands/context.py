@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 from django.core.management.base import BaseCommand, CommandError
 
-from agents.assembler.answer import assembled_answer
 from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.snapshot import shared_prefix
+from agents.assembler.snapshots.redaction import prompt_payload
+from agents.assembler.snapshots.store import shared_prefix_with_last_run
 from agents.assembler.stack import STACK
 from agents.models import Agent
 from agents.soul import TaskType
@@ -16,7 +16,7 @@ from agents.tools.toolbox import Toolbox
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread
 
-TITLES = {layer.name: layer.title for layer in STACK}
+LAYER_TITLES = {layer.name: layer.title for layer in STACK}
 
 
 class Command(BaseCommand):
@@ -35,12 +35,12 @@ class Command(BaseCommand):
         show.add_argument("--json", action="store_true", help="what POST /api/v1/context/assemble/ answers")
 
     def handle(self, *_arguments: Any, **options: Any) -> None:
-        thread = thread_of(options["thread"], options["workspace"])
-        agent = agent_of(thread, options["agent"])
+        thread = get_thread(options["thread"], options["workspace"])
+        agent = get_agent(thread, options["agent"])
         try:
             prompt = assemble(
                 agent=agent, thread=thread, task=options["task"], request=options["request"],
-                budget=options["budget"], tools=Toolbox.of(agent, thread).specs,
+                budget=options["budget"], tools=Toolbox.for_agent(agent, thread).specs,
             )  # fmt: skip
         except Missing:
             raise CommandError(
@@ -49,14 +49,14 @@ class Command(BaseCommand):
             ) from None
         except Problem as error:
             raise CommandError(error.message) from None
-        shared = shared_prefix(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
+        shared = shared_prefix_with_last_run(None, prompt, agent_id=agent.pk, thread_id=thread.pk)
         if options["json"]:
-            self.stdout.write(json.dumps(assembled_answer(prompt, shared), ensure_ascii=False, indent=2))
+            self.stdout.write(json.dumps(prompt_payload(prompt, shared), ensure_ascii=False, indent=2))
         else:
-            self.stdout.write(in_words(prompt, shared))
+            self.stdout.write(prompt_report(prompt, shared))
 
 
-def thread_of(pk: int, slug: str) -> Thread:
+def get_thread(pk: int, slug: str) -> Thread:
     threads = Thread.objects.select_related("workspace", "channel").filter(pk=pk)
     thread = (threads.filter(workspace__slug=slug) if slug else threads).first()
     if thread is None:
@@ -64,7 +64,7 @@ def thread_of(pk: int, slug: str) -> Thread:
     return thread
 
 
-def agent_of(thread: Thread, handle: str) -> Agent:
+def get_agent(thread: Thread, handle: str) -> Agent:
     agents = Agent.objects.select_related("participant", "workspace", "soul", "endpoint")
     agent = agents.filter(workspace=thread.workspace, participant__handle=handle.lstrip("@")).first()
     if agent is None:
@@ -72,10 +72,10 @@ def agent_of(thread: Thread, handle: str) -> Agent:
     return agent
 
 
-def in_words(prompt: Prompt, shared: int) -> str:
+def prompt_report(prompt: Prompt, shared: int) -> str:
     """The table of layers, what was left out, then the messages as they would be sent."""
     shares = [
-        f"{layer:<5} {tokens:>7,}  {TITLES.get(layer, 'wrapping of the messages')}"  # type: ignore[call-overload]
+        f"{layer:<5} {tokens:>7,}  {LAYER_TITLES.get(layer, 'wrapping of the messages')}"  # type: ignore[call-overload]
         for layer, tokens in prompt.layers.items()
     ]
     dropped = [f"  {d.reason}: {d.section}, {d.source}, {d.tokens:,} tokens" for d in prompt.dropped]

@@ -7,18 +7,16 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from knowledge import rot
-from knowledge.checking import check
-from knowledge.comparing import compare_waiting
-from knowledge.exchange import export_entries
-from knowledge.importing import import_entries
+from knowledge import maintenance
+from knowledge.contradictions.detect import detect_contradictions
+from knowledge.exchange.files import export_entries, import_entries
+from knowledge.exchange.tabular import MAX_BYTES
+from knowledge.maintenance import find_integrity_errors
 from knowledge.models import Entry
-from knowledge.sheets import MAX_BYTES
 from openvibe.base.problems import Problem
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.management.finding import workspace_called
 from openvibe.workspaces.models import Member
-from openvibe.workspaces.services import access_of_member
+from openvibe.workspaces.queries import member_access, resolve_workspace
 
 
 class Command(BaseCommand):
@@ -27,36 +25,42 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        reading = verbs.add_parser("import", help="read a CSV or JSONL file; a second time changes nothing")
-        reading.add_argument("file", type=Path, metavar="FILE")
-        writing = verbs.add_parser("export", help="write everything that person may read")
-        writing.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: standard output")
-        writing.add_argument("--status", action="append", default=[], choices=Entry.Status.values)
-        for door in (reading, writing):
-            door.add_argument("--format", choices=["csv", "jsonl"], default="", help="guessed when left out")
-            door.add_argument("--workspace", metavar="SLUG", default="", help="needed when there is more than one")
-            door.add_argument("--as", dest="handle", metavar="HANDLE", default="", help="default: the owner")
+        import_parser = verbs.add_parser("import", help="read a CSV or JSONL file; a second time changes nothing")
+        import_parser.add_argument("file", type=Path, metavar="FILE")
+        export_parser = verbs.add_parser("export", help="write everything that person may read")
+        export_parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help="default: standard output")
+        export_parser.add_argument("--status", action="append", default=[], choices=Entry.Status.values)
+        for subparser in (import_parser, export_parser):
+            subparser.add_argument("--format", choices=["csv", "jsonl"], default="", help="guessed when left out")
+            subparser.add_argument("--workspace", metavar="SLUG", default="", help="needed when there is more than one")
+            subparser.add_argument("--as", dest="handle", metavar="HANDLE", default="", help="default: the owner")
         verbs.add_parser("rot", help="expire, archive and compare now, in this process")
-        checking = verbs.add_parser("check", help="look for rows that break an invariant; exits 1 naming them")
-        checking.add_argument("--workspace", metavar="SLUG", default="", help="default: all")
+        check_parser = verbs.add_parser("check", help="look for rows that break an invariant; exits 1 naming them")
+        check_parser.add_argument("--workspace", metavar="SLUG", default="", help="default: all")
 
     def handle(self, *_arguments: Any, verb: str, **options: Any) -> None:
         try:
             if verb == "import":
-                self.read(options["file"], options["format"], asker(options["workspace"], options["handle"]))
+                self.import_file(
+                    options["file"], options["format"], access_of_handle(options["workspace"], options["handle"])
+                )
             elif verb == "export":
-                self.write(options, asker(options["workspace"], options["handle"]))
+                self.export_file(options, access_of_handle(options["workspace"], options["handle"]))
             elif verb == "rot":
-                expired, unused, compared = rot.expire_entries(), rot.archive_unused(), compare_waiting()
+                expired, unused, compared = (
+                    maintenance.expire_entries(),
+                    maintenance.archive_unused(),
+                    detect_contradictions(),
+                )
                 self.stdout.write(f"Expired: {expired}. Archived as unused: {unused}. Compared: {compared}.")
             else:
-                self.look(options["workspace"])
+                self.check_integrity(options["workspace"])
         except Problem as problem:
             raise CommandError(problem.message) from None
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}.") from None
 
-    def read(self, file: Path, form: str, by: Access) -> None:
+    def import_file(self, file: Path, form: str, by: Access) -> None:
         """Import and report. Raises CommandError (exit code 1) when a row was refused; the others are in."""
         with file.open("rb") as source:
             report = import_entries(by=by, raw=source.read(MAX_BYTES + 1), form=form)
@@ -67,7 +71,7 @@ class Command(BaseCommand):
             raise CommandError(f"{report.summary}. Mend those rows and run the same command again.")
         self.stdout.write(f"{report.summary}.")
 
-    def write(self, options: dict[str, Any], by: Access) -> None:
+    def export_file(self, options: dict[str, Any], by: Access) -> None:
         file: Path | None = options["file"]
         form = options["format"] or ("jsonl" if file and file.suffix == ".jsonl" else "csv")
         lines = export_entries(by, form, statuses=options["status"])
@@ -79,8 +83,8 @@ class Command(BaseCommand):
             target.writelines(lines)
         print(f"Written to {file}.", file=sys.stderr)
 
-    def look(self, slug: str) -> None:
-        sentences = list(check(workspace_called(slug).pk if slug else None))
+    def check_integrity(self, slug: str) -> None:
+        sentences = list(find_integrity_errors(resolve_workspace(slug).pk if slug else None))
         for sentence in sentences:
             self.stdout.write(sentence)
         if sentences:
@@ -88,12 +92,12 @@ class Command(BaseCommand):
         self.stdout.write("All is well.")
 
 
-def asker(slug: str, handle: str) -> Access:
+def access_of_handle(slug: str, handle: str) -> Access:
     """Who imports or exports: the member of that handle, or an owner of the workspace."""
-    workspace = workspace_called(slug)
+    workspace = resolve_workspace(slug)
     members = Member.objects.filter(workspace=workspace, removed_at=None).select_related("participant")
-    wanted = members.filter(participant__handle=handle.lstrip("@")) if handle else members.filter(role="owner")
-    member = wanted.order_by("pk").first()
+    matching = members.filter(participant__handle=handle.lstrip("@")) if handle else members.filter(role="owner")
+    member = matching.order_by("pk").first()
     if member is None:
         raise CommandError(f"There is no member @{handle.lstrip('@')} in {workspace.slug}.")
-    return access_of_member(member)
+    return member_access(member)

@@ -1,11 +1,11 @@
-"""Channels, threads and messages: what the API takes and gives."""
+"""Channels, threads, messages, dives and results: what the API takes and gives."""
 
 from typing import Any
 
 from rest_framework import serializers
 
-from openvibe.api.fields import IdField, PlaceField, TextField
-from openvibe.chat.models import Channel, Mention, Message, Thread
+from openvibe.api.fields import IdField, SeqField, TextField
+from openvibe.chat.models import Channel, Dive, DiveResult, Mention, Message, Thread
 from openvibe.workspaces.api.serializers import ParticipantOut
 
 
@@ -46,7 +46,7 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
         return [agent.handle for agent in thread.following_agents.all()]
 
 
-HANDLES = "Handles of agents; for access agent_restricted."
+HANDLES_HELP = "Handles of agents; for access agent_restricted."
 
 
 class ThreadIn(serializers.Serializer[Any]):
@@ -54,7 +54,7 @@ class ThreadIn(serializers.Serializer[Any]):
     title = TextField(help_text="Cut at 200 characters.")
     access = serializers.ChoiceField(choices=Thread.Access.choices, default=Thread.Access.OPEN)
     allowed_agents = serializers.ListField(
-        child=serializers.CharField(max_length=40), max_length=100, required=False, default=list, help_text=HANDLES
+        child=serializers.CharField(max_length=40), max_length=100, required=False, default=list, help_text=HANDLES_HELP
     )
 
 
@@ -63,7 +63,7 @@ class ThreadChange(serializers.Serializer[Any]):
     archived = serializers.BooleanField(required=False)
     access = serializers.ChoiceField(choices=Thread.Access.choices, required=False)
     allowed_agents = serializers.ListField(
-        child=serializers.CharField(max_length=40), max_length=100, required=False, help_text=HANDLES
+        child=serializers.CharField(max_length=40), max_length=100, required=False, help_text=HANDLES_HELP
     )
 
 
@@ -120,8 +120,8 @@ class MessageEdit(serializers.Serializer[Any]):
 
 
 class MessagesAsked(serializers.Serializer[Any]):
-    after_seq = PlaceField(required=False, help_text="Only messages after this one, oldest first.")
-    before_seq = PlaceField(required=False, help_text="Only messages before this one.")
+    after_seq = SeqField(required=False, help_text="Only messages after this one, oldest first.")
+    before_seq = SeqField(required=False, help_text="Only messages before this one.")
 
 
 class SearchAsked(serializers.Serializer[Any]):
@@ -144,7 +144,7 @@ class BearingAsked(serializers.Serializer[Any]):
         required=False, default=4000, min_value=1, max_value=100_000,
         help_text="Tokens that all messages may cost together: each costs its text and its author's name.",
     )  # fmt: skip
-    before_seq = PlaceField(required=False, help_text="Only messages before this one.")
+    before_seq = SeqField(required=False, help_text="Only messages before this one.")
 
 
 class BearingMessageOut(serializers.Serializer[Any]):
@@ -165,3 +165,91 @@ class BearingOut(serializers.Serializer[Any]):
     tokens = serializers.IntegerField(help_text="What they cost together.")
     by_words = serializers.BooleanField(help_text="Whether any holds a word of the question.")
     by_vectors = serializers.BooleanField(help_text="Whether meaning was compared, too.")
+
+
+FULL_TEXT_HELP = "Markdown, at most 100,000 characters."
+
+
+class ResultOut(serializers.ModelSerializer[DiveResult]):
+    message = serializers.IntegerField(source="message_id", read_only=True, help_text="The card in the thread.")
+    bullets = serializers.ListField(child=serializers.CharField(), read_only=True)
+    deferred = serializers.ListField(child=serializers.CharField(), read_only=True)
+    questions = serializers.ListField(child=serializers.CharField(), read_only=True)
+    published_by = ParticipantOut(read_only=True)
+
+    class Meta:
+        model = DiveResult
+        fields = (
+            "message", "headline", "bullets", "full", "full_tokens", "deferred", "questions", "published_by",
+            "published_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class DiveOut(serializers.ModelSerializer[Dive]):
+    """`thread` is the dive's own: read and write there. `parent` is where it started and where its result stands."""
+
+    thread = serializers.IntegerField(source="thread_id", read_only=True)
+    parent = serializers.IntegerField(  # type: ignore[assignment]  # DRF takes it off the class
+        source="parent_id", read_only=True
+    )
+    message = serializers.IntegerField(source="source_id", read_only=True, help_text="What it started from.")
+    agent = ParticipantOut(read_only=True)
+    started_by = ParticipantOut(read_only=True)
+    ended_by = ParticipantOut(read_only=True, allow_null=True, help_text="Who published or discarded it.")
+    result = ResultOut(
+        source="result.dive_result", read_only=True, allow_null=True, default=None,
+        help_text="Once published; null again when its message was deleted.",
+    )  # fmt: skip
+
+    class Meta:
+        model = Dive
+        fields = (
+            "id", "thread", "parent", "message", "agent", "started_by", "state", "result", "created_at", "ended_at",
+            "ended_by",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class DivesAsked(serializers.Serializer[Any]):
+    thread = IdField(required=False, help_text="Only dives that started in this thread.")
+    state = serializers.ChoiceField(choices=Dive.State.choices, required=False)
+
+
+class DiveIn(serializers.Serializer[Any]):
+    message = IdField(help_text="The message to start from; of a result, to dive deeper.")
+    agent = serializers.CharField(max_length=40, help_text="The handle of the agent to dive with.")
+    body = TextField(required=False, default="", help_text="What you ask first; the agent answers it.")
+    client_id = TextField(
+        required=False, default="", help_text="Your own key: the same key is the same dive, returned again."
+    )
+
+
+class DraftParts(serializers.Serializer[Any]):
+    headline = serializers.CharField(read_only=True)
+    bullets = serializers.ListField(child=serializers.CharField(), read_only=True)
+    full = serializers.CharField(read_only=True)
+    deferred = serializers.ListField(child=serializers.CharField(), read_only=True)
+    questions = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+
+class DraftOut(serializers.Serializer[Any]):
+    asked = serializers.IntegerField(
+        read_only=True, allow_null=True, help_text="The seq, in the dive, of the message that asked for it."
+    )
+    draft = DraftParts(read_only=True, allow_null=True)
+    is_picked = serializers.BooleanField(
+        read_only=True, help_text="The reply was not in the form of a result: these are sentences picked from it."
+    )
+
+
+class ResultIn(serializers.Serializer[Any]):
+    headline = TextField(help_text="One line of 1 to 120 characters.")
+    bullets = serializers.ListField(child=TextField(), max_length=100, help_text="3 to 5 key points.")
+    full = TextField(required=False, default="", help_text=FULL_TEXT_HELP)
+    deferred = serializers.ListField(
+        child=TextField(), max_length=100, required=False, default=list, help_text="At most 2: what was put off."
+    )
+    questions = serializers.ListField(
+        child=TextField(), max_length=100, required=False, default=list, help_text="At most 2: what stays open."
+    )

@@ -1,34 +1,136 @@
-"""Slack's export zip: channels.json, users.json, and a folder per channel with one JSON file per day."""
+"""Reader of Slack's export zip: channels.json, users.json, and a folder per channel with one JSON file per day.
 
+A stranger's zip, read carefully: no paths that lead out, no bombs, nothing written to disk."""
+
+import json
 import re
 import zipfile
+import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from openvibe.chat.importing.base import (
+from openvibe.base.text import clean_handle
+from openvibe.chat.importing.readers import (
     ImportedLine,
     ImportedThread,
     ImportFailed,
-    mended,
-    moment,
-    open_for_reading,
-    shortened,
+    open_file,
+    parse_timestamp,
+    replace_unstorable,
+    shorten,
 )
-from openvibe.chat.importing.slack_archive import SlackArchive
-from openvibe.chat.importing.slack_text import as_markdown
+
+MAX_FILES = 200_000
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_TOTAL_BYTES = 2 * 1024 * 1024 * 1024
+MAX_COMPRESSION_RATIO = 200
+_MIN_BYTES_FOR_RATIO = 4 * 1024 * 1024
+
+
+class SlackArchive:
+    """The JSON files of an opened export. Raises ImportFailed when the zip is unsafe."""
+
+    def __init__(self, opened: zipfile.ZipFile) -> None:
+        self._opened = opened
+        members = [member for member in opened.infolist() if not member.is_dir()]
+        _check_sizes(members)
+        for member in members:
+            _check_path(member.filename)
+        top = _common_folder([member.filename for member in members])
+        self._members = {member.filename.removeprefix(top): member for member in members}
+        self._folders: dict[str, list[str]] = {}
+        for name in sorted(self._members):
+            self._folders.setdefault(name.rpartition("/")[0], []).append(name)
+
+    def files_in(self, folder: str) -> list[str]:
+        """Names of the files directly in a folder, sorted."""
+        return self._folders.get(folder, [])
+
+    def read_objects(self, name: str, *, required: bool) -> list[dict[str, object]]:
+        """Read a file that holds a JSON list; what in it is not an object is left out."""
+        if name not in self._members:
+            if required:
+                raise ImportFailed(None, f"There is no {name} in this zip. Is it an export from Slack?")
+            return []
+        try:
+            with self._opened.open(self._members[name]) as source:
+                raw = source.read(MAX_FILE_BYTES + 1)
+            value = json.loads(raw.decode("utf-8-sig"))
+        except zlib.error:
+            raise ImportFailed(None, f"{name} in this zip is damaged. Export it from Slack again.") from None
+        except (ValueError, RecursionError):
+            raise ImportFailed(None, f"{name} in this zip is not JSON. Export it from Slack again.") from None
+        if not isinstance(value, list):
+            raise ImportFailed(None, f"{name} in this zip does not hold a list. Is it an export from Slack?")
+        return [each for each in value if isinstance(each, dict)]
+
+
+def _check_sizes(members: list[zipfile.ZipInfo]) -> None:
+    if len(members) > MAX_FILES:
+        raise ImportFailed(None, f"This zip holds more than {MAX_FILES:,} files. Export fewer channels at once.")
+    if sum(member.file_size for member in members) > MAX_TOTAL_BYTES:
+        raise ImportFailed(None, "This zip unpacks to more than 2 GB. Export a shorter time at once.")
+    for member in members:
+        packed_hard = member.file_size > MAX_COMPRESSION_RATIO * max(member.compress_size, 1)
+        if member.file_size > MAX_FILE_BYTES or (packed_hard and member.file_size > _MIN_BYTES_FOR_RATIO):
+            raise ImportFailed(None, f"{member.filename!r} in this zip unpacks to far too much; it was not opened.")
+
+
+def _check_path(name: str) -> None:
+    parts = PurePosixPath(name).parts
+    if name.startswith("/") or "\\" in name or ".." in parts or (parts and parts[0].endswith(":")):
+        raise ImportFailed(None, f"This zip holds a path that leads out of it ({name!r}); it was not opened.")
+
+
+def _common_folder(names: list[str]) -> str:
+    """Some exports are zipped with their folder around them: "export/" when channels.json is in there."""
+    inside = [name for name in names if name.endswith("/channels.json") and name.count("/") == 1]
+    return "" if "channels.json" in names or not inside else inside[0].removesuffix("channels.json")
+
+
+_MARKUP = re.compile(r"<([^<>]{1,4000})>")
+_ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
+
+
+def slack_to_markdown(text: str, people: Mapping[str, str], channel_names: Mapping[str, str]) -> str:
+    """Turn `<@U1>`, `<#C1|name>`, `<!here>`, `<https://…|label>` and entities into text.
+
+    `people` maps user ids to display names, `rooms` channel ids to names; an unknown id stays readable.
+    A mention becomes `@` and the handle made of the person's name.
+    """
+    return _unescape(_MARKUP.sub(lambda match: _convert_markup(match[1], people, channel_names), text))
+
+
+def _convert_markup(markup: str, people: Mapping[str, str], channel_names: Mapping[str, str]) -> str:
+    target, _, label = markup.partition("|")
+    if target.startswith("@"):
+        return "@" + clean_handle(people.get(target[1:]) or label or target[1:])
+    if target.startswith("#"):
+        return "#" + (channel_names.get(target[1:]) or label or target[1:])
+    if target.startswith("!"):
+        return label or "@" + target[1:].partition("^")[0]
+    address = target.removeprefix("mailto:")
+    return address if not label or label in {target, address} else f"{label} ({address})"
+
+
+def _unescape(text: str) -> str:
+    for entity, sign in _ENTITIES:
+        text = text.replace(entity, sign)
+    return text
+
 
 _TITLE_CHARACTERS = 120
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
+_DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 
 # What somebody said. Every other subtype tells of the room (joined, renamed, pinned) or of a deleted message.
-_SAID = {"", "bot_message", "me_message", "thread_broadcast", "file_share", "file_comment"}
+_TEXT_SUBTYPES = {"", "bot_message", "me_message", "thread_broadcast", "file_share", "file_comment"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Message:
+class _SlackMessage:
     ts: str
     thread_ts: str
     at: datetime
@@ -45,10 +147,10 @@ def read_slack(path: Path | str) -> Iterator[ImportedThread]:
 
     Raises ImportFailed when the file is no export, is unsafe to open, or holds broken JSON.
     """
-    with open_for_reading(Path(path)) as source:
+    with open_file(Path(path)) as source:
         try:
             with zipfile.ZipFile(source) as opened:
-                yield from _threads(SlackArchive(opened))
+                yield from _read_threads(SlackArchive(opened))
         except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError):
             raise ImportFailed(
                 None,
@@ -56,92 +158,100 @@ def read_slack(path: Path | str) -> Iterator[ImportedThread]:
             ) from None
 
 
-def _threads(archive: SlackArchive) -> Iterator[ImportedThread]:
+def _read_threads(archive: SlackArchive) -> Iterator[ImportedThread]:
     people = {
-        str(user["id"]): _display_name(user) for user in archive.objects("users.json", required=False) if "id" in user
+        str(user["id"]): _display_name(user)
+        for user in archive.read_objects("users.json", required=False)
+        if "id" in user
     }
-    channels = archive.objects("channels.json", required=True)
-    rooms = {str(channel.get("id", "")): str(channel.get("name", "")) for channel in channels}
+    channels = archive.read_objects("channels.json", required=True)
+    channel_names = {str(channel.get("id", "")): str(channel.get("name", "")) for channel in channels}
     for channel in channels:
-        name = mended(str(channel.get("name", "")))
+        name = replace_unstorable(str(channel.get("name", "")))
         if name:
-            yield from _channel(archive, str(channel.get("id") or name), name, people, rooms)
+            yield from _read_channel(archive, str(channel.get("id") or name), name, people, channel_names)
 
 
-def _channel(
-    archive: SlackArchive, channel_id: str, name: str, people: dict[str, str], rooms: dict[str, str]
+def _read_channel(
+    archive: SlackArchive, channel_id: str, name: str, people: dict[str, str], channel_names: dict[str, str]
 ) -> Iterator[ImportedThread]:
-    messages: dict[str, _Message] = {}
+    messages: dict[str, _SlackMessage] = {}
     for day in archive.files_in(name):
-        if not _DAY.fullmatch(day.rpartition("/")[2]):
+        if not _DAY_FILE.fullmatch(day.rpartition("/")[2]):
             continue
-        for value in archive.objects(day, required=True):
-            message = _message(value, people, rooms, day)
+        for value in archive.read_objects(day, required=True):
+            message = _parse_message(value, people, channel_names, day)
             if message is not None:
                 messages[message.ts + message.author] = message
-    replies: defaultdict[str, list[_Message]] = defaultdict(list)
+    replies: defaultdict[str, list[_SlackMessage]] = defaultdict(list)
     for message in sorted(messages.values(), key=lambda each: (each.at, each.ts)):
         replies[message.thread_ts].append(message)
-    alone = replies.pop("", [])
-    for thread_ts, said in replies.items():
-        about = shortened(said[0].text, _TITLE_CHARACTERS - len(name) - 3)
-        yield ImportedThread(f"slack:{channel_id}:{thread_ts}", f"#{name}: {about}", _lines(said))
-    if alone:
-        yield ImportedThread(f"slack:{channel_id}", f"#{name}", _lines(alone))
+    unthreaded = replies.pop("", [])
+    for thread_ts, thread_messages in replies.items():
+        subject = shorten(thread_messages[0].text, _TITLE_CHARACTERS - len(name) - 3)
+        yield ImportedThread(
+            f"slack:{channel_id}:{thread_ts}", f"#{name}: {subject}", _to_imported_lines(thread_messages)
+        )
+    if unthreaded:
+        yield ImportedThread(f"slack:{channel_id}", f"#{name}", _to_imported_lines(unthreaded))
 
 
-def _lines(messages: list[_Message]) -> tuple[ImportedLine, ...]:
+def _to_imported_lines(messages: list[_SlackMessage]) -> tuple[ImportedLine, ...]:
     return tuple(ImportedLine(message.author, message.text, message.at) for message in messages)
 
 
-def _message(value: dict[str, object], people: dict[str, str], rooms: dict[str, str], day: str) -> _Message | None:
+def _parse_message(
+    value: dict[str, object], people: dict[str, str], channel_names: dict[str, str], day: str
+) -> _SlackMessage | None:
     if str(value.get("type", "message")) != "message" or value.get("hidden") or value.get("deleted_ts"):
         return None
-    if str(value.get("subtype") or "") not in _SAID:
+    if str(value.get("subtype") or "") not in _TEXT_SUBTYPES:
         return None
     ts = str(value.get("ts", ""))
     try:
-        at = moment(ts)
+        at = parse_timestamp(ts)
     except ValueError:
         raise ImportFailed(None, f'In {day} a message has no readable "ts". Export it from Slack again.') from None
-    text = as_markdown(mended(_as_text(value.get("text"))), people, rooms)
-    text = "\n".join([text, *_file_names(value)]).strip()
+    text = slack_to_markdown(replace_unstorable(_text_or_empty(value.get("text"))), people, channel_names)
+    text = "\n".join([text, *_file_labels(value)]).strip()
     if value.get("subtype") == "me_message" and text:
         text = f"({text})"
     if not text:
         return None
-    thread_ts = _as_text(value.get("thread_ts"))
-    return _Message(ts, thread_ts, at, mended(_author(value, people)), text)
+    thread_ts = _text_or_empty(value.get("thread_ts"))
+    return _SlackMessage(ts, thread_ts, at, replace_unstorable(_author_name(value, people)), text)
 
 
-def _author(value: dict[str, object], people: dict[str, str]) -> str:
-    user = _as_text(value.get("user"))
+def _author_name(value: dict[str, object], people: dict[str, str]) -> str:
+    user = _text_or_empty(value.get("user"))
     if user in people:
         return people[user]
-    named = [value.get("username")]
+    candidates = [value.get("username")]
     for source in ("user_profile", "bot_profile"):
         profile = value.get(source)
         if isinstance(profile, dict):
-            named += [profile.get("display_name"), profile.get("real_name"), profile.get("name")]
-    named += [user, value.get("bot_id")]
-    return next((_as_text(name).strip() for name in named if _as_text(name).strip()), "unknown")
+            candidates += [profile.get("display_name"), profile.get("real_name"), profile.get("name")]
+    candidates += [user, value.get("bot_id")]
+    return next((_text_or_empty(name).strip() for name in candidates if _text_or_empty(name).strip()), "unknown")
 
 
 def _display_name(user: dict[str, object]) -> str:
     profile = user.get("profile")
     details = profile if isinstance(profile, dict) else {}
     names = [details.get("display_name"), details.get("real_name"), user.get("real_name"), user.get("name")]
-    return mended(next((_as_text(name).strip() for name in names if _as_text(name).strip()), str(user["id"])))
+    return replace_unstorable(
+        next((_text_or_empty(name).strip() for name in names if _text_or_empty(name).strip()), str(user["id"]))
+    )
 
 
-def _file_names(value: dict[str, object]) -> list[str]:
+def _file_labels(value: dict[str, object]) -> list[str]:
     files = value.get("files")
     return [
-        f"[file: {mended(_as_text(each.get('title')) or _as_text(each.get('name')) or 'without a name')}]"
+        f"[file: {replace_unstorable(_text_or_empty(each.get('title')) or _text_or_empty(each.get('name')) or 'without a name')}]"
         for each in (files if isinstance(files, list) else [])
         if isinstance(each, dict)
     ]
 
 
-def _as_text(value: object) -> str:
+def _text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""

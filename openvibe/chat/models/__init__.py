@@ -1,14 +1,19 @@
 """Rooms, conversations, what was said, and what each reader has seen."""
 
 from openvibe.chat.models.channel import Channel, ChannelMembership
-from openvibe.chat.models.dive import MOST_ACTIVE, Dive, DiveResult
-from openvibe.chat.models.message import Mention, Message, MessageRevision, in_short_runs
-from openvibe.chat.models.reading import Draft, ReadMarker
-from openvibe.chat.models.thread import Thread
-from openvibe.chat.models.vector import MessageToEmbed, MessageVector
+from openvibe.chat.models.dive import MAX_ACTIVE_DIVES, Dive, DiveResult
+from openvibe.chat.models.message import (
+    Mention,
+    Message,
+    MessageRevision,
+    MessageToEmbed,
+    MessageVector,
+    break_long_words,
+)
+from openvibe.chat.models.thread import Draft, ReadMarker, Thread
 
 __all__ = [
-    "MOST_ACTIVE",
+    "MAX_ACTIVE_DIVES",
     "Channel",
     "ChannelMembership",
     "Dive",
@@ -21,5 +26,5 @@ __all__ = [
     "MessageVector",
     "ReadMarker",
     "Thread",
-    "in_short_runs",
+    "break_long_words",
 ]

@@ -13,7 +13,7 @@ from openvibe.base.models import Timestamped
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
-valid_channel_name = RegexValidator(
+validate_channel_name = RegexValidator(
     r"^[a-z0-9][a-z0-9_-]{0,39}\Z", "Use 1 to 40 of a-z, 0-9, - and _, starting with a letter or digit."
 )
 
@@ -31,7 +31,7 @@ class ChannelQuerySet(models.QuerySet["Channel"]):
 
 class Channel(Timestamped):
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="channels")
-    name = models.CharField(max_length=40, validators=[valid_channel_name])
+    name = models.CharField(max_length=40, validators=[validate_channel_name])
     description = models.TextField(blank=True, max_length=1000)
     instructions = models.TextField(
         blank=True, help_text="Trusted instructions for agents in this channel; admins only."

@@ -16,11 +16,11 @@ from django.db.models.functions import Now
 
 from openvibe.chat.models.message import Message
 from openvibe.chat.models.thread import Thread
-from openvibe.llm.drafts import FEWEST_BULLETS, HEADLINE_CHARACTERS, MOST_BULLETS, MOST_DEFERRED, MOST_QUESTIONS
+from openvibe.llm.drafts import MAX_BULLETS, MAX_DEFERRED, MAX_HEADLINE_CHARACTERS, MAX_QUESTIONS, MIN_BULLETS
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
-MOST_ACTIVE = 7
+MAX_ACTIVE_DIVES = 7
 """Active dives in one thread."""
 
 
@@ -59,7 +59,7 @@ class Dive(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["parent", "slot"], name="dive_slot_once"),
             models.CheckConstraint(
-                condition=Q(state="active", slot__gte=1, slot__lte=MOST_ACTIVE, ended_at=None)
+                condition=Q(state="active", slot__gte=1, slot__lte=MAX_ACTIVE_DIVES, ended_at=None)
                 | (~Q(state="active") & Q(slot=None, ended_at__isnull=False)),
                 name="dive_slot_while_active",
             ),
@@ -85,7 +85,7 @@ class DiveResult(models.Model):
 
     message = models.OneToOneField(Message, on_delete=models.CASCADE, related_name="dive_result")
     dive = models.ForeignKey(Dive, null=True, on_delete=models.SET_NULL, related_name="results")
-    headline = models.CharField(max_length=HEADLINE_CHARACTERS)
+    headline = models.CharField(max_length=MAX_HEADLINE_CHARACTERS)
     bullets = ArrayField(models.TextField())
     full = models.TextField(blank=True)
     full_tokens = models.PositiveIntegerField(default=0, help_text="Tokens of the full text (o200k_base).")
@@ -99,10 +99,10 @@ class DiveResult(models.Model):
         constraints = [
             models.CheckConstraint(condition=~Q(headline=""), name="result_has_headline"),
             models.CheckConstraint(
-                condition=Q(bullets__len__gte=FEWEST_BULLETS, bullets__len__lte=MOST_BULLETS), name="result_bullets"
+                condition=Q(bullets__len__gte=MIN_BULLETS, bullets__len__lte=MAX_BULLETS), name="result_bullets"
             ),
-            models.CheckConstraint(condition=Q(deferred__len__lte=MOST_DEFERRED), name="result_deferred"),
-            models.CheckConstraint(condition=Q(questions__len__lte=MOST_QUESTIONS), name="result_questions"),
+            models.CheckConstraint(condition=Q(deferred__len__lte=MAX_DEFERRED), name="result_deferred"),
+            models.CheckConstraint(condition=Q(questions__len__lte=MAX_QUESTIONS), name="result_questions"),
         ]
         triggers = [
             pgtrigger.Protect(

@@ -1,4 +1,4 @@
-"""Threads: titled conversations in a channel, and which agents may know of them."""
+"""Threads: titled conversations in a channel, which agents may know of them, read markers and drafts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         is_listed = Q(pk__in=listed) | Q(parent__in=listed)
         return threads.filter(Q(access=Thread.Access.OPEN) | (Q(access=Thread.Access.AGENT_RESTRICTED) & is_listed))
 
-    def outside_dives(self) -> ThreadQuerySet:
+    def exclude_dives(self) -> ThreadQuerySet:
         """Threads of their own: what lists of threads show."""
         return self.filter(parent=None)
 
@@ -105,3 +105,32 @@ class Thread(Timestamped):
 
     def __str__(self) -> str:
         return self.title
+
+
+class ReadMarker(models.Model):
+    """Up to which message somebody has read a thread."""
+
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="read_markers")
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="read_markers")
+    last_read_seq = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["participant", "thread"], name="read_marker_once")]
+
+    def __str__(self) -> str:
+        return f"{self.participant} read {self.thread_id} up to {self.last_read_seq}"
+
+
+class Draft(models.Model):
+    """Text in a composer, kept on the server so that nothing typed is lost."""
+
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="drafts")
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="drafts")
+    body = models.TextField()
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["participant", "thread"], name="draft_once")]
+
+    def __str__(self) -> str:
+        return f"Draft of {self.participant}"

@@ -1,22 +1,22 @@
-"""Verbs of channels."""
+"""Create, update and archive channels; add and remove their members and agents."""
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from openvibe.base.models import emit
+from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import Channel, ChannelMembership
-from openvibe.chat.models.channel import valid_channel_name
-from openvibe.chat.text import TextRefused, clean_body
+from openvibe.chat.models.channel import validate_channel_name
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 
-def _clean_name(name: str) -> str:
+def _clean_channel_name(name: str) -> str:
     cleaned = name.strip().lstrip("#").lower().replace(" ", "-")
     try:
-        valid_channel_name(cleaned)
+        validate_channel_name(cleaned)
     except ValidationError as error:
         raise Problem(error.messages[0], code="bad_name", field="name") from None
     return cleaned
@@ -29,7 +29,7 @@ def _clean_description(description: str) -> str:
         raise Problem(error.message, code=error.code, field="description") from None
 
 
-def _may_run(channel: Channel, by: Access) -> bool:
+def _may_manage(channel: Channel, by: Access) -> bool:
     return by.workspace_id == channel.workspace_id and (by.administers or channel.created_by_id == by.participant_id)
 
 
@@ -38,7 +38,7 @@ def create_channel(*, by: Access, name: str, description: str = "", is_private: 
     """A new channel with its maker in it. Guests and agents cannot make channels."""
     if by.is_agent or by.is_guest:
         raise Refused("Guests and agents cannot make channels. Ask a member.")
-    cleaned, described = _clean_name(name), _clean_description(description)
+    cleaned, described = _clean_channel_name(name), _clean_description(description)
     try:
         with transaction.atomic():
             channel = Channel.objects.create(
@@ -56,10 +56,10 @@ def create_channel(*, by: Access, name: str, description: str = "", is_private: 
 
 
 @transaction.atomic
-def edit_channel(*, channel: Channel, by: Access, name: str, description: str) -> Channel:
-    if not _may_run(channel, by):
+def update_channel(*, channel: Channel, by: Access, name: str, description: str) -> Channel:
+    if not _may_manage(channel, by):
         raise Refused("Only admins and the person who made a channel may change it.")
-    channel.name, channel.description = _clean_name(name), _clean_description(description)
+    channel.name, channel.description = _clean_channel_name(name), _clean_description(description)
     try:
         with transaction.atomic():
             channel.save(update_fields=["name", "description", "updated_at"])
@@ -72,7 +72,7 @@ def edit_channel(*, channel: Channel, by: Access, name: str, description: str) -
 @transaction.atomic
 def archive_channel(*, channel: Channel, by: Access, archived: bool = True) -> Channel:
     """Archived channels can be read, not written to."""
-    if not _may_run(channel, by):
+    if not _may_manage(channel, by):
         raise Refused("Only admins and the person who made a channel may archive it.")
     channel.archived_at = timezone.now() if archived else None
     channel.save(update_fields=["archived_at", "updated_at"])
@@ -100,7 +100,7 @@ def add_to_channel(*, channel: Channel, participant: Participant, by: Access) ->
 @transaction.atomic
 def remove_from_channel(*, channel: Channel, participant: Participant, by: Access) -> None:
     """Take somebody out; anybody may take themselves out."""
-    if by.participant_id != participant.pk and not _may_run(channel, by):
+    if by.participant_id != participant.pk and not _may_manage(channel, by):
         raise Refused("Only admins and the person who made the channel may remove others.")
     ChannelMembership.objects.filter(channel=channel, participant=participant).delete()
     emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)

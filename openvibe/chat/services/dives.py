@@ -1,27 +1,40 @@
-"""Verbs of dives: start, ask for a draft, publish, discard."""
+"""Start, publish and discard dives; request a draft; validate a result, every wrong field named."""
 
 import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count as numbers
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from openvibe.base.models import emit
+from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.chat.models import MOST_ACTIVE, Dive, DiveResult, Message, ReadMarker, Thread
-from openvibe.chat.services.messages import post_message, record_mentions
-from openvibe.chat.services.results import cleaned_result
-from openvibe.chat.services.writing import ARCHIVED, INSIDE_DIVE, OVER, is_archived
-from openvibe.chat.signals import dive_ended, dive_started, draft_wanted
-from openvibe.chat.text import clean_title
-from openvibe.llm.drafts import ResultDraft, card_markdown
-from openvibe.llm.tokens import count
+from openvibe.base.text import TextRefused, clean_body, clean_title
+from openvibe.chat.models import MAX_ACTIVE_DIVES, Dive, DiveResult, Message, ReadMarker, Thread
+from openvibe.chat.services.messages import create_mentions, post_message
+from openvibe.chat.services.permissions import ARCHIVED_MESSAGE, DIVE_ENDED_MESSAGES, NESTED_DIVE_MESSAGE, is_archived
+from openvibe.chat.wiring import dive_ended, dive_started, draft_requested
+from openvibe.llm.drafts import (
+    MAX_BULLET_CHARACTERS,
+    MAX_BULLETS,
+    MAX_DEFERRED,
+    MAX_FULL_CHARACTERS,
+    MAX_HEADLINE_CHARACTERS,
+    MAX_QUESTIONS,
+    MIN_BULLETS,
+    ResultDraft,
+    render_card,
+)
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
-TOO_MANY = f"This thread has {MOST_ACTIVE} active dives, the most there may be. Publish or discard one of them first."
+TOO_MANY_DIVES_MESSAGE = (
+    f"This thread has {MAX_ACTIVE_DIVES} active dives, the most there may be. Publish or discard one of them first."
+)
 
 
 # --- starting -----------------------------------------------------------------------------------------------
@@ -33,7 +46,7 @@ def start_dive(*, source: Message, by: Access, agent: Participant, body: str = "
 
     The same `client_id` of the same person and message is the same dive, returned as it is. Raises Refused (not a
     person, archived, inside a dive, an agent that may not respond there), Conflict (deleted, being written,
-    `MOST_ACTIVE` dives already), Problem (not an agent, a bad text).
+    `MAX_ACTIVE_DIVES` dives already), Problem (not an agent, a bad text).
     """
     if by.is_agent:
         raise Refused("Only people start dives.")
@@ -42,61 +55,61 @@ def start_dive(*, source: Message, by: Access, agent: Participant, body: str = "
     parent = (
         Thread.objects.select_for_update(of=("self",), no_key=True).select_related("channel").get(pk=source.thread_id)
     )  # one start at a time in a thread
-    key = _key(source, by, client_id)
-    started = Dive.objects.filter(parent=parent, thread__external_id=key).first() if key else None
-    if started is not None:
-        return started
-    _may_start(source, parent, agent)
+    key = _external_id(source, by, client_id)
+    existing = Dive.objects.filter(parent=parent, thread__external_id=key).first() if key else None
+    if existing is not None:
+        return existing
+    _check_start(source, parent, agent)
     dive = Dive.objects.create(
-        thread=_side_thread(parent, by, agent, key), parent=parent, source=source, agent=agent,
-        started_by_id=by.participant_id, slot=_free_slot(parent),
+        thread=_create_dive_thread(parent, by, agent, key), parent=parent, source=source, agent=agent,
+        started_by_id=by.participant_id, slot=_find_free_slot(parent),
     )  # fmt: skip
     dive.refresh_from_db(fields=["created_at"])
-    _told(dive)
+    _emit_changed(dive)
     dive_started.send(sender=Dive, dive=dive)
     if body:
         post_message(thread=dive.thread, by=by, body=body, client_id=client_id)
     return dive
 
 
-def _key(source: Message, by: Access, client_id: str) -> str:
+def _external_id(source: Message, by: Access, client_id: str) -> str:
     """What the dive's thread keeps as its `external_id`: the database allows it once in a channel."""
     if not client_id:
         return ""
     return "dive:" + hashlib.sha256(f"{source.pk} {by.participant_id} {client_id}".encode()).hexdigest()
 
 
-def _may_start(source: Message, parent: Thread, agent: Participant) -> None:
+def _check_start(source: Message, parent: Thread, agent: Participant) -> None:
     if parent.parent_id is not None:
-        raise Refused(INSIDE_DIVE, code="inside_dive")
+        raise Refused(NESTED_DIVE_MESSAGE, code="inside_dive")
     if is_archived(parent):
         raise Refused("This conversation is archived. Bring it back before diving from it.", code="archived")
-    now = Message.objects.only("deleted_at", "state").get(pk=source.pk)
-    if now.is_deleted:
+    current = Message.objects.only("deleted_at", "state").get(pk=source.pk)
+    if current.is_deleted:
         raise Conflict("This message was deleted. Dive from another one.", code="deleted")
-    if now.state == Message.State.WRITING:
+    if current.state == Message.State.WRITING:
         raise Conflict("This message is still being written. Wait until it is done.", code="being_written")
     if not agent.is_agent or agent.workspace_id != parent.workspace_id:
         raise Problem("Choose the agent to dive with.", code="unknown_agent", field="agent")
-    reason = why_silent(agent, parent, "dive")
+    reason = reply_denied_reason(agent, parent, "dive")
     if reason is not None:
         raise Refused(reason, code="agent_silent", field="agent")
 
 
-def why_silent(agent: Participant, thread: Thread, task: str) -> str | None:
+def reply_denied_reason(agent: Participant, thread: Thread, task: str) -> str | None:
     """Why the agent may not take part, as a sentence for people; None when it may. Agents' own rule."""
     reason: str | None = import_string(settings.WHY_SILENT)(agent, thread, task)
     return reason
 
 
-def _free_slot(parent: Thread) -> int:
+def _find_free_slot(parent: Thread) -> int:
     taken = set(Dive.objects.filter(parent=parent, slot__isnull=False).values_list("slot", flat=True))
-    if len(taken) >= MOST_ACTIVE:
-        raise Conflict(TOO_MANY, code="too_many_dives")
+    if len(taken) >= MAX_ACTIVE_DIVES:
+        raise Conflict(TOO_MANY_DIVES_MESSAGE, code="too_many_dives")
     return next(slot for slot in numbers(1) if slot not in taken)
 
 
-def _side_thread(parent: Thread, by: Access, agent: Participant, key: str) -> Thread:
+def _create_dive_thread(parent: Thread, by: Access, agent: Participant, key: str) -> Thread:
     """Named by the thread alone: a deleted source or first message leaves no words in a title."""
     thread = Thread.objects.create(
         workspace_id=parent.workspace_id, channel=parent.channel, parent=parent, external_id=key,
@@ -110,23 +123,27 @@ def _side_thread(parent: Thread, by: Access, agent: Participant, key: str) -> Th
 
 
 @transaction.atomic
-def ask_for_draft(*, dive: Dive, by: Access) -> Message:
+def request_draft(*, dive: Dive, by: Access) -> Message:
     """Have the dive's agent draft the result: a `system` message in the dive that its next reply answers.
 
     Raises Refused (neither the starter nor an admin, archived, or the agent may not respond), Conflict (the dive is
     over, the agent is still writing).
     """
-    current = _open(dive, by, "have a result drafted")
-    reason = why_silent(current.agent, current.thread, "publish")
+    current = _lock_active_dive(dive, by, "have a result drafted")
+    reason = reply_denied_reason(current.agent, current.thread, "publish")
     if reason is not None:
         raise Refused(f"{reason} The result can be written by hand.", code="agent_silent")
-    _is_quiet(current)
+    _check_no_reply_in_progress(current)
     text = f"Asked @{current.agent.handle} to draft the result."
     message = Message.objects.create(
-        thread=current.thread, author_id=by.participant_id, kind=Message.Kind.SYSTEM, body=text, token_count=count(text)
+        thread=current.thread,
+        author_id=by.participant_id,
+        kind=Message.Kind.SYSTEM,
+        body=text,
+        token_count=count_tokens(text),
     )
     message.refresh_from_db(fields=["seq", "created_at"])
-    draft_wanted.send(sender=Dive, message=message, dive=current)
+    draft_requested.send(sender=Dive, message=message, dive=current)
     return message
 
 
@@ -137,18 +154,18 @@ def publish_dive(*, dive: Dive, by: Access, result: ResultDraft) -> Message:
     Raises Problem with the field that is wrong, Refused (neither the starter nor an admin, archived), Conflict
     (`already_published`, discarded, or the agent is still writing).
     """
-    cleaned = cleaned_result(result)
-    current = _open(dive, by, "publish it")
-    _is_quiet(current)
-    message = _posted(current, by, cleaned)
+    cleaned = clean_result(result)
+    current = _lock_active_dive(dive, by, "publish it")
+    _check_no_reply_in_progress(current)
+    message = _post_result(current, by, cleaned)
     DiveResult.objects.create(
         message=message, dive=current, headline=cleaned.headline, bullets=list(cleaned.bullets), full=cleaned.full,
-        full_tokens=count(cleaned.full), deferred=list(cleaned.deferred), questions=list(cleaned.questions),
+        full_tokens=count_tokens(cleaned.full), deferred=list(cleaned.deferred), questions=list(cleaned.questions),
         agent_id=current.agent_id, published_by_id=by.participant_id,
     )  # fmt: skip
     current.result = message
-    _end(current, Dive.State.PUBLISHED, by)
-    _is_quiet(current)  # a worker may have begun to write before it heard
+    _end_dive(current, Dive.State.PUBLISHED, by)
+    _check_no_reply_in_progress(current)  # a worker may have begun to write before it heard
     return message
 
 
@@ -158,45 +175,45 @@ def discard_dive(*, dive: Dive, by: Access) -> Dive:
 
     Raises Refused (neither the starter nor an admin), Conflict (`already_published`). Discarding twice changes nothing.
     """
-    current = _locked(dive)
-    _may_end(current, by, "discard it")
+    current = _lock_dive(dive)
+    _check_may_end(current, by, "discard it")
     if current.state == Dive.State.DISCARDED:
         return current
     if current.state == Dive.State.PUBLISHED:
         raise Conflict("This dive is already published.", code="already_published")
-    _end(current, Dive.State.DISCARDED, by)
+    _end_dive(current, Dive.State.DISCARDED, by)
     return current
 
 
-def may_end(dive: Dive, by: Access) -> bool:
+def may_end_dive(dive: Dive, by: Access) -> bool:
     """Whether `by` may ask for the draft, publish and discard: the starter and admins."""
     return not by.is_agent and (by.administers or by.participant_id == dive.started_by_id)
 
 
-def _locked(dive: Dive) -> Dive:
+def _lock_dive(dive: Dive) -> Dive:
     rows = Dive.objects.select_for_update(of=("self",), no_key=True)
     return rows.select_related("thread__channel", "parent__channel", "agent", "source").get(pk=dive.pk)
 
 
-def _may_end(dive: Dive, by: Access, what: str) -> None:
-    if not may_end(dive, by):
-        raise Refused(f"Only the person who started a dive and admins may {what}.", code="not_your_dive")
+def _check_may_end(dive: Dive, by: Access, action: str) -> None:
+    if not may_end_dive(dive, by):
+        raise Refused(f"Only the person who started a dive and admins may {action}.", code="not_your_dive")
 
 
-def _open(dive: Dive, by: Access, what: str) -> Dive:
+def _lock_active_dive(dive: Dive, by: Access, action: str) -> Dive:
     """The dive as it is now, locked, when `by` may end it and it is active in a thread that is not archived."""
-    current = _locked(dive)
-    _may_end(current, by, what)
+    current = _lock_dive(dive)
+    _check_may_end(current, by, action)
     if current.state == Dive.State.PUBLISHED:
         raise Conflict("This dive is already published.", code="already_published")
     if current.state == Dive.State.DISCARDED:
-        raise Conflict(OVER[Dive.State.DISCARDED], code="discarded")
+        raise Conflict(DIVE_ENDED_MESSAGES[Dive.State.DISCARDED], code="discarded")
     if is_archived(current.parent):
-        raise Refused(ARCHIVED, code="archived")
+        raise Refused(ARCHIVED_MESSAGE, code="archived")
     return current
 
 
-def _is_quiet(dive: Dive) -> None:
+def _check_no_reply_in_progress(dive: Dive) -> None:
     if Message.objects.filter(thread_id=dive.thread_id, state=Message.State.WRITING).exists():
         raise Conflict(
             f"@{dive.agent.handle} is still writing in this dive. Wait until it is done, or stop it.",
@@ -204,29 +221,112 @@ def _is_quiet(dive: Dive) -> None:
         )
 
 
-def _posted(dive: Dive, by: Access, result: ResultDraft) -> Message:
+def _post_result(dive: Dive, by: Access, result: ResultDraft) -> Message:
     """The card in the thread above. It is no question to anybody: agents named in it are not asked."""
-    body = card_markdown(result)
+    body = render_card(result)
     message = Message.objects.create(
         thread=dive.parent, author_id=by.participant_id, kind=Message.Kind.DIVE_RESULT, body=body,
-        token_count=count(body),
+        token_count=count_tokens(body),
     )  # fmt: skip
     message.refresh_from_db(fields=["seq", "created_at"])
-    record_mentions(message)
+    create_mentions(message)
     ReadMarker.objects.filter(
         thread=dive.parent, participant_id=by.participant_id, last_read_seq=message.seq - 1
     ).update(last_read_seq=message.seq)
     return message
 
 
-def _end(dive: Dive, state: Dive.State, by: Access) -> None:
+def _end_dive(dive: Dive, state: Dive.State, by: Access) -> None:
     dive.state, dive.slot, dive.ended_at, dive.ended_by_id = state, None, timezone.now(), by.participant_id
     dive.save(update_fields=["state", "slot", "ended_at", "ended_by", "result"])
-    _told(dive)
+    _emit_changed(dive)
     dive_ended.send(sender=Dive, dive=dive)
 
 
-def _told(dive: Dive) -> None:
-    above = dive.parent
-    emit("dive_changed", workspace_id=above.workspace_id, channel_id=above.channel_id,
-         thread_id=above.pk, message_id=dive.source_id)  # fmt: skip
+def _emit_changed(dive: Dive) -> None:
+    parent = dive.parent
+    emit("dive_changed", workspace_id=parent.workspace_id, channel_id=parent.channel_id,
+         thread_id=parent.pk, message_id=dive.source_id)  # fmt: skip
+
+
+class InvalidResult(Problem):
+    """What is wrong with a result. `problems` holds one for each wrong field, in the order of the form; as a Problem
+    it is the first of them."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        first = problems[0]
+        super().__init__(first.message, code=first.code, field=first.field)
+        self.problems = tuple(problems)
+
+
+def clean_result(result: ResultDraft) -> ResultDraft:
+    """The result as it is stored: headline and items on one line each. Raises BadResult naming every wrong field."""
+    cleaned: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for field, clean in _FIELD_CLEANERS.items():
+        try:
+            cleaned[field] = clean(result)
+        except Problem as problem:
+            problems.append(problem)
+    if problems:
+        raise InvalidResult(problems)
+    return ResultDraft(**cleaned)
+
+
+def _clean_headline(result: ResultDraft) -> str:
+    return _clean_line(result.headline, "headline", MAX_HEADLINE_CHARACTERS, "A result needs a headline.")
+
+
+def _clean_bullets(result: ResultDraft) -> tuple[str, ...]:
+    bullets = _clean_items(result.bullets, "bullets")
+    if not MIN_BULLETS <= len(bullets) <= MAX_BULLETS:
+        raise Problem(
+            f"A result has {MIN_BULLETS} to {MAX_BULLETS} key points; these are {len(bullets)}.",
+            code="bad_bullets", field="bullets",
+        )  # fmt: skip
+    return bullets
+
+
+def _clean_full(result: ResultDraft) -> str:
+    return _clean_text(result.full, "full", MAX_FULL_CHARACTERS) if result.full.strip() else ""
+
+
+def _clean_deferred(result: ResultDraft) -> tuple[str, ...]:
+    return _clean_limited_items(result.deferred, "deferred", MAX_DEFERRED, "deferred items")
+
+
+def _clean_questions(result: ResultDraft) -> tuple[str, ...]:
+    return _clean_limited_items(result.questions, "questions", MAX_QUESTIONS, "open questions")
+
+
+_FIELD_CLEANERS: Mapping[str, Callable[[ResultDraft], Any]] = {
+    "headline": _clean_headline, "bullets": _clean_bullets, "full": _clean_full, "deferred": _clean_deferred, "questions": _clean_questions,
+}  # fmt: skip
+"""In the order of the form."""
+
+
+def _clean_limited_items(items: Iterable[str], field: str, max_items: int, label: str) -> tuple[str, ...]:
+    cleaned = _clean_items(items, field)
+    if len(cleaned) > max_items:
+        raise Problem(
+            f"A result has at most {max_items} {label}; these are {len(cleaned)}.", code="too_many", field=field
+        )
+    return cleaned
+
+
+def _clean_items(items: Iterable[str], field: str) -> tuple[str, ...]:
+    """The items that say something."""
+    return tuple(_clean_line(one, field, MAX_BULLET_CHARACTERS, "") for one in items if one.strip())
+
+
+def _clean_line(text: str, field: str, max_characters: int, required_message: str) -> str:
+    if required_message and not text.strip():
+        raise Problem(required_message, code="empty", field=field)
+    return " ".join(_clean_text(text, field, max_characters).split())
+
+
+def _clean_text(text: str, field: str, max_characters: int) -> str:
+    try:
+        return clean_body(text, max_characters=max_characters)
+    except TextRefused as error:
+        raise Problem(error.message, code=error.code, field=field) from None

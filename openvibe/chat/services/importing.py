@@ -1,4 +1,4 @@
-"""Bringing conversations in from elsewhere: in batches, resumable, the same conversation only once."""
+"""Import of conversations from elsewhere: in batches, resumable, the same conversation only once."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -8,23 +8,23 @@ from itertools import islice
 from django.db import transaction
 from django.db.models.functions import Greatest
 
-from openvibe.base.models import emit
+from openvibe.base.events import emit
 from openvibe.base.problems import Refused
+from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, clean_handle
 from openvibe.chat.importing import ImportedLine, ImportedThread
-from openvibe.chat.importing.base import fingerprint
+from openvibe.chat.importing.readers import fingerprint
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services.threads import cleaned_title, told
-from openvibe.chat.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, clean_handle
-from openvibe.llm.tokens import count
+from openvibe.chat.services.threads import clean_thread_title, emit_thread_changed
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant, Workspace
-from openvibe.workspaces.services import free_handle
+from openvibe.workspaces.services import generate_handle
 
-BATCH = 500
-LONGEST_EXTERNAL_ID = 80
-LONGEST_NAME = 80
+BATCH_SIZE = 500
+MAX_EXTERNAL_ID_CHARACTERS = 80
+MAX_NAME_CHARACTERS = 80
 NO_LIMIT = 2**40
 
-Progress = Callable[[int], None]
+ProgressCallback = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ImportReport:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _PendingMessage:
     """One message to be: the `number` counts a conversation's messages from 1, the same way each time it is read."""
 
     number: int
@@ -47,7 +47,9 @@ class _Piece:
     at: datetime | None
 
 
-def import_thread(*, channel: Channel, imported: ImportedThread, progress: Progress | None = None) -> ImportReport:
+def import_thread(
+    *, channel: Channel, imported: ImportedThread, progress: ProgressCallback | None = None
+) -> ImportReport:
     """Write a conversation into `channel`, or go on where an earlier import of it stopped. Adds nothing twice.
 
     Speakers become participants of kind `imported`, one per display name and workspace, never a member or an agent.
@@ -58,63 +60,63 @@ def import_thread(*, channel: Channel, imported: ImportedThread, progress: Progr
     """
     if channel.archived_at is not None:
         raise Refused(f"#{channel.name} is archived. Bring it back before importing into it.", code="archived")
-    thread = _thread_of(channel, imported)
-    speakers = _Speakers(channel.workspace)
+    thread = _get_or_create_thread(channel, imported)
+    speakers = _SpeakerCache(channel.workspace)
     added = total = 0
-    pieces = _pieces(imported.lines)
+    messages = _split_into_messages(imported.lines)
     try:
-        while batch := list(islice(pieces, BATCH)):
-            written = _write(thread, batch, speakers)
+        while batch := list(islice(messages, BATCH_SIZE)):
+            written = _insert_batch(thread, batch, speakers)
             added += written
             total += len(batch)
             if progress is not None:
                 progress(len(batch))
     finally:
         if added:
-            told(thread)
+            emit_thread_changed(thread)
     thread.refresh_from_db()
     return ImportReport(thread, added, total - added, frozenset(speakers.met))
 
 
-def _thread_of(channel: Channel, imported: ImportedThread) -> Thread:
+def _get_or_create_thread(channel: Channel, imported: ImportedThread) -> Thread:
     external_id = imported.external_id
-    if len(external_id) > LONGEST_EXTERNAL_ID:
+    if len(external_id) > MAX_EXTERNAL_ID_CHARACTERS:
         external_id = fingerprint(external_id)
-    thread, made = Thread.objects.get_or_create(
+    thread, created = Thread.objects.get_or_create(
         channel=channel,
         external_id=external_id,
-        defaults={"workspace_id": channel.workspace_id, "title": cleaned_title(imported.title)},
+        defaults={"workspace_id": channel.workspace_id, "title": clean_thread_title(imported.title)},
     )
-    if made:
+    if created:
         thread.refresh_from_db()
     return thread
 
 
-def _pieces(lines: Iterable[ImportedLine]) -> Iterator[_Piece]:
+def _split_into_messages(lines: Iterable[ImportedLine]) -> Iterator[_PendingMessage]:
     number = 0
     for line in lines:
-        for body in _bodies(line.text):
+        for body in _split_body(line.text):
             number += 1
-            yield _Piece(number, line.author, body, line.at)
+            yield _PendingMessage(number, line.author, body, line.at)
 
 
-def _bodies(text: str) -> Iterator[str]:
+def _split_body(text: str) -> Iterator[str]:
     """The text as it is stored: whole, or in parts cut between lines or words when it is too long for one message."""
     try:
-        rest = clean_body(text, max_bytes=NO_LIMIT, max_characters=NO_LIMIT)
+        remaining = clean_body(text, max_bytes=NO_LIMIT, max_characters=NO_LIMIT)
     except TextRefused:  # nothing in it can be seen
         return
-    while len(rest) > MAX_BODY_CHARACTERS:
-        space = max(rest.rfind("\n", 1, MAX_BODY_CHARACTERS), rest.rfind(" ", 1, MAX_BODY_CHARACTERS))
+    while len(remaining) > MAX_BODY_CHARACTERS:
+        space = max(remaining.rfind("\n", 1, MAX_BODY_CHARACTERS), remaining.rfind(" ", 1, MAX_BODY_CHARACTERS))
         cut = space if space > MAX_BODY_CHARACTERS // 2 else MAX_BODY_CHARACTERS
-        if part := rest[:cut].strip():
+        if part := remaining[:cut].strip():
             yield part
-        rest = rest[cut:].lstrip()
-    if rest:
-        yield rest
+        remaining = remaining[cut:].lstrip()
+    if remaining:
+        yield remaining
 
 
-class _Speakers:
+class _SpeakerCache:
     """Imported participants of one workspace by display name, made when first met."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -123,54 +125,54 @@ class _Speakers:
         self.met: set[int] = set()
 
     def __getitem__(self, author: str) -> int:
-        name = speaker_name(author)
+        name = clean_speaker_name(author)
         if name not in self._known:
-            self._known[name] = imported_speaker(self._workspace, name)
+            self._known[name] = get_or_create_speaker(self._workspace, name)
         self.met.add(self._known[name])
         return self._known[name]
 
 
-def speaker_name(author: str) -> str:
+def clean_speaker_name(author: str) -> str:
     """A display name on one line, at most LONGEST_NAME characters."""
-    return " ".join(author.split())[:LONGEST_NAME].strip() or "Unknown"
+    return " ".join(author.split())[:MAX_NAME_CHARACTERS].strip() or "Unknown"
 
 
 @transaction.atomic
-def imported_speaker(workspace: Workspace, name: str) -> int:
+def get_or_create_speaker(workspace: Workspace, name: str) -> int:
     """The id of the workspace's imported participant of this display name, made when there is none."""
     imported = Participant.objects.filter(workspace=workspace, kind=Participant.Kind.IMPORTED, name=name).order_by("pk")
-    found = imported.first()
-    if found is None:
+    speaker = imported.first()
+    if speaker is None:
         Workspace.objects.select_for_update().get(pk=workspace.pk)  # two imports at once agree on one row
-        found = imported.first()
-    if found is None:
-        handle = free_handle(workspace, clean_handle(name))
-        found = Participant.objects.create(
+        speaker = imported.first()
+    if speaker is None:
+        handle = generate_handle(workspace, clean_handle(name))
+        speaker = Participant.objects.create(
             workspace=workspace, kind=Participant.Kind.IMPORTED, handle=handle, name=name
         )
         emit("members_changed", workspace_id=workspace.pk)
-    return found.pk
+    return speaker.pk
 
 
-def _write(thread: Thread, batch: list[_Piece], speakers: _Speakers) -> int:
+def _insert_batch(thread: Thread, batch: list[_PendingMessage], speakers: _SpeakerCache) -> int:
     """Write what of the batch is not there yet, and the thread's counters, in one transaction."""
-    authors = {piece.author: speakers[piece.author] for piece in batch}
+    authors = {item.author: speakers[item.author] for item in batch}
     with transaction.atomic():
         current = Thread.objects.select_for_update().get(pk=thread.pk)
-        done, previous = _written_before(current)
+        imported_count, previous = _previous_progress(current)
         rows: list[Message] = []
-        for piece in batch:
-            if piece.number <= done:
+        for item in batch:
+            if item.number <= imported_count:
                 continue
-            previous = piece.at or previous + timedelta(microseconds=1)
+            previous = item.at or previous + timedelta(microseconds=1)
             rows.append(
                 Message(
                     thread=current,
                     seq=current.last_seq + len(rows) + 1,
-                    author_id=authors[piece.author],
-                    body=piece.body,
-                    client_id=_client_id(current, piece.number),
-                    token_count=count(piece.body),
+                    author_id=authors[item.author],
+                    body=item.body,
+                    client_id=_client_id(current, item.number),
+                    token_count=count_tokens(item.body),
                     created_at=previous,
                 )
             )
@@ -183,7 +185,7 @@ def _write(thread: Thread, batch: list[_Piece], speakers: _Speakers) -> int:
     return len(rows)
 
 
-def _written_before(thread: Thread) -> tuple[int, datetime]:
+def _previous_progress(thread: Thread) -> tuple[int, datetime]:
     """How many of the conversation's messages are there already, and the time of the last one."""
     prefix = _client_id(thread, "")
     last = (

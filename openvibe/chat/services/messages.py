@@ -1,4 +1,4 @@
-"""Verbs of messages: post, reply, edit, delete."""
+"""Create, update and delete messages, replies and mentions."""
 
 from datetime import datetime
 from typing import Any
@@ -6,20 +6,20 @@ from typing import Any
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from openvibe.base.markdown import mentioned_handles
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.chat.markdown import mentioned_handles
+from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import Mention, Message, MessageRevision, Thread
-from openvibe.chat.services.writing import between_two, not_archived
-from openvibe.chat.signals import message_posted, message_revised
-from openvibe.chat.text import TextRefused, clean_body
-from openvibe.llm.tokens import count
+from openvibe.chat.services.permissions import check_dive_party, check_not_archived
+from openvibe.chat.wiring import message_posted, message_revised
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 # All of a message in one statement: every round trip to the database is a good part of what a message costs.
 # What the database does by itself (models): the next seq of the thread, the event, the text index. Nothing is
 # stored when the author said it before under the same client_id.
-SAY = """
+INSERT_MESSAGE = """
 WITH said AS (
     INSERT INTO chat_message (thread_id, author_id, kind, state, body, call_id, client_id, token_count)
     SELECT %(thread)s, %(author)s, %(kind)s, 'complete', %(body)s, %(call_id)s, %(client_id)s, %(tokens)s
@@ -46,7 +46,7 @@ SELECT id, seq, created_at,
     ARRAY(SELECT participant_id FROM chat_thread_following_agents WHERE thread_id = %(thread)s)
 FROM said
 """
-STORE_MENTIONS = """
+INSERT_MENTIONS = """
 INSERT INTO chat_mention (message_id, participant_id, note)
 SELECT %(message)s, id, '' FROM workspaces_participant
 WHERE workspace_id = %(workspace)s AND handle = ANY(%(handles)s) AND is_active AND kind <> 'imported'
@@ -54,29 +54,29 @@ ORDER BY array_position(%(handles)s, handle::text)
 ON CONFLICT (message_id, participant_id) DO NOTHING
 """
 
-AGENT_KINDS = (Message.Kind.TEXT, Message.Kind.TOOL_CALL, Message.Kind.TOOL_RESULT)
+POSTABLE_KINDS = (Message.Kind.TEXT, Message.Kind.TOOL_CALL, Message.Kind.TOOL_RESULT)
 
 
-def cleaned_body(body: str) -> str:
+def clean_message_body(body: str) -> str:
     try:
         return clean_body(body)
     except TextRefused as error:
         raise Problem(error.message, code=error.code, field="body") from None
 
 
-def _said_before(thread: Thread, by: Access, client_id: str) -> Message:
+def _get_by_client_id(thread: Thread, by: Access, client_id: str) -> Message:
     """Raises Message.DoesNotExist."""
     return Message.objects.exclude(client_id="").get(thread=thread, author_id=by.participant_id, client_id=client_id)
 
 
-def record_mentions(message: Message) -> None:
+def create_mentions(message: Message) -> None:
     """Store who is named in the message: active members and agents of the workspace, in order of appearance."""
     handles = list(mentioned_handles(message.body))
     if not handles:
         return
-    named: dict[str, Any] = {"message": message.pk, "workspace": message.thread.workspace_id, "handles": handles}
+    values: dict[str, Any] = {"message": message.pk, "workspace": message.thread.workspace_id, "handles": handles}
     with connection.cursor() as cursor:
-        cursor.execute(STORE_MENTIONS, named)
+        cursor.execute(INSERT_MENTIONS, values)
 
 
 def post_message(
@@ -94,29 +94,29 @@ def post_message(
     are one transaction. Raises Problem (empty, too long, NUL), Refused (archived,
     somebody else's dive, a dive that is over).
     """
-    text = cleaned_body(body)
-    not_archived(thread)
-    if kind not in AGENT_KINDS or (kind != Message.Kind.TEXT and not (by.is_agent and call_id)):
+    text = clean_message_body(body)
+    check_not_archived(thread)
+    if kind not in POSTABLE_KINDS or (kind != Message.Kind.TEXT and not (by.is_agent and call_id)):
         raise Problem("Messages are of kind text; agents may also post tool_call and tool_result with a call_id.",
                       code="bad_kind", field="kind")  # fmt: skip
     if len(client_id) > 100 or len(call_id) > 100 or "\x00" in client_id + call_id:
         raise Problem("client_id and call_id are at most 100 plain characters.", code="bad_id", field="client_id")
     message = Message(
         thread=thread, author_id=by.participant_id, body=text, kind=kind, call_id=call_id,
-        client_id=client_id, token_count=count(text),
+        client_id=client_id, token_count=count_tokens(text),
     )  # fmt: skip
     try:
         with transaction.atomic(savepoint=bool(client_id or thread.parent_id)):
-            between_two(thread, by)
-            return message if _said(message, by) else _said_before(thread, by, client_id)
+            check_dive_party(thread, by)
+            return message if _insert_message(message, by) else _get_by_client_id(thread, by, client_id)
     except IntegrityError as error:  # the same message, posted twice at once
         try:
-            return _said_before(thread, by, client_id)
+            return _get_by_client_id(thread, by, client_id)
         except Message.DoesNotExist:
             raise error from None
 
 
-def _said(message: Message, by: Access) -> bool:
+def _insert_message(message: Message, by: Access) -> bool:
     """Store the message and whom it names; its author has read up to it, and the draft it came from is done.
 
     False, with nothing stored, when it was said before.
@@ -127,11 +127,11 @@ def _said(message: Message, by: Access) -> bool:
         "tokens": message.token_count, "handles": list(mentioned_handles(message.body)), "by_person": not by.is_agent,
     }  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(SAY, values)
-        stored = cursor.fetchone()
-    if stored is None:
+        cursor.execute(INSERT_MESSAGE, values)
+        row = cursor.fetchone()
+    if row is None:
         return False
-    message.pk, message.seq, message.created_at, mentioned, following = stored
+    message.pk, message.seq, message.created_at, mentioned, following = row
     message._state.adding, message._state.db = False, connection.alias
     if not by.is_agent:
         message_posted.send(
@@ -140,13 +140,13 @@ def _said(message: Message, by: Access) -> bool:
     return True
 
 
-def write_reply(*, thread: Thread, author: Participant, client_id: str, at: datetime | None = None) -> Message:
+def create_reply(*, thread: Thread, author: Participant, client_id: str, at: datetime | None = None) -> Message:
     """An empty message that an agent is about to fill (`state` writing). The same `client_id` gives the same row."""
-    found = Message.objects.filter(thread=thread, author=author, client_id=client_id).first()
-    if found is not None:
-        Message.objects.filter(pk=found.pk).update(body="", token_count=0, state=Message.State.WRITING)
-        found.refresh_from_db()
-        return found
+    existing = Message.objects.filter(thread=thread, author=author, client_id=client_id).first()
+    if existing is not None:
+        Message.objects.filter(pk=existing.pk).update(body="", token_count=0, state=Message.State.WRITING)
+        existing.refresh_from_db()
+        return existing
     reply = Message(
         thread=thread,
         author=author,
@@ -160,21 +160,21 @@ def write_reply(*, thread: Thread, author: Participant, client_id: str, at: date
 
 def finish_reply(*, reply: Message, body: str, state: str) -> Message:
     """The last words of an agent's reply: counted, its mentions recorded (they are shown and trigger nothing)."""
-    written = Message.objects.select_for_update(of=("self",)).select_related("thread").get(pk=reply.pk)
-    written.body, written.token_count, written.state = body, count(body), state
-    written.save(update_fields=["body", "token_count", "state"])
-    record_mentions(written)
-    return written
+    current = Message.objects.select_for_update(of=("self",)).select_related("thread").get(pk=reply.pk)
+    current.body, current.token_count, current.state = body, count_tokens(body), state
+    current.save(update_fields=["body", "token_count", "state"])
+    create_mentions(current)
+    return current
 
 
 @transaction.atomic
-def edit_message(*, message: Message, by: Access, body: str, based_on: str | None = None) -> Message:
+def update_message(*, message: Message, by: Access, body: str, based_on: str | None = None) -> Message:
     """Replace the text of one's own message, keeping the old one in its history. Starts no run.
 
     `based_on` is the text the editor began from: when it is not the current one any more, somebody (another tab)
     was faster, and Conflict is raised with nothing changed.
     """
-    text = cleaned_body(body)
+    text = clean_message_body(body)
     current = Message.objects.select_for_update(of=("self",)).select_related("thread__channel").get(pk=message.pk)
     if current.author_id != by.participant_id:
         raise Refused("You can edit only what you wrote.")
@@ -182,8 +182,8 @@ def edit_message(*, message: Message, by: Access, body: str, based_on: str | Non
         raise Missing("This message was deleted.")
     if current.kind != Message.Kind.TEXT or current.state == Message.State.WRITING:
         raise Refused("This message cannot be edited.")
-    not_archived(current.thread)
-    between_two(current.thread, by)
+    check_not_archived(current.thread)
+    check_dive_party(current.thread, by)
     if based_on is not None and based_on != current.body:
         raise Conflict(
             "This message was changed somewhere else meanwhile. Your text is kept here: compare, then save again.",
@@ -192,10 +192,10 @@ def edit_message(*, message: Message, by: Access, body: str, based_on: str | Non
     if text == current.body:
         return current
     MessageRevision.objects.create(message=current, body=current.body)
-    current.body, current.token_count, current.edited_at = text, count(text), timezone.now()
+    current.body, current.token_count, current.edited_at = text, count_tokens(text), timezone.now()
     current.save(update_fields=["body", "token_count", "edited_at"])
     Mention.objects.filter(message=current).exclude(participant__handle__in=mentioned_handles(text)).delete()
-    record_mentions(current)
+    create_mentions(current)
     message_revised.send(sender=Message, message=current)
     return current
 

@@ -1,31 +1,33 @@
-"""Verbs of threads."""
+"""Create and update threads; read markers and drafts of their readers."""
 
 from collections.abc import Iterable
 
 from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Greatest
 from django.utils import timezone
 
-from openvibe.base.models import emit
+from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
-from openvibe.chat.models import Channel, Thread
-from openvibe.chat.services.writing import is_no_dive
-from openvibe.chat.text import TextRefused, clean_title
+from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title
+from openvibe.chat.models import Channel, Draft, ReadMarker, Thread
+from openvibe.chat.services.permissions import check_not_dive
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 
-def cleaned_title(title: str) -> str:
+def clean_thread_title(title: str) -> str:
     try:
         return clean_title(title)
     except TextRefused as error:
         raise Problem(error.message, code=error.code, field="title") from None
 
 
-def told(thread: Thread, kind: str = "thread_changed") -> None:
+def emit_thread_changed(thread: Thread, kind: str = "thread_changed") -> None:
     emit(kind, workspace_id=thread.workspace_id, channel_id=thread.channel_id, thread_id=thread.pk)
 
 
-def _may_change(thread: Thread, by: Access) -> bool:
+def _may_manage(thread: Thread, by: Access) -> bool:
     return by.administers or (not by.is_agent and thread.created_by_id == by.participant_id)
 
 
@@ -39,7 +41,7 @@ def create_thread(
     allowed_agents: Iterable[Participant] = (),
 ) -> Thread:
     """A new, empty thread. The channel must be visible to `by` and not archived."""
-    cleaned = cleaned_title(title)
+    cleaned = clean_thread_title(title)
     if channel.archived_at is not None:
         raise Refused("This channel is archived. Bring it back before writing in it.", code="archived")
     if by.is_agent and access != Thread.Access.OPEN:
@@ -49,30 +51,30 @@ def create_thread(
     )
     if access != Thread.Access.OPEN:
         set_thread_access(thread=thread, by=by, access=access, allowed_agents=allowed_agents)
-    told(thread)
+    emit_thread_changed(thread)
     return thread
 
 
 @transaction.atomic
-def edit_thread(*, thread: Thread, by: Access, title: str | None = None, archived: bool | None = None) -> Thread:
+def update_thread(*, thread: Thread, by: Access, title: str | None = None, archived: bool | None = None) -> Thread:
     """Rename or archive: the person who began it, or an admin."""
-    is_no_dive(thread)
-    if not _may_change(thread, by):
+    check_not_dive(thread)
+    if not _may_manage(thread, by):
         raise Refused("Only admins and the person who began a thread may change it.")
     if title is not None:
-        thread.title = cleaned_title(title)
+        thread.title = clean_thread_title(title)
     if archived is not None:
         thread.archived_at = timezone.now() if archived else None
     thread.save(update_fields=["title", "archived_at", "updated_at"])
-    told(thread)
+    emit_thread_changed(thread)
     return thread
 
 
 @transaction.atomic
 def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents: Iterable[Participant] = ()) -> Thread:
     """Say which agents may know of the thread. Holds from the very next prompt on."""
-    is_no_dive(thread)
-    if not _may_change(thread, by):
+    check_not_dive(thread)
+    if not _may_manage(thread, by):
         raise Refused("Only admins and the person who began a thread may change who reads it.")
     if access not in Thread.Access.values:
         raise Problem("Choose open, human_only or agent_restricted.", code="bad_access", field="access")
@@ -81,16 +83,62 @@ def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents
     thread.access = access
     thread.save(update_fields=["access", "updated_at"])
     thread.allowed_agents.set(agents if access == Thread.Access.AGENT_RESTRICTED else [])
-    told(thread)
+    emit_thread_changed(thread)
     return thread
 
 
 @transaction.atomic
 def set_thread_followers(*, thread: Thread, by: Access, agents: Iterable[Participant]) -> Thread:
     """Which agents answer every message of the thread (L2 and above), not only mentions."""
-    is_no_dive(thread)
-    if not _may_change(thread, by):
+    check_not_dive(thread)
+    if not _may_manage(thread, by):
         raise Refused("Only admins and the person who began a thread may let agents follow it.")
     thread.following_agents.set([a for a in agents if a.is_agent and a.workspace_id == thread.workspace_id])
-    told(thread)
+    emit_thread_changed(thread)
     return thread
+
+
+def _emit_read_changed(thread: Thread, by: Access) -> None:
+    emit("read_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id,
+         thread_id=thread.pk, participant_id=by.participant_id)  # fmt: skip
+
+
+@transaction.atomic
+def mark_read(*, thread: Thread, by: Access, seq: int) -> int:
+    """Everything up to `seq` is read. Never moves backwards, never past the last message. Returns the marker."""
+    seq = max(0, min(seq, thread.last_seq))
+    marker, created = ReadMarker.objects.get_or_create(
+        thread=thread, participant_id=by.participant_id, defaults={"last_read_seq": seq}
+    )
+    if not created and marker.last_read_seq >= seq:
+        return marker.last_read_seq
+    if not created:
+        ReadMarker.objects.filter(pk=marker.pk).update(last_read_seq=Greatest(F("last_read_seq"), seq))
+    _emit_read_changed(thread, by)
+    return seq
+
+
+@transaction.atomic
+def mark_unread_from(*, thread: Thread, by: Access, seq: int) -> int:
+    """The message `seq` and all after it count as unread again."""
+    seq = max(1, min(seq, thread.last_seq))
+    ReadMarker.objects.update_or_create(
+        thread=thread, participant_id=by.participant_id, defaults={"last_read_seq": seq - 1}
+    )
+    _emit_read_changed(thread, by)
+    return seq - 1
+
+
+def save_draft(*, thread: Thread, by: Access, body: str) -> None:
+    """Keep what stands in the composer; an empty text removes the draft."""
+    body = body.replace("\x00", "")
+    if len(body) > MAX_BODY_CHARACTERS:
+        raise Problem(
+            f"A draft holds at most {MAX_BODY_CHARACTERS:,} characters; the last saved version is kept.",
+            code="too_long",
+            field="body",
+        )
+    if not body.strip():
+        Draft.objects.filter(thread=thread, participant_id=by.participant_id).delete()
+        return
+    Draft.objects.update_or_create(thread=thread, participant_id=by.participant_id, defaults={"body": body})

@@ -1,4 +1,4 @@
-"""What every workspace page shows around its content, made only when a template asks for it."""
+"""The shell: sidebar, stream position and right panel of every workspace page, made only when a template asks."""
 
 import re
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from django.http import HttpRequest
 from django.utils.module_loading import import_string
 
 from openvibe.base.models import Event
-from openvibe.chat.querysets import Room, participants_known_to, rooms_of
+from openvibe.chat.queries import SidebarChannel, participants_known_to, sidebar_channels
+from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import Participant, Workspace
-from openvibe.workspaces.web.doors import WorkspaceRequest
 
-PANEL = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
-PEOPLE_SHOWN = 40
+PANEL_PATH = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
+MAX_PEOPLE = 40
 
 
 @dataclass
@@ -28,18 +28,18 @@ class Shell:
     @cached_property
     def position(self) -> int:
         """Where the event stream of this page begins: asked before the content is read, or something is missed."""
-        found = Event.objects.filter(workspace_id=self.request.workspace.pk).aggregate(last=Max("position"))
-        return found["last"] or 0
+        newest = Event.objects.filter(workspace_id=self.request.workspace.pk).aggregate(last=Max("position"))
+        return newest["last"] or 0
 
     @cached_property
     def panel(self) -> str:
         """The address `?panel=` names inside this workspace; empty when there is none."""
-        named = self.request.GET.get("panel", "")
-        return f"/w/{self.request.workspace.slug}/{named}" if PANEL.fullmatch(named) else ""
+        path = self.request.GET.get("panel", "")
+        return f"/w/{self.request.workspace.slug}/{path}" if PANEL_PATH.fullmatch(path) else ""
 
     @cached_property
-    def rooms(self) -> list[Room]:
-        return rooms_of(self.request.access)
+    def rooms(self) -> list[SidebarChannel]:
+        return sidebar_channels(self.request.access)
 
     @property
     def mention_count(self) -> int:
@@ -58,30 +58,30 @@ class Shell:
         return merged
 
     @cached_property
-    def known(self) -> list[Participant]:
+    def participants(self) -> list[Participant]:
         return list(participants_known_to(self.request.access))
 
     @property
     def agents(self) -> list[Participant]:
-        return [one for one in self.known if one.is_agent]
+        return [one for one in self.participants if one.is_agent]
 
     @property
     def people(self) -> list[Participant]:
-        return [one for one in self.known if not one.is_agent][:PEOPLE_SHOWN]
+        return [one for one in self.participants if not one.is_agent][:MAX_PEOPLE]
 
     @cached_property
     def workspaces(self) -> list[Workspace]:
-        mine = Workspace.objects.filter(members__user=self.request.user, members__removed_at=None)
-        return list(mine.order_by("name", "id"))
+        joined = Workspace.objects.filter(members__user=self.request.user, members__removed_at=None)
+        return list(joined.order_by("name", "id"))
 
 
-def shell_of(request: WorkspaceRequest) -> Shell:
+def get_shell(request: WorkspaceRequest) -> Shell:
     """The request's one shell."""
     if not hasattr(request, "shell"):
         request.shell = Shell(request)  # type: ignore[attr-defined]
     return cast(Shell, request.shell)  # type: ignore[attr-defined]
 
 
-def shell(request: HttpRequest) -> dict[str, Shell]:
-    """Context processor: `shell` on pages of a workspace."""
-    return {"shell": shell_of(cast(WorkspaceRequest, request))} if hasattr(request, "access") else {}
+def shell_context(request: HttpRequest) -> dict[str, Shell]:
+    """Context processor: `shell_context` on pages of a workspace."""
+    return {"shell": get_shell(cast(WorkspaceRequest, request))} if hasattr(request, "access") else {}

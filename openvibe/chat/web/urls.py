@@ -2,15 +2,15 @@
 
 from django.urls import path
 
-from openvibe.chat.web.views import channels, dives, lists, messages, results, search, stream, threads
+from openvibe.chat.web import channels, dives, inbox, search, threads
 
 urlpatterns = [
-    path("", lists.inbox, name="inbox"),
-    path("mentions/", lists.mentions, name="mentions"),
-    path("next/", lists.next_unread, name="next-unread"),
-    path("sidebar/", lists.sidebar, name="sidebar"),
+    path("", inbox.inbox, name="inbox"),
+    path("mentions/", inbox.mentions, name="mentions"),
+    path("next/", inbox.next_unread, name="next-unread"),
+    path("sidebar/", inbox.sidebar, name="sidebar"),
     path("search/", search.search, name="search"),
-    path("events/", stream.events, name="events"),
+    path("events/", inbox.events, name="events"),
     path("channels/new/", channels.channel_create, name="channel-create"),
     path("c/<int:channel_id>/", channels.channel, name="channel"),
     path("c/<int:channel_id>/edit/", channels.channel_edit, name="channel-edit"),
@@ -25,14 +25,14 @@ urlpatterns = [
     path("t/<int:thread_id>/names/", threads.thread_names, name="thread-names"),
     path("t/<int:thread_id>/dives/", dives.thread_dives, name="thread-dives"),
     path("dive/<int:dive_id>/", dives.dive, name="dive"),
-    path("dive/<int:dive_id>/publish/", results.dive_publish, name="dive-publish"),
-    path("dive/<int:dive_id>/preview/", results.dive_preview, name="dive-preview"),
-    path("dive/<int:dive_id>/draft/", results.dive_draft, name="dive-draft"),
-    path("dive/<int:dive_id>/discard/", results.dive_discard, name="dive-discard"),
+    path("dive/<int:dive_id>/publish/", dives.dive_publish, name="dive-publish"),
+    path("dive/<int:dive_id>/preview/", dives.dive_preview, name="dive-preview"),
+    path("dive/<int:dive_id>/draft/", dives.dive_draft, name="dive-draft"),
+    path("dive/<int:dive_id>/discard/", dives.dive_discard, name="dive-discard"),
     path("m/<int:message_id>/dive/", dives.dive_start, name="dive-start"),
-    path("m/<int:message_id>/full/", results.result_full, name="result-full"),
-    path("m/<int:message_id>/", messages.message, name="message"),
-    path("m/<int:message_id>/edit/", messages.message_edit, name="message-edit"),
-    path("m/<int:message_id>/delete/", messages.message_delete, name="message-delete"),
-    path("m/<int:message_id>/history/", messages.message_history, name="message-history"),
+    path("m/<int:message_id>/full/", dives.result_full, name="result-full"),
+    path("m/<int:message_id>/", threads.message, name="message"),
+    path("m/<int:message_id>/edit/", threads.message_edit, name="message-edit"),
+    path("m/<int:message_id>/delete/", threads.message_delete, name="message-delete"),
+    path("m/<int:message_id>/history/", threads.message_history, name="message-history"),
 ]

@@ -8,15 +8,15 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from openvibe.api.callers import caller_of
-from openvibe.api.idempotency import creates
+from openvibe.api.auth import caller_of
+from openvibe.api.idempotency import idempotent
 from openvibe.api.models import Token
-from openvibe.api.pagination import MOST
+from openvibe.api.pagination import MAX_PAGE_SIZE
 from openvibe.api.services import issue_token, revoke_token
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Refused
-from openvibe.workspaces.api.auth import asker
 from openvibe.workspaces.api.serializers import MeOut, NewTokenOut, TokenIn, TokenOut
+from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Workspace
 
 
@@ -24,7 +24,7 @@ class Me(ApiView):
     @extend_schema(operation_id="me", responses=MeOut)
     def get(self, request: Request) -> Response:
         """Who is calling, what it may do, and its limits."""
-        caller, access = caller_of(request), asker(request)
+        caller, access = caller_of(request), request_access(request)
         return Response(
             MeOut(
                 {
@@ -36,7 +36,7 @@ class Me(ApiView):
                     "token": caller.token,
                     "limits": {
                         "calls_per_minute": settings.API_CALLS_PER_MINUTE,
-                        "page_rows": MOST,
+                        "page_rows": MAX_PAGE_SIZE,
                     },
                 }
             ).data
@@ -49,20 +49,22 @@ class Tokens(ApiView):
     @extend_schema(operation_id="tokens_list", responses=TokenOut(many=True))
     def get(self, request: Request) -> Response:
         """The caller's own tokens, without their secrets."""
-        return self.page(Token.objects.filter(participant_id=asker(request).participant_id), TokenOut)
+        return self.paginated_response(
+            Token.objects.filter(participant_id=request_access(request).participant_id), TokenOut
+        )
 
     @extend_schema(operation_id="tokens_create", request=TokenIn, responses={201: NewTokenOut})
-    @creates
+    @idempotent
     def post(self, request: Request) -> Response:
         """A new token for the caller; the secret is in this answer only. Never with more scopes than the caller's."""
-        said, caller = self.said(TokenIn), caller_of(request)
-        if not caller.scopes.issuperset(said["scopes"]) and caller.token is not None:
+        values, caller = self.validated_body(TokenIn), caller_of(request)
+        if not caller.scopes.issuperset(values["scopes"]) and caller.token is not None:
             raise Refused("A token cannot make one that may do more than itself.", code="more_scopes")
         token, secret = issue_token(
-            participant=caller.participant, name=said["name"], scopes=said["scopes"], days=said.get("days")
+            participant=caller.participant, name=values["name"], scopes=values["scopes"], days=values.get("days")
         )
-        shown: dict[str, Any] = {**TokenOut(token).data, "secret": secret}
-        return Response(shown, status=201)
+        data: dict[str, Any] = {**TokenOut(token).data, "secret": secret}
+        return Response(data, status=201)
 
 
 class OneToken(ApiView):
@@ -71,6 +73,6 @@ class OneToken(ApiView):
     @extend_schema(operation_id="tokens_revoke", responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
         """Revoke one of the caller's own tokens, at once."""
-        own = Token.objects.filter(participant_id=asker(request).participant_id)
+        own = Token.objects.filter(participant_id=request_access(request).participant_id)
         revoke_token(token=get_object_or_404(own, pk=pk))
         return Response(status=204)

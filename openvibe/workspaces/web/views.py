@@ -1,29 +1,35 @@
-"""Pages of people and workspaces: coming in, who is here, how it is set up."""
+"""Pages of people and workspaces: coming in, who is here, how it is set up, and what went wrong."""
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.workspaces.accounts import INVITATION_IN_SESSION
+from openvibe.workspaces.accounts import INVITATION_SESSION_KEY
+from openvibe.workspaces.decorators import (
+    LAST_WORKSPACE_SESSION_KEY,
+    WorkspaceRequest,
+    problem_response,
+    workspace_view,
+)
 from openvibe.workspaces.models import Invitation, Member, User, Workspace
 from openvibe.workspaces.services import (
     accept_invitation,
-    change_role,
+    access_invitation,
+    create_invitation,
     create_workspace,
-    edit_profile,
-    edit_workspace,
-    invite,
-    open_invitation,
     remove_member,
     revoke_invitation,
+    update_member_role,
+    update_profile,
+    update_workspace,
 )
-from openvibe.workspaces.web.doors import LAST_WORKSPACE, WorkspaceRequest, in_workspace, refuse
 
-SMALLEST, LARGEST_ID = 0, 2**63 - 1
+FALLBACK_NUMBER, MAX_ID = 0, 2**63 - 1
 
 
 # --- coming in ----------------------------------------------------------------------------------------------
@@ -31,9 +37,9 @@ SMALLEST, LARGEST_ID = 0, 2**63 - 1
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
     """The workspace visited last, else the first one, else the page that makes one."""
-    mine = Workspace.objects.filter(members__user=request.user.pk, members__removed_at=None)
-    last = request.session.get(LAST_WORKSPACE)
-    workspace = mine.filter(slug=last).first() or mine.order_by("members__joined_at").first()
+    workspaces = Workspace.objects.filter(members__user=request.user.pk, members__removed_at=None)
+    last = request.session.get(LAST_WORKSPACE_SESSION_KEY)
+    workspace = workspaces.filter(slug=last).first() or workspaces.order_by("members__joined_at").first()
     return redirect("inbox", workspace.slug) if workspace else redirect("workspace-create")
 
 
@@ -55,47 +61,47 @@ def workspace_create(request: HttpRequest) -> HttpResponse:
 def join(request: HttpRequest, token: str) -> HttpResponse:
     """What an invitation leads to. Whoever has no account yet makes one first and comes back."""
     try:
-        invitation = open_invitation(token)
+        invitation = access_invitation(token)
         if request.method == "POST" and isinstance(request.user, User):
             member = accept_invitation(token=token, user=request.user)
-            request.session.pop(INVITATION_IN_SESSION, None)
+            request.session.pop(INVITATION_SESSION_KEY, None)
             return redirect("inbox", member.workspace.slug)
     except Problem as problem:
-        request.session.pop(INVITATION_IN_SESSION, None)
-        return refuse(request, problem)
-    request.session[INVITATION_IN_SESSION] = token
+        request.session.pop(INVITATION_SESSION_KEY, None)
+        return problem_response(request, problem)
+    request.session[INVITATION_SESSION_KEY] = token
     return render(request, "workspaces/join.html", {"invitation": invitation})
 
 
 @require_POST
 @login_required
-def theme(request: HttpRequest) -> HttpResponse:
-    """Save `theme`, then back to the page it was chosen on."""
-    chosen = request.POST.get("theme", "")
-    if chosen in ("system", "light", "dark"):
-        User.objects.filter(email=request.user.get_username()).update(theme=chosen)
+def save_theme(request: HttpRequest) -> HttpResponse:
+    """Save `save_theme`, then back to the page it was chosen on."""
+    theme = request.POST.get("theme", "")
+    if theme in ("system", "light", "dark"):
+        User.objects.filter(email=request.user.get_username()).update(theme=theme)
     if request.headers.get("HX-Request"):
         return HttpResponse(status=204)
-    back = request.headers.get("Referer", "")
-    is_ours = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
-    return redirect(back if is_ours else "/")
+    referrer = request.headers.get("Referer", "")
+    is_own_page = url_has_allowed_host_and_scheme(referrer, {request.get_host()}, require_https=request.is_secure())
+    return redirect(referrer if is_own_page else "/")
 
 
 # --- who is here --------------------------------------------------------------------------------------------
-@in_workspace
+@workspace_view
 @require_safe
 def members(request: WorkspaceRequest) -> HttpResponse:
-    return members_page(request)
+    return render_members(request)
 
 
-def members_page(request: WorkspaceRequest, *, problem: Problem | None = None, link: str = "") -> HttpResponse:
+def render_members(request: WorkspaceRequest, *, problem: Problem | None = None, link: str = "") -> HttpResponse:
     """Everybody and, for admins, the open invitations. `link` is shown this once."""
-    here = Member.objects.filter(workspace=request.workspace, removed_at=None)
+    active_members = Member.objects.filter(workspace=request.workspace, removed_at=None)
     invitations = Invitation.objects.filter(workspace=request.workspace, revoked_at=None)
     if request.access.is_guest:
-        here = here.filter(pk=request.member.pk)
+        active_members = active_members.filter(pk=request.member.pk)
     context = {
-        "members": here.select_related("participant", "user").order_by("participant__name", "id"),
+        "members": active_members.select_related("participant", "user").order_by("participant__name", "id"),
         "roles": [choice for choice in Member.Role.choices if choice[0] != "owner" or request.access.role == "owner"],
         "invitable": [choice for choice in Member.Role.choices if choice[0] != "owner"],
         "invitations": [
@@ -112,62 +118,62 @@ def members_page(request: WorkspaceRequest, *, problem: Problem | None = None, l
     return render(request, "workspaces/members.html", context, status=problem.status if problem else 200)
 
 
-@in_workspace
+@workspace_view
 @require_POST
 def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
     """Give the member another `role`, or with `remove` end their access."""
-    found = (
+    member = (
         Member.objects.select_related("participant", "user")
-        .filter(workspace=request.workspace, removed_at=None, pk=min(member_id, LARGEST_ID))
+        .filter(workspace=request.workspace, removed_at=None, pk=min(member_id, MAX_ID))
         .first()
     )
-    if found is None or (request.access.is_guest and found.pk != request.member.pk):
+    if member is None or (request.access.is_guest and member.pk != request.member.pk):
         raise Missing
     try:
         if "remove" in request.POST:
-            remove_member(member=found, by=request.access)
-            messages.info(request, f"{found.participant.name} has no access any more. What they said stays.")
+            remove_member(member=member, by=request.access)
+            messages.info(request, f"{member.participant.name} has no access any more. What they said stays.")
         else:
-            change_role(member=found, role=request.POST.get("role", ""), by=request.access)
+            update_member_role(member=member, role=request.POST.get("role", ""), by=request.access)
     except Problem as problem:
-        return members_page(request, problem=problem)
-    return redirect("home") if found.pk == request.member.pk else redirect("members", request.workspace.slug)
+        return render_members(request, problem=problem)
+    return redirect("home") if member.pk == request.member.pk else redirect("members", request.workspace.slug)
 
 
-@in_workspace
+@workspace_view
 @require_POST
 def invitation_create(request: WorkspaceRequest) -> HttpResponse:
     """Make a link; it is shown once, on this answer."""
     try:
-        _, token = invite(
+        _, token = create_invitation(
             workspace=request.workspace,
             by=request.access,
             role=request.POST.get("role", "member"),
-            days=_whole(request.POST.get("days", "7")),
-            uses=_whole(request.POST.get("uses", "1")),
-            channel_ids=[_whole(one) for one in request.POST.getlist("channels")],
+            days=_parse_number(request.POST.get("days", "7")),
+            uses=_parse_number(request.POST.get("uses", "1")),
+            channel_ids=[_parse_number(one) for one in request.POST.getlist("channels")],
         )
     except Problem as problem:
-        return members_page(request, problem=problem)
-    return members_page(request, link=request.build_absolute_uri(f"/join/{token}/"))
+        return render_members(request, problem=problem)
+    return render_members(request, link=request.build_absolute_uri(f"/join/{token}/"))
 
 
-def _whole(given: str) -> int:
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else SMALLEST
+def _parse_number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else FALLBACK_NUMBER
 
 
-@in_workspace
+@workspace_view
 @require_POST
 def invitation_revoke(request: WorkspaceRequest, invitation_id: int) -> HttpResponse:
-    found = Invitation.objects.filter(workspace=request.workspace, pk=min(invitation_id, LARGEST_ID)).first()
-    if found is None or not request.access.administers:
+    invitation = Invitation.objects.filter(workspace=request.workspace, pk=min(invitation_id, MAX_ID)).first()
+    if invitation is None or not request.access.administers:
         raise Missing
-    revoke_invitation(invitation=found, by=request.access)
+    revoke_invitation(invitation=invitation, by=request.access)
     return redirect("members", request.workspace.slug)
 
 
 # --- how it is set up ---------------------------------------------------------------------------------------
-@in_workspace
+@workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
     """Name, description and organisation instructions; owners and admins."""
@@ -179,7 +185,7 @@ def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
     if request.method == "POST":
         kept = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in fields}
         try:
-            edit_workspace(workspace=request.workspace, by=request.access, **kept)
+            update_workspace(workspace=request.workspace, by=request.access, **kept)
             messages.success(request, "Saved. Agents read it from their next prompt on.")
             return redirect("workspace-settings", request.workspace.slug)
         except Problem as raised:
@@ -188,14 +194,14 @@ def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
     return render(request, "workspaces/settings.html", context, status=problem.status if problem else 200)
 
 
-@in_workspace
+@workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def profile(request: WorkspaceRequest) -> HttpResponse:
     """One's own name, theme and habits."""
     problem = None
     if request.method == "POST":
         try:
-            edit_profile(
+            update_profile(
                 member=request.member,
                 name=request.POST.get("name", ""),
                 theme=request.POST.get("theme", ""),
@@ -208,3 +214,14 @@ def profile(request: WorkspaceRequest) -> HttpResponse:
             problem = raised
     context = {"problem": problem, "themes": User._meta.get_field("theme").choices}
     return render(request, "workspaces/profile.html", context, status=problem.status if problem else 200)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """The form's key is missing or old: a sign-in elsewhere, or a page kept open for long."""
+    return render(request, "errors/csrf.html", status=403)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """A request that cannot be read, or is larger than any form here. Reads nothing of it: that is what failed."""
+    is_large = isinstance(exception, RequestDataTooBig)
+    return render(request, "errors/bad_request.html", {"is_large": is_large}, status=413 if is_large else 400)

@@ -12,11 +12,11 @@ from agents.assembler.items import PROMPT_OVERHEAD
 from agents.assembler.render import exact_tokens, shared_prefix_tokens
 from agents.models import Agent
 from agents.services import set_trust_level
-from memory.models import Episode
-from memory.services import give_feedback, mark_applied
+from memory.episodes.models import Episode
+from memory.episodes.services import give_feedback, mark_applied
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import delete_message, edit_message, set_thread_access
+from openvibe.chat.services import delete_message, set_thread_access, update_message
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, say
 
@@ -118,7 +118,7 @@ def test_deleted_and_edited_text_is_in_no_new_prompt(ana: Member, vibe: Agent, t
     gone = say(thread, ana, "The code is swordfish.")
     changed = say(thread, ana, "The vault is blue.")
     delete_message(message=gone, by=access(ana))
-    edit_message(message=changed, by=access(ana), body="The vault is green.")
+    update_message(message=changed, by=access(ana), body="The vault is green.")
     text = text_of(assemble(agent=vibe, thread=thread, task="mention", request=say(thread, ana, "@vibe the vault?")))
     assert "swordfish" not in text
     assert "blue" not in text

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from agents.assembler.fit import RequiredPartsTooLarge, fit
 from agents.assembler.stack import BUDGETS, LAYER_NAMES
-from agents.assembler.values import Bundle, Fitted, LayerName, Offer
-from tests.agents.assembler.prompts import caps, offer, offers, sized
+from agents.assembler.values import AtomicGroup, FitResult, LayerName, SectionCandidates
+from tests.agents.assembler.prompt_factories import caps, offer, offers, sized
 
 NO_CAPS: Mapping[LayerName, int | None] = dict.fromkeys(LAYER_NAMES)
 Caps = Mapping[LayerName, int | None]
 
 
-def keys(fitted: Fitted) -> list[str]:
+def keys(fitted: FitResult) -> list[str]:
     return [item.key for item in fitted.included]
 
 
-def try_fit(offered: Sequence[Offer], ceiling: int, limits: Caps, overhead: int = 0) -> Fitted:
+def try_fit(offered: Sequence[SectionCandidates], ceiling: int, limits: Caps, overhead: int = 0) -> FitResult:
     try:
         return fit(offered, ceiling=ceiling, caps=limits, overhead=overhead)
     except RequiredPartsTooLarge:
@@ -78,15 +78,17 @@ def test_required_parts_over_the_ceiling_are_an_error_that_says_what_to_do() -> 
 
 
 def test_a_bundle_comes_whole_or_not_at_all() -> None:
-    pair = Bundle((sized("P1", "call", 30), sized("P1", "result", 80)))
-    fitted = fit([Offer("P1", "history", (pair,))], ceiling=100, caps=NO_CAPS, overhead=0)
+    pair = AtomicGroup((sized("P1", "call", 30), sized("P1", "result", 80)))
+    fitted = fit([SectionCandidates("P1", "history", (pair,))], ceiling=100, caps=NO_CAPS, overhead=0)
     assert keys(fitted) == []
     assert [left.key for left in fitted.dropped] == ["call", "result"]
 
 
 def test_the_same_message_never_stands_twice() -> None:
-    history = Offer("P1", "history", (Bundle((sized("P1", "message:7", 30),)),))
-    recall = Offer("P6", "recall", (Bundle((sized("P6", "message:7", 30), sized("P6", "message:8", 30))),))
+    history = SectionCandidates("P1", "history", (AtomicGroup((sized("P1", "message:7", 30),)),))
+    recall = SectionCandidates(
+        "P6", "recall", (AtomicGroup((sized("P6", "message:7", 30), sized("P6", "message:8", 30))),)
+    )
     fitted = fit([recall, history], ceiling=60, caps=NO_CAPS, overhead=0)
     assert keys(fitted) == ["message:7", "message:8"]
     assert [(left.layer, left.key, left.reason) for left in fitted.dropped] == [("P6", "message:7", "superseded")]
@@ -102,7 +104,7 @@ def test_a_full_mention_keeps_the_published_numbers() -> None:
 
 @given(offers(), st.integers(0, 600), caps, st.integers(0, 40))
 def test_never_over_the_ceiling_and_always_counted_right(
-    offered: Sequence[Offer], ceiling: int, limits: Caps, overhead: int
+    offered: Sequence[SectionCandidates], ceiling: int, limits: Caps, overhead: int
 ) -> None:
     fitted = try_fit(offered, ceiling, limits, overhead)
     assert fitted.tokens == overhead + sum(item.tokens for item in fitted.included)
@@ -110,16 +112,18 @@ def test_never_over_the_ceiling_and_always_counted_right(
 
 
 @given(offers(), st.integers(0, 600), caps)
-def test_required_parts_always_stand(offered: Sequence[Offer], ceiling: int, limits: Caps) -> None:
+def test_required_parts_always_stand(offered: Sequence[SectionCandidates], ceiling: int, limits: Caps) -> None:
     fitted = try_fit(offered, ceiling, limits)
-    required = {item.key for one in offered if one.required for bundle in one.bundles for item in bundle.items}
+    required = {item.key for one in offered if one.required for bundle in one.groups for item in bundle.items}
     assert required <= set(keys(fitted))
 
 
 @given(offers(), st.integers(0, 600), caps)
-def test_everything_offered_is_included_or_dropped_once(offered: Sequence[Offer], ceiling: int, limits: Caps) -> None:
+def test_everything_offered_is_included_or_dropped_once(
+    offered: Sequence[SectionCandidates], ceiling: int, limits: Caps
+) -> None:
     fitted = try_fit(offered, ceiling, limits)
-    every = Counter((i.layer, i.key, i.tokens) for one in offered for b in one.bundles for i in b.items)
+    every = Counter((i.layer, i.key, i.tokens) for one in offered for b in one.groups for i in b.items)
     inside = Counter((i.layer, i.key, i.tokens) for i in fitted.included)
     outside = Counter((left.layer, left.key, left.tokens) for left in fitted.dropped)
     assert inside + outside == every
@@ -127,7 +131,9 @@ def test_everything_offered_is_included_or_dropped_once(offered: Sequence[Offer]
 
 
 @given(offers(), st.integers(0, 600), caps)
-def test_superseded_means_that_it_stands_there_already(offered: Sequence[Offer], ceiling: int, limits: Caps) -> None:
+def test_superseded_means_that_it_stands_there_already(
+    offered: Sequence[SectionCandidates], ceiling: int, limits: Caps
+) -> None:
     fitted = try_fit(offered, ceiling, limits)
     inside = set(keys(fitted))
     assert all((left.key in inside) == (left.reason == "superseded") for left in fitted.dropped)
@@ -135,7 +141,7 @@ def test_superseded_means_that_it_stands_there_already(offered: Sequence[Offer],
 
 @given(offers(), st.integers(0, 600), caps, st.sampled_from(LAYER_NAMES))
 def test_lower_layers_never_take_room_from_higher_ones(
-    offered: Sequence[Offer], ceiling: int, limits: Caps, lowest: LayerName
+    offered: Sequence[SectionCandidates], ceiling: int, limits: Caps, lowest: LayerName
 ) -> None:
     """Priority, said precisely: without the optional offers below a layer, the layers down to it keep all they
     had, save what the extension of history gave; and that only ever gives to P1."""
@@ -151,7 +157,7 @@ def test_lower_layers_never_take_room_from_higher_ones(
 
 
 @given(offers(), st.integers(0, 600), caps)
-def test_the_same_offers_give_the_same_prompt(offered: Sequence[Offer], ceiling: int, limits: Caps) -> None:
+def test_the_same_offers_give_the_same_prompt(offered: Sequence[SectionCandidates], ceiling: int, limits: Caps) -> None:
     assert try_fit(offered, ceiling, limits) == try_fit(list(offered), ceiling, dict(limits))
 
 
@@ -164,7 +170,7 @@ def test_contiguous_history_is_always_the_newest_part(sizes: list[int], ceiling:
         assert fitted.tokens + fitted.dropped[0].tokens > ceiling
 
 
-def unextended(one: Offer) -> Offer:
-    return Offer(
-        one.layer, one.section, one.bundles, one.cap, one.required, one.contiguous, False, one.beyond_layer_cap
+def unextended(one: SectionCandidates) -> SectionCandidates:
+    return SectionCandidates(
+        one.layer, one.section, one.groups, one.cap, one.required, one.contiguous, False, one.beyond_layer_cap
     )

@@ -5,8 +5,8 @@ import pytest
 from agents.assembler.stack import (
     BUDGETS,
     LAYER_NAMES,
-    RENDERED,
-    REQUIRED_ROOM,
+    MIN_CEILING,
+    SECTION_ORDER,
     STACK,
     bounded_by_window,
     with_overrides,
@@ -25,12 +25,12 @@ TABLE = {
 def test_budgets_are_the_published_ones(task: TaskType) -> None:
     budget = BUDGETS[task]
     assert (budget.ceiling, *(budget.caps[name] for name in LAYER_NAMES)) == TABLE[task]
-    assert budget.ceiling >= REQUIRED_ROOM
+    assert budget.ceiling >= MIN_CEILING
 
 
 def test_every_section_has_one_layer_and_one_place() -> None:
     stacked = [(part.slot, part.section) for layer in STACK for part in layer.parts]
-    rendered = [(slot, section) for slot, sections in RENDERED.items() for section in sections]
+    rendered = [(slot, section) for slot, sections in SECTION_ORDER.items() for section in sections]
     assert sorted(stacked) == sorted(rendered)
     assert len({section for _, section in stacked}) == len(stacked)
     assert LAYER_NAMES == ("P0", "P1", "P2", "P3", "P4", "P5", "P6")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from agents.soul import Change, Soul, diff_lines, diff_souls, parse_soul
-from tests.agents.soul.souls import FERN, souls
+from agents.soul import FieldChange, Soul, diff_lines, diff_souls, parse_soul
+from tests.agents.soul.sample_souls import FERN, souls
 
 
 def test_no_change_is_no_difference() -> None:
@@ -24,12 +24,12 @@ def test_changes_are_named_by_field() -> None:
         .replace("[plants, soil]", "[soil, plants]")
     )
     assert diff_souls(fern, after) == [
-        Change("identity.role", "changed", "Gardener of the roof", "Gardener"),
-        Change("philosophy.principles", "removed", "Water in the morning", ""),
-        Change("philosophy.principles", "added", "", "Water in the evening"),
-        Change("capabilities.domains", "changed", "plants\nsoil", "soil\nplants"),
-        Change("behavior.progressive_disclosure", "changed", "yes", "no"),
-        Change("behavior.max_output_tokens", "removed", "800", ""),
+        FieldChange("identity.role", "changed", "Gardener of the roof", "Gardener"),
+        FieldChange("philosophy.principles", "removed", "Water in the morning", ""),
+        FieldChange("philosophy.principles", "added", "", "Water in the evening"),
+        FieldChange("capabilities.domains", "changed", "plants\nsoil", "soil\nplants"),
+        FieldChange("behavior.progressive_disclosure", "changed", "yes", "no"),
+        FieldChange("behavior.max_output_tokens", "removed", "800", ""),
     ]
 
 
@@ -37,7 +37,7 @@ def test_a_rule_is_shown_as_condition_and_action() -> None:
     fern = parse_soul(FERN)
     without = replace(fern, constraints=replace(fern.constraints, escalation_rules=()))
     assert diff_souls(without, fern) == [
-        Change("constraints.escalation_rules", "added", "", "somebody ate a plant → escalate_to_human")
+        FieldChange("constraints.escalation_rules", "added", "", "somebody ate a plant → escalate_to_human")
     ]
 
 

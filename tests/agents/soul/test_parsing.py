@@ -8,20 +8,20 @@ from hypothesis import strategies as st
 
 from agents.soul import (
     EscalationRule,
-    Problem,
     Soul,
     SoulError,
+    SoulProblem,
     parse_soul,
     soul_from_dict,
     soul_to_dict,
     soul_to_yaml,
 )
-from tests.agents.soul.souls import FERN, souls
+from tests.agents.soul.sample_souls import FERN, souls
 
 MINIMAL = "identity:\n  name: Fern\n  role: Gardener\n"
 
 
-def problems_of(text: str) -> tuple[Problem, ...]:
+def problems_of(text: str) -> tuple[SoulProblem, ...]:
     with pytest.raises(SoulError) as refused:
         parse_soul(text)
     return refused.value.problems
@@ -162,7 +162,7 @@ def test_yaml_json_and_plain_values_come_back_equal(soul: Soul) -> None:
 def test_any_text_is_read_or_refused_in_words(text: str) -> None:
     try:
         parse_soul(text)
-        problems: tuple[Problem, ...] = ()
+        problems: tuple[SoulProblem, ...] = ()
     except SoulError as refused:
-        problems = refused.problems or (Problem(0, "", ""),)
+        problems = refused.problems or (SoulProblem(0, "", ""),)
     assert all(problem.message and problem.line >= 1 for problem in problems)

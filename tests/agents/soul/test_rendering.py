@@ -1,8 +1,8 @@
 """What a prompt holds of a SOUL, by task type."""
 
 from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, parse_soul, render_soul, soul_text, soul_tokens
-from openvibe.llm.tokens import count
-from tests.agents.soul.souls import FERN
+from openvibe.llm.tokens import count_tokens
+from tests.agents.soul.sample_souls import FERN
 
 
 def test_sections_grow_with_the_task() -> None:
@@ -42,5 +42,5 @@ def test_a_bare_soul_renders_no_empty_sections() -> None:
 
 def test_tokens_are_those_of_the_fullest_rendering() -> None:
     fern = parse_soul(FERN)
-    assert soul_tokens(fern, count) == count(soul_text(fern, "dive"))
-    assert 0 < soul_tokens(fern, count) < SOUL_TOKEN_LIMIT == SOUL_TOKEN_ADVICE[1]
+    assert soul_tokens(fern, count_tokens) == count_tokens(soul_text(fern, "dive"))
+    assert 0 < soul_tokens(fern, count_tokens) < SOUL_TOKEN_LIMIT == SOUL_TOKEN_ADVICE[1]

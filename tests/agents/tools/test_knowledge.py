@@ -14,10 +14,10 @@ from knowledge.models import Entry, Notice
 from knowledge.services import reject_entry
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message
-from openvibe.llm.fences import read_fences
-from openvibe.llm.tokens import count
+from openvibe.llm.fences import parse_fences
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
-from tests.agents.tools.calls import call, written
+from tests.agents.tools.tool_calls import call, written
 from tests.factories import access, make_agent, make_channel, make_entry, make_thread, say
 
 PRICES = {"topic": "Prices", "content": "Starter costs $29.", "why": "It was decided here."}
@@ -29,11 +29,11 @@ def asked(ana: Member, vibe: Agent, thread: Thread) -> Run:
 
 
 def box_of(run: Run) -> Toolbox:
-    return Toolbox.of(run.agent, run.thread, run=run)
+    return Toolbox.for_agent(run.agent, run.thread, run=run)
 
 
 def test_a_proposal_waits_for_whoever_asked(ana: Member, asked: Run) -> None:
-    outcome = box_of(asked).carry(call("knowledge_suggest", kind="decision", **PRICES))
+    outcome = box_of(asked).execute(call("knowledge_suggest", kind="decision", **PRICES))
 
     entry = Entry.objects.get()
     assert outcome.result == f"knowledge:{entry.pk} is proposed under “Prices”. @ana decides on it."
@@ -41,17 +41,17 @@ def test_a_proposal_waits_for_whoever_asked(ana: Member, asked: Run) -> None:
     assert (entry.author, entry.owner) == (asked.agent.participant, ana.participant)
     assert (entry.source_message, entry.source_thread) == (asked.trigger, asked.thread)
     assert entry.reason_note == "It was decided here."
-    assert not Entry.objects.holding().exists()
+    assert not Entry.objects.current().exists()
     assert Notice.objects.get().participant == ana.participant
 
 
 def test_the_same_proposal_twice_in_a_run_is_one(ana: Member, asked: Run) -> None:
-    first = box_of(asked).carry(call("knowledge_suggest", **PRICES))
-    assert box_of(asked).carry(call("knowledge_suggest", **PRICES)) == first
+    first = box_of(asked).execute(call("knowledge_suggest", **PRICES))
+    assert box_of(asked).execute(call("knowledge_suggest", **PRICES)) == first
 
     reject_entry(entry=Entry.objects.get(), by=access(ana))
 
-    again = box_of(asked).carry(call("knowledge_suggest", **PRICES))
+    again = box_of(asked).execute(call("knowledge_suggest", **PRICES))
     assert "was decided already: archived" in again.result
     assert Entry.objects.count() == 1
 
@@ -61,7 +61,7 @@ def test_what_is_said_among_few_is_proposed_to_few(ana: Member) -> None:
     sage = make_agent(ana, "sage", channel=secret.channel)
     run = Run.objects.get(trigger=say(secret, ana, "@sage the price is $12"), agent=sage)
 
-    box_of(run).carry(call("knowledge_suggest", **PRICES))
+    box_of(run).execute(call("knowledge_suggest", **PRICES))
 
     assert Entry.objects.get().visibility == "restricted"
 
@@ -70,7 +70,7 @@ def test_a_deleted_question_is_no_source(ana: Member, asked: Run) -> None:
     delete_message(message=asked.trigger, by=access(ana))
     asked.refresh_from_db()
 
-    box_of(asked).carry(call("knowledge_suggest", **PRICES))
+    box_of(asked).execute(call("knowledge_suggest", **PRICES))
 
     assert Entry.objects.get().source_message is None
 
@@ -90,7 +90,7 @@ def test_a_deleted_question_is_no_source(ana: Member, asked: Run) -> None:
     ],
 )
 def test_a_bad_proposal_is_refused_in_words(asked: Run, more: dict[str, object], said: str) -> None:
-    outcome = box_of(asked).carry(written("knowledge_suggest", json.dumps({**PRICES, **more})))
+    outcome = box_of(asked).execute(written("knowledge_suggest", json.dumps({**PRICES, **more})))
 
     assert outcome.decision == Decision.REFUSED
     assert said in outcome.result
@@ -99,7 +99,7 @@ def test_a_bad_proposal_is_refused_in_words(asked: Run, more: dict[str, object],
 
 def test_an_observer_proposes_nothing(ana: Member, thread: Thread) -> None:
     watcher = make_agent(ana, "watcher", level=1, channel=thread.channel)
-    outcome = Toolbox.of(watcher, thread).carry(call("knowledge_suggest", **PRICES))
+    outcome = Toolbox.for_agent(watcher, thread).execute(call("knowledge_suggest", **PRICES))
 
     assert outcome.decision == Decision.REFUSED
     assert not Entry.objects.exists()
@@ -108,7 +108,7 @@ def test_an_observer_proposes_nothing(ana: Member, thread: Thread) -> None:
 def test_what_an_agent_may_not_read_it_cannot_supersede(ana: Member, asked: Run) -> None:
     entry = make_entry(ana, "Prices")
 
-    outcome = box_of(asked).carry(call("knowledge_suggest", **PRICES, supersedes=entry.pk))
+    outcome = box_of(asked).execute(call("knowledge_suggest", **PRICES, supersedes=entry.pk))
 
     assert "There is no entry" in outcome.result
 
@@ -118,7 +118,7 @@ def test_an_operator_proposes_in_the_place_of_what_it_reads(ana: Member, thread:
     sage = make_agent(ana, "sage", level=3)
     run = Run.objects.get(trigger=say(thread, ana, "@sage it is $29 now"), agent=sage)
 
-    box_of(run).carry(call("knowledge_suggest", **PRICES, supersedes=entry.pk))
+    box_of(run).execute(call("knowledge_suggest", **PRICES, supersedes=entry.pk))
 
     assert Entry.objects.get(status="proposed").supersedes == entry
     entry.refresh_from_db()
@@ -140,7 +140,7 @@ def test_a_search_brings_back_who_decided_what_and_when(ana: Member, looking: Ru
     entry = make_entry(ana, "Prices", "Starter costs $29 <a month>.", kind="decision")
     make_entry(ana, "Roses", "They like sun.")
 
-    (found,) = read_fences(box_of(looking).carry(call("knowledge_search", query="What does Starter cost?")).result)
+    (found,) = parse_fences(box_of(looking).execute(call("knowledge_search", query="What does Starter cost?")).result)
 
     assert found.text == "Prices\n\nStarter costs $29 <a month>."
     said = found.attributes
@@ -152,7 +152,7 @@ def test_a_search_brings_back_who_decided_what_and_when(ana: Member, looking: Ru
 def test_what_a_search_brings_back_counts_once_a_run(ana: Member, looking: Run) -> None:
     entry = make_entry(ana, "Prices", "Starter costs $29.")
     for _ in range(2):
-        box_of(looking).carry(call("knowledge_search", query="Starter"))
+        box_of(looking).execute(call("knowledge_search", query="Starter"))
 
     entry.refresh_from_db()
     assert (entry.use_count, KnowledgeUse.objects.get().how) == (1, "tool")
@@ -162,15 +162,15 @@ def test_a_search_finds_what_a_prompt_would_and_nothing_else(ana: Member, sage: 
     expired = make_entry(ana, "Starter in May", "Starter costs $19.")
     Entry.objects.filter(pk=expired.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     make_entry(ana, "Starter's margin", "Starter earns 40 %.", visibility="restricted")
-    box_of(looking).carry(call("knowledge_suggest", topic="Starter", content="Starter costs $1.", why="A guess."))
+    box_of(looking).execute(call("knowledge_suggest", topic="Starter", content="Starter costs $1.", why="A guess."))
     here = "The workspace knows nothing that bears on this, as far as you may read it."
 
-    assert box_of(looking).carry(call("knowledge_search", query="Starter")).result == here
+    assert box_of(looking).execute(call("knowledge_search", query="Starter")).result == here
     assert not KnowledgeUse.objects.exists()
 
     autonomous = make_agent(ana, "auto", level=4)
-    box = Toolbox.of(autonomous, looking.thread)
-    assert "Starter earns 40 %" in box.carry(call("knowledge_search", query="Starter")).result
+    box = Toolbox.for_agent(autonomous, looking.thread)
+    assert "Starter earns 40 %" in box.execute(call("knowledge_search", query="Starter")).result
 
 
 def test_a_search_may_keep_to_a_topic_and_a_number(ana: Member, looking: Run) -> None:
@@ -178,8 +178,8 @@ def test_a_search_may_keep_to_a_topic_and_a_number(ana: Member, looking: Run) ->
         make_entry(ana, topic, f"Starter is one of three, said under {topic}.")
 
     def found(**arguments: object) -> list[str]:
-        result = box_of(looking).carry(call("knowledge_search", query="Starter", **arguments)).result
-        return [fence.text.split()[0] for fence in read_fences(result)]
+        result = box_of(looking).execute(call("knowledge_search", query="Starter", **arguments)).result
+        return [fence.text.split()[0] for fence in parse_fences(result)]
 
     assert found(topic="plans") == ["Plans"]
     assert len(found(most=1)) == len(found(most=-3)) == 1
@@ -190,7 +190,7 @@ def test_a_search_may_keep_to_a_topic_and_a_number(ana: Member, looking: Run) ->
 @pytest.mark.parametrize("query", ["", " ", "'; DROP TABLE", "%_\\", '"unclosed', "🌱", "a" * 50_000, "& | ! <->"])
 def test_any_text_is_a_question(ana: Member, looking: Run, query: str) -> None:
     make_entry(ana)
-    outcome = box_of(looking).carry(call("knowledge_search", query=query))
+    outcome = box_of(looking).execute(call("knowledge_search", query=query))
 
     assert outcome.decision == Decision.ALLOWED
     assert outcome.result
@@ -200,12 +200,12 @@ def test_a_search_stays_within_its_tokens(ana: Member, looking: Run) -> None:
     for n in range(6):
         make_entry(ana, f"Starter {n}", "Starter costs " + "<some> & more money, " * 200)
 
-    assert count(box_of(looking).carry(call("knowledge_search", query="Starter", most=12)).result) <= 4_000
+    assert count_tokens(box_of(looking).execute(call("knowledge_search", query="Starter", most=12)).result) <= 4_000
 
 
 def test_advisors_search_nothing(vibe: Agent, ana: Member, asked: Run) -> None:
     make_entry(ana, "Prices", "Starter costs $29.")
-    outcome = box_of(asked).carry(call("knowledge_search", query="Starter"))
+    outcome = box_of(asked).execute(call("knowledge_search", query="Starter"))
 
     assert outcome.decision == Decision.REFUSED
     assert "$29" not in outcome.result
@@ -214,7 +214,7 @@ def test_advisors_search_nothing(vibe: Agent, ana: Member, asked: Run) -> None:
 def test_what_was_looked_up_is_not_in_later_prompts(ana: Member, sage: Agent, looking: Run) -> None:
     """Or an entry that expired meanwhile would still stand there."""
     make_entry(ana, "Prices", "Starter costs $29.")
-    looked_up = box_of(looking).carry(call("knowledge_search", query="Starter"))
+    looked_up = box_of(looking).execute(call("knowledge_search", query="Starter"))
     for name in ("knowledge_search", "log_progress"):
         looking.tool_calls.create(
             attempt=1, round=1, call_id=name, name=name, arguments="{}", decision="allowed", result=looked_up.result

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from agents.models import Agent, Run
-from agents.runs.carrying import carry_out
+from agents.runs.executor import execute_run
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.factories import say
@@ -22,7 +22,7 @@ def answered(db: None, vibe: Agent, thread: Thread, ana: Member) -> Run:
     say(thread, ana, "We prune the apple trees in late February.")
     message = say(thread, ana, "@vibe when do we prune the apple trees?")
     run = Run.objects.get(trigger=message)
-    carry_out(run.pk)
+    execute_run(run.pk)
     run.refresh_from_db()
     assert run.state == "done", run.error
     return run

@@ -4,10 +4,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from agents.figures import suggestion_for
 from agents.models import Agent, Run
 from agents.services import save_soul
-from memory.services import give_feedback
+from agents.statistics import level_suggestion
+from memory.episodes.services import give_feedback
 from openvibe.chat.models import Message
 from openvibe.workspaces.models import Member
 from tests.agents.web.conftest import signed_in
@@ -77,12 +77,12 @@ def test_view_as_this_agent_never_shows_more_than_either_sees(ana: Member, vibe:
 
 
 def test_suggestions_follow_the_thresholds() -> None:
-    assert "L3" in suggestion_for(level=2, up=9, down=1)
-    assert suggestion_for(level=2, up=8, down=2) == ""
-    assert "L1" in suggestion_for(level=2, up=2, down=3)
-    assert suggestion_for(level=4, up=50, down=0) == ""
-    assert suggestion_for(level=1, up=0, down=50) == ""
-    assert suggestion_for(level=2, up=4, down=0) == ""
+    assert "L3" in level_suggestion(level=2, up=9, down=1)
+    assert level_suggestion(level=2, up=8, down=2) == ""
+    assert "L1" in level_suggestion(level=2, up=2, down=3)
+    assert level_suggestion(level=4, up=50, down=0) == ""
+    assert level_suggestion(level=1, up=0, down=50) == ""
+    assert level_suggestion(level=2, up=4, down=0) == ""
 
 
 def test_the_same_queries_for_one_run_and_three(ana: Member, answered: Run) -> None:

@@ -6,9 +6,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from agents.assembler.assemble import assemble
 from agents.models import Agent, Run
-from memory.models import Episode, Feedback
-from memory.services import give_feedback
-from memory.web.extras import FeedbackShown, feedback_of
+from memory.episodes.models import Episode, Feedback
+from memory.episodes.queries import FeedbackSummary, feedback_by_message
+from memory.episodes.services import give_feedback
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member
 from tests.agents.web.conftest import signed_in
@@ -112,7 +112,7 @@ def test_one_query_whatever_the_number_of_messages(
         give_feedback(message=answered.reply, by=access(member), verdict="down")
     messages = list(Message.objects.select_related("author"))
     with django_assert_num_queries(1):
-        found = feedback_of(messages, access(ana))
+        found = feedback_by_message(messages, access(ana))
     shown = found[answered.reply.pk]["feedback"] if answered.reply else None
-    assert isinstance(shown, FeedbackShown)
+    assert isinstance(shown, FeedbackSummary)
     assert (shown.down, len(shown.fates), shown.verdict) == (2, 2, "down")

@@ -4,7 +4,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent, Run
-from agents.web.extras import RunShown, runs_of
+from agents.web.runs import RunCard, runs_by_message
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member
 from tests.agents.web.conftest import signed_in
@@ -17,7 +17,7 @@ HTMX = {"HX-Request": "true"}
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Runs that were handed to a worker."""
     runs: list[int] = []
-    monkeypatch.setattr("agents.web.runs.send_after_commit", runs.append)
+    monkeypatch.setattr("agents.web.runs.enqueue_run_on_commit", runs.append)
     return runs
 
 
@@ -76,9 +76,9 @@ def test_one_query_whatever_the_number_of_runs(
     waiting = [say(thread, ana, f"@vibe and {n}?") for n in range(3)]
     messages = list(Message.objects.select_related("author"))
     with django_assert_num_queries(1):
-        found = runs_of(messages, access(ana))
+        found = runs_by_message(messages, access(ana))
     shown = found[answered.reply_id or 0]["run"]
-    assert isinstance(shown, RunShown)
+    assert isinstance(shown, RunCard)
     assert shown.may_regenerate
     assert shown.has_context
     assert all("waiting" in found[message.pk] for message in waiting)

@@ -8,9 +8,9 @@ from django.test import Client
 
 from agents.models import Agent
 from openvibe.chat.models import Dive, Message, Thread
-from openvibe.chat.services import ask_for_draft, delete_message, finish_reply, publish_dive, start_dive, write_reply
-from openvibe.chat.web import fragments
-from openvibe.llm.drafts import ResultDraft, draft_markdown
+from openvibe.chat.services import create_reply, delete_message, finish_reply, publish_dive, request_draft, start_dive
+from openvibe.chat.web import presenters
+from openvibe.llm.drafts import ResultDraft, render_draft
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 
@@ -29,7 +29,7 @@ DRAFT = ResultDraft("Prune early", ("One", "Two", "Three"), "The whole.", ("Late
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> None:
-    fragments._remembered.clear()
+    presenters._html_cache.clear()
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ def quiet(dive: Dive) -> None:
 def drafted(dive: Dive, by: Member, *bodies: str) -> None:
     """Somebody asked for a draft, and the agent replied these, one after the other."""
     quiet(dive)
-    ask_for_draft(dive=dive, by=access(by))
+    request_draft(dive=dive, by=access(by))
     quiet(dive)
     for number, body in enumerate(bodies):
-        reply = write_reply(thread=dive.thread, author=dive.agent, client_id=f"draft-{number}")
+        reply = create_reply(thread=dive.thread, author=dive.agent, client_id=f"draft-{number}")
         finish_reply(reply=reply, body=body, state="complete")
 
 
@@ -143,8 +143,8 @@ def test_what_was_published_meanwhile_is_said_and_what_was_typed_is_kept(
 
 
 def test_the_form_holds_the_newest_draft(ana: Member, dive: Dive, address: str, signed_in: SignedIn) -> None:
-    changed = draft_markdown(ResultDraft("Prune late", ("One", "Two", "Three")))
-    drafted(dive, ana, draft_markdown(DRAFT), changed, "Anything else?")
+    changed = render_draft(ResultDraft("Prune late", ("One", "Two", "Three")))
+    drafted(dive, ana, render_draft(DRAFT), changed, "Anything else?")
     form = signed_in(ana).get(address, headers=FOOT).content.decode()
     assert 'value="Prune late"' in form
     assert "Filled from Vibe’s draft." in form

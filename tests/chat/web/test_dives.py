@@ -9,10 +9,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
+from agents.access import visible_to
 from agents.models import Agent
-from agents.visibility import visible_to
 from openvibe.chat.models import Channel, Dive, Message, Thread
-from openvibe.chat.services import add_to_channel, delete_message, edit_thread, post_message, publish_dive, start_dive
+from openvibe.chat.services import add_to_channel, delete_message, post_message, publish_dive, start_dive, update_thread
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, say
@@ -216,7 +216,7 @@ def test_a_deleted_source_is_not_quoted(
 def test_in_an_archived_thread_a_dive_is_only_read(
     ana: Member, dive: Dive, thread: Thread, address: str, signed_in: SignedIn
 ) -> None:
-    edit_thread(thread=thread, by=access(ana), archived=True)
+    update_thread(thread=thread, by=access(ana), archived=True)
     page = page_of(signed_in(ana), address)
     assert "The conversation is archived" in page
     assert 'id="dive-composer"' not in page

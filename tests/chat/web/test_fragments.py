@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 
 from openvibe.chat.models import Thread
-from openvibe.chat.services import delete_message, edit_message
-from openvibe.chat.web import fragments
+from openvibe.chat.services import delete_message, update_message
+from openvibe.chat.web import presenters
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 
@@ -17,9 +17,9 @@ SignedIn = Callable[[Member], Client]
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
-    fragments._remembered.clear()
+    presenters._html_cache.clear()
     yield
-    fragments._remembered.clear()
+    presenters._html_cache.clear()
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_the_second_look_is_the_first(ana: Member, thread: Thread, address: str,
     say(thread, ana, "Roses *need* sun")
     browser = signed_in(ana)
     first = body_of(browser, address)
-    assert len(fragments._remembered) == 1
+    assert len(presenters._html_cache) == 1
     assert body_of(browser, address) == first
     assert "<em>need</em>" in first
 
@@ -46,7 +46,7 @@ def test_a_change_shows_at_once(ana: Member, thread: Thread, address: str, signe
     message = say(thread, ana, "Before")
     browser = signed_in(ana)
     assert "Before" in body_of(browser, address)
-    edit_message(message=message, by=access(ana), body="After")
+    update_message(message=message, by=access(ana), body="After")
     assert "After" in body_of(browser, address)
     ana.participant.name = "Ana Maria"
     ana.participant.save()
@@ -70,8 +70,8 @@ def test_each_reader_sees_her_own_buttons_and_token(
 def test_many_messages_are_forgotten(
     ana: Member, thread: Thread, address: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fragments, "REMEMBERED", 2)
+    monkeypatch.setattr(presenters, "MAX_CACHED_MESSAGES", 2)
     for body in ("One", "Two", "Three"):
         say(thread, ana, body)
     assert "Three" in body_of(signed_in(ana), address)
-    assert len(fragments._remembered) == 1
+    assert len(presenters._html_cache) == 1

@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import add_to_channel, edit_thread, write_reply
+from openvibe.chat.services import add_to_channel, create_reply, update_thread
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_channel, make_thread, say
 
@@ -92,7 +92,7 @@ def test_three_rows_cost_as_many_queries_as_one(
         other = make_thread(thread.channel, dora, f"Thread {round_}")
         say(other, dora, "word for @ana")
         say(thread, dora, "another word for @ana and @vibe")
-        reply = write_reply(thread=thread, author=vibe.participant, client_id=str(round_))
+        reply = create_reply(thread=thread, author=vibe.participant, client_id=str(round_))
         Message.objects.filter(pk=reply.pk).update(body="word", state="complete")
 
     talk(1)
@@ -202,7 +202,7 @@ def test_no_inline_script_or_style(ana: Member, thread: Thread, home: str, signe
 def test_an_archived_thread_can_be_read_not_written_to(
     ana: Member, channel: Channel, thread: Thread, home: str, signed_in: SignedIn
 ) -> None:
-    edit_thread(thread=thread, by=access(ana), archived=True)
+    update_thread(thread=thread, by=access(ana), archived=True)
     browser = signed_in(ana)
     assert b"This conversation is archived" in browser.get(f"{home}t/{thread.pk}/").content
     assert browser.post(f"{home}t/{thread.pk}/", {"body": "still?"}).status_code == 403

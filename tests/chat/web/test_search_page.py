@@ -3,8 +3,8 @@
 import pytest
 from django.test import Client
 
-from openvibe.chat.embedding import embed_waiting
 from openvibe.chat.models import Thread
+from openvibe.chat.wiring import embed_pending_messages
 from openvibe.workspaces.models import Member
 from tests.factories import make_thread, say
 
@@ -39,7 +39,7 @@ def test_the_newest_takes_all_words_and_so_do_operators(ana: Member, thread: Thr
 
 def test_meaning_is_found_and_nonsense_is_not(ana: Member, thread: Thread) -> None:
     say(thread, ana, "The invoice was paid by wire transfer")
-    embed_waiting()
+    embed_pending_messages()
     assert "wire transfer" in page(ana, q="money payment bill bank")
     assert "Nothing you may see matches" in page(ana, q="zebra")
 

@@ -8,12 +8,12 @@ from django.db import connection
 from django.test import Client
 
 from openvibe.base.models import Event
-from openvibe.chat import streaming
+from openvibe.chat import event_stream
 from openvibe.chat.models import Channel, Thread
-from openvibe.chat.services import edit_message, mark_read, remove_from_channel
+from openvibe.chat.services import mark_read, remove_from_channel, update_message
 from openvibe.workspaces.models import Member
-from openvibe.workspaces.services import change_role, remove_member
-from tests.chat.web.streams import Frame, Reader
+from openvibe.workspaces.services import remove_member, update_member_role
+from tests.chat.web.event_stream_reader import Frame, Reader
 from tests.factories import access, make_channel, make_thread, say
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,7 +45,7 @@ def test_what_is_said_reaches_who_looks_as_ids_only(
         assert json.loads(frame.data) == {
             "kind": "message_posted", "channel": thread.channel_id, "thread": thread.pk, "message": message.pk,
         }  # fmt: skip
-        edit_message(message=message, by=access(ana), body="other words")
+        update_message(message=message, by=access(ana), body="other words")
         assert told(reader.next()) == ("message_changed", message.pk)
 
 
@@ -103,7 +103,7 @@ def test_a_role_that_falls_takes_effect_in_the_open_stream(
 ) -> None:
     with Reader(signed_in(dora), path, query=f"after={last_position()}") as reader:
         remove_from_channel(channel=channel, participant=dora.participant, by=access(ana))
-        change_role(member=dora, role="guest", by=access(ana))
+        update_member_role(member=dora, role="guest", by=access(ana))
         say(thread, ana, "not for guests")
         remove_member(member=dora, by=access(ana))
         kinds = []
@@ -141,7 +141,7 @@ def test_a_server_without_streams_says_so(ana: Member, path: str, signed_in: Sig
 def test_one_reader_cannot_take_all_streams(
     ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "MAX_STREAMS_OF_ONE", 1)
+    monkeypatch.setattr(event_stream, "MAX_STREAMS_PER_PARTICIPANT", 1)
     with Reader(signed_in(ana), path, query=f"after={last_position()}") as first:
         say(thread, ana, "one")
         first.next()

@@ -9,7 +9,7 @@ from agents.models import Agent
 from knowledge.models import Entry, Revision
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
-from tests.api.calls import Api, is_problem
+from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
 from tests.factories import make_agent, make_channel, make_entry, make_suggestion, make_thread, say
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from knowledge.models import Contradiction, Entry
 from knowledge.services import archive_entry
 from openvibe.workspaces.models import Member
-from tests.api.calls import ROOT, Api, is_problem
+from tests.api.client import ROOT, Api, is_problem
 from tests.api.conftest import Enter
 from tests.factories import access, make_agent, make_entry
 

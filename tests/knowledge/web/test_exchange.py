@@ -5,7 +5,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from knowledge.models import Entry
 from openvibe.workspaces.models import Member
 from tests.factories import make_entry
-from tests.knowledge.web.visiting import at, signed_in, text
+from tests.knowledge.web.page_client import at, signed_in, text
 
 FILE = "topic,content,expires_at\nOffice,We sit in Berlin.,2090-01-01\n,No topic.,\nSale,Half price.,2001-01-01\n"
 

@@ -8,11 +8,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from knowledge.models import Entry
-from knowledge.services import archive_entry, edit_entry
+from knowledge.services import archive_entry, update_entry
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_entry, say
-from tests.knowledge.web.visiting import PANEL, at, filled, signed_in, text
+from tests.knowledge.web.page_client import PANEL, at, filled, signed_in, text
 
 
 # --- reading ------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def test_an_entry_tells_all_there_is_about_it(ana: Member, thread: Thread) -> No
     pin = f"/w/{ana.workspace.slug}/m/{message.pk}/pin/"
     client.post(pin, filled(content="Pro **costs** $99."))
     entry = Entry.objects.get()
-    edit_entry(entry=entry, by=access(ana), content="Pro costs $89.", note="The board lowered it")
+    update_entry(entry=entry, by=access(ana), content="Pro costs $89.", note="The board lowered it")
     page = text(client, at(ana, f"{entry.pk}/"))
     for said in ("Pro costs $89.", "message in Pruning", "Ana", "The board lowered it", "<del>", "<ins>", "Version",
                  "Where it was used", "version 2"):  # fmt: skip
@@ -166,7 +166,7 @@ def test_what_is_over_can_still_be_mended(ana: Member) -> None:
 
 def test_two_edits_at_once_keep_both_texts(ana: Member, dora: Member) -> None:
     entry = make_entry(ana, content="It costs $29.")
-    edit_entry(entry=entry, by=access(dora), content="It costs $31.")
+    update_entry(entry=entry, by=access(dora), content="It costs $31.")
     client = signed_in(ana)
     response = client.post(at(ana, f"{entry.pk}/edit/"), filled(content="It costs $30.", based_on=1))
     page = response.content.decode()

@@ -6,12 +6,11 @@ from typing import Never
 
 import pytest
 
-from memory.blocks import Author, BlockStore, ContextBlock, ContextBlocks
-from memory.blocks.rules import BLOCKS
-from memory.blocks.store import Change
+from memory.blocks.context_blocks import BlockStore, BlockUpdate, ContextBlocks
+from memory.blocks.values import MAX_BLOCKS, BlockAuthor, ContextBlock
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
-from openvibe.llm.fences import read_fences
-from openvibe.llm.tokens import count
+from openvibe.llm.fences import parse_fences
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
 
 DEFAULTS = (ContextBlock("mood", "How it feels.", "Calm."), ContextBlock("tasks", max_tokens=10))
@@ -21,7 +20,7 @@ def raised(error: type[Problem], words: str) -> "pytest.RaisesExc[Problem]":
     return pytest.raises(error, match=f"^{words}$")
 
 
-def becomes(block: ContextBlock) -> Change:
+def becomes(block: ContextBlock) -> BlockUpdate:
     return lambda _: block
 
 
@@ -44,39 +43,39 @@ class BlockStoreConformance:
 
     @pytest.fixture
     def admin(self, agent: Participant, store: BlockStore) -> ContextBlocks:
-        return ContextBlocks(agent, store, author=Author(None, "admin", configures=True), predefined=())
+        return ContextBlocks(agent, store, author=BlockAuthor(None, "admin", configures=True), predefined=())
 
     def with_defaults(self, agent: Participant, store: BlockStore, defaults: Sequence[ContextBlock]) -> ContextBlocks:
-        return ContextBlocks(agent, store, author=Author(None, "admin", configures=True), predefined=defaults)
+        return ContextBlocks(agent, store, author=BlockAuthor(None, "admin", configures=True), predefined=defaults)
 
     # --- the five methods ---------------------------------------------------------------------------------
     def test_blocks_come_sorted_by_label(self, store: BlockStore) -> None:
         for label in ("b", "a_2", "a-1", "a", "c"):
-            store.set_block(label, becomes(ContextBlock(label)), Author(None))
+            store.set_block(label, becomes(ContextBlock(label)), BlockAuthor(None))
         assert [block.label for block in store.get_blocks()] == ["a", "a-1", "a_2", "b", "c"]
 
     def test_what_is_set_is_got(self, store: BlockStore) -> None:
         said = ContextBlock("a", "What it is.", "Text 🌱\nof two lines", 77, True)
-        stored = store.set_block("a", lambda _: said, Author(None))
+        stored = store.set_block("a", lambda _: said, BlockAuthor(None))
         assert stored == replace(said, id=stored.id, version=1)
         assert store.get_block("a") == stored
         assert store.get_blocks() == [stored]
         assert store.get_block("b") is None
 
     def test_each_change_is_the_next_version_and_none_is_none(self, store: BlockStore) -> None:
-        one = store.set_block("a", lambda _: ContextBlock("a", content="1"), Author(None))
-        two = store.set_block("a", lambda old: replace(old or one, content="2"), Author(None))
-        same = store.set_block("a", lambda old: old or one, Author(None))
+        one = store.set_block("a", lambda _: ContextBlock("a", content="1"), BlockAuthor(None))
+        two = store.set_block("a", lambda old: replace(old or one, content="2"), BlockAuthor(None))
+        same = store.set_block("a", lambda old: old or one, BlockAuthor(None))
         assert (one.version, two.version, same) == (1, 2, two)
 
     def test_what_the_change_refuses_is_not_written(self, store: BlockStore) -> None:
-        before = store.set_block("a", lambda _: ContextBlock("a", content="1"), Author(None))
+        before = store.set_block("a", lambda _: ContextBlock("a", content="1"), BlockAuthor(None))
 
         def refuse(_: object) -> Never:
             raise Refused("No.")
 
         for refused in (
-            lambda: store.set_block("a", refuse, Author(None)),
+            lambda: store.set_block("a", refuse, BlockAuthor(None)),
             lambda: store.delete_block("a", refuse),
             lambda: store.clear_blocks(refuse),
         ):
@@ -86,7 +85,7 @@ class BlockStoreConformance:
 
     def test_deleted_and_cleared_is_gone(self, store: BlockStore) -> None:
         for label in ("a", "b", "c"):
-            store.set_block(label, becomes(ContextBlock(label)), Author(None))
+            store.set_block(label, becomes(ContextBlock(label)), BlockAuthor(None))
         assert store.delete_block("a", lambda _: None)
         assert not store.delete_block("a", lambda _: None)
         assert [block.label for block in store.get_blocks()] == ["b", "c"]
@@ -99,14 +98,14 @@ class BlockStoreConformance:
         self, agent: Participant, store: BlockStore, admin: ContextBlocks
     ) -> None:
         text = "one two three four"
-        size = count(text)
+        size = count_tokens(text)
         too_long = raised(
-            Problem, f'Content exceeds maxTokens for block "a": {count(text + " five")} tokens > {size} max'
+            Problem, f'Content exceeds maxTokens for block "a": {count_tokens(text + " five")} tokens > {size} max'
         )
         assert admin.set("a", text, max_tokens=size).tokens == size
         with too_long:
             admin.set("a", text + " five")
-        joined = count(text + "\nx")
+        joined = count_tokens(text + "\nx")
         with raised(Problem, f'Content exceeds maxTokens for block "a": {joined} tokens > {size} max'):
             admin.append("a", "x")
         with raised(Problem, f'Content exceeds maxTokens for block "a": {size} tokens > {size - 1} max'):
@@ -129,7 +128,7 @@ class BlockStoreConformance:
         assert admin.set("a", "", max_tokens=2000).max_tokens == 2000
 
     def test_twenty_blocks_are_the_most(self, blocks: ContextBlocks) -> None:
-        for number in range(BLOCKS):
+        for number in range(MAX_BLOCKS):
             blocks.set(f"block-{number}", "x")
         with pytest.raises(Problem, match="at most 20 blocks"):
             blocks.set("one-more", "x")
@@ -270,7 +269,7 @@ class BlockStoreConformance:
             '<context_block label="rules" description="The &quot;house&quot; &lt;rules&gt;" readonly="true">\n'
             'Be &lt;kind&gt; &amp; "brief".\n</context_block>'
         )
-        assert [fence.attributes["label"] for fence in read_fences(blocks.text())] == ["notes", "rules"]
+        assert [fence.attributes["label"] for fence in parse_fences(blocks.text())] == ["notes", "rules"]
 
     # --- who ----------------------------------------------------------------------------------------------
     def test_a_deactivated_agent_carries_what_it_has_and_no_more(

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent
-from memory.blocks import Author, BlockStore, ContextBlock, ContextBlocks, DatabaseBlocks, InMemoryBlocks
-from memory.blocks.predefined import PREDEFINED
-from memory.models import Block, CarriedVersion
+from memory.blocks.context_blocks import BlockStore, ContextBlocks, DatabaseBlocks, InMemoryBlocks
+from memory.blocks.models import Block, CarriedVersion
+from memory.blocks.values import PREDEFINED_BLOCKS, BlockAuthor, ContextBlock
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem
-from openvibe.llm.tokens import count
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
 from tests.memory.blocks.conformance import BlockStoreConformance
@@ -63,7 +63,7 @@ def check_writes(agent: Participant, store: BlockStore, writes: Sequence[tuple[s
         assert verb == "delete" or expected[label].endswith(clean)
     assert {block.label: block.content for block in blocks.list()} == expected
     for block in blocks.list():
-        assert block.tokens == count(block.content) <= block.max_tokens
+        assert block.tokens == count_tokens(block.content) <= block.max_tokens
 
 
 @settings(deadline=None, max_examples=300)
@@ -80,7 +80,7 @@ def test_whatever_is_written_in_the_database(vibe: Agent, writes: list[tuple[str
 
 def test_versions_say_who_and_how(ana: Member, vibe: Agent) -> None:
     own = ContextBlocks(vibe.participant)
-    by_ana = ContextBlocks(vibe.participant, author=Author(ana.participant_id, "page", configures=True))
+    by_ana = ContextBlocks(vibe.participant, author=BlockAuthor(ana.participant_id, "page", configures=True))
     own.set("team", "We say hi.")
     by_ana.set("team", "We say hello.", max_tokens=100)
     own.append("team", "And bye.")
@@ -120,13 +120,13 @@ def test_every_agent_has_two_empty_blocks_to_fill(vibe: Agent) -> None:
     tool = blocks.tool()
     assert tool is not None
     assert tool.parameters["properties"]["label"]["enum"] == ["learned", "team"]
-    assert PREDEFINED[1].description in tool.description
+    assert PREDEFINED_BLOCKS[1].description in tool.description
 
 
 def test_all_blocks_and_the_tool_cost_one_query_each(
     vibe: Agent, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    blocks = ContextBlocks(vibe.participant, author=Author(None, "admin", configures=True))
+    blocks = ContextBlocks(vibe.participant, author=BlockAuthor(None, "admin", configures=True))
     blocks.set("team", "We say hello.")
     for number in range(3):
         blocks.set(f"block-{number}", f"Text {number}", readonly=True)

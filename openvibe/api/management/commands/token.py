@@ -16,16 +16,16 @@ class Command(BaseCommand):
     help = "Issue, list and revoke API tokens. The secret is printed once and not kept."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True)
-        issue = verbs.add_parser("issue", help="make a token and print its secret")
+        subcommands = parser.add_subparsers(dest="verb", required=True)
+        issue = subcommands.add_parser("issue", help="make a token and print its secret")
         issue.add_argument("--workspace", required=True, metavar="SLUG")
         issue.add_argument("--handle", required=True, help="of a member or an agent")
         issue.add_argument("--name", required=True, help="what the token is for")
         issue.add_argument("--scopes", default="read,write", help=f"comma-separated: {', '.join(SCOPES)}")
         issue.add_argument("--days", type=int, help="until it expires; never when left out")
-        shown = verbs.add_parser("list", help="show a workspace's tokens")
-        shown.add_argument("--workspace", required=True, metavar="SLUG")
-        revoke = verbs.add_parser("revoke", help="make a token invalid at once")
+        listing = subcommands.add_parser("list", help="show a workspace's tokens")
+        listing.add_argument("--workspace", required=True, metavar="SLUG")
+        revoke = subcommands.add_parser("revoke", help="make a token invalid at once")
         revoke.add_argument("id", type=int)
 
     def handle(self, *args: Any, verb: str, **options: Any) -> None:

@@ -15,20 +15,19 @@ from tqdm import tqdm
 
 from openvibe.base.problems import Problem
 from openvibe.chat.importing import ImportedThread, ImportFailed, read_jsonl, read_qmsum, read_slack
-from openvibe.chat.importing.base import open_for_reading
+from openvibe.chat.importing.readers import open_file
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel
 from openvibe.chat.services.importing import ImportReport, import_thread
-from openvibe.workspaces.management.finding import workspace_called
 from openvibe.workspaces.models import Member, Workspace
-from openvibe.workspaces.services import access_of_member
+from openvibe.workspaces.queries import member_access, resolve_workspace
 
 READERS: dict[str, Callable[[Path], Iterator[ImportedThread]]] = {
     "qmsum": read_qmsum,
     "jsonl": read_jsonl,
     "slack": read_slack,
 }
-LOOKED_AT = 4096  # bytes of the file that decide what it is
+SNIFF_BYTES = 4096  # bytes of the file that decide what it is
 
 
 class Command(BaseCommand):
@@ -50,59 +49,61 @@ class Command(BaseCommand):
         self._written = 0
         began = time.perf_counter()
         try:
-            open_for_reading(file).close()
-            workspace = workspace_called(options["workspace"])
-            reader = READERS[options["format"] or guessed_format(file)]
+            open_file(file).close()
+            workspace = resolve_workspace(options["workspace"])
+            reader = READERS[options["format"] or guess_format(file)]
             threads = reader(file)
             first = next(threads, None)  # a file that cannot be read leaves no empty channel behind
             if first is None:
                 raise CommandError(f"{file} holds no conversation. Nothing was imported.")
-            channel = channel_called(workspace, options["channel"], create=options["create_channel"])
+            channel = get_or_create_channel(workspace, options["channel"], create=options["create_channel"])
             with closing(self._bar(options["progress"])) as bar:
                 reports.append(self._import(channel, first, bar))
                 reports.extend(self._import(channel, thread, bar) for thread in threads)
         except (ImportFailed, Problem) as error:
-            raise CommandError(error.message + what_stays(reports, began_writing=self._written > 0)) from None
+            raise CommandError(
+                error.message + describe_partial_import(reports, began_writing=self._written > 0)
+            ) from None
         seconds = time.perf_counter() - began
         added = sum(report.added for report in reports)
         rate = f"{seconds:.1f} s, {added / seconds:,.0f} messages/s"
-        self.stdout.write(f"#{channel.name}: {summary(reports)}, {rate}.")
+        self.stdout.write(f"#{channel.name}: {summarise_reports(reports)}, {rate}.")
 
-    def _bar(self, wanted: bool | None) -> Any:
-        shown = sys.stderr.isatty() if wanted is None else wanted
-        return tqdm(unit=" messages", disable=not shown, desc="Importing")
+    def _bar(self, progress: bool | None) -> Any:
+        is_shown = sys.stderr.isatty() if progress is None else progress
+        return tqdm(unit=" messages", disable=not is_shown, desc="Importing")
 
     def _import(self, channel: Channel, thread: ImportedThread, bar: Any) -> ImportReport:
-        def tell(messages: int) -> None:
+        def report_progress(messages: int) -> None:
             self._written += messages
             bar.update(messages)
 
-        return import_thread(channel=channel, imported=thread, progress=tell)
+        return import_thread(channel=channel, imported=thread, progress=report_progress)
 
 
-def what_stays(reports: list[ImportReport], *, began_writing: bool) -> str:
+def describe_partial_import(reports: list[ImportReport], *, began_writing: bool) -> str:
     """What a person has to know after an import that stopped in the middle."""
     if not began_writing:
         return " Nothing was imported."
-    whole = f" ({summary(reports)} in whole threads)" if reports else ""
+    whole = f" ({summarise_reports(reports)} in whole threads)" if reports else ""
     return f" What stood before it is imported{whole} and stays; mend the file and run the same command again."
 
 
-def summary(reports: list[ImportReport]) -> str:
+def summarise_reports(reports: list[ImportReport]) -> str:
     """`35 threads, 12,345 messages, 96 speakers`, and how many messages were there already."""
     speakers = len(frozenset().union(*(report.speakers for report in reports)))
     present = sum(report.present for report in reports)
-    known = f" ({present:,} there already)" if present else ""
+    present_note = f" ({present:,} there already)" if present else ""
     added = sum(report.added for report in reports)
-    return f"{len(reports):,} threads, {added:,} messages{known}, {speakers:,} speakers"
+    return f"{len(reports):,} threads, {added:,} messages{present_note}, {speakers:,} speakers"
 
 
-def guessed_format(file: Path) -> str:
+def guess_format(file: Path) -> str:
     """What the file looks like: a zip is Slack's, a line with a transcript QMSum's, all else JSONL."""
     if zipfile.is_zipfile(file):
         return "slack"
-    with open_for_reading(file) as source:
-        beginning = source.read(LOOKED_AT).lstrip()
+    with open_file(file) as source:
+        beginning = source.read(SNIFF_BYTES).lstrip()
         line = beginning + source.readline() if b'"author"' not in beginning else b""
     try:
         value = json.loads(line.decode("utf-8-sig").splitlines()[0])
@@ -111,7 +112,7 @@ def guessed_format(file: Path) -> str:
     return "qmsum" if isinstance(value, dict) and "meeting_transcripts" in value else "jsonl"
 
 
-def channel_called(workspace: Workspace, name: str, *, create: bool) -> Channel:
+def get_or_create_channel(workspace: Workspace, name: str, *, create: bool) -> Channel:
     """The channel of that name, made by the workspace's first owner when it is missing and may be made."""
     cleaned = name.strip().lstrip("#").lower()
     channel = Channel.objects.select_related("workspace").filter(workspace=workspace, name=cleaned).first()
@@ -121,4 +122,4 @@ def channel_called(workspace: Workspace, name: str, *, create: bool) -> Channel:
     owner = owners.order_by("pk").first()
     if not create or owner is None:
         raise CommandError(f"There is no channel #{cleaned} in {workspace.name}. Make it first.")
-    return create_channel(by=access_of_member(owner), name=name)
+    return create_channel(by=member_access(owner), name=name)

@@ -6,13 +6,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from openvibe.search.filling import work_off
+from openvibe.search.indexing import VectorTable, embed_pending, vector_tables
 from openvibe.search.models import VectorSpace
-from openvibe.search.settling import settle_spaces
-from openvibe.search.tables import VectorTable, vector_tables
-from openvibe.workspaces.management.finding import workspace_called
+from openvibe.search.space_lifecycle import advance_spaces
+from openvibe.workspaces.queries import resolve_workspace
 
-AT_ONCE = 2_000
+BATCH_SIZE = 2_000
 
 
 class Command(BaseCommand):
@@ -28,28 +27,28 @@ class Command(BaseCommand):
     def handle(self, *_arguments: Any, workspace: str, check: bool, **_options: Any) -> None:
         spaces = VectorSpace.objects.exclude(state=VectorSpace.State.RETIRED).exclude(kind=VectorSpace.Kind.NONE)
         if workspace:
-            spaces = spaces.filter(workspace=workspace_called(workspace))
+            spaces = spaces.filter(workspace=resolve_workspace(workspace))
         for space in spaces.select_related("workspace").order_by("workspace_id", "id"):
             for table in vector_tables():
                 if check:
-                    table.let_wait(space.pk, space.workspace_id)
-                self._made(space, table)
-        served = settle_spaces()
+                    table.enqueue_all(space.pk, space.workspace_id)
+                self._embed_table(space, table)
+        served = advance_spaces()
         if served:
             self.stdout.write(f"{served} embedder{'' if served == 1 else 's'} took the place of another one.")
 
-    def _made(self, space: VectorSpace, table: VectorTable) -> None:
+    def _embed_table(self, space: VectorSpace, table: VectorTable) -> None:
         """All that wait in one table, with a line for each 2,000 of them."""
-        name, begun, made = f"{space.workspace.slug}, {table.what}", time.monotonic(), 0
-        while done := work_off(table, space_id=space.pk, limit=AT_ONCE):
-            made += done
-            left = table.count_waiting(space.pk)
+        name, started_at, embedded = f"{space.workspace.slug}, {table.what}", time.monotonic(), 0
+        while done := embed_pending(table, space_id=space.pk, limit=BATCH_SIZE):
+            embedded += done
+            left = table.count_pending(space.pk)
             self.stdout.write(
-                f"{name}: {made:,} made, {left:,} wait ({made / (time.monotonic() - begun):,.0f} a second)."
+                f"{name}: {embedded:,} made, {left:,} wait ({embedded / (time.monotonic() - started_at):,.0f} a second)."
             )
-        left = table.count_waiting(space.pk)
+        left = table.count_pending(space.pk)
         if left:
             space.refresh_from_db()
             self.stdout.write(f"{name}: {left:,} still wait. {space.problem or 'Another worker is at it.'}")
-        elif not made:
+        elif not embedded:
             self.stdout.write(f"{name}: nothing waits.")

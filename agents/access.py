@@ -1,0 +1,121 @@
+"""Access of agents: what an agent may see, and whether it may reply. The one place every path asks.
+
+`visible_to(agent)` is the access that every queryset's own `visible_to` takes, so prompts, tools, API, search and
+"View as this agent" cannot differ. The table behind it is `agents.trust`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import cast
+
+from django.db.models import F, Sum
+
+from agents.models import Agent, Run
+from agents.trust import Occasion, knowledge_scope, may_respond, reads_dive_results, reads_public_channels
+from openvibe.chat.models import Dive, Thread
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant, Spending
+
+TOTAL_TOKENS = F("input_tokens") + F("output_tokens")
+
+
+def visible_to(agent: Agent) -> Access:
+    """What the agent may see at this moment, by its trust level and memberships."""
+    return Access(
+        workspace_id=agent.workspace_id,
+        participant_id=agent.participant_id,
+        is_agent=True,
+        level=agent.level,
+        reads_public_channels=reads_public_channels(agent.level),
+        reads_dive_results=reads_dive_results(agent.level),
+        knowledge=knowledge_scope(agent.level),
+    )
+
+
+def agent_access(participant: Participant) -> Access | None:
+    """The access of a participant that is an agent; None once it is deactivated."""
+    agent = Agent.objects.filter(participant=participant, deactivated_at=None).first()
+    return visible_to(agent) if agent else None
+
+
+def agent_accesses(participants: Iterable[Participant]) -> dict[int, Access]:
+    """The access of each of these agents that is active, by participant id. No query where `agent` is loaded."""
+    agents = [participant.agent for participant in participants]
+    return {agent.participant_id: visible_to(agent) for agent in agents if agent.is_active}
+
+
+def tokens_used_today(*, agent: Agent | None = None, workspace_id: int = 0) -> int:
+    """Tokens (input and output) used since midnight UTC, by one agent or in a whole workspace: of runs, and of what
+    models were asked in the background."""
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    runs = Run.objects.filter(queued_at__gte=midnight)
+    runs = runs.filter(agent=agent) if agent is not None else runs.filter(workspace_id=workspace_id)
+    background = Spending.objects.filter(created_at__gte=midnight)
+    owner = {"agent": agent.participant_id} if agent is not None else {"workspace": workspace_id}
+    background = background.filter(**owner)
+    return sum(rows.aggregate(total=Sum(TOTAL_TOKENS, default=0))["total"] for rows in (runs, background))
+
+
+@dataclass(frozen=True)
+class ReplyDenial:
+    """Why an agent may not answer, as the end of a sentence. `untold`: it does not even hear of the thread."""
+
+    reason: str
+    untold: bool = False
+
+
+def reply_denied_reason(agent: Agent, thread: Thread, task: str) -> str | None:
+    """Why the agent may not answer in this thread, as a sentence for people; None when it may."""
+    denial = reply_denial(agent, thread, task)
+    if denial is None:
+        return None
+    return f"@{agent.participant.handle} {'was not told' if denial.untold else 'did not answer'}: {denial.reason}"
+
+
+def reply_denial(agent: Agent, thread: Thread, task: str) -> ReplyDenial | None:
+    """What keeps the agent from answering in this thread on this occasion; None when nothing does.
+
+    For a thread that is no dive and the tasks `dive` and `publish`: whether it may take part in dives from there.
+    """
+    if agent.deactivated_at is not None:
+        return ReplyDenial("it is deactivated.")
+    if agent.soul_id is None:
+        return ReplyDenial("it has no SOUL yet. An admin can write one.")
+    return _thread_denial(agent, thread) or _occasion_denial(agent, thread, task) or _budget_denial(agent)
+
+
+def _thread_denial(agent: Agent, thread: Thread) -> ReplyDenial | None:
+    if thread.access == Thread.Access.HUMAN_ONLY:
+        return ReplyDenial("this thread is for people only.", untold=True)
+    if Thread.objects.visible_to(visible_to(agent)).filter(pk=thread.pk).exists():
+        return None
+    if thread.parent_id is not None and not reads_dive_results(agent.level):
+        return ReplyDenial(f"at L{agent.level} it takes no part in dives.", untold=True)
+    allowed_agents = Thread.allowed_agents.through.objects.filter(thread_id=thread.parent_id or thread.pk)
+    if (
+        thread.access == Thread.Access.AGENT_RESTRICTED
+        and not allowed_agents.filter(participant_id=agent.participant_id).exists()
+    ):
+        return ReplyDenial("this thread is open only to the agents it lists.", untold=True)
+    return ReplyDenial("it is not in this channel. Somebody who runs the channel can add it.", untold=True)
+
+
+def _occasion_denial(agent: Agent, thread: Thread, task: str) -> ReplyDenial | None:
+    if thread.parent_id is not None:
+        dive = Dive.objects.select_related("agent").filter(thread=thread).first()
+        if dive is not None and dive.agent_id != agent.participant_id:
+            return ReplyDenial(f"in this dive only @{dive.agent.handle} answers.")
+        if dive is not None and not dive.is_active:
+            return ReplyDenial(f"this dive is {dive.state}.")
+    if may_respond(agent.level, cast(Occasion, task)):
+        return None
+    dives = " and takes no part in dives" if task in ("dive", "publish") else ""
+    return ReplyDenial(f"at L{agent.level} it answers mentions only{dives}.")
+
+
+def _budget_denial(agent: Agent) -> ReplyDenial | None:
+    if tokens_used_today(agent=agent) >= agent.daily_token_budget:
+        return ReplyDenial("its token budget for today is used up. It starts afresh at midnight UTC.")
+    if tokens_used_today(workspace_id=agent.workspace_id) >= agent.workspace.daily_token_budget:
+        return ReplyDenial("the workspace's token budget for today is used up, until midnight UTC.")
+    return None

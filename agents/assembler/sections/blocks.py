@@ -1,0 +1,102 @@
+"""Context blocks, profile notes about the asker, and skills (P2)."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from agents.assembler.items import make_item, single_item_groups
+from agents.assembler.queries import BlockRow, ProfileNoteRow
+from agents.assembler.sections.request import PromptRequest
+from agents.assembler.values import Item, SectionCandidates
+from agents.skills import loaded_skill_text, skill_index
+from openvibe.base.masking import mask_secrets
+from openvibe.llm.fences import fence
+from openvibe.llm.tokens import TokenCounter
+
+
+def block_candidates(request: PromptRequest, rows: Sequence[BlockRow]) -> SectionCandidates:
+    """Every block that says something, sorted by label; limited where it is written, not by P2."""
+    entries = (block_item(request.counter, block, order) for order, block in enumerate(rows))
+    return SectionCandidates("P2", "blocks", single_item_groups(entries), beyond_layer_cap=True)
+
+
+@lru_cache(maxsize=1_024)
+def block_item(counter: TokenCounter, block: BlockRow, order: int) -> Item:
+    text = fence(
+        "context_block",
+        mask_secrets(block.content),
+        label=block.label,
+        description=block.description or None,
+        readonly="true" if block.readonly else None,
+        trust="semi_trusted",
+    )
+    return make_item(
+        counter,
+        section="blocks",
+        key=f"block:{block.pk}",
+        text=text,
+        trust="semi_trusted",
+        source=f"context block {block.label}",
+        ref=f"block:{block.label}",
+        order=order,
+    )
+
+
+def profile_candidates(request: PromptRequest, rows: Sequence[ProfileNoteRow]) -> SectionCandidates:
+    """What the agent noted about whoever asks. It stands late: another asker does not change what stands before."""
+    return SectionCandidates(
+        "P2",
+        "profile",
+        single_item_groups(profile_item(request.counter, notes) for notes in rows),
+        beyond_layer_cap=True,
+    )
+
+
+@lru_cache(maxsize=1_024)
+def profile_item(counter: TokenCounter, notes: ProfileNoteRow) -> Item:
+    ref = f"profile:{notes.person_id}"
+    text = fence(
+        "data", mask_secrets(notes.content), source="your notes", ref=ref, author=notes.person, trust="semi_trusted"
+    )
+    return make_item(
+        counter,
+        section="profile",
+        key=ref,
+        text=text,
+        trust="semi_trusted",
+        source=f"notes about {notes.person}",
+        ref=ref,
+    )
+
+
+def skill_candidates(request: PromptRequest, loaded: Sequence[str]) -> tuple[SectionCandidates, SectionCandidates]:
+    """The index of what the agent can load, and the text of what it has taken up in this thread."""
+    index = tuple((skill.name, skill.line) for skill in skill_index(request.agent))
+    texts = [(name, loaded_skill_text(request.agent, name)) for name in loaded]
+    loaded_items = [_loaded_skill_item(request.counter, name, text) for name, text in texts if text]
+    return (
+        SectionCandidates(
+            "P2", "skills", single_item_groups([_skill_index_item(request.counter, index)] if index else [])
+        ),
+        SectionCandidates("P2", "skills", single_item_groups(loaded_items), beyond_layer_cap=True),
+    )
+
+
+@lru_cache(maxsize=256)
+def _skill_index_item(counter: TokenCounter, index: tuple[tuple[str, str], ...]) -> Item:
+    lines = "\n".join(f"- {name}: {line}" for name, line in index)
+    text = f"## Skills you can take up with load_skill\n{lines}"
+    return make_item(counter, section="skills", key="skills", text=text, trust="trusted", source="skill index")
+
+
+@lru_cache(maxsize=256)
+def _loaded_skill_item(counter: TokenCounter, name: str, text: str) -> Item:
+    return make_item(
+        counter,
+        section="skills",
+        key=f"skill:{name}",
+        text=f"## Skill: {name}\n{mask_secrets(text)}",
+        trust="trusted",
+        source=f"skill {name}",
+        ref=f"skill:{name}",
+        order=1,
+    )

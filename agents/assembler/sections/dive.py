@@ -1,0 +1,111 @@
+"""Dives in prompts: a dive's own source (P1), and for the thread the headlines of what its dives brought (P5).
+
+A dive's context is its source message and its own messages, not the thread around it and not other dives.
+"""
+
+from functools import lru_cache
+
+from agents.assembler.items import data_block, format_minute, make_item, shorten_message, single_item_groups
+from agents.assembler.queries import DiveResultRow, PromptContext
+from agents.assembler.sections.request import PromptRequest, author_trust
+from agents.assembler.values import Item, SectionCandidates
+from openvibe.chat.models import DiveResult, Message
+from openvibe.llm.drafts import DRAFT_FORMAT
+from openvibe.llm.tokens import TokenCounter
+
+SOURCE_CAP_DIVISOR = 3
+"""The source takes at most one in so many tokens of P1."""
+
+
+def draft_format_candidates(request: PromptRequest) -> SectionCandidates:
+    """For the task `publish`: what a draft of a result is, trusted and in full."""
+    entries = [_draft_format_item(request.counter)] if request.task == "publish" else []
+    return SectionCandidates("P0", "instructions", single_item_groups(entries), required=True)
+
+
+@lru_cache(maxsize=16)
+def _draft_format_item(counter: TokenCounter) -> Item:
+    return make_item(
+        counter,
+        section="instructions",
+        key="instructions:draft",
+        text=f"## Instructions (this task)\n{DRAFT_FORMAT}",
+        trust="trusted",
+        source="how a result is drafted",
+        order=9,
+    )
+
+
+def source_candidates(request: PromptRequest) -> SectionCandidates:
+    """What the dive started from: the message, and of a result its full text too. Nothing of a deleted one."""
+    source_id = request.thread.dive_source_id
+    if source_id is None:
+        return SectionCandidates("P1", "source", ())
+    messages = Message.objects.visible_to(request.access).filter(pk=source_id, deleted_at=None)
+    message = messages.select_related("author").first()
+    if message is None:
+        return SectionCandidates("P1", "source", ())
+    full = DiveResult.objects.filter(message=message).values_list("full", flat=True).first() or ""
+    limit = (request.budget.caps["P1"] or request.budget.ceiling) // SOURCE_CAP_DIVISOR
+    return SectionCandidates(
+        "P1", "source", single_item_groups([_source_item(request, message, f"{message.body}\n\n{full}".strip(), limit)])
+    )
+
+
+def _source_item(request: PromptRequest, message: Message, text: str, limit: int) -> Item:
+    trust = author_trust(message.author.kind, is_own=message.author_id == request.agent.participant_id)
+    ref = f"source:{message.seq}"
+    block = data_block(
+        shorten_message(text, limit, request.counter, ref=f"{message.seq} of the thread"),
+        source="the message this dive started from",
+        ref=ref,
+        author=message.author.name,
+        trust=trust,
+        time=format_minute(message.created_at),
+    )
+    return make_item(
+        request.counter,
+        section="source",
+        key=f"message:{message.pk}",
+        text=block,
+        trust=trust,
+        source="the message this dive started from",
+        author=message.author.name,
+        ref=ref,
+    )
+
+
+def headline_candidates(request: PromptRequest, context: PromptContext) -> SectionCandidates:
+    """Results of this thread's dives that stand before the request, the newest first.
+
+    A result whose message is in view itself is not named a second time: the two share their key.
+    """
+    before_seq = request.asked.before
+    shown = [result for result in context.results if before_seq is None or result.seq < before_seq]
+    return SectionCandidates(
+        "P5", "dives", single_item_groups(_headline_item(request.counter, result) for result in shown)
+    )
+
+
+@lru_cache(maxsize=2_048)
+def _headline_item(counter: TokenCounter, result: DiveResultRow) -> Item:
+    ref = str(result.seq)
+    block = data_block(
+        result.headline,
+        source="dive result",
+        ref=ref,
+        author=result.publisher,
+        trust="semi_trusted",
+        time=result.at[:16].replace("T", " "),
+    )
+    return make_item(
+        counter,
+        section="dives",
+        key=f"message:{result.message_id}",
+        text=block,
+        trust="semi_trusted",
+        source=f"result of a dive, message {ref}",
+        author=result.publisher,
+        ref=ref,
+        order=result.seq,
+    )

@@ -1,0 +1,218 @@
+"""P1, history: what the memory plugin recalls of the conversation, as items and as bundles that come together.
+
+Which messages and summaries there are is the plugin's business; how they stand in a prompt is decided here.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+
+from agents.assembler.items import data_block, format_minute, group_in_steps, make_item, shorten_message
+from agents.assembler.sections.request import PromptRequest, author_trust
+from agents.assembler.values import AtomicGroup, DroppedItem, Item, SectionCandidates, make_dropped, trust_drop_reason
+from agents.soul import TaskType
+from memory.plugins.base import (
+    ENVELOPE_TOKENS,
+    FRESH_TAIL,
+    MAX_ENTRY_TOKENS,
+    WINDOW_STEP,
+    ContextEntry,
+    MemoryProvider,
+    Session,
+    pair_tool_calls,
+)
+from openvibe.base.masking import mask_secrets
+from openvibe.chat.models import Message
+from openvibe.llm.fences import fence
+from openvibe.llm.tokens import OVERCOUNT_FACTOR, TokenCounter
+
+MENTION_TAIL = 5
+"""Messages before the request that a mention always asks for."""
+
+TAIL_MESSAGES: dict[TaskType, int] = {
+    "mention": MENTION_TAIL,
+    "thread": FRESH_TAIL,
+    "dive": FRESH_TAIL,
+    "publish": FRESH_TAIL,
+}
+"""Messages at the end that a task asks the plugin for, whatever the budget."""
+
+SUMMARY_TOKENS = 1_200
+"""Tokens of summaries that stand beside a mention's neighbours, the newest first."""
+
+SHORT_THREAD_MESSAGES = 240
+"""A thread of at most so many messages may stand whole."""
+
+MAX_HIDDEN_RESULTS = 20
+"""Dive results the level hides that are named, the newest first."""
+
+
+def prompt_session(request: PromptRequest) -> Session:
+    """The thread as this agent sees it, before the request."""
+    person = request.asked.author.pk if request.asked.author else None
+    return Session(request.thread.thread_id, request.access, before=request.asked.before, person_id=person)
+
+
+def recall_history(request: PromptRequest, provider: MemoryProvider, room: int) -> tuple[list[ContextEntry], bool]:
+    """What the plugin recalls within `room` tokens, oldest first, and whether there is no more than that."""
+    budget = room if request.counter.exact else int(room / OVERCOUNT_FACTOR)
+    entries = provider.assemble(prompt_session(request), max(budget, 0), TAIL_MESSAGES[request.task])
+    used_tokens = sum(entry.cost for entry in entries)
+    return entries, used_tokens + MAX_ENTRY_TOKENS + ENVELOPE_TOKENS <= budget
+
+
+def initial_history_room(request: PromptRequest, room: int) -> int:
+    """How much to ask for at first: a mention in a long thread needs little more than its neighbours."""
+    before = request.asked.before or request.thread.last_seq + 1
+    if request.task != "mention" or before <= SHORT_THREAD_MESSAGES:
+        return room
+    return min(room, request.budget.caps["P1"] or room)
+
+
+def history_candidates(
+    request: PromptRequest, entries: Sequence[ContextEntry]
+) -> tuple[list[SectionCandidates], list[SectionCandidates], list[SectionCandidates]]:
+    """What was said before the request: offers within P1, offers before recall, and what is left after P6 brings.
+
+    A mention asks for its neighbours and the gist. Other tasks stand on all that the plugin recalls: what P1's cap
+    keeps out comes before anything is recalled by its words.
+    """
+    groups = _history_groups(request, entries)
+    if request.task != "mention":
+        return (
+            [SectionCandidates("P1", "history", groups, contiguous=True)],
+            [SectionCandidates("P6", "history", groups, contiguous=True, beyond_layer_cap=True)],
+            [],
+        )
+    tail = _first_messages(groups, MENTION_TAIL)
+    summaries = tuple(bundle for bundle in groups[len(tail) :] if bundle.items[0].key.startswith("summary:"))
+    return (
+        [
+            SectionCandidates("P1", "history", tail, contiguous=True, extendable=True),
+            SectionCandidates("P1", "history", summaries, cap=SUMMARY_TOKENS, contiguous=True),
+        ],
+        [],
+        [SectionCandidates("P1", "history", groups[len(tail) :], cap=0, contiguous=True, extendable=True)],
+    )
+
+
+def _history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> tuple[AtomicGroup, ...]:
+    """The newest first. Calls and their results together; plain messages in steps; each summary by itself."""
+    own_id = request.agent.participant_id
+    entry_items = [(entry, history_item(request.counter, entry, is_own=entry.author_id == own_id)) for entry in entries]
+    summaries = [AtomicGroup((history_entry,)) for entry, history_entry in entry_items if entry.summary_id is not None]
+    steps = group_in_steps(
+        [history_entry for entry, history_entry in entry_items if entry.summary_id is None], step=WINDOW_STEP
+    )
+    return _newest_first([*_merge_tool_pairs(steps, entries), *summaries])
+
+
+def _merge_tool_pairs(groups: Sequence[AtomicGroup], entries: Sequence[ContextEntry]) -> list[AtomicGroup]:
+    """Bundles that share a tool call and its result become one."""
+    pairs = pair_tool_calls((entry.ordinal, entry.kind, entry.call_id) for entry in entries)
+    if not pairs:
+        return list(groups)
+    group_index = {shown.order: at for at, bundle in enumerate(groups) for shown in bundle.items}
+    merged: list[list[Item]] = [list(bundle.items) for bundle in groups]
+    for call, result in pairs:  # everything between them, too: bundles are contiguous
+        newer, older = sorted((group_index[entries[result].ordinal], group_index[entries[call].ordinal]))
+        for at in range(newer + 1, older + 1):
+            merged[newer] += merged[at]
+            merged[at] = []
+            group_index.update({shown.order: newer for shown in merged[newer]})
+    return [AtomicGroup(tuple(sorted(items, key=lambda shown: shown.order))) for items in merged if items]
+
+
+def _newest_first(groups: Sequence[AtomicGroup]) -> tuple[AtomicGroup, ...]:
+    return tuple(sorted(groups, key=lambda bundle: -bundle.items[0].order))
+
+
+def _first_messages(groups: Sequence[AtomicGroup], limit: int) -> tuple[AtomicGroup, ...]:
+    chosen, message_count = [], 0
+    for group in groups:
+        if message_count >= limit:
+            break
+        chosen.append(group)
+        message_count += len(group.items)
+    return tuple(chosen)
+
+
+@lru_cache(maxsize=8_192)
+def history_item(counter: TokenCounter, entry: ContextEntry, *, is_own: bool) -> Item:
+    """One message or summary: the agent's own words as they are, all else fenced."""
+    if entry.summary_id is not None:
+        return _summary_item(counter, entry)
+    ref = str(entry.ordinal)
+    is_own_text = is_own and entry.kind == Message.Kind.TEXT
+    body = entry.text
+    if entry.tokens >= MAX_ENTRY_TOKENS:
+        body = shorten_message(body, MAX_ENTRY_TOKENS, counter, ref=ref)
+    return make_item(
+        counter,
+        section="history",
+        key=f"message:{entry.message_id}",
+        text=mask_secrets(body) if is_own_text else message_block(entry, body, is_own=is_own),
+        trust=author_trust(entry.author_kind, is_own=is_own),
+        source=f"message {ref}",
+        author=entry.author_name,
+        ref=ref,
+        role="assistant" if is_own_text else "user",
+        order=entry.ordinal,
+    )
+
+
+def _summary_item(counter: TokenCounter, entry: ContextEntry) -> Item:
+    kind = "condensed" if entry.depth else "leaf"
+    block = fence(
+        "summary",
+        mask_secrets(entry.text),
+        id=entry.summary_id,
+        kind=kind,
+        depth=entry.depth,
+        earliest=format_minute(datetime.fromisoformat(entry.at)),
+        latest=format_minute(datetime.fromisoformat(entry.until or entry.at)),
+        messages=f"{entry.ordinal}-{entry.last}",
+        trust="untrusted",
+    )
+    return make_item(
+        counter,
+        section="history",
+        key=f"summary:{entry.summary_id}",
+        text=block,
+        trust="untrusted",
+        source=f"summary of messages {entry.ordinal}–{entry.last}",
+        ref=f"{entry.ordinal}-{entry.last}",
+        order=entry.ordinal,
+    )
+
+
+def message_block(entry: ContextEntry, body: str, *, is_own: bool) -> str:
+    return data_block(
+        body,
+        source="message" if entry.kind == Message.Kind.TEXT else entry.kind,
+        ref=str(entry.ordinal),
+        author=entry.author_name,
+        trust=author_trust(entry.author_kind, is_own=is_own),
+        time=format_minute(datetime.fromisoformat(entry.at)),
+    )
+
+
+def hidden_dive_results(request: PromptRequest, entries: Sequence[ContextEntry]) -> list[DroppedItem]:
+    """Dive results of the stretch in view that the level keeps out, each said so. No query where none is hidden."""
+    if request.access.reads_dive_results:
+        return []
+    first_seq = min((entry.ordinal for entry in entries if entry.summary_id is None), default=0)
+    rows = Message.objects.filter(
+        thread=request.thread.thread_id, kind=Message.Kind.DIVE_RESULT, deleted_at=None, seq__gte=first_seq
+    )
+    if request.asked.before is not None:
+        rows = rows.filter(seq__lt=request.asked.before)
+    reason = trust_drop_reason(request.agent.level)
+    return [
+        make_dropped(
+            make_item(request.counter, section="history", key=f"message:{hidden_message.pk}", text=f"<{hidden_message.token_count}>",
+                 trust="untrusted", source=f"message {hidden_message.seq}", author=hidden_message.author.name, ref=str(hidden_message.seq)),
+            reason,
+        )
+        for hidden_message in rows.select_related("author").order_by("-seq")[:MAX_HIDDEN_RESULTS]
+    ]  # fmt: skip

@@ -1,0 +1,131 @@
+"""Storing what a run saw: snapshots written, compared with the one before, and emptied when their retention ends."""
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import F, Q
+from django.utils import timezone
+
+from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
+from agents.assembler.render import shared_prefix_tokens, shared_tool_tokens
+from agents.assembler.values import Item
+from agents.models import Run, Snapshot, ToolCall
+from agents.statistics import record_uses
+from memory.episodes.models import Episode
+from openvibe.base.events import emit
+from openvibe.llm.values import ChatMessage
+
+SNAPSHOT_RETENTION = timedelta(days=30)
+
+
+def shared_prefix_with_last_run(exclude_run: Run | None, prompt: Prompt, *, agent_id: int, thread_id: int) -> int:
+    """Tokens this prompt starts with in common with the newest stored prompt of the same agent and thread."""
+    before = Snapshot.objects.filter(run__agent_id=agent_id, run__thread_id=thread_id, content__isnull=False)
+    if exclude_run is not None:
+        before = before.exclude(run=exclude_run)
+    newest = before.order_by("-id").first()
+    if newest is None:
+        return 0
+    content = load_content(newest)
+    tools = [Item(**entry) for entry in content["items"] if entry["section"] == "tools"]
+    return shared_prefix_with(tools, content_messages(content), prompt)
+
+
+def shared_prefix_with(tools: Sequence[Item], messages: Sequence[ChatMessage], prompt: Prompt) -> int:
+    """Tokens the prompt starts with in common with an earlier one: tools stand first, then the messages."""
+    shared, all_same = shared_tool_tokens(tools, [entry for entry in prompt.included if entry.section == "tools"])
+    return shared + (shared_prefix_tokens(messages, prompt.messages, prompt.counter) if all_same else 0)
+
+
+def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
+    """Keep what the run saw, in the caller's transaction; an earlier attempt's snapshot is replaced.
+
+    Feedback, episodes and knowledge in the prompt count once more as used.
+    """
+    content = snapshot_content(prompt)
+    first_time = not Snapshot.objects.filter(run=run).exists()
+    snapshot, _ = Snapshot.objects.update_or_create(
+        run=run,
+        defaults={
+            "task": prompt.task,
+            "model": prompt.model,
+            "assembler_version": ASSEMBLER_VERSION,
+            "soul": run.agent.soul,
+            "budget": prompt.ceiling,
+            "tokens": prompt.tokens,
+            "counter": prompt.counter.name,
+            "layers": dict(prompt.layers),
+            "prefix_shared": shared_prefix_with_last_run(run, prompt, agent_id=run.agent_id, thread_id=run.thread_id),
+            "included_count": len(prompt.included),
+            "dropped_count": len(prompt.dropped),
+            "tool_names": sorted(tool.name for tool in prompt.tools),
+            "content": zlib.compress(json.dumps(content, ensure_ascii=False).encode(), level=6),
+        },
+    )
+    if first_time:
+        _count_episode_uses(_included_ids(prompt, "episode"))
+    record_uses(run=run, entry_ids=_included_ids(prompt, "knowledge"), how="prompt")
+    return snapshot
+
+
+def _included_ids(prompt: Prompt, kind: str) -> list[int]:
+    """Ids of the rows of this kind that stand in the prompt: `episode:7` is episode 7."""
+    keys = (entry.key.partition(":") for entry in prompt.included)
+    return [int(number) for name, _, number in keys if name == kind]
+
+
+def _count_episode_uses(episode_ids: list[int]) -> None:
+    """These episodes were in one prompt more; pages that show the feedback behind them hear of it."""
+    used = Episode.objects.filter(pk__in=episode_ids)
+    used.update(prompt_count=F("prompt_count") + 1)
+    given = used.filter(feedback__isnull=False).select_related("feedback__message__thread")
+    for message in [episode.feedback.message for episode in given if episode.feedback]:
+        thread = message.thread
+        emit("feedback_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id,
+             thread_id=thread.pk, message_id=message.pk)  # fmt: skip
+
+
+def expire_snapshots() -> int:
+    """Remove stored text past its 30 days; the counts stay. Returns how many were thinned."""
+    old = Snapshot.objects.filter(created_at__lt=timezone.now() - SNAPSHOT_RETENTION, content__isnull=False)
+    return old.update(content=None)
+
+
+def snapshot_content(prompt: Prompt) -> dict[str, Any]:
+    return {
+        "messages": [{"role": m.role, "content": m.content} for m in prompt.messages],
+        "items": [asdict(entry) for entry in prompt.included],
+        "dropped": [asdict(entry) for entry in prompt.dropped],
+    }
+
+
+def load_content(snapshot: Snapshot) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(zlib.decompress(bytes(snapshot.content or b"")))
+    return content
+
+
+def content_messages(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
+    return tuple(ChatMessage(m["role"], m["content"]) for m in content["messages"])
+
+
+TOOL_RESULT_RETENTION = timedelta(days=30)
+
+
+def erase_tool_calls(thread_id: int, message_id: int) -> int:
+    """A message of the thread was deleted: what nobody is shown any more is not kept either. How many were emptied.
+
+    `message_id` is that message: dives that began from it quote it too.
+    """
+    quoting = Q(run__thread=thread_id) | Q(run__thread__dive__source=message_id)
+    calls = ToolCall.objects.filter(quoting).exclude(arguments="", why="", result="")
+    return calls.update(arguments="", why="", result="")
+
+
+def expire_tool_results() -> int:
+    """Empty results past their 30 days; what was called stays on record. Returns how many were emptied."""
+    old = ToolCall.objects.filter(created_at__lt=timezone.now() - TOOL_RESULT_RETENTION).exclude(result="")
+    return old.update(result="")

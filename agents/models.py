@@ -1,0 +1,322 @@
+"""Models of agents: who answers, their versioned SOULs and trust, their runs, tool calls and snapshots."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pgtrigger
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from knowledge.models import Entry
+from openvibe.base.models import Timestamped
+from openvibe.chat.models import Message, Thread
+from openvibe.llm.models import Endpoint
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant, Workspace
+
+
+class Agent(Timestamped):
+    """One-to-one with its participant. Deactivated, never deleted: what it said keeps its author."""
+
+    class Level(models.IntegerChoices):
+        OBSERVER = 1, "L1 Observer"
+        ADVISOR = 2, "L2 Advisor"
+        OPERATOR = 3, "L3 Operator"
+        AUTONOMOUS = 4, "L4 Autonomous"
+
+    participant = models.OneToOneField(Participant, on_delete=models.PROTECT, related_name="agent")
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="agents")
+    level = models.PositiveSmallIntegerField(
+        choices=Level.choices, default=Level.OBSERVER, validators=[MinValueValidator(1), MaxValueValidator(4)]
+    )
+    soul = models.ForeignKey(
+        "agents.SoulVersion", null=True, on_delete=models.PROTECT, related_name="+", editable=False
+    )
+    endpoint = models.ForeignKey(
+        Endpoint,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="agents",
+        help_text="Empty: the workspace's default, or the offline model when there is none.",
+    )
+    daily_token_budget = models.PositiveIntegerField(default=500_000, help_text="Tokens it may use in one UTC day.")
+    answers_itself = models.BooleanField(
+        default=False,
+        help_text="It listens and answers through the API with a model of its own; no runs are started for it here.",
+    )
+    deactivated_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(level__gte=1, level__lte=4), name="agent_level_known")]
+
+    def __str__(self) -> str:
+        return self.participant.name
+
+    @property
+    def is_active(self) -> bool:
+        return self.deactivated_at is None
+
+    @property
+    def handle(self) -> str:
+        return self.participant.handle
+
+
+class SoulVersion(models.Model):
+    """One saved SOUL. The database refuses to change or delete it."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="soul_versions")
+    number = models.PositiveIntegerField()
+    content = models.JSONField(help_text="The SOUL as agents.soul.soul_to_dict gives it.")
+    source = models.TextField(help_text="The YAML as it was written.")
+    token_count = models.PositiveIntegerField(help_text="Tokens of the fullest rendering (o200k_base).")
+    note = models.CharField(max_length=300)
+    author = models.ForeignKey(Participant, null=True, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(fields=["agent", "number"], name="soul_version_once"),
+            models.CheckConstraint(condition=Q(number__gte=1), name="soul_version_from_one"),
+            models.CheckConstraint(condition=Q(token_count__lte=2000), name="soul_version_fits"),
+            models.CheckConstraint(condition=~Q(note=""), name="soul_version_has_note"),
+        ]
+        triggers = [pgtrigger.Protect(name="soul_version_is_final", operation=pgtrigger.Update | pgtrigger.Delete)]
+
+    def __str__(self) -> str:
+        return f"Version {self.number}"
+
+
+class TrustChange(models.Model):
+    """The audit trail of trust levels: who set what, and why. Never changed."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="trust_changes")
+    level_before = models.PositiveSmallIntegerField(choices=Agent.Level.choices)
+    level_after = models.PositiveSmallIntegerField(choices=Agent.Level.choices)
+    note = models.CharField(max_length=300)
+    by = models.ForeignKey(Participant, null=True, on_delete=models.PROTECT, related_name="+")
+    by_name = models.CharField(max_length=80)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        constraints = [models.CheckConstraint(condition=~Q(note=""), name="trust_change_has_note")]
+        triggers = [pgtrigger.Protect(name="trust_change_is_final", operation=pgtrigger.Update | pgtrigger.Delete)]
+
+    def __str__(self) -> str:
+        return f"L{self.level_before} → L{self.level_after}"
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def visible_to(self, access: Access) -> RunQuerySet:
+        """Runs in threads the asker sees."""
+        return self.filter(thread__in=Thread.objects.visible_to(access))
+
+    def active(self) -> RunQuerySet:
+        """Being carried out, or said to be."""
+        return self.filter(state__in=Run.ACTIVE)
+
+
+class Run(models.Model):
+    """`queued → reading → writing → done | stopped | failed`, with `waiting_approval` while a person has to decide.
+
+    Written with the message that caused it. At most one per agent and thread is active; the others wait in order.
+    `attempt` fences writers: a worker whose attempt is no longer the row's has lost the run and must not write.
+    """
+
+    class Task(models.TextChoices):
+        MENTION = "mention", "Mention"
+        THREAD = "thread", "Thread"
+        DIVE = "dive", "Dive"
+        PUBLISH = "publish", "Publish"
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "waiting"
+        READING = "reading", "reading"
+        WRITING = "writing", "writing"
+        WAITING = "waiting_approval", "waiting for an approval"
+        DONE = "done", "done"
+        STOPPED = "stopped", "stopped"
+        FAILED = "failed", "failed"
+
+    ACTIVE: ClassVar[tuple[str, ...]] = ("reading", "writing")
+    ENDED: ClassVar[tuple[str, ...]] = ("done", "stopped", "failed")
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="runs")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="runs")
+    trigger = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="runs_caused")
+    requested_by = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
+    task = models.CharField(max_length=8, choices=Task.choices)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
+    approval = models.ForeignKey(
+        "memory.Approval", null=True, on_delete=models.SET_NULL, related_name="runs", help_text="What it waits for."
+    )
+    reply = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="run")
+    regenerates = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="regenerations")
+    attempt = models.PositiveSmallIntegerField(default=0)
+    stop_requested_at = models.DateTimeField(null=True)
+    error_code = models.CharField(max_length=40, blank=True)
+    error = models.TextField(blank=True, help_text="What went wrong and what to do, in words for people.")
+    model = models.CharField(max_length=120, blank=True)
+    input_tokens = models.PositiveIntegerField(default=0)
+    output_tokens = models.PositiveIntegerField(default=0)
+    cached_tokens = models.PositiveIntegerField(default=0)
+    queued_at = models.DateTimeField(db_default=Now())
+    sent_at = models.DateTimeField(db_default=Now(), help_text="When a worker was last asked to carry it out.")
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    objects: ClassVar[models.Manager[Run]] = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = [F("id").desc()]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["trigger", "agent"], condition=Q(regenerates=None), name="run_once_per_trigger"
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "thread"],
+                condition=Q(state__in=["reading", "writing"]),
+                name="run_one_at_a_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    state__in=["queued", "reading", "writing", "waiting_approval", "done", "stopped", "failed"]
+                ),
+                name="run_state_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(task__in=["mention", "thread", "dive", "publish"]), name="run_task_known"
+            ),
+            models.CheckConstraint(condition=~Q(state="failed") | ~Q(error=""), name="run_failure_has_reason"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["agent", "thread", "id"],
+                condition=Q(state__in=["queued", "reading", "writing"]),
+                name="run_waiting",
+            ),
+            models.Index(fields=["agent", "thread", "-id"], name="run_in_thread"),
+            models.Index(fields=["agent", "-queued_at"], name="run_recent"),
+            models.Index(fields=["workspace", "-queued_at"], name="run_spend"),
+        ]
+        triggers = [
+            pgtrigger.Trigger(
+                name="tell_state",
+                operation=pgtrigger.Insert | pgtrigger.Update,
+                when=pgtrigger.After,
+                func=(
+                    "IF TG_OP = 'INSERT' OR OLD.state IS DISTINCT FROM NEW.state"
+                    " OR OLD.stop_requested_at IS DISTINCT FROM NEW.stop_requested_at THEN"
+                    " INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, created_at)"
+                    " SELECT 'run_changed', workspace_id, channel_id, id, NEW.trigger_id, now()"
+                    " FROM chat_thread WHERE id = NEW.thread_id;"
+                    " END IF; RETURN NULL;"
+                ),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Run {self.pk} ({self.state})"
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in self.ENDED
+
+
+class ToolCall(models.Model):
+    """A tool call of a run: what was asked, what was decided, what came of it. `result` is kept for 30 days."""
+
+    class Decision(models.TextChoices):
+        ALLOWED = "allowed", "Allowed"
+        REFUSED = "refused", "Refused"
+        WAITS = "waits", "Waits for an approval"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls")
+    attempt = models.PositiveSmallIntegerField()
+    round = models.PositiveSmallIntegerField(help_text="Counts from 1; at most 8.")
+    call_id = models.CharField(max_length=100)
+    name = models.CharField(max_length=100)
+    arguments = models.TextField(help_text="JSON as the model wrote it; it may be invalid.")
+    decision = models.CharField(max_length=8, choices=Decision.choices)
+    why = models.CharField(max_length=300, blank=True, help_text="Why it was refused, in words for people.")
+    result = models.TextField(blank=True)
+    result_tokens = models.PositiveIntegerField(default=0)
+    milliseconds = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "attempt", "round", "call_id"], name="tool_call_once"),
+            models.CheckConstraint(condition=Q(round__gte=1, round__lte=8), name="tool_call_round_bounded"),
+            models.CheckConstraint(condition=Q(decision__in=["allowed", "refused", "waits"]), name="tool_call_decided"),
+        ]
+        indexes = [models.Index(fields=["created_at"], condition=~Q(result=""), name="tool_call_with_result")]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.decision})"
+
+
+class LoadedSkill(models.Model):
+    """A skill an agent has taken up in a thread: its text stands in the agent's prompts there until it is put down."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="loaded_skills")
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="+")
+    name = models.CharField(max_length=80)
+    loaded_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["agent", "thread", "name"], name="skill_loaded_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Snapshot(models.Model):
+    """What one run saw: every item in the prompt and every item left out, with reasons.
+
+    `content` is compressed JSON (`agents.assembler.snapshots.store`), removed after 30 days; the counts stay.
+    """
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="snapshot")
+    task = models.CharField(max_length=8)
+    model = models.CharField(max_length=120)
+    assembler_version = models.PositiveSmallIntegerField()
+    soul = models.ForeignKey(SoulVersion, null=True, on_delete=models.PROTECT, related_name="+")
+    budget = models.PositiveIntegerField(help_text="Ceiling, tokens.")
+    tokens = models.PositiveIntegerField(help_text="Tokens of the whole prompt, by `counter`.")
+    counter = models.CharField(max_length=40)
+    layers = models.JSONField(default=dict, help_text="Tokens per layer.")
+    prefix_shared = models.PositiveIntegerField(default=0, help_text="Tokens in common with the run before it.")
+    included_count = models.PositiveIntegerField(default=0)
+    dropped_count = models.PositiveIntegerField(default=0)
+    tool_names = models.JSONField(default=list, help_text="The tools the run was offered.")
+    content = models.BinaryField(null=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    def __str__(self) -> str:
+        return f"{self.tokens} / {self.budget} tokens"
+
+
+class KnowledgeUse(models.Model):
+    """An entry stood in a run's prompt, or a tool of the run returned it. Counted once a run, however often."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="knowledge_uses")
+    entry = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="uses")
+    how = models.CharField(max_length=8, default="prompt", help_text="prompt or tool")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [models.UniqueConstraint(fields=["run", "entry"], name="knowledge_used_once_per_run")]
+        indexes = [models.Index(fields=["entry", "-id"], name="knowledge_used_recently")]
+
+    def __str__(self) -> str:
+        return f"Entry {self.entry_id} in run {self.run_id}"

@@ -1,0 +1,171 @@
+"""Execute a run: claim it, assemble its prompt, let the model answer and call tools, finish it, notify memory.
+
+Every write is fenced by the run's attempt (`agents.runs.store`), so a worker that lost the run changes nothing.
+A new attempt starts afresh: rounds of an earlier one stay on record and are not continued. What a person wrote is
+never touched. `notify_memory` never fails a run."""
+
+from functools import partial
+
+import structlog
+from django.db import InterfaceError, OperationalError, transaction
+from django.utils import timezone
+
+from agents.access import visible_to
+from agents.assembler.assemble import assemble, endpoint_for
+from agents.models import Run
+from agents.runs.store import (
+    RunLost,
+    begin_reply,
+    fail_run,
+    finish_run,
+    runs_with_relations,
+)
+from agents.runs.tool_loop import (
+    RunSession,
+    Transcript,
+    toolbox_for_run,
+)
+from memory.plugins.base import Compactor
+from memory.plugins.compaction import request_compaction
+from memory.plugins.models import Compaction
+from memory.plugins.records import context_budget
+from memory.plugins.registry import provider_for
+from memory.plugins.sessions import open_session
+from memory.plugins.tasks import enqueue_compaction_on_commit
+from openvibe.base.locks import LockKind, advisory_lock
+from openvibe.base.problems import Problem
+from openvibe.llm.endpoints import client_for
+from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError
+from openvibe.llm.models import Endpoint
+from openvibe.llm.protocol import ModelClient
+
+log = structlog.get_logger(__name__)
+AGENT_FAULTS = (BadAnswer, ContextTooLong)
+"""Failures worth remembering for the agent; an endpoint that is down says nothing about it."""
+
+
+def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None:
+    """Carry the run out if nobody else does, and return the id of the run that waited for it, if any.
+
+    Safe to call any number of times. `client` stands in for the agent's own endpoint. Raises only when the database
+    is out of reach; the sweeper then finds the run without an owner.
+    """
+    with structlog.contextvars.bound_contextvars(run_id=run_id), advisory_lock(LockKind.RUN, run_id) as is_owner:
+        run = claim_run(run_id) if is_owner else None
+        if run is None:
+            return None
+        try:
+            _generate_reply(run, client)
+        except RunLost:
+            log.warning("run_lost")
+            return None
+        except ModelError as error:
+            _fail_run(run, error.code, f"{error} {error.advice}", remember=isinstance(error, AGENT_FAULTS))
+        except Problem as problem:
+            _fail_run(run, problem.code, problem.message)
+        except (OperationalError, InterfaceError):
+            raise
+        except Exception:
+            log.exception("run_failed")
+            _fail_run(
+                run,
+                "internal",
+                f"Something went wrong in OpenVibe itself; the log has it under run {run.pk}. Try again.",
+            )
+    return next_queued_run(run)
+
+
+def claim_run(run_id: int) -> Run | None:
+    """Take a queued run whose turn it is: `reading`, one attempt more. None when there is nothing to do.
+
+    A run that waits for an approval holds up no other.
+    """
+    with transaction.atomic():
+        run = (
+            runs_with_relations()
+            .select_for_update(of=("self",), skip_locked=True)
+            .filter(pk=run_id, state=Run.State.QUEUED)
+            .first()
+        )
+        if run is None:
+            return None
+        unfinished = (*Run.ACTIVE, Run.State.QUEUED)
+        earlier = Run.objects.filter(agent=run.agent, thread=run.thread, pk__lt=run.pk, state__in=unfinished)
+        if earlier.exists() or Run.objects.active().filter(agent=run.agent, thread=run.thread).exists():
+            return None
+        run.state, run.attempt, run.started_at = Run.State.READING, run.attempt + 1, timezone.now()
+        run.save(update_fields=["state", "attempt", "started_at"])
+    return run
+
+
+def next_queued_run(run: Run) -> int | None:
+    """The next queued run of the same agent and thread."""
+    queued = Run.objects.filter(agent=run.agent, thread=run.thread, state=Run.State.QUEUED).order_by("pk")
+    return queued.values_list("pk", flat=True).first()
+
+
+def _generate_reply(run: Run, client: ModelClient | None) -> None:
+    seen: dict[str, str] = {}
+    toolbox = toolbox_for_run(run, seen)
+    tools = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
+    endpoint = endpoint_for(run.agent)
+    client = client or client_for(endpoint)
+    assemble_prompt = partial(
+        assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model,
+        tools=tools,
+    )  # fmt: skip
+    try:
+        prompt = assemble_prompt()
+    except Problem as problem:
+        if problem.code != "budget_too_small":
+            raise
+        prompt = assemble_prompt(tools=())  # a small window may hold the answer, if not the tools
+    with transaction.atomic():
+        reply = begin_reply(run, prompt)
+    session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), seen)
+    try:
+        is_over = session.run_turns(Transcript(prompt, lambda budget: assemble_prompt(budget=budget)))
+        if is_over:
+            with transaction.atomic():
+                finish_run(run, reply, session.answer)
+    except (ModelError, Problem):
+        session.save_unfinished_turn()
+        raise
+    if is_over:
+        notify_memory(run, had_bulky_result=session.had_bulky_result)
+
+
+def _max_output_tokens(run: Run, endpoint: Endpoint | None) -> int | None:
+    """Tokens one turn may take: the SOUL's own limit, within what the endpoint keeps free."""
+    behavior = run.agent.soul.content.get("behavior", {}) if run.agent.soul else {}
+    limits = [behavior.get("max_output_tokens"), endpoint.output_reserve if endpoint else None]
+    return min((limit for limit in limits if limit), default=None)
+
+
+def _fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> None:
+    with transaction.atomic():
+        fail_run(run, code, reason, remember=remember)
+
+
+def notify_memory(run: Run, *, had_bulky_result: bool = False) -> None:
+    """The provider takes in what was said; a compaction is asked for when one is due."""
+    try:
+        with transaction.atomic():
+            _notify_provider(run, had_bulky_result)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        log.exception("memory_not_told", run_id=run.pk)
+
+
+def _notify_provider(run: Run, had_bulky_result: bool) -> None:
+    provider = provider_for(run.workspace_id)
+    session = open_session(visible_to(run.agent), run.thread_id)
+    provider.bootstrap(session)
+    if not isinstance(provider, Compactor):
+        return
+    trigger = Compaction.Trigger.TOOL_RESULT if had_bulky_result else Compaction.Trigger.THRESHOLD
+    if had_bulky_result or provider.needs_compaction(session, context_budget(run.thread)):
+        compaction = request_compaction(thread=run.thread, trigger=trigger)
+        if compaction is not None:
+            enqueue_compaction_on_commit(compaction.pk)

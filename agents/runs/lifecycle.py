@@ -1,0 +1,171 @@
+"""A run's states, from request to retry: request, draft, stop, retry, resume, regenerate."""
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.access import reply_denied_reason
+from agents.models import Agent, Run
+from memory.work.models import Approval
+from openvibe.base.events import emit
+from openvibe.base.problems import Conflict, Refused
+from openvibe.chat.models import Dive, Mention, Message
+from openvibe.workspaces.access import Access
+
+MAX_ATTEMPTS = 3
+"""Workers that may die over a run before it fails for good. Attempts are counted on for ever, never twice the same:
+they tell one worker's writes from another's. So they come in threes, and a fresh start begins the next three."""
+
+
+TASKS_WITH_REFUSAL_NOTE = (Run.Task.MENTION, Run.Task.DIVE)
+"""Tasks an agent was asked for by name, or by being the one in the dive."""
+
+
+def round_up_attempt(attempt: int) -> int:
+    """The attempt to go on from so that the next one is the first of its three."""
+    return -(-attempt // MAX_ATTEMPTS) * MAX_ATTEMPTS
+
+
+def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
+    """The run that `message` causes, in the caller's transaction; the same message and agent give the same run.
+
+    When the agent may not answer there is no run, and a mention carries the reason for people to see: in a dive even
+    where it was not named, for everything said there is said to it. Agents that
+    answer by themselves, through the API, get no run either: they hear of the message through their event stream.
+    """
+    reason = reply_denied_reason(agent, message.thread, task)
+    if reason is not None:
+        if task in TASKS_WITH_REFUSAL_NOTE:
+            Mention.objects.update_or_create(
+                message=message, participant_id=agent.participant_id, defaults={"note": reason[:200]}
+            )
+        return None
+    if agent.answers_itself:
+        return None
+    run, _ = Run.objects.get_or_create(
+        agent=agent,
+        trigger=message,
+        regenerates=None,
+        defaults={
+            "workspace_id": agent.workspace_id,
+            "thread_id": message.thread_id,
+            "requested_by_id": message.author_id,
+            "task": task,
+        },
+    )
+    return run
+
+
+def request_draft_run(*, dive: Dive, message: Message) -> Run | None:
+    """The run that drafts a dive's result, in the caller's transaction; None for an agent that answers by itself.
+
+    Raises Conflict while the agent has another run to finish in the dive.
+    """
+    agent = Agent.objects.select_related("participant", "workspace").get(participant_id=dive.agent_id)
+    unfinished = Run.objects.filter(thread_id=dive.thread_id).exclude(state__in=Run.ENDED)
+    if unfinished.exists():
+        raise Conflict(
+            f"@{agent.participant.handle} is still busy in this dive. Wait until it is done, or stop it.",
+            code="being_written",
+        )
+    return request_run(agent=agent, message=message, task=Run.Task.PUBLISH)
+
+
+def stop_runs_in_dive(*, dive: Dive) -> None:
+    """Stop what is asked in a dive that ends, in the caller's transaction.
+
+    Runs that have not begun to write are stopped at once. One that writes is asked to stop when the dive is discarded;
+    when it is published, Conflict is raised: the reply might belong to the result.
+    """
+    unfinished = Run.objects.select_for_update(of=("self",)).filter(thread_id=dive.thread_id)
+    for run in unfinished.exclude(state__in=Run.ENDED).select_related("agent__participant").order_by("pk"):
+        run.stop_requested_at = run.stop_requested_at or timezone.now()
+        if run.state != Run.State.WRITING:
+            run.state, run.finished_at = Run.State.STOPPED, timezone.now()
+        elif dive.state == Dive.State.PUBLISHED:
+            raise Conflict(
+                f"@{run.agent.participant.handle} is still writing in this dive. Wait until it is done, or stop it.",
+                code="being_written",
+            )
+        run.save(update_fields=["state", "finished_at", "stop_requested_at"])
+
+
+@transaction.atomic
+def stop_run(*, run: Run, by: Access) -> Run:
+    """Stop writing; the text so far stays. A run that waits is stopped at once, one that is over stays as it is.
+
+    What it asked people to decide can still be decided; the run does not go on then.
+    """
+    current = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
+    if by.is_agent and by.participant_id != current.agent.participant_id:
+        raise Refused("Only people and the agent itself may stop a run.")
+    if current.is_over:
+        return current
+    if current.state == Run.State.WAITING and current.reply_id:
+        thread = current.thread  # the reply itself does not change, but what its page says of it does
+        emit("message_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id,
+             thread_id=thread.pk, message_id=current.reply_id)  # fmt: skip
+    if current.state in (Run.State.QUEUED, Run.State.WAITING):
+        current.state, current.finished_at = Run.State.STOPPED, timezone.now()
+    current.stop_requested_at = current.stop_requested_at or timezone.now()
+    current.save(update_fields=["state", "finished_at", "stop_requested_at"])
+    if current.reply_id and current.state == Run.State.STOPPED:
+        Message.objects.filter(pk=current.reply_id, state=Message.State.WRITING).update(state=Message.State.STOPPED)
+    return current
+
+
+@transaction.atomic
+def retry_run(*, run: Run, by: Access) -> Run:
+    """Put a failed or stopped run back in the queue. Its reply, when there is one, is written again in place."""
+    current = Run.objects.select_for_update(of=("self",)).select_related("agent__participant", "thread").get(pk=run.pk)
+    if by.is_agent:
+        raise Refused("Only people may try a run again.")
+    if current.state not in (Run.State.FAILED, Run.State.STOPPED):
+        raise Conflict("This run is under way or done already.", code="not_failed")
+    if current.trigger.is_deleted or (current.reply and current.reply.is_deleted):
+        raise Conflict("The message was deleted. Ask anew.", code="deleted")
+    reason = reply_denied_reason(current.agent, current.thread, current.task)
+    if reason is not None:
+        raise Refused(reason, code="agent_silent")
+    current.state, current.error, current.error_code = Run.State.QUEUED, "", ""
+    current.stop_requested_at, current.finished_at, current.started_at = None, None, None
+    current.attempt, current.sent_at = round_up_attempt(current.attempt), timezone.now()
+    current.queued_at = current.sent_at  # what it uses counts for today
+    current.save()
+    return current
+
+
+@transaction.atomic
+def resume_runs(*, approval: Approval) -> list[int]:
+    """Queue the runs that wait for this approval, granted or denied: their prompts say which. Returns their ids."""
+    waiting = Run.objects.select_for_update(of=("self",)).filter(approval=approval, state=Run.State.WAITING)
+    resumed = []
+    for run in waiting.order_by("pk"):
+        run.state, run.attempt, run.sent_at = Run.State.QUEUED, round_up_attempt(run.attempt), timezone.now()
+        run.queued_at = run.sent_at  # what it uses counts for today
+        run.save(update_fields=["state", "attempt", "sent_at", "queued_at"])
+        resumed.append(run.pk)
+    return resumed
+
+
+@transaction.atomic
+def regenerate_run(*, run: Run, by: Access) -> Run:
+    """Answer the same message once more; the earlier answer is kept."""
+    current = Run.objects.select_for_update(of=("self",)).select_related("agent__participant", "thread").get(pk=run.pk)
+    if by.is_agent:
+        raise Refused("Only people may ask for another answer.")
+    if not current.is_over:
+        raise Conflict("This answer is still being written.", code="not_over")
+    if current.trigger.is_deleted:
+        raise Conflict("The message that was asked has been deleted.", code="deleted")
+    reason = reply_denied_reason(current.agent, current.thread, current.task)
+    if reason is not None:
+        raise Refused(reason, code="agent_silent")
+    return Run.objects.create(
+        workspace_id=current.workspace_id,
+        agent=current.agent,
+        thread=current.thread,
+        trigger=current.trigger,
+        requested_by_id=by.participant_id,
+        task=current.task,
+        regenerates=current,
+    )

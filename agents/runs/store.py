@@ -1,0 +1,158 @@
+"""Loads a run with its relations, and every write of a worker to its run and reply, fenced by the run's attempt.
+
+A worker that lost the run (its database session broke, the sweeper gave the run to another) cannot write any more."""
+
+from dataclasses import dataclass, field
+
+from django.db.models import F, QuerySet
+from django.utils import timezone
+
+from agents.assembler.assemble import Prompt
+from agents.assembler.snapshots.store import store_snapshot
+from agents.models import Run
+from memory.episodes.services import record_failure
+from memory.work.models import Approval
+from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.chat.models import Message
+from openvibe.chat.services import create_reply, finish_reply
+from openvibe.llm.errors import BadAnswer
+from openvibe.llm.fences import clean_text
+from openvibe.llm.tokens import count_tokens
+from openvibe.llm.values import Usage
+
+TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
+
+
+class RunLost(Exception):
+    """Somebody else carries the run out by now."""
+
+
+@dataclass
+class PartialReply:
+    """What the model has said so far, round by round."""
+
+    finished_rounds: list[str] = field(default_factory=list)
+    current_round: str = ""
+    is_stopped: bool = False
+
+    @property
+    def text(self) -> str:
+        """All of it, a paragraph for each round."""
+        return "\n\n".join(filter(None, (text.strip() for text in (*self.finished_rounds, self.current_round))))
+
+    def end_round(self, text: str) -> None:
+        self.finished_rounds.append(clean_text(text))
+        self.current_round = ""
+
+
+def lock_owned_run(run: Run) -> Run:
+    """The row, locked until the transaction ends. Raises RunLost."""
+    current = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
+    if current.attempt != run.attempt or current.state not in Run.ACTIVE:
+        raise RunLost
+    return current
+
+
+def is_stop_requested(run: Run) -> bool:
+    """Whether a person asked to stop. Raises RunLost when the run is not this worker's any more."""
+    row = Run.objects.filter(pk=run.pk).values_list("attempt", "state", "stop_requested_at").first()
+    if row is None or row[0] != run.attempt or row[1] not in Run.ACTIVE:
+        raise RunLost
+    return row[2] is not None
+
+
+def begin_reply(run: Run, prompt: Prompt) -> Message:
+    """The snapshot, the empty reply and `writing`, in the caller's transaction. Later attempts write the same reply."""
+    current = lock_owned_run(run)
+    store_snapshot(run, prompt)
+    reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
+    current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
+    current.save(update_fields=["state", "reply", "model"])
+    run.reply = reply
+    return reply
+
+
+def add_request_tokens(run: Run, tokens: int) -> None:
+    """What is about to be sent. Every attempt costs and counts against the budgets, however it ends."""
+    _add_tokens(run, input_tokens=F("input_tokens") + tokens)
+
+
+def add_answer_tokens(run: Run, usage: Usage, *, planned: int, text: str) -> None:
+    """What the provider says it read and wrote, in place of what was planned and counted."""
+    _add_tokens(
+        run,
+        input_tokens=F("input_tokens") + (usage.input_tokens or planned) - planned,
+        cached_tokens=F("cached_tokens") + usage.cached_tokens,
+        output_tokens=F("output_tokens") + (usage.output_tokens or count_tokens(text)),
+    )
+
+
+def add_unfinished_tokens(run: Run, answer: PartialReply) -> None:
+    """What was said in a turn that did not end: no provider counted it."""
+    _add_tokens(run, output_tokens=F("output_tokens") + count_tokens(answer.current_round))
+
+
+def _add_tokens(run: Run, **added: object) -> None:
+    if not Run.objects.filter(pk=run.pk, attempt=run.attempt, state__in=Run.ACTIVE).update(**added):
+        raise RunLost
+
+
+def save_partial(run: Run, reply: Message, answer: PartialReply) -> None:
+    """Save the text so far, in one statement that only this attempt can make."""
+    Message.objects.filter(pk=reply.pk, state=Message.State.WRITING, run__attempt=run.attempt).update(
+        body=answer.text[:MAX_BODY_CHARACTERS]
+    )
+
+
+def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
+    """The answer stands, in the caller's transaction. Raises BadAnswer when there is none and nobody stopped it."""
+    text = clean_reply_body(answer.text)
+    if not text and not answer.is_stopped:
+        raise BadAnswer("The model answered nothing.")
+    current = lock_owned_run(run)
+    finish_reply(reply=reply, body=text, state=Message.State.STOPPED if answer.is_stopped else Message.State.COMPLETE)
+    current.state = Run.State.STOPPED if answer.is_stopped else Run.State.DONE
+    current.finished_at = timezone.now()
+    current.output_tokens += count_tokens(answer.current_round)  # empty unless it was stopped in the middle of a turn
+    current.save(update_fields=["state", "finished_at", "output_tokens"])
+
+
+def wait_for_approval(current: Run, reply: Message, answer: PartialReply, approval: Approval) -> None:
+    """The run waits for people, in the transaction that holds `current`. What was said so far is kept."""
+    finish_reply(reply=reply, body=clean_reply_body(answer.text), state=Message.State.STOPPED)
+    current.state, current.approval = Run.State.WAITING, approval
+    current.save(update_fields=["state", "approval"])
+
+
+def fail_run(run: Run, code: str, reason: str, *, remember: bool) -> None:
+    """The run and its reply, if it began one, are failed with a reason people can read, in the caller's transaction.
+
+    Text so far stays. `remember`: the agent learns of it.
+    """
+    try:
+        current = lock_owned_run(run)
+    except RunLost:
+        return
+    current.state, current.finished_at = Run.State.FAILED, timezone.now()
+    current.error_code, current.error = code[:40], reason
+    if current.reply_id is not None:
+        reply = Message.objects.get(pk=current.reply_id)
+        finish_reply(reply=reply, body=reply.body, state=Message.State.FAILED)
+    current.save(update_fields=["state", "finished_at", "error_code", "error"])
+    if remember:
+        record_failure(agent=run.agent.participant, thread=run.thread, summary=f"An answer failed: {reason}")
+
+
+def clean_reply_body(text: str) -> str:
+    """The text as a message may hold it."""
+    text = clean_text(text).strip()
+    return (
+        text
+        if len(text) <= MAX_BODY_CHARACTERS
+        else text[: MAX_BODY_CHARACTERS - len(TRUNCATION_NOTICE)] + TRUNCATION_NOTICE
+    )
+
+
+def runs_with_relations() -> QuerySet[Run]:
+    agent = ("agent__participant", "agent__workspace", "agent__soul", "agent__endpoint")
+    return Run.objects.select_related(*agent, "thread__channel", "trigger__author", "requested_by", "reply")

@@ -1,0 +1,463 @@
+"""The tool loop of one run: ask the model, execute its tool calls, ask again, until it only answers or is stopped.
+
+`Transcript` builds each request from the prompt and the rounds so far, never over the ceiling. A call and its result
+never part, and nothing is made up: what does not fit is named as left out. Where room is short, the results of
+earlier rounds become references first; then the prompt is assembled anew with less history; when there is still no
+room, the tools are withdrawn and the model is asked for its answer. `execute_tool_calls` executes the calls of one
+round, each with its row in one transaction, fenced by the run's attempt. `iter_with_timeout` reads the model's
+stream without being held up by it. Sizes in tokens of the prompt's counter."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+from django.db import transaction
+from django.utils import timezone
+
+from agents.access import reply_denied_reason
+from agents.assembler.assemble import Prompt
+from agents.assembler.items import data_block
+from agents.assembler.render import exact_tokens, message_tokens
+from agents.models import Agent, Run, ToolCall
+from agents.runs.store import (
+    PartialReply,
+    add_answer_tokens,
+    add_request_tokens,
+    add_unfinished_tokens,
+    is_stop_requested,
+    lock_owned_run,
+    runs_with_relations,
+    save_partial,
+    wait_for_approval,
+)
+from agents.tools.toolbox import Toolbox, refused_outcome
+from agents.tools.values import ToolOutcome
+from openvibe.base.problems import Problem
+from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.chat.models import Message
+from openvibe.llm import values
+from openvibe.llm.errors import BadAnswer
+from openvibe.llm.fences import clean_text
+from openvibe.llm.protocol import ModelClient
+from openvibe.llm.tokens import TokenCounter, count_tokens, truncate_middle
+from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec
+
+MAX_ROUNDS = 8
+"""Rounds of tool calls in one run; after them the model is asked once more, without tools."""
+
+MIN_RESULT_TOKENS = 150
+"""Tokens that a result of the newest round keeps, its fence included; with less room there is no use in calling."""
+
+NO_ROUNDS_LEFT = "The rounds for tools are used up. Answer the request now with what you have."
+NO_ROOM_LEFT = "There is no room left for tools. Answer the request now with what you have."
+_CUT_MARKER = "\n[… cut here to make room …]\n"
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """A call and what came of it."""
+
+    call: ToolCallRequest
+    result: str
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the model said and called in one turn, with every result."""
+
+    text: str
+    results: tuple[ToolResult, ...]
+
+
+@dataclass(frozen=True)
+class ModelTurn:
+    """What the model is asked next. `tokens` is all of it, definitions included."""
+
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[ToolSpec, ...]
+    tokens: int
+
+
+class Transcript:
+    """One run's exchange with the model. `again(budget)` assembles its prompt anew within so many tokens.
+
+    Ids of calls are unique in the whole exchange.
+    """
+
+    def __init__(self, prompt: Prompt, reassemble: Callable[[int], Prompt]) -> None:
+        self._prompt = prompt
+        self._reassemble = reassemble
+        self._ceiling = prompt.ceiling
+        self._counter = prompt.counter
+        self._may_shrink = True
+        self.rounds: list[Round] = []
+
+    @property
+    def number(self) -> int:
+        """Which round comes next, from 1."""
+        return len(self.rounds) + 1
+
+    def add(self, finished: Round) -> None:
+        self.rounds.append(finished)
+
+    def next_turn(self) -> ModelTurn:
+        """The next turn, within the ceiling."""
+        if not self.rounds:
+            return ModelTurn(self._prompt.messages, self._prompt.tools, self._prompt.tokens)
+        if len(self.rounds) >= MAX_ROUNDS:
+            return self._final_turn(NO_ROUNDS_LEFT)
+        round_messages = fit_rounds(self.rounds, self._tokens_left(), self._counter, cut_newest=False)
+        if round_messages is None:
+            self._shrink_prompt()
+            round_messages = fit_rounds(self.rounds, self._tokens_left(), self._counter)
+        if round_messages is None:
+            return self._final_turn(NO_ROOM_LEFT)
+        return self._build_turn(round_messages, self._prompt.tools)
+
+    def _tokens_left(self) -> int:
+        return self._ceiling - exact_tokens(self._prompt.messages, self._prompt.tools, self._counter)
+
+    def _shrink_prompt(self) -> None:
+        """Once: the prompt with less history, so that a third of the ceiling, at most a half, is for rounds."""
+        if not self._may_shrink:
+            return
+        self._may_shrink = False
+        needed = sum(message_tokens(message, self._counter) for message in _round_messages(self.rounds))
+        reserved = max(self._ceiling // 3, min(needed, self._ceiling // 2))
+        try:
+            self._prompt = self._reassemble(self._ceiling - reserved)
+        except Problem:  # what every prompt needs takes more than that: it stays as it is
+            return
+
+    def _final_turn(self, instruction: str) -> ModelTurn:
+        """Without tools, with as many rounds as fit, the newest first, and a sentence that asks for the answer."""
+        final_request = ChatMessage("user", instruction)
+        room = self._ceiling - exact_tokens([*self._prompt.messages, final_request], (), self._counter)
+        for start in range(len(self.rounds) + 1):
+            round_messages = fit_rounds(self.rounds[start:], room, self._counter)
+            if round_messages is not None:
+                return self._build_turn((*round_messages, final_request), ())
+        return self._build_turn((), ())
+
+    def _build_turn(self, round_messages: Sequence[ChatMessage], tools: tuple[ToolSpec, ...]) -> ModelTurn:
+        messages = (*self._prompt.messages, *round_messages)
+        return ModelTurn(messages, tools, exact_tokens(messages, tools, self._counter))
+
+
+def fit_rounds(
+    rounds: Sequence[Round], max_tokens: int, counter: TokenCounter, *, cut_newest: bool = True
+) -> tuple[ChatMessage, ...] | None:
+    """The rounds as messages of at most `room` tokens; None when even their shortest form needs more.
+
+    Earlier results become references, the oldest first, until it fits; then the newest round's results share what
+    is left, at least LEAST_RESULT each.
+    """
+    messages = list(_round_messages(rounds))
+    sizes = [message_tokens(message, counter) for message in messages]
+    first_newest = len(messages) - len(rounds[-1].results) if rounds else 0
+    for position in _result_positions(messages[:first_newest]):
+        if sum(sizes) <= max_tokens:
+            break
+        reference = replace(
+            messages[position],
+            content=_result_reference(rounds, messages[position].tool_call_id or "", sizes[position]),
+        )
+        if (size := message_tokens(reference, counter)) < sizes[position]:
+            messages[position], sizes[position] = reference, size
+    if sum(sizes) > max_tokens and cut_newest and rounds:
+        _truncate_newest_results(rounds[-1], messages, sizes, first_newest, max_tokens, counter)
+    return tuple(messages) if sum(sizes) <= max_tokens else None
+
+
+def _truncate_newest_results(
+    newest_round: Round,
+    messages: list[ChatMessage],
+    sizes: list[int],
+    first_newest: int,
+    max_tokens: int,
+    counter: TokenCounter,
+) -> None:
+    """Cut the longest results of the newest round, so that all of them fit into what the others leave."""
+    left = max_tokens - sum(sizes[:first_newest])
+    shortest_first = sorted(range(first_newest, len(messages)), key=lambda position: sizes[position])
+    for seen, position in enumerate(shortest_first):
+        share = left // (len(shortest_first) - seen)
+        if sizes[position] > share and share >= MIN_RESULT_TOKENS:
+            messages[position] = _truncate_result(newest_round.results[position - first_newest], share, counter)
+            sizes[position] = message_tokens(messages[position], counter)
+        left -= sizes[position]
+
+
+def _truncate_result(result: ToolResult, max_tokens: int, counter: TokenCounter) -> ChatMessage:
+    """The result with head and tail only, the whole message within `share` tokens as far as that is possible."""
+    limit = max_tokens
+    while True:
+        message = _result_message(result.call, truncate_middle(result.result, limit, counter, _CUT_MARKER))
+        over = message_tokens(message, counter) - max_tokens
+        if over <= 0 or limit <= 16:
+            return message
+        limit = max(limit - max(over, 8), 16)
+
+
+def _round_messages(rounds: Iterable[Round]) -> Iterable[ChatMessage]:
+    for finished in rounds:
+        yield ChatMessage("assistant", finished.text, tool_calls=tuple(result.call for result in finished.results))
+        for result in finished.results:
+            yield _result_message(result.call, result.result)
+
+
+def _result_message(call: ToolCallRequest, text: str) -> ChatMessage:
+    block = data_block(text, source="tool", ref=call.id, author=call.name, trust="untrusted")
+    return ChatMessage("tool", block, tool_call_id=call.id)
+
+
+def _result_positions(messages: Sequence[ChatMessage]) -> list[int]:
+    return [position for position, message in enumerate(messages) if message.role == "tool"]
+
+
+def _result_reference(rounds: Sequence[Round], call_id: str, size: int) -> str:
+    name = next(
+        (result.call.name for finished in rounds for result in finished.results if result.call.id == call_id),
+        "the tool",
+    )
+    return f"[What {name[:40]} answered, {size:,} tokens, is left out here to make room.]"
+
+
+MAX_CALLS_PER_ROUND = 16
+"""Calls carried out in one round; what a model asks for beyond that is refused."""
+
+BULKY_RESULT_TOKENS = 2_000
+"""Tokens from which on a result is a reason to compact."""
+
+
+@dataclass
+class RoundOutcome:
+    """What one round's calls came to. `awaits_approval`: the run waits for an approval now. `is_stopped`: a person stopped it."""
+
+    results: tuple[ToolResult, ...] = ()
+    awaits_approval: bool = False
+    is_stopped: bool = False
+    has_bulky_result: bool = False
+
+
+def execute_tool_calls(
+    run: Run,
+    reply: Message,
+    answer: PartialReply,
+    toolbox: Toolbox,
+    calls: Iterable[values.ToolCallRequest],
+    round_number: int,
+) -> RoundOutcome:
+    """Carry out the calls of round `number`, one after the other. Raises RunLost.
+
+    Once one has to wait for an approval, the run waits: the rest are not carried out.
+    """
+    round_outcome = RoundOutcome()
+    for position, call in enumerate(calls):
+        if is_stop_requested(run):
+            round_outcome.is_stopped = True
+            return round_outcome
+        outcome = _execute_tool_call(run, reply, answer, toolbox, call, round_number, position)
+        round_outcome.results += (ToolResult(call, outcome.result),)
+        round_outcome.has_bulky_result = (
+            round_outcome.has_bulky_result or count_tokens(outcome.result) > BULKY_RESULT_TOKENS
+        )
+        if outcome.approval is not None:
+            round_outcome.awaits_approval = True
+            return round_outcome
+    return round_outcome
+
+
+def with_unique_ids(
+    calls: Iterable[values.ToolCallRequest], used_ids: Iterable[str]
+) -> tuple[values.ToolCallRequest, ...]:
+    """The calls with ids that fit their column and are unique in the exchange: some endpoints begin at 0 each time."""
+    used = set(used_ids)
+    renamed = []
+    for call in calls:
+        original = clean_text(call.id)[:80] or "call"
+        name, suffix = original, 2
+        while name in used:
+            name, suffix = f"{original}-{suffix}", suffix + 1
+        used.add(name)
+        renamed.append(
+            replace(call, id=name, name=clean_text(call.name)[:100] or "?", arguments=clean_text(call.arguments))
+        )
+    return tuple(renamed)
+
+
+def _execute_tool_call(
+    run: Run,
+    reply: Message,
+    answer: PartialReply,
+    toolbox: Toolbox,
+    call: values.ToolCallRequest,
+    round_number: int,
+    position: int,
+) -> ToolOutcome:
+    """What the tool changes and the record of the call, together or not at all."""
+    with transaction.atomic():
+        current = lock_owned_run(run)
+        started = perf_counter()
+        outcome = (
+            toolbox.execute(call)
+            if position < MAX_CALLS_PER_ROUND
+            else refused_outcome(f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
+        )
+        ToolCall.objects.create(
+            run=run,
+            attempt=run.attempt,
+            round=round_number,
+            call_id=call.id,
+            name=call.name,
+            arguments=call.arguments,
+            decision=outcome.decision,
+            why=outcome.why,
+            result=outcome.result,
+            result_tokens=count_tokens(outcome.result),
+            milliseconds=round((perf_counter() - started) * 1000),
+        )
+        if outcome.approval is not None:
+            wait_for_approval(current, reply, answer, outcome.approval)
+    return outcome
+
+
+STREAM_TIMEOUT = 0.3
+"""Seconds between two turns of the caller: a growing reply is saved this often."""
+
+StreamEvent = TextDelta | StreamEnd
+_STREAM_END = object()
+
+
+def iter_with_timeout(
+    stream: Callable[[], Iterator[StreamEvent]], *, timeout: float = STREAM_TIMEOUT
+) -> Iterator[StreamEvent | None]:
+    """What the stream gives, and None whenever `tick` seconds passed without anything.
+
+    The stream is read in a thread of its own, which ends at the stream's next word once this iterator is closed.
+    Errors of the stream are raised here; a stream that ends without `StreamEnd` raises BadAnswer.
+    """
+    events: queue.SimpleQueue[object] = queue.SimpleQueue()
+    is_open = threading.Event()
+    is_open.set()
+
+    def read() -> None:
+        try:
+            for event in stream():
+                events.put(event)
+                if not is_open.is_set():
+                    return
+            events.put(_STREAM_END)
+        except BaseException as error:  # handed to the caller, whatever it is
+            events.put(error)
+
+    threading.Thread(target=read, name="model-stream", daemon=True).start()
+    try:
+        while True:
+            try:
+                event = events.get(timeout=timeout)
+            except queue.Empty:
+                yield None
+                continue
+            if event is _STREAM_END:
+                raise BadAnswer("The model's answer broke off without an end.")
+            if isinstance(event, BaseException):
+                raise event
+            yield event  # type: ignore[misc]
+            if isinstance(event, StreamEnd):
+                return
+    finally:
+        is_open.clear()
+
+
+class RunSession:
+    """One attempt of a run, from the first word to the last."""
+
+    def __init__(
+        self, run: Run, reply: Message, client: ModelClient, max_output_tokens: int | None, seen: dict[str, str]
+    ) -> None:
+        self.run = run
+        self.reply = reply
+        self.client = client
+        self.limit = max_output_tokens
+        self.seen = seen
+        self.answer = PartialReply()
+        self.had_bulky_result = False
+
+    def run_turns(self, transcript: Transcript) -> bool:
+        """Model, calls, results, until it only speaks or is stopped. False when the run waits for an approval now."""
+        while True:
+            if transcript.rounds:
+                self.check_trust_level()
+            turn = transcript.next_turn()
+            completion = self.stream_turn(turn)
+            if completion is None or not completion.tool_calls or not turn.tools:
+                return True
+            toolbox = toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.seen)
+            calls = with_unique_ids(
+                completion.tool_calls, (result.call.id for r in transcript.rounds for result in r.results)
+            )
+            outcome = execute_tool_calls(self.run, self.reply, self.answer, toolbox, calls, transcript.number)
+            self.had_bulky_result = self.had_bulky_result or outcome.has_bulky_result
+            if outcome.awaits_approval:
+                return False
+            if outcome.is_stopped:
+                self.answer.is_stopped = True
+                return True
+            transcript.add(Round(completion.text, outcome.results))
+
+    def check_trust_level(self) -> None:
+        """What tools answered before is not shown at a lower trust level. Raises Problem once it was lowered."""
+        level = Agent.objects.values_list("level", flat=True).get(pk=self.run.agent_id)
+        if level < self.run.agent.level:
+            raise Problem(
+                "Its trust level was lowered while it answered, so it did not go on with what it had read. Ask again.",
+                code="level_lowered",
+            )
+
+    def stream_turn(self, turn: ModelTurn) -> Completion | None:
+        """One turn, its words saved as they come; None when a person stopped it."""
+        add_request_tokens(self.run, turn.tokens)
+        saved_text, saved_at = self.answer.text, timezone.now()
+        for event in iter_with_timeout(
+            lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.limit)
+        ):
+            if isinstance(event, StreamEnd):
+                self.end_round(event.completion, turn)
+                return event.completion
+            if isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
+                self.answer.current_round += clean_text(event.text)
+            now = timezone.now()
+            if event is None or (now - saved_at).total_seconds() >= 0.3:
+                saved_at = now
+                if is_stop_requested(self.run):
+                    self.answer.is_stopped = True
+                    return None
+                if self.answer.text != saved_text:
+                    saved_text = self.answer.text
+                    save_partial(self.run, self.reply, self.answer)
+        return None
+
+    def end_round(self, completion: Completion, turn: ModelTurn) -> None:
+        text = completion.text or self.answer.current_round
+        add_answer_tokens(self.run, completion.usage, planned=turn.tokens, text=text)
+        self.answer.end_round(text)
+        if completion.tool_calls:
+            save_partial(self.run, self.reply, self.answer)
+
+    def save_unfinished_turn(self) -> None:
+        """It ends here: what was said so far is kept and counted."""
+        add_unfinished_tokens(self.run, self.answer)
+        save_partial(self.run, self.reply, self.answer)
+
+
+def toolbox_for_run(run: Run, seen: dict[str, str]) -> Toolbox:
+    """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
+    reason = reply_denied_reason(run.agent, run.thread, run.task)
+    if reason is not None:
+        raise Problem(reason, code="agent_silent")
+    if run.trigger.is_deleted:
+        raise Problem("The message was deleted before it was answered.", code="deleted")
+    return Toolbox.for_agent(run.agent, run.thread, run=run, block_stamps=seen)

@@ -1,0 +1,157 @@
+"""Services of agents: create, deactivate and reactivate; save and restore a SOUL; set a trust level."""
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from agents.models import Agent, SoulVersion, TrustChange
+from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, parse_soul, soul_to_dict, soul_tokens
+from memory.episodes.models import Episode
+from openvibe.base.events import emit
+from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.base.problems import Problem as Bad
+from openvibe.llm.tokens import count_tokens
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant, Workspace
+from openvibe.workspaces.services import check_handle
+
+
+@transaction.atomic
+def create_agent(*, by: Access, workspace: Workspace, handle: str, name: str, soul: str) -> Agent:
+    """A new agent at L1 with the first version of its SOUL. It is in no channel yet."""
+    if not by.administers or by.workspace_id != workspace.pk:
+        raise Refused("Only owners and admins may make agents.")
+    cleaned = name.replace("\x00", "").strip()
+    if not cleaned or len(cleaned) > 80:
+        raise Problem("Give the agent a name of 1 to 80 characters.", code="bad_name", field="name")
+    handle = check_handle(handle.strip().lstrip("@").lower())
+    try:
+        with transaction.atomic():
+            participant = Participant.objects.create(
+                workspace=workspace, kind=Participant.Kind.AGENT, handle=handle, name=cleaned
+            )
+    except IntegrityError:
+        raise Conflict(f"@{handle} is taken in this workspace. Choose another handle.", field="handle") from None
+    agent = Agent.objects.create(participant=participant, workspace=workspace)
+    save_soul(agent=agent, by=by, text=soul, note="First version", based_on=0)
+    return agent
+
+
+def _check_may_deactivate(agent: Agent, by: Access) -> None:
+    if not by.administers or by.workspace_id != agent.workspace_id:
+        raise Refused("Only owners and admins may deactivate agents or bring them back.")
+
+
+@transaction.atomic
+def deactivate_agent(*, agent: Agent, by: Access) -> Agent:
+    """It answers no more and its episodes are archived; what it said stays."""
+    _check_may_deactivate(agent, by)
+    now = timezone.now()
+    agent.deactivated_at = agent.deactivated_at or now
+    agent.save(update_fields=["deactivated_at", "updated_at"])
+    Participant.objects.filter(pk=agent.participant_id).update(is_active=False)
+    Episode.objects.filter(agent_id=agent.participant_id, archived_at=None).update(archived_at=agent.deactivated_at)
+    emit("agent_changed", workspace_id=agent.workspace_id)
+    emit("access_changed", workspace_id=agent.workspace_id, participant_id=agent.participant_id)
+    return agent
+
+
+@transaction.atomic
+def reactivate_agent(*, agent: Agent, by: Access) -> Agent:
+    """It answers again, with the episodes that were archived when it was deactivated."""
+    _check_may_deactivate(agent, by)
+    Episode.objects.filter(agent_id=agent.participant_id, archived_at=agent.deactivated_at).update(archived_at=None)
+    agent.deactivated_at = None
+    agent.save(update_fields=["deactivated_at", "updated_at"])
+    Participant.objects.filter(pk=agent.participant_id).update(is_active=True)
+    emit("agent_changed", workspace_id=agent.workspace_id)
+    return agent
+
+
+class StaleSoul(Conflict):
+    """Somebody saved a newer version since this one was opened."""
+
+    code = "stale"
+
+
+def check_soul(text: str) -> tuple[Soul, int]:
+    """The SOUL and its tokens in the fullest rendering. Raises SoulError naming line and field of every problem."""
+    soul = parse_soul(text)
+    tokens = soul_tokens(soul, count_tokens)
+    if tokens > SOUL_TOKEN_LIMIT:
+        too_long = f"It takes {tokens:,} tokens, and the limit is {SOUL_TOKEN_LIMIT:,}. Shorten it."
+        raise SoulError((SoulProblem(1, "", too_long),))
+    return soul, tokens
+
+
+@transaction.atomic
+def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) -> SoulVersion:
+    """Save `text` (YAML or JSON) as the next version. `based_on` is the version number it was edited from, 0 for none.
+
+    Raises SoulError (line, field), Bad (no note), StaleSoul when a newer version exists, Refused for non-admins.
+    """
+    if not by.administers or by.workspace_id != agent.workspace_id:
+        raise Refused("Only owners and admins may change a SOUL.")
+    soul, tokens = check_soul(text)
+    cleaned_note = note.replace("\x00", "").strip()
+    if not cleaned_note or len(cleaned_note) > 300:
+        raise Bad("Say in a few words (at most 300 characters) what you changed and why.", code="no_note", field="note")
+    current = Agent.objects.select_for_update(of=("self",)).select_related("soul").get(pk=agent.pk)
+    newest = current.soul.number if current.soul else 0
+    if newest != based_on:
+        raise StaleSoul(
+            f"Version {newest} was saved meanwhile; you began from version {based_on}. "
+            "Your text is kept in the form: compare it with the newest version, then save again."
+        )
+    version = SoulVersion.objects.create(
+        agent=current,
+        number=newest + 1,
+        content=soul_to_dict(soul),
+        source=text,
+        token_count=tokens,
+        note=cleaned_note,
+        author_id=by.participant_id,
+    )
+    current.soul = version
+    current.save(update_fields=["soul", "updated_at"])
+    agent.soul = version
+    emit("agent_changed", workspace_id=agent.workspace_id)
+    return version
+
+
+def restore_soul(*, version: SoulVersion, by: Access, based_on: int) -> SoulVersion:
+    """Roll back: the old text becomes a new version, so nothing in the history changes."""
+    return save_soul(
+        agent=version.agent,
+        by=by,
+        text=version.source,
+        note=f"Back to version {version.number}",
+        based_on=based_on,
+    )
+
+
+@transaction.atomic
+def set_trust_level(*, agent: Agent, by: Access, level: int, note: str) -> TrustChange | None:
+    """Set the level (1 to 4), with a note, into the audit trail. Holds from the very next prompt on.
+
+    The level it has already changes nothing and returns None.
+    """
+    if not by.administers or by.workspace_id != agent.workspace_id:
+        raise Refused("Only owners and admins may set a trust level.")
+    if level not in Agent.Level.values:
+        raise Problem("A trust level is 1, 2, 3 or 4.", code="bad_level", field="level")
+    cleaned = note.replace("\x00", "").strip()
+    if not cleaned or len(cleaned) > 300:
+        raise Problem("Say in a few words (at most 300 characters) why.", code="no_note", field="note")
+    current = Agent.objects.select_for_update().get(pk=agent.pk)
+    if current.level == level:
+        return None
+    before = current.level
+    current.level = agent.level = level
+    current.save(update_fields=["level", "updated_at"])
+    who = Participant.objects.get(pk=by.participant_id)
+    change = TrustChange.objects.create(
+        agent=current, level_before=before, level_after=level, note=cleaned, by=who, by_name=who.name
+    )
+    emit("agent_changed", workspace_id=agent.workspace_id)
+    emit("access_changed", workspace_id=agent.workspace_id, participant_id=agent.participant_id)
+    return change

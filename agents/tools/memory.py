@@ -1,0 +1,194 @@
+"""Tools over memory: the memory plugin's own, context blocks, work items, the progress log and approvals."""
+
+from typing import Any
+
+from agents.tools.values import Decision, FunctionTool, Tool, ToolContext, ToolOutcome
+from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.queries import is_public_thread
+from memory.blocks.services import check_thread_is_public
+from memory.plugins.base import Session
+from memory.plugins.registry import provider_for
+from memory.plugins.sessions import check_profile_update
+from memory.plugins.tool import build_tool
+from memory.work.models import Approval, WorkItem
+from memory.work.services import close_work_item, create_work_item
+from memory.work.services import log_progress as add_to_log
+from memory.work.services import request_approval as ask_for_approval
+from openvibe.base.problems import Conflict, Problem
+from openvibe.llm.values import ToolSpec
+from openvibe.workspaces.models import Participant
+
+
+def memory(context: ToolContext) -> Tool:
+    """The memory plugin's own tool, for this thread as the agent sees it."""
+    made = build_tool(provider_for(context.agent.workspace_id))
+
+    def perform(arguments: dict[str, Any]) -> str:
+        session = run_memory_session(context)
+        check_profile_update(session, arguments)
+        return made.perform(session, arguments)
+
+    return FunctionTool(made.spec, perform, validates_arguments=True)
+
+
+def run_memory_session(context: ToolContext) -> Session:
+    """The thread up to what the run answers; profile notes are those about whoever asks."""
+    trigger = context.run.trigger if context.run else None
+    person = trigger.author_id if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
+    return Session(context.thread.pk, context.access, before=trigger.seq if trigger else None, person_id=person)
+
+
+def update_context_block(context: ToolContext) -> Tool | None:
+    """Offered while a block is there that the agent may write, in threads that are open to everybody: its blocks
+    stand in its prompts everywhere."""
+    if not is_public_thread(context.thread.pk):
+        return None
+    blocks = ContextBlocks(context.agent.participant)
+    spec = blocks.tool()
+    if spec is None:
+        return None
+    if context.run is not None:
+        for block in blocks.list():
+            context.block_stamps.setdefault(block.label, block.stamp)
+    return FunctionTool(spec, lambda arguments: _write_block(context, blocks, arguments))
+
+
+def _write_block(context: ToolContext, blocks: ContextBlocks, arguments: dict[str, Any]) -> str:
+    """What somebody wrote since the agent read it is not lost: the agent is told, and may write once more."""
+    check_thread_is_public(context.thread.pk, "your blocks")
+    label, content = arguments["label"], arguments["content"]
+    try:
+        if arguments.get("action", "replace") == "append":
+            block = blocks.append(label, content)
+        else:
+            block = blocks.set(label, content, seen=context.block_stamps.get(label))
+    except Conflict as conflict:
+        current = blocks.get(label)
+        context.block_stamps.pop(label, None)
+        if current is None:
+            raise
+        context.block_stamps[label] = current.stamp
+        raise Conflict(f"{conflict.message} It says now:\n{current.content}") from None
+    context.block_stamps[label] = block.stamp
+    return f"{block.label} has {block.tokens:,} of {block.max_tokens:,} tokens now."
+
+
+STRING_SCHEMA = {"type": "string"}
+WORK_UPDATE_SPEC = ToolSpec(
+    "work_update",
+    "Keep this thread's work rows, which outlive the conversation: add one (kind, text; a goal's done_condition, an "
+    "artifact's ref), or close row id as done or drop it.",
+    {
+        "type": "object",
+        "properties": {
+            "action": {"type": "string", "enum": ["add", "done", "drop"]},
+            "kind": {"type": "string", "enum": list(WorkItem.Kind.values)},
+            "text": STRING_SCHEMA,
+            "done_condition": STRING_SCHEMA,
+            "ref": STRING_SCHEMA,
+            "id": {"type": "integer"},
+        },
+        "required": ["action"],
+    },
+)
+LOG_PROGRESS_SPEC = ToolSpec(
+    "log_progress",
+    "Add a checkpoint to this thread's progress log.",
+    {
+        "type": "object",
+        "properties": {
+            "checkpoint": STRING_SCHEMA, "changed": STRING_SCHEMA, "evidence": STRING_SCHEMA, "open_issues": STRING_SCHEMA, "next_action": STRING_SCHEMA,
+        },
+        "required": ["checkpoint"],
+    },
+)  # fmt: skip
+REQUEST_APPROVAL_SPEC = ToolSpec(
+    "request_approval",
+    "Ask people whether you may do something (what: one line). You pause until they have decided.",
+    {
+        "type": "object",
+        "properties": {"what": STRING_SCHEMA, "reason": STRING_SCHEMA},
+        "required": ["what"],
+    },
+)
+
+
+def work_update(context: ToolContext) -> Tool:
+    return FunctionTool(WORK_UPDATE_SPEC, lambda arguments: _update_work(context, arguments))
+
+
+def log_progress(context: ToolContext) -> Tool:
+    return FunctionTool(LOG_PROGRESS_SPEC, lambda arguments: _log_checkpoint(context, arguments))
+
+
+def request_approval(context: ToolContext) -> Tool:
+    return FunctionTool(REQUEST_APPROVAL_SPEC, lambda arguments: _ask_approval(context, arguments))
+
+
+def _update_work(context: ToolContext, arguments: dict[str, Any]) -> str:
+    action = arguments["action"]
+    if action == "add":
+        return _add_work_item(context, arguments)
+    if "id" not in arguments:
+        raise Problem(f"Say which row is {action}, by its id: the number in its ref, work:<id>.")
+    rows = WorkItem.objects.filter(thread=context.thread, pk=_valid_pk(arguments["id"]))
+    row = rows.first()
+    if row is None:
+        raise Problem(f"There is no row {arguments['id']} in this thread.")
+    state = WorkItem.State.DONE if action == "done" else WorkItem.State.DROPPED
+    closed = close_work_item(item=row, by=context.access, state=state)
+    return f"work:{closed.pk} is {closed.state}."
+
+
+def _valid_pk(number: int) -> int:
+    return number if 0 < number < 2**63 else 0
+
+
+def _add_work_item(context: ToolContext, arguments: dict[str, Any]) -> str:
+    if "kind" not in arguments or "text" not in arguments:
+        raise Problem("To add a row, give its kind and its text.")
+    data = {key: arguments[key] for key in ("done_condition", "ref") if arguments.get(key)}
+    source = context.run.trigger if context.run and not context.run.trigger.is_deleted else None
+    row = create_work_item(
+        thread=context.thread,
+        by=context.access,
+        kind=arguments["kind"],
+        text=arguments["text"],
+        data=data,
+        message=source,
+    )
+    return f"work:{row.pk} ({row.kind}) stands."
+
+
+def _log_checkpoint(context: ToolContext, arguments: dict[str, Any]) -> str:
+    entry = add_to_log(thread=context.thread, by=context.access, **arguments)
+    return f"Logged as progress:{entry.pk}."
+
+
+def _ask_approval(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
+    what = " ".join(str(arguments["what"]).split())
+    earlier = _earlier_decision(context, what)
+    if earlier is not None:
+        return ToolOutcome(decision_text(earlier))
+    approval = ask_for_approval(thread=context.thread, by=context.access, what=what, reason=arguments.get("reason", ""))
+    return ToolOutcome(
+        "Waiting for a decision.", Decision.WAITS, f"Waits for an approval: {approval.what}"[:300], approval
+    )
+
+
+def _earlier_decision(context: ToolContext, what: str) -> Approval | None:
+    """What people decided about the same question since the agent was asked: it is not asked twice in one run."""
+    if context.run is None:
+        return None
+    approvals = Approval.objects.filter(
+        thread=context.thread, requested_by=context.access.participant_id, what=what,
+        created_at__gte=context.run.trigger.created_at,
+    ).exclude(state=Approval.State.REQUESTED)  # fmt: skip
+    return approvals.select_related("decided_by").order_by("-id").first()
+
+
+def decision_text(approval: Approval) -> str:
+    """The decision's fields in a line."""
+    who = approval.decided_by.name if approval.decided_by else "nobody yet"
+    note = f" Note: {approval.note}" if approval.note else ""
+    return f"approval:{approval.pk} state: {approval.state}, decided by: {who}.{note}"

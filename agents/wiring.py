@@ -1,0 +1,86 @@
+"""Wiring: what agents plug into lower floors (clients, access, budgets, denials, uses of knowledge, handoff lines)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from agents.access import reply_denial, tokens_used_today, visible_to
+from agents.assembler.assemble import endpoint_for
+from agents.models import Agent, LoadedSkill, ToolCall
+from agents.statistics import EntryUse, recent_entry_uses
+from knowledge.models import Entry
+from memory.work.handoff import ACTIONS, INSTRUCTIONS, RESOURCES, HandoffLine
+from openvibe.chat.models import Thread
+from openvibe.llm.endpoints import client_for
+from openvibe.llm.protocol import ModelClient
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant, Workspace
+
+
+def agent_client(participant: Participant) -> ModelClient:
+    """The model an agent answers with; the offline one where it has none."""
+    agent = Agent.objects.select_related("endpoint", "workspace").get(participant=participant)
+    return client_for(endpoint_for(agent))
+
+
+def dive_denied_reason(participant: Participant, thread: Thread, task: str) -> str | None:
+    """Why the agent may not take part in a dive (`task` dive or publish), as a sentence; None when it may."""
+    agent = Agent.objects.select_related("participant", "workspace").filter(participant=participant).first()
+    if agent is None:
+        return "There is no such agent any more."
+    denial = reply_denial(agent, thread, task)
+    return f"@{participant.handle} cannot do this: {denial.reason}" if denial else None
+
+
+def iter_reviewer_agents() -> Iterator[tuple[Participant, Access]]:
+    """Agents that may look back at their conversations now, with their access, in another order each time.
+
+    Active, with a SOUL, answering through OpenVibe, and with room left in their own token budget of the day and in the
+    workspace's.
+    """
+    agents = Agent.objects.filter(deactivated_at=None, answers_itself=False, soul__isnull=False)
+    for agent in agents.select_related("participant", "workspace").order_by("?"):
+        if tokens_left(agent.workspace_id, agent.participant_id) > 0:
+            yield agent.participant, visible_to(agent)
+
+
+def tokens_left(workspace_id: int, participant_id: int | None = None) -> int:
+    """Tokens that may still be used today: of the workspace's budget, and of the agent's where one is named."""
+    cap = Workspace.objects.values_list("daily_token_budget", flat=True).get(pk=workspace_id)
+    left = cap - tokens_used_today(workspace_id=workspace_id)
+    agent = Agent.objects.filter(participant=participant_id).first() if participant_id is not None else None
+    if agent is not None:
+        left = min(left, agent.daily_token_budget - tokens_used_today(agent=agent))
+    return max(left, 0)
+
+
+def entry_uses_for_page(entry: Entry, access: Access) -> tuple[EntryUse, ...]:
+    """Which runs had this entry before them, in the threads the asker sees: the newest first."""
+    return recent_entry_uses(entry, access)
+
+
+MAX_HANDOFF_CALLS = 20
+"""Tool calls named in one handoff, the newest."""
+
+LOOKUP_TOOLS = ("memory", "knowledge_search")
+"""Tools that look things up; all others change something."""
+
+
+def handoff_lines(thread_id: int) -> Mapping[str, Sequence[HandoffLine]]:
+    """Lines for the sections they belong to. Two queries."""
+    skills = LoadedSkill.objects.filter(thread=thread_id).order_by("id").values_list("name", "agent__participant__name")
+    calls = ToolCall.objects.filter(run__thread=thread_id, decision=ToolCall.Decision.ALLOWED).order_by("-id")
+    rows = list(
+        calls.values_list("pk", "name", "run__agent__participant__name", "result_tokens", "created_at")[
+            :MAX_HANDOFF_CALLS
+        ]
+    )
+    lines = [
+        (name, {"ref": f"call:{pk}", "text": f"{agent} called {name} ({at:%Y-%m-%d %H:%M} UTC, {tokens:,} tokens)"})
+        for pk, name, agent, tokens, at in rows
+    ]
+    return {
+        INSTRUCTIONS: [
+            {"ref": f"skill:{name}", "text": f"{agent} has taken up the skill {name}"} for name, agent in skills
+        ],
+        RESOURCES: [line for name, line in lines if name in LOOKUP_TOOLS],
+        ACTIONS: [line for name, line in lines if name not in LOOKUP_TOOLS],
+    }

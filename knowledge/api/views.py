@@ -1,0 +1,413 @@
+"""API of knowledge: list, create, suggest, change and act on entries; search, contradictions, import and export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import Serializer
+
+from knowledge.api.serializers import (
+    AcceptIn,
+    ContradictionOut,
+    ContradictionsAsked,
+    CsvParser,
+    EntryChange,
+    EntryFilter,
+    EntryFilters,
+    EntryIn,
+    EntryOut,
+    ExportAsked,
+    FileBody,
+    FlagIn,
+    FoundEntriesOut,
+    ImportIn,
+    ImportReportOut,
+    IndexOut,
+    JsonlParser,
+    NoteIn,
+    RenewIn,
+    RevisionOut,
+    SearchAsked,
+    SettleIn,
+    SimilarIn,
+    SimilarOut,
+    SuggestIn,
+    SuggestionOut,
+    SupersedeIn,
+)
+from knowledge.exchange.files import export_entries, import_entries
+from knowledge.exchange.tabular import CONTENT_TYPES
+from knowledge.models import Entry
+from knowledge.queries import (
+    access_entry_or_404,
+    accessible_contradictions,
+    accessible_entries,
+    reload_entry,
+    topics_by_kind,
+    visible_revisions,
+    with_api_fields,
+)
+from knowledge.search import EntryHit, find_entries, find_similar_entries
+from knowledge.services import (
+    accept_entry,
+    archive_entry,
+    change_owner,
+    create_entry,
+    flag_entry,
+    pin_result,
+    reject_entry,
+    renew_entry,
+    restore_entry,
+    settle_contradiction,
+    suggest_entry,
+    supersede_entry,
+    update_entry,
+)
+from openvibe.api.etags import IF_MATCH_PARAMETER, PreconditionFailed, check_if_match, read_if_match, set_etag
+from openvibe.api.idempotency import idempotent
+from openvibe.api.parsers import BoundedJSONParser
+from openvibe.api.views import ApiView
+from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.chat.models import Message
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.decorators import request_access
+from openvibe.workspaces.models import Participant
+
+KNOWLEDGE_SCOPE = "knowledge"
+
+
+class Entries(ApiView):
+    scopes = {"POST": KNOWLEDGE_SCOPE}
+    queryset = Entry.objects.none()
+    filter_backends = (EntryFilters,)
+    filterset_class = EntryFilter
+
+    @extend_schema(operation_id="knowledge_list", responses=EntryOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Entries the caller may read, the newest first, whatever their status. Agents get what holds only."""
+        access = request_access(request)
+        return self.paginated_response(
+            with_api_fields(self.filter_queryset(accessible_entries(access)), access), EntryOut
+        )
+
+    @extend_schema(operation_id="knowledge_create", request=EntryIn, responses={201: EntryOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Write an entry, or pin a `message`. It holds at once. Members only: guests read, agents suggest."""
+        access, data = request_access(request), self.validated_body(EntryIn)
+        return entry_response(_create_from_data(data, access), access, status=201)
+
+
+class Suggest(ApiView):
+    scopes = {"POST": KNOWLEDGE_SCOPE}
+
+    @extend_schema(operation_id="knowledge_suggest", request=SuggestIn, responses={201: SuggestionOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Suggest an entry: it is in no prompt until a person accepts it. Members, and agents from level 2 on."""
+        access, data = request_access(request), self.validated_body(SuggestIn)
+        message = data.pop("message", None)
+        entry = suggest_entry(
+            by=access,
+            supersedes=_access_predecessor(data.pop("supersedes", None), access),
+            source_message=_access_message(message, access) if message else None,
+            how="api",
+            **data,
+        )
+        return Response(SuggestionOut(Entry.objects.select_related("owner").get(pk=entry.pk)).data, status=201)
+
+
+class OneEntry(ApiView):
+    scopes = {"PATCH": KNOWLEDGE_SCOPE}
+
+    @extend_schema(operation_id="knowledge_get", responses=EntryOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """One entry; its version is its ETag."""
+        entry = access_entry_or_404(pk, request_access(request))
+        return set_etag(Response(EntryOut(entry).data), entry.version)
+
+    @extend_schema(
+        operation_id="knowledge_change", parameters=[IF_MATCH_PARAMETER], request=EntryChange, responses=EntryOut
+    )
+    def patch(self, request: Request, pk: int) -> Response:
+        """Change an entry, from the version that If-Match names. Members only; every change is a revision."""
+        access, data = request_access(request), self.validated_body(EntryChange)
+        entry = access_entry_or_404(pk, access)
+        owner, note = access_owner(data.pop("owner", None), access), data.pop("note")
+        version = check_if_match(request, entry.version)
+        try:
+            with transaction.atomic():
+                update_entry(entry=entry, by=access, note=note, how="api", based_on=version, **data)
+                if owner is not None:
+                    change_owner(entry=entry, by=access, owner=owner, note=note, how="api")
+        except Conflict as conflict:
+            raise stale_error(conflict) from None
+        return entry_response(entry, access)
+
+
+class Revisions(ApiView):
+    page_order = "-number"
+
+    @extend_schema(operation_id="knowledge_revisions", responses=RevisionOut(many=True))
+    def get(self, request: Request, pk: int) -> Response:
+        """Every change of an entry: who, when, what and why, the newest first. People only.
+
+        Who reads it only since it was shared is not told what it said before.
+        """
+        access = request_access(request)
+        entry = get_object_or_404(accessible_entries(access), pk=pk)
+        if access.is_agent:
+            raise Refused("Only people look at how an entry changed.", code="people_only")
+        return self.paginated_response(visible_revisions(access, entry).select_related("by"), RevisionOut)
+
+
+def entry_response(entry: Entry, access: Access, status: int = 200) -> Response:
+    """An entry after it was written, with its new ETag."""
+    reloaded = reload_entry(entry, access)
+    return set_etag(Response(EntryOut(reloaded).data, status=status), reloaded.version)
+
+
+def stale_error(conflict: Conflict) -> Problem:
+    """412 where somebody changed it between If-Match and now."""
+    return PreconditionFailed(conflict.message) if conflict.code == "stale" else conflict
+
+
+def _create_from_data(data: dict[str, Any], access: Access) -> Entry:
+    message = data.pop("message", None)
+    source = _access_message(message, access) if message else None
+    data["supersedes"] = _access_predecessor(data.pop("supersedes", None), access)
+    data["owner"] = access_owner(data.pop("owner", None), access)
+    if source is not None:
+        return pin_result(message=source, by=access, how="api", **data)
+    return create_entry(by=access, how="api", **data)
+
+
+def _access_message(pk: int, access: Access) -> Message:
+    messages: QuerySet[Message] = Message.objects.visible_to(access)
+    return get_object_or_404(messages.select_related("thread__channel"), pk=pk)
+
+
+def _access_predecessor(pk: int | None, access: Access) -> Entry | None:
+    return None if pk is None else get_object_or_404(accessible_entries(access), pk=pk)
+
+
+IF_MATCH_OPTIONAL = OpenApiParameter(
+    "If-Match", str, OpenApiParameter.HEADER,
+    description="The ETag the entry was read with; another one by now is refused with 412.",
+)  # fmt: skip
+
+
+class EntryAction(ApiView):
+    """A view that does one thing to one entry."""
+
+    scopes = {"POST": KNOWLEDGE_SCOPE}
+
+    def perform(
+        self, service: Callable[..., Entry], pk: int, serializer_class: type[Serializer[Any]], status: int = 200
+    ) -> Response:
+        access, data = request_access(self.request), self.validated_body(serializer_class)
+        entry = get_object_or_404(accessible_entries(access), pk=pk)
+        if "successor" in data:
+            data["successor"] = get_object_or_404(accessible_entries(access), pk=data["successor"])
+        based_on = check_if_match(self.request, entry.version) if read_if_match(self.request) is not None else None
+        try:
+            changed = service(entry=entry, by=access, how="api", based_on=based_on, **data)
+        except Conflict as conflict:
+            raise stale_error(conflict) from None
+        return entry_response(changed, access, status)
+
+
+class Renew(EntryAction):
+    @extend_schema(operation_id="knowledge_renew", parameters=[IF_MATCH_OPTIONAL], request=RenewIn, responses=EntryOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """It still holds, until `expires_at`. What waited for review or was archived holds again."""
+        return self.perform(renew_entry, pk, RenewIn)
+
+
+class Supersede(EntryAction):
+    @extend_schema(
+        operation_id="knowledge_supersede",
+        parameters=[IF_MATCH_OPTIONAL],
+        request=SupersedeIn,
+        responses={201: EntryOut},
+    )
+    @idempotent
+    def post(self, request: Request, pk: int) -> Response:
+        """Another entry takes its place; that one is the answer."""
+        return self.perform(supersede_entry, pk, SupersedeIn, 201)
+
+
+class Archive(EntryAction):
+    @extend_schema(operation_id="knowledge_archive", parameters=[IF_MATCH_OPTIONAL], request=NoteIn, responses=EntryOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """It holds no more. It stays readable and can be brought back."""
+        return self.perform(archive_entry, pk, NoteIn)
+
+
+class Restore(EntryAction):
+    @extend_schema(operation_id="knowledge_restore", parameters=[IF_MATCH_OPTIONAL], request=NoteIn, responses=EntryOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Bring an archived entry back; a superseded one once its successor is archived."""
+        return self.perform(restore_entry, pk, NoteIn)
+
+
+class Accept(EntryAction):
+    @extend_schema(
+        operation_id="knowledge_accept", parameters=[IF_MATCH_OPTIONAL], request=AcceptIn, responses=EntryOut
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        """A suggestion holds from now on, as it is or in better words."""
+        return self.perform(accept_entry, pk, AcceptIn)
+
+
+class Reject(EntryAction):
+    @extend_schema(operation_id="knowledge_reject", parameters=[IF_MATCH_OPTIONAL], request=NoteIn, responses=EntryOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """A suggestion is archived and never held."""
+        return self.perform(reject_entry, pk, NoteIn)
+
+
+class Flag(EntryAction):
+    @extend_schema(operation_id="knowledge_flag", parameters=[IF_MATCH_OPTIONAL], request=FlagIn, responses=EntryOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Send it to review: it is in no prompt until somebody renews, edits or archives it."""
+        return self.perform(flag_entry, pk, FlagIn)
+
+
+class Contradictions(ApiView):
+    @extend_schema(
+        operation_id="contradictions_list", parameters=[ContradictionsAsked], responses=ContradictionOut(many=True)
+    )
+    def get(self, request: Request) -> Response:
+        """Open pairs of which the caller may read both, the newest first. Agents get none."""
+        settled = self.asked(ContradictionsAsked)["settled"]
+        return self.paginated_response(
+            accessible_contradictions(request_access(request)).exclude(settled_at__isnull=bool(settled)),
+            ContradictionOut,
+        )
+
+
+class Settle(ApiView):
+    scopes = {"POST": KNOWLEDGE_SCOPE}
+
+    @extend_schema(operation_id="contradictions_settle", request=SettleIn, responses=ContradictionOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Both hold, or one of them is superseded or archived. Members only; settled twice is settled once."""
+        access, data = request_access(request), self.validated_body(SettleIn)
+        pair = get_object_or_404(accessible_contradictions(access), pk=pk)
+        keep = get_object_or_404(accessible_entries(access), pk=data["keep"]) if "keep" in data else None
+        settled = settle_contradiction(
+            contradiction=pair, by=access, how=data["how"], keep=keep, note=data["note"], door="api"
+        )
+        return Response(ContradictionOut(settled).data)
+
+
+class Search(ApiView):
+    @extend_schema(operation_id="knowledge_search", parameters=[SearchAsked], responses=FoundEntriesOut)
+    def get(self, request: Request) -> Response:
+        """The entries that bear on a question, as prompts find them. `status` and `freshness` are for people: agents
+        get what could stand in their prompts."""
+        access, params = request_access(request), self.asked(SearchAsked)
+        question, handle = params.pop("q"), params.pop("owner", None)
+        if handle is not None:
+            people = Participant.objects.filter(workspace_id=access.workspace_id, handle=handle.lstrip("@"))
+            params["owner_id"] = people.values_list("pk", flat=True).first() or -1  # nobody's: finds nothing
+        result = find_entries(access, question, **params)
+        rows = _hit_rows(result.hits, access)
+        tokens = sum(row["entry"].tokens for row in rows)
+        may_tell = bool(rows) or not access.is_agent  # nothing found is all an agent learns of what it may not be given
+        answer = {
+            "results": rows, "tokens": tokens,
+            "by_words": may_tell and result.by_words, "by_vectors": may_tell and result.by_vectors,
+        }  # fmt: skip
+        return Response(FoundEntriesOut(answer).data)
+
+
+class Similar(ApiView):
+    scopes = {"POST": "read"}
+
+    @extend_schema(operation_id="knowledge_similar", request=SimilarIn, responses=SimilarOut)
+    def post(self, request: Request) -> Response:
+        """The entries that hold and are most like a text, such as one that is about to be written. Writes nothing."""
+        access, data = request_access(request), self.validated_body(SimilarIn)
+        hits = find_similar_entries(access, data["text"], most=data["most"], exclude_id=data.get("without"))
+        return Response(SimilarOut({"results": _hit_rows(hits, access)}).data)
+
+
+class Index(ApiView):
+    @extend_schema(operation_id="knowledge_index", responses=IndexOut)
+    def get(self, request: Request) -> Response:
+        """The topics of what holds, by kind: facts, decisions, policies, runbooks, schemas, plans, known gaps."""
+        kinds, is_whole = topics_by_kind(accessible_entries(request_access(request)).current())
+        return Response(IndexOut({"results": kinds, "is_whole": is_whole}).data)
+
+
+def _hit_rows(hits: Sequence[EntryHit], access: Access) -> list[dict[str, Any]]:
+    """What was found, as answers show it; agents get what holds only. One query."""
+    entries = with_api_fields(accessible_entries(access).filter(pk__in=[hit.entry.pk for hit in hits]), access)
+    by_id = {entry.pk: entry for entry in entries}
+    return [{"score": hit.score, "entry": by_id[hit.entry.pk]} for hit in hits if hit.entry.pk in by_id]
+
+
+def access_owner(handle: str | None, access: Access) -> Participant | None:
+    """Who is to own an entry, by handle; None where nobody is named. Raises Problem."""
+    if handle is None:
+        return None
+    people = Participant.objects.filter(workspace_id=access.workspace_id, handle=handle.lstrip("@"))
+    owner = people.select_related("member__user").first()
+    if owner is None:
+        raise Problem("An owner is a member of this workspace, by handle.", code="bad_owner", field="owner")
+    return owner
+
+
+class Import(ApiView):
+    scopes = {"POST": KNOWLEDGE_SCOPE}
+    parser_classes = (BoundedJSONParser, CsvParser, JsonlParser)
+
+    @extend_schema(
+        operation_id="knowledge_import",
+        request={
+            "application/json": ImportIn,
+            "text/csv": OpenApiTypes.STR,
+            "application/x-ndjson": OpenApiTypes.STR,
+        },
+        responses=ImportReportOut,
+    )
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """A CSV or JSONL file as the body, at most 10 MB; each row for itself. The same file twice imports once."""
+        if isinstance(request.data, FileBody):
+            raw, form = request.data.raw, request.data["form"]
+        else:
+            data = self.validated_body(ImportIn)
+            raw, form = data["text"].encode(), data["form"]
+        return Response(ImportReportOut(import_entries(by=request_access(request), raw=raw, form=form)).data)
+
+
+class Export(ApiView):
+    @extend_schema(
+        operation_id="knowledge_export",
+        parameters=[ExportAsked],
+        responses={
+            (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR),
+            (200, "application/x-ndjson"): OpenApiResponse(OpenApiTypes.STR),
+        },
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        """Everything the caller may read, as a file that can be imported again. People only."""
+        access, params = request_access(request), self.asked(ExportAsked)
+        if access.is_agent:
+            raise Refused("Only people take knowledge out as a file. Search it instead.", code="people_only")
+        lines = export_entries(access, params["form"], statuses=[params["status"]] if "status" in params else ())
+        response = StreamingHttpResponse(lines, content_type=CONTENT_TYPES[params["form"]])
+        response.headers["Content-Disposition"] = f'attachment; filename="knowledge.{params["form"]}"'
+        return response

@@ -1,0 +1,377 @@
+"""What an entry states, clause by clause: of what, which quantities, whether said or denied; and the English word lists.
+
+Pure. No understanding, only rules: Markdown lines, sentences, clauses; what stands before the verb or the value is the
+subject; headings and words before a colon are what a list is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from knowledge.contradictions.quantities import MONTHS, WEEKDAYS, Quantity, extract_quantities
+
+_STOP_TEXT = """
+a an the this that these those our your their its his her my we you they it he she i us them of in on at to for from
+by with as and or but so if then than when while which who whose what there here is are was were be been being am
+has have had having will would shall should must may might can could do does did done also just only very each every
+all any some both per about please currently now today still already after before within until since during into
+over under up out more less most least up same such own other others everything everybody always ever again new
+current longer anymore yet
+"""
+STOP_WORDS = frozenset(_STOP_TEXT.split())
+
+_GENERIC_TEXT = """
+price cost fee charge rate plan tier pricing budget limit deadline date time day number amount total policy rule
+period window term team people staff everyone value size length maximum minimum max min cap level status state
+setting default version thing item entry customer user member client employee company call cost
+"""
+GENERIC_NOUNS = frozenset(_GENERIC_TEXT.split())
+"""Nouns that name an attribute rather than the thing that has it."""
+
+_VERBS_TEXT = """
+is are was were be has have had will shall must may can cannot should does do did cost costs take takes run runs use
+uses need needs require requires get gets include includes start starts begin begins end ends close closes open
+opens expire expires ship ships happen happens last lasts allow allows hold holds support supports go goes move
+moved moves pay pays offer offers keep keeps stay stays remain remains equal equals mean means give gives charge
+charges receive receives launch launches meet meets serve serves listen listens deploy deploys fall falls rise rises
+grow grew grows host hosts answer answers reply replies respond responds retain retains store stores accept accepts
+reject rejects lie lies sit sits live lives release releases renew renews contain contains cover covers return
+returns send sends report reports permit permits isn't aren't don't doesn't didn't can't won't mustn't shouldn't
+wasn't weren't hasn't haven't
+"""
+VERBS = frozenset(_VERBS_TEXT.split())
+"""Where one of these stands, with something before it, the subject ends."""
+
+_NEGATIONS_TEXT = """
+not no never none neither nor cannot without isn't aren't don't doesn't didn't can't won't mustn't shouldn't wasn't
+weren't hasn't haven't couldn't wouldn't
+"""
+NEGATIONS = frozenset(_NEGATIONS_TEXT.split())
+
+_NEGATIVE_TEXT = """
+forbidden prohibited disallowed banned forbid prohibit disabled disable off optional closed unsupported unavailable
+impossible exclude excluded rejected declined false inactive paid public refused refuse reject denied discontinued
+deprecated unlimited invalid unsafe insecure incompatible
+"""
+NEGATIVE_WORDS = frozenset(_NEGATIVE_TEXT.split())
+"""Of each pair of opposites, the word that says no."""
+
+SYNONYMS = {
+    "fee": "price", "cost": "price", "charge": "price", "pricing": "price", "priced": "price", "rate": "rate",
+    "reply": "answer", "respond": "answer", "response": "answer", "vacation": "holiday", "leave": "holiday",
+    "employee": "staff", "begin": "start", "launch": "release", "ship": "release", "deliver": "release", "shipped":
+    "release", "meet": "meeting", "due": "deadline", "client": "customer", "max": "maximum", "min": "minimum",
+    "logon": "login", "sign-in": "login", "retain": "keep", "kept": "keep", "store": "keep", "retention": "keep",
+    "timeout": "limit", "cap": "limit", "signup": "register", "host": "run", "ran": "run",
+}  # fmt: skip
+"""Words that mean the same here."""
+
+OPPOSITES = {
+    "forbidden": "allowed", "prohibited": "allowed", "disallowed": "allowed", "banned": "allowed", "forbid":
+    "allowed", "prohibit": "allowed", "permitted": "allowed", "permit": "allowed", "allow": "allowed", "disabled":
+    "enabled", "disable": "enabled", "enable": "enabled", "off": "enabled", "on": "enabled", "optional": "required",
+    "mandatory": "required", "require": "required", "need": "required", "closed": "open", "unsupported": "supported",
+    "support": "supported", "unavailable": "available", "impossible": "possible", "exclude": "include", "excluded":
+    "include", "included": "include", "rejected": "approved", "declined": "approved", "false": "true", "inactive":
+    "active", "paid": "free", "public": "private", "accept": "accepted", "refused": "accepted", "refuse": "accepted",
+    "reject": "accepted", "denied": "approved", "discontinued": "available", "deprecated": "supported", "down": "up",
+    "unlimited": "limited", "invalid": "valid", "unsafe": "safe", "insecure": "secure", "incompatible": "compatible",
+}  # fmt: skip
+"""Each word of a pair of opposites, and the one that says yes."""
+
+_CONTRASTS_TEXT = """
+staging production development test testing sandbox demo preview prod dev
+starter basic free pro plus premium business enterprise team standard gold silver bronze hobby scale
+internal external
+frontend backend
+ios android web desktop mobile windows linux macos
+monthly annual annually yearly weekly daily quarterly hourly month year
+inbound outbound
+read write
+upload download
+junior senior lead
+summer winter spring autumn
+morning afternoon evening night
+first second third fourth last next previous
+europe eu us usa uk asia africa america germany france
+full-time part-time
+admin guest member owner
+buyer seller
+student teacher
+adult child children
+after within
+before after
+minimum maximum
+remote onsite office home
+primary secondary backup
+request response
+gross net
+east west north south
+weekday weekend
+cat dog
+draft final
+small medium large
+domestic international
+average median peak
+planned actual
+red green blue
+old legacy
+hardware software
+revenue profit cost
+open close
+lower upper
+start end
+"""
+CONTRASTS = tuple(frozenset(line.split()) for line in _CONTRASTS_TEXT.splitlines() if line)
+"""Groups of which a thing is one or the other: what is said of one says nothing of the others."""
+
+
+MAX_CHARACTERS = 20_000
+"""Characters that are read."""
+
+MAX_STATEMENTS = 100
+"""Statements of one text that are compared."""
+
+MAX_SENTENCE_CHARACTERS, MAX_CLAUSE_CHARACTERS = 4_000, 400
+"""Characters of one that are read."""
+
+_PAST = re.compile(
+    r"\b(?:previously|formerly|used to|originally|in the past|before that|until recently|up to now|once was|was \S+ "
+    r"(?:until|till|before)|were \S+ (?:until|till|before)|at the time|back then|no longer true)\b",
+    re.IGNORECASE,
+)
+_REPLACES = re.compile(
+    r"\b(?:instead of|rather than|in place of|replaces|replaced|replacing|supersedes|superseding|stopped using|dropped"
+    r"|retired|(?:moved|migrated|switched|changed)(?: away)? from"
+    r"|no longer (?:uses?|used|runs?|supports?|offers?|needs?|requires?))"
+    r"\s+(?P<what>[^.;,()]{2,60}?)(?=\s+(?:to|with|by|in|as|for|since|because)\b|[.;,()]|$)",
+    re.IGNORECASE,
+)
+_REPLACED = re.compile(
+    r"(?P<what>[^.;,()]{2,60}?)\s+(?:is|was|are|were|has been|have been|got)\s+"
+    r"(?:replaced|superseded|retired|discontinued|dropped)\b",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[0-9]*|[0-9]+")
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_CODE_BLOCK = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_URL_OR_EMAIL = re.compile(r"\b(?:https?://|www\.)\S+|[^\s@]{1,64}@\S+")
+_SENTENCE_BREAK = re.compile(r"(?<=[.!?。！？])(?:\s+|(?<=[。！？]))|\n+")
+_CLAUSE_BREAK = re.compile(
+    r";\s*|,?\s+but\s+|,\s+(?:and\s+)?(?=\S)|\s+and\s+(?=[^.;,]*(?:\d|\bnot\b|\bno\b))|\s+[|]\s+"
+)
+_SEQUENCE_WORD = re.compile(r"\s*(?:and )?(?:then|afterwards|next)\b", re.IGNORECASE)
+_TABLE_RULE = re.compile(r"\A[\s|:-]+\Z")
+_LIST_MARKER = re.compile(r"\A\s*(?:[-*+•]|\d+[.)])\s+|\A\s*>+\s?")
+_HEADING = re.compile(r"\A\s*#{1,6}\s+(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One clause. Words are stems; `names` are those written with a capital, `about` those of heading or list."""
+
+    text: str
+    subject: frozenset[str]
+    words: frozenset[str]
+    names: frozenset[str]
+    about: frozenset[str]
+    is_negated: bool
+    labels: tuple[str, ...] = ()
+    values: tuple[Quantity, ...] = ()
+    subject_values: frozenset[str] = frozenset()
+    replaced: frozenset[str] = field(default=frozenset())
+
+
+def extract_statements(topic: str, content: str) -> list[Statement]:
+    """What the content states of today, at most CLAUSES; questions, code, addresses and the past are left out."""
+    plain = _URL_OR_EMAIL.sub(" ", _CODE_BLOCK.sub("\n", content[:MAX_CHARACTERS]))
+    plain = re.sub(r"[*_`~]{1,3}|\\", "", plain)
+    extracted: list[Statement] = []
+    context: frozenset[str] = frozenset()
+    for line in _flatten_tables(re.split(r"\n+", plain)):
+        heading = _HEADING.match(line)
+        if heading:
+            context = stems(heading[1])
+            continue
+        for statement in _parse_line(line, context):
+            extracted.append(statement)
+            if len(extracted) == MAX_STATEMENTS:
+                return extracted
+        bare = line.strip()
+        if bare.endswith(":"):
+            context = stems(bare)
+    return extracted
+
+
+def stems(text: str) -> frozenset[str]:
+    """The telling words of a text, shortened to their stem; pairs of characters for Chinese and its neighbours."""
+    return frozenset(_iter_stems(text))
+
+
+def stem(word: str) -> str:
+    """`prices` → `price`, `refunded` → `refund`. Rough, and the same for the same word."""
+    word = word.lower().replace("’", "'").removesuffix("'s")
+    word = SYNONYMS.get(word, word)
+    for ending, instead in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ing", ""),
+                            ("ed", ""), ("ly", ""), ("s", "")):  # fmt: skip
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith(("ss", "us", "is")):
+            word = word[: len(word) - len(ending)] + instead
+            break
+    return SYNONYMS.get(word.removesuffix("e"), SYNONYMS.get(word, word)).removesuffix("e")
+
+
+def _iter_stems(text: str) -> Iterator[str]:
+    for match in _WORD.finditer(text):
+        word = "usa" if match[0] in ("US", "USA") else match[0].lower()
+        if _CJK.search(word):
+            yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
+        elif word not in STOP_WORDS and word not in NEGATIONS:
+            yield stem(word)
+
+
+GENERIC_STEMS = frozenset(stem(word) for word in GENERIC_NOUNS)
+CONTRAST_STEMS = tuple(frozenset(stem(word) for word in group) for group in CONTRASTS)
+_TIME_STEMS = frozenset(stem(word) for word in (*MONTHS, *WEEKDAYS))
+
+
+def _flatten_tables(lines: list[str]) -> Iterator[str]:
+    """Rows of tables as sentences, `Pro Uptime is 99.9 %`; other lines as they are."""
+    head: list[str] = []
+    for place, line in enumerate(lines):
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if len(cells) < 2 or not line.lstrip().startswith("|"):
+            head = []
+            yield line
+        elif place + 1 < len(lines) and _TABLE_RULE.match(lines[place + 1]):
+            head = cells
+        elif not _TABLE_RULE.match(line):
+            names = head if len(head) == len(cells) else [""] * len(cells)
+            yield from (
+                f"{cells[0]} {name} is {cell}." for name, cell in zip(names[1:], cells[1:], strict=True) if cell
+            )
+
+
+# --- lines and clauses --------------------------------------------------------------------------------------
+def _parse_line(line: str, about: frozenset[str]) -> Iterator[Statement]:
+    line = _LIST_MARKER.sub("", line).strip().strip("|").strip()
+    for whole in _SENTENCE_BREAK.split(line):
+        sentence = whole[:MAX_SENTENCE_CHARACTERS] if whole else ""
+        if sentence and sentence.strip() and not sentence.rstrip().endswith(("?", "？")):
+            yield from _parse_sentence(sentence.strip(), about)
+
+
+def _parse_sentence(sentence: str, about: frozenset[str]) -> Iterator[Statement]:
+    head, colon, rest = sentence.partition(": ")
+    clauses = [
+        clause for clause in _CLAUSE_BREAK.split(rest if colon and rest else sentence) if clause and clause.strip()
+    ]
+    if colon and rest and len(clauses) > 1:
+        about = about | stems(head)
+    elif colon and rest:
+        clauses = [f"{head} is {clauses[0]}"] if clauses else []
+    inherited: frozenset[str] = frozenset()
+    previous = ""
+    for clause in clauses:
+        context = about | stems(previous) if _SEQUENCE_WORD.match(clause) else about
+        statement = _parse_clause(clause.strip()[:MAX_CLAUSE_CHARACTERS], context, inherited)
+        previous = clause
+        if statement is not None:
+            inherited = statement.subject or inherited
+            yield statement
+
+
+def _parse_clause(clause: str, about: frozenset[str], inherited: frozenset[str]) -> Statement | None:
+    replaced = _replaced_stems(clause)
+    if _PAST.search(clause) and not replaced:
+        return None
+    values_found = extract_quantities(clause)
+    text_left = _remove_quantities(clause, values_found)
+    subject_end, fixed = _find_subject(clause, values_found)
+    words = _canonical_stems(text_left)
+    subject = stems(_remove_quantities(clause[:subject_end], [one for one in values_found if one.end <= subject_end]))
+    values = tuple(one for one in values_found if one.start >= subject_end)
+    return Statement(
+        text=clause[:160], subject=subject or inherited, words=words | (frozenset() if subject else inherited),
+        names=_proper_names(text_left), about=about, is_negated=_is_negated(text_left), values=values,
+        labels=tuple(_quantity_label(clause, one) for one in values), subject_values=fixed, replaced=replaced,
+    )  # fmt: skip
+
+
+def _find_subject(clause: str, found: list[Quantity]) -> tuple[int, frozenset[str]]:
+    """Where the subject ends: before the verb, else before the first value; and the values that are part of it."""
+    end = _find_verb(clause, found)
+    if end is None:
+        names_it = len(found) > 1 and found[0].kind == "count" and _quantity_label(clause, found[0])
+        first = 1 if names_it and len(clause[: found[0].start].split()) <= 2 else 0
+        end = found[first].start if found else 0
+    dated = ("date", "period") if "as of" in clause.lower() else ()  # "as of May" says when it began, not of what
+    named = (one for one in found if one.end <= end and one.kind not in dated)
+    return end, frozenset(" ".join(one.text.lower().split()) for one in named)
+
+
+def _find_verb(clause: str, found: list[Quantity]) -> int | None:
+    """Where the first verb stands that something stands before."""
+    has_subject = False
+    for match in re.finditer(r"[^\W\d_]+(?:['’][^\W\d_]+)?", clause):
+        if any(one.start <= match.start() < one.end for one in found):
+            continue
+        word = match[0].lower().replace("’", "'")
+        if has_subject and (word in VERBS or word.removesuffix("ed") in VERBS or word.removesuffix("d") in VERBS):
+            return match.start()
+        has_subject = has_subject or word not in STOP_WORDS
+    return None
+
+
+def _remove_quantities(text: str, found: list[Quantity]) -> str:
+    for one in reversed(found):
+        text = text[: one.start] + " " + text[one.end :]
+    return text
+
+
+def _canonical_stems(text: str) -> frozenset[str]:
+    """Stems, with each word of a pair of opposites as the one that says yes."""
+    words = []
+    for match in _WORD.finditer(text):
+        word = match[0].lower()
+        words.append(OPPOSITES.get(word) or OPPOSITES.get(stem(word)) or "")
+    return frozenset(stem(word) for word in words if word) | frozenset(
+        one for one in _iter_stems(text) if one not in _TO_OPPOSITE
+    )
+
+
+def _is_negated(text: str) -> bool:
+    words = [match[0].lower().replace("’", "'") for match in _WORD.finditer(text)]
+    joined = " ".join(words)
+    times = sum(word in NEGATIONS for word in words) - joined.count("not only") - joined.count("no more than")
+    return (times + sum(word in NEGATIVE_WORDS or stem(word) in _DENY_STEMS for word in words)) % 2 == 1
+
+
+_TO_OPPOSITE = frozenset(stem(word) for word in OPPOSITES)
+_DENY_STEMS = frozenset(stem(word) for word in NEGATIVE_WORDS)
+
+
+def _proper_names(text: str) -> frozenset[str]:
+    """Words with a capital that do not begin the clause, or that hold one inside or a figure at the end."""
+    names = set()
+    for match in _WORD.finditer(text):
+        word = match[0]
+        is_mixed = any(letter.isupper() for letter in word[1:]) or word[-1].isdigit()
+        is_first = match.start() == 0
+        if (is_mixed or (word[0].isupper() and not is_first)) and (word.lower() not in STOP_WORDS or len(word) == 1):
+            names.add(stem(word))
+    return frozenset(names - _TIME_STEMS)
+
+
+def _quantity_label(clause: str, one: Quantity) -> str:
+    """The word just before a bare number, which says what it numbers: `Python` 3.11, `room` 4."""
+    if one.kind not in ("count", "version"):
+        return ""
+    before = re.findall(r"([^\W\d_][\w+#.-]*)[ ]*$", clause[: one.start])
+    word = before[0].lower() if before else ""
+    return "" if word in VERBS or word in STOP_WORDS or word in NEGATIONS else stem(word) if word else ""
+
+
+def _replaced_stems(clause: str) -> frozenset[str]:
+    match = _REPLACED.search(clause) or _REPLACES.search(clause)
+    return stems(match["what"]) if match else frozenset()

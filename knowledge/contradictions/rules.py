@@ -1,0 +1,241 @@
+"""The built-in rule: may two entries both be true? Pure, symmetric, and careful rather than clever.
+
+It flags differing numbers, dates and times, a denial beside what it denies, and what one entry says was replaced and
+the other still states: on the same subject only. It never flags an equal text, and nothing without a shared word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from knowledge.contradictions.claims import CONTRAST_STEMS, GENERIC_STEMS, Statement, extract_statements, stems
+from knowledge.contradictions.quantities import Quantity, quantities_differ
+
+MAX_EXPLANATION = 300
+"""Characters of an explanation."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ComparedText:
+    """What an entry says: its topic, and its content as Markdown."""
+
+    topic: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class _StatementPair:
+    first: Statement
+    second: Statement
+    first_topic: frozenset[str]
+    second_topic: frozenset[str]
+
+    @property
+    def shared(self) -> frozenset[str]:
+        return self.first.words & self.second.words
+
+    @property
+    def jaccard(self) -> float:
+        """Jaccard of all words but the values, 0 to 1."""
+        together = self.first.words | self.second.words
+        return len(self.shared) / len(together) if together else 0.0
+
+
+def explain_contradiction(one: ComparedText, other: ComparedText) -> str | None:
+    """Why the two may contradict each other, in at most 300 characters for people; None when they do not seem to.
+
+    The same answer whichever comes first, but for the order in which the explanation names them.
+    """
+    if _normalize(one.content) == _normalize(other.content):
+        return None
+    swapped = other < one
+    first, second = (other, one) if swapped else (one, other)
+    topics = stems(first.topic), stems(second.topic)
+    pairs = _comparable_pairs(
+        extract_statements(first.topic, first.content), extract_statements(second.topic, second.content), topics
+    )
+    explanation = _find_differing_quantities(pairs) or _find_denial(pairs) or _find_replacement(pairs)
+    if explanation is None:
+        return None
+    how, left, right = explanation
+    if swapped:
+        left, right = right, left
+    return f"{how}: “{_shorten(left)}” and “{_shorten(right)}”."
+
+
+# --- the same subject? --------------------------------------------------------------------------------------
+def _comparable_pairs(
+    first: list[Statement], second: list[Statement], topics: tuple[frozenset[str], frozenset[str]]
+) -> list[_StatementPair]:
+    """Statements that are about the same thing. Those that stand in both texts say nothing against each other."""
+    first_texts, second_texts = {_normalize(one.text) for one in first}, {_normalize(one.text) for one in second}
+    return [
+        pair
+        for left in first
+        if _normalize(left.text) not in second_texts
+        for right in second
+        if _normalize(right.text) not in first_texts
+        for pair in [_StatementPair(left, right, *topics)]
+        if _same_subject(pair)
+    ]
+
+
+def _same_subject(pair: _StatementPair) -> bool:
+    left, right = pair.first, pair.second
+    if left.subject_values != right.subject_values and left.subject_values and right.subject_values:
+        return False  # another year, another room: part of what it is about
+    one_topic = bool(pair.first_topic & pair.second_topic) or not pair.first_topic or not pair.second_topic
+    if _are_exclusive(left.names, right.names, left.words, right.words) or _is_contrast(left.words, right.words):
+        return False
+    if _is_contrast(pair.first_topic | left.about, pair.second_topic | right.about):
+        return False
+    if left.about and right.about and not left.about & right.about:
+        return False
+    only_left, only_right = left.subject - right.words, right.subject - left.words
+    if only_left and only_right and (only_left | only_right) - GENERIC_STEMS:
+        return False
+    specific = pair.shared - GENERIC_STEMS
+    if not one_topic:
+        return _share_most_words(pair)
+    if pair.first_topic != pair.second_topic and _are_exclusive(
+        pair.first_topic - GENERIC_STEMS, pair.second_topic - GENERIC_STEMS, left.words, right.words
+    ):
+        return _share_most_words(pair)
+    return (bool(pair.shared) and (bool(specific) or pair.jaccard >= 0.3)) or _are_bare_values(pair)
+
+
+def _share_most_words(pair: _StatementPair) -> bool:
+    """Enough is said alike to be about one thing, whatever the topics are called."""
+    return (len(pair.shared - GENERIC_STEMS) >= 2 and pair.jaccard >= 0.5) or (
+        len(pair.shared) >= 2 and pair.jaccard > 0.99
+    )
+
+
+def _are_bare_values(pair: _StatementPair) -> bool:
+    """Both say little but a value, under one topic: `$29 a month`."""
+    return (
+        pair.first_topic == pair.second_topic
+        and len(pair.first.words) <= 1
+        and len(pair.second.words) <= 1
+        and (not pair.first.words or not pair.second.words)
+    )
+
+
+def _are_exclusive(
+    left: frozenset[str], right: frozenset[str], left_words: frozenset[str], right_words: frozenset[str]
+) -> bool:
+    """Each side names something that the other one does not mention."""
+    return bool(left - right_words - right) and bool(right - left_words - left)
+
+
+def _is_contrast(left: frozenset[str], right: frozenset[str]) -> bool:
+    """One is about one member of a group, the other about another: staging and production."""
+    return any((left - right) & group and (right - left) & group for group in CONTRAST_STEMS)
+
+
+# --- what is said of it -------------------------------------------------------------------------------------
+def _find_differing_quantities(pairs: list[_StatementPair]) -> tuple[str, str, str] | None:
+    """Two quantities of the same kind that differ, unless either agrees with something else the other text says."""
+    settled: set[tuple[int, int]] = set()
+    open_pairs: list[tuple[float, str, _StatementPair]] = []
+    for pair in pairs:
+        verdicts = list(_quantity_verdicts(pair))
+        if any(verdict is False for verdict, _kind in verdicts):
+            settled.add((0, id(pair.first)))
+            settled.add((1, id(pair.second)))
+        kinds = [kind for verdict, kind in verdicts if verdict]
+        if kinds:
+            open_pairs.append((pair.jaccard, kinds[0], pair))
+    unsettled = [
+        found for found in open_pairs
+        if (0, id(found[2].first)) not in settled and (1, id(found[2].second)) not in settled
+    ]  # fmt: skip
+    if not unsettled:
+        return None
+    _closeness, kind, pair = max(unsettled, key=lambda found: found[0])
+    return f"Different {_KIND_LABELS[kind]}", pair.first.text, pair.second.text
+
+
+_KIND_LABELS = {"money": "amounts", "percent": "shares", "span": "lengths of time", "clock": "times of day", "date": "dates",
+          "period": "dates", "weekday": "days", "size": "sizes", "version": "versions", "count": "numbers"}  # fmt: skip
+
+
+def _quantity_verdicts(pair: _StatementPair) -> Iterable[tuple[bool, str]]:
+    """For each kind of quantity both state: True when all differ, False when some agree."""
+    left, right = _comparable_values(pair.first), _comparable_values(pair.second)
+    if _have_different_dates(pair):
+        return
+    for kind in _KIND_LABELS:
+        first_values = [one for one in left if one[0].kind == kind]
+        second_values = [one for one in right if one[0].kind == kind]
+        compared = [
+            verdict for first_value, first_label in first_values for second_value, second_label in second_values
+            if not (first_label and second_label and first_label != second_label and not {first_label, second_label} & GENERIC_STEMS)
+            if first_value.unit or first_value.kind != "count" or not _both_say_more(pair)
+            for verdict in [quantities_differ(first_value, second_value)] if verdict is not None
+        ]  # fmt: skip
+        if compared:
+            yield all(compared), kind
+
+
+def _both_say_more(pair: _StatementPair) -> bool:
+    """Each says something of its own beside the number."""
+    return bool(pair.first.words - pair.second.words) and bool(pair.second.words - pair.first.words)
+
+
+def _comparable_values(one: Statement) -> list[tuple[Quantity, str]]:
+    """The values that can differ: dates count only where nothing else is stated."""
+    both = list(zip(one.values, one.labels, strict=True))
+    others = [pair for pair in both if pair[0].kind not in ("date", "period", "weekday")]
+    return others or both
+
+
+def _have_different_dates(pair: _StatementPair) -> bool:
+    """Measured at different times: 40 users in March, 55 in April."""
+    when = [
+        [value for value in one.values if value.kind in ("date", "period", "weekday")]
+        for one in (pair.first, pair.second)
+        if any(value.kind not in ("date", "period", "weekday") for value in one.values)
+    ]
+    as_of = any("as of" in one.text.lower() for one in (pair.first, pair.second))
+    return len(when) == 2 and not as_of and any(quantities_differ(a, b) for a in when[0] for b in when[1])
+
+
+def _find_denial(pairs: list[_StatementPair]) -> tuple[str, str, str] | None:
+    """One says what the other denies, in nearly the same words."""
+    close = [
+        pair for pair in pairs
+        if pair.first.is_negated != pair.second.is_negated and len(pair.shared) >= 2 and _overlap_mostly(pair)
+        and not _have_different_dates(pair)
+    ]  # fmt: skip
+    if not close:
+        return None
+    best = max(close, key=lambda pair: pair.jaccard)
+    return "One denies what the other says", best.first.text, best.second.text
+
+
+def _overlap_mostly(pair: _StatementPair) -> bool:
+    """Nearly all words of the shorter one stand in the other, and not much else does."""
+    fewest = min(len(pair.first.words), len(pair.second.words))
+    return len(pair.shared) >= 0.75 * fewest and pair.jaccard >= 0.4
+
+
+def _find_replacement(pairs: list[_StatementPair]) -> tuple[str, str, str] | None:
+    """One says that something was replaced, the other still states it."""
+    for pair in pairs:
+        for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
+            replaced = one.replaced - GENERIC_STEMS
+            still_stated = replaced and replaced <= other.words and not other.replaced and not other.is_negated
+            if still_stated and len((one.words - replaced) & (other.words - replaced)) >= 1:
+                return "One says it was replaced", pair.first.text, pair.second.text
+    return None
+
+
+def _normalize(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line.rstrip(" .") if len(line) <= 110 else line[:109].rstrip() + "…"

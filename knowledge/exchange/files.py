@@ -1,0 +1,266 @@
+"""Import and export of knowledge as CSV or JSONL: rows taken in by chunks and reported one by one, rows given out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from django.db import IntegrityError, transaction
+
+from knowledge.exchange.columns import RowFields, RowText, parse_fields, parse_text
+from knowledge.exchange.tabular import Cells, TableRow, csv_lines, jsonl_lines, read_rows
+from knowledge.models import Entry
+from knowledge.services.create import (
+    MAX_PENDING_SUGGESTIONS,
+    bulk_create_entries,
+    pending_suggestions,
+    too_many_suggestions_error,
+)
+from knowledge.services.revisions import mark_decided
+from knowledge.services.validation import check_may_manage, possible_owners
+from openvibe.base.problems import Problem
+from openvibe.chat.models import Message, Thread
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+Outcome = Literal["imported", "same", "refused"]
+CHUNK_ROWS = 500
+"""Rows of one transaction. Killed, an import leaves whole chunks; the same file again brings the rest."""
+
+MAX_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RowReport:
+    """What became of a row; `why` is a sentence, empty where there is nothing to say."""
+
+    number: int
+    outcome: Outcome
+    why: str = ""
+    entry_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    rows: Sequence[RowReport]
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(row.outcome == outcome for row in self.rows)
+
+    @property
+    def told(self) -> Sequence[RowReport]:
+        """The rows that there is something to say of, refused ones first: people look for these."""
+        return sorted((row for row in self.rows if row.why), key=lambda row: row.outcome != "refused")
+
+    @property
+    def untold(self) -> Sequence[RowReport]:
+        return [row for row in self.rows if not row.why]
+
+    @property
+    def summary(self) -> str:
+        """`3 imported, 1 there already, 2 refused`."""
+        return (
+            f"{self.count('imported'):,} imported, {self.count('same'):,} there already, "
+            f"{self.count('refused'):,} refused"
+        )
+
+
+def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
+    """Import a CSV or JSONL file (`form`; left out, it is guessed), each row for itself.
+
+    A row that is there already (its own key, or the same topic and content) changes nothing, so the same file twice
+    imports once. Rows with status proposed become suggestions. The database is asked as often for a chunk of rows as
+    for one row. Raises Refused (guests, agents), and Problem where the file as a whole cannot be read; nothing is
+    imported then.
+    """
+    check_may_manage(by)
+    rows = read_rows(raw, form)
+    chunks = (rows[start : start + CHUNK_ROWS] for start in range(0, len(rows), CHUNK_ROWS))
+    return ImportReport([report for chunk in chunks for report in _import_chunk(chunk, by)])
+
+
+def _import_chunk(rows: Sequence[TableRow], by: Access) -> list[RowReport]:
+    """One chunk, whole or not at all. Where somebody stored one of its keys at this moment it is looked at anew."""
+    parsed = [(row, _parse_row_text(row)) for row in rows]
+    for _ in range(MAX_ATTEMPTS - 1):
+        try:
+            return _store_chunk(parsed, by)
+        except IntegrityError:
+            continue
+    return _store_chunk(parsed, by)
+
+
+@transaction.atomic
+def _store_chunk(parsed: Sequence[tuple[TableRow, RowText | str]], by: Access) -> list[RowReport]:
+    state = _load_state(by, [words for _, words in parsed if isinstance(words, RowText)])
+    fields = [_parse_row_fields(row, words, state) for row, words in parsed]
+    owners = {rest.owner for rest in fields if isinstance(rest, RowFields)} - {""}
+    state.owners = {one.handle: one for one in possible_owners(by.workspace_id).filter(handle__in=owners)}
+    state.suggestions_left = MAX_PENDING_SUGGESTIONS - pending_suggestions(by).count()
+    outcomes = [_row_outcome(row, words, rest, state) for (row, words), rest in zip(parsed, fields, strict=True)]
+    bulk_create_entries(state.new, by=by, how="import")
+    return [outcome.report() for outcome in outcomes]
+
+
+# --- pieces -------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _RowOutcome:
+    """What becomes of a row. `entry` has its id once the chunk is stored; `key` is one that another entry has."""
+
+    number: int
+    outcome: Outcome
+    why: str = ""
+    entry: Entry | None = None
+    key: str = ""
+
+    def report(self) -> RowReport:
+        entry_id = self.entry.pk if self.entry else None
+        if not self.key:
+            return RowReport(self.number, self.outcome, self.why, entry_id)
+        why = f"Entry {entry_id} has the client_id {self.key!r} and other words. Edit it, or use another key."
+        return RowReport(self.number, self.outcome, why)
+
+
+@dataclass(slots=True)
+class _ImportState:
+    """What a row may meet: what stands already, and `new`, what the rows before it bring. Of two with the same words
+    the newest is met."""
+
+    by: Access
+    importer: Participant
+    by_key: dict[str, Entry]
+    by_words: dict[tuple[str, str], Entry]
+    owners: dict[str, Participant] = field(default_factory=dict)
+    suggestions_left: int = 0
+    new: list[Entry] = field(default_factory=list)
+
+    def find_existing(self, words: RowText) -> Entry | None:
+        """The entry of that key, else one with the same words."""
+        return self.by_key.get(words.key) or self.by_words.get((words.topic, words.content))
+
+    def add(self, entry: Entry) -> None:
+        self.new.append(entry)
+        self.by_key[entry.client_id] = self.by_words[entry.topic, entry.content] = entry
+
+
+def _load_state(by: Access, words: Sequence[RowText]) -> _ImportState:
+    """What of these words stands already. Two files of one person come in one after the other: each sees what the
+    other brought, and neither waits for the other in a circle."""
+    importer = Participant.objects.select_for_update(no_key=True).get(pk=by.participant_id)
+    own_entries = Entry.objects.filter(workspace_id=by.workspace_id, author_id=by.participant_id)
+    keyed = own_entries.filter(client_id__in={one.key for one in words})
+    same_text = Entry.objects.visible_to(by).filter(
+        topic__in={one.topic for one in words}, content__in={one.content for one in words}
+    )
+    columns = ("topic", "content", "client_id")
+    return _ImportState(
+        by,
+        importer,
+        {entry.client_id: entry for entry in keyed.only(*columns)},
+        {(entry.topic, entry.content): entry for entry in same_text.order_by("pk").only(*columns)},
+    )
+
+
+def _parse_row_text(row: TableRow) -> RowText | str:
+    """What the row says, or why it cannot be kept."""
+    try:
+        return parse_text(row.cells) if not row.why else row.why
+    except Problem as problem:
+        return problem.message
+
+
+def _parse_row_fields(row: TableRow, words: RowText | str, state: _ImportState) -> RowFields | str:
+    """The rest of a row that is not there already, or why it is refused."""
+    if isinstance(words, str) or state.find_existing(words):
+        return ""
+    try:
+        return parse_fields(row.cells)
+    except Problem as problem:
+        return problem.message
+
+
+def _row_outcome(row: TableRow, words: RowText | str, rest: RowFields | str, state: _ImportState) -> _RowOutcome:
+    if isinstance(words, str):
+        return _RowOutcome(row.number, "refused", words)
+    existing = state.find_existing(words)
+    if existing is not None and (existing.topic, existing.content) == (words.topic, words.content):
+        return _RowOutcome(row.number, "same", "", existing)
+    if existing is not None:
+        return _RowOutcome(row.number, "refused", "", existing, words.key)
+    if isinstance(rest, str):
+        return _RowOutcome(row.number, "refused", rest)
+    if rest.status == Entry.Status.PROPOSED:
+        if state.suggestions_left <= 0:
+            return _RowOutcome(row.number, "refused", too_many_suggestions_error().message)
+        state.suggestions_left -= 1
+    entry = _build_entry(words, rest, state)
+    state.add(entry)
+    is_unknown_owner = rest.owner and rest.owner not in state.owners
+    note = f"@{rest.owner[:40]} is no member here, so you own it." if is_unknown_owner else ""
+    return _RowOutcome(row.number, "imported", note, entry)
+
+
+def _build_entry(words: RowText, rest: RowFields, state: _ImportState) -> Entry:
+    """The entry as it will be stored; where the owner named is not here, whoever imports it owns it."""
+    is_suggested = rest.status == Entry.Status.PROPOSED
+    entry = Entry(
+        workspace_id=state.by.workspace_id, author_id=state.by.participant_id, status=rest.status,
+        source=Entry.Source.SUGGESTION if is_suggested else Entry.Source.IMPORT,
+        topic=words.topic, content=words.content, tokens=words.tokens, client_id=words.key,
+        kind=rest.kind, visibility=rest.visibility, expires_at=rest.expires_at, tags=rest.tags,
+        owner=state.owners.get(rest.owner, state.importer), is_pinned=rest.is_pinned and not is_suggested,
+    )  # fmt: skip
+    if not is_suggested:
+        mark_decided(entry, state.by)
+    return entry
+
+
+def export_entries(access: Access, form: str = "csv", *, statuses: Sequence[str] = ()) -> Iterator[str]:
+    """The lines of a CSV or JSONL file with what the asker may read, the oldest entry first.
+
+    All statuses unless some are named. Raises Problem for another format or an unknown status.
+    """
+    if form not in ("csv", "jsonl"):
+        raise Problem("A file is csv or jsonl.", code="bad_format", field="format")
+    if not set(statuses) <= set(Entry.Status.values):
+        raise Problem(f"A status is one of {', '.join(Entry.Status.values)}.", code="bad_status", field="status")
+    rows = (_export_row(entry, access) for entry in _readable_entries(access, statuses))
+    return csv_lines(rows) if form == "csv" else jsonl_lines(rows)
+
+
+# --- rows go out --------------------------------------------------------------------------------------------
+def _readable_entries(access: Access, statuses: Sequence[str]) -> Iterator[Entry]:
+    entries = Entry.objects.visible_to(access).select_related("owner", "author", "decided_by").defer("search")
+    if statuses:
+        entries = entries.filter(status__in=statuses)
+    return entries.order_by("pk").iterator(chunk_size=500)
+
+
+def _export_row(entry: Entry, access: Access) -> Cells:
+    thread, message = _visible_source(entry, access)
+    return {
+        "id": entry.pk, "client_id": entry.client_id, "topic": entry.topic, "content": entry.content,
+        "kind": entry.kind, "visibility": entry.visibility, "status": entry.status, "tags": list(entry.tags),
+        "expires_at": _iso_instant(entry.expires_at), "owner": entry.owner.handle, "pinned": entry.is_pinned,
+        "source": entry.source, "author": entry.author.handle,
+        "decided_by": entry.decided_by.handle if entry.decided_by else None, "decided_at": _iso_instant(entry.decided_at),
+        "created_at": _iso_instant(entry.created_at), "source_thread": thread, "source_message": message,
+        "supersedes": entry.supersedes_id, "use_count": entry.use_count,
+        "last_used_at": _iso_instant(entry.last_used_at), "version": entry.version,
+    }  # fmt: skip
+
+
+def _visible_source(entry: Entry, access: Access) -> tuple[int | None, int | None]:
+    """Ids of the thread and message it was made from, as far as the asker sees them."""
+    if entry.source_thread_id is None:
+        return None, None
+    if not Thread.objects.visible_to(access).filter(pk=entry.source_thread_id).exists():
+        return None, None
+    is_visible = Message.objects.visible_to(access).filter(pk=entry.source_message_id or 0).exists()
+    return entry.source_thread_id, entry.source_message_id if is_visible else None
+
+
+def _iso_instant(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None

@@ -1,0 +1,161 @@
+"""Tables of entries as CSV and as JSONL, written and read. Pure: no Django, no database.
+
+A cell that a spreadsheet would take for a formula is written with an apostrophe before it, and read without it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from openvibe.base.problems import Problem
+
+MAX_BYTES = 10 * 1024 * 1024
+MAX_ROWS = 5_000
+CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+COLUMNS = (
+    "id", "client_id", "topic", "content", "kind", "visibility", "status", "tags", "expires_at", "owner", "pinned",
+    "source", "author", "decided_by", "decided_at", "created_at", "source_thread", "source_message", "supersedes",
+    "use_count", "last_used_at", "version",
+)  # fmt: skip
+"""What an export holds. An import reads the first eleven and passes over the rest."""
+
+IMPORTED_COLUMNS = COLUMNS[:11]
+csv.field_size_limit(MAX_BYTES)  # of the whole process: set and reset, two files at once would meet each other's
+_FORMULA_STARTS = frozenset("=+-@\t\r＝＋－＠'")
+
+Cells = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row of a file. `number` is that of a spreadsheet or a line, from 1; `why` says what is wrong with it."""
+
+    number: int
+    cells: Cells
+    why: str = ""
+
+
+def read_rows(raw: bytes, form: str = "") -> list[TableRow]:
+    """The rows of a file, broken ones with what is wrong. `form` is csv or jsonl; left out, it is guessed.
+
+    Raises Problem where the file as a whole cannot be read: too large, not UTF-8, no header, too many rows.
+    """
+    text = _decode(raw)
+    if not text.strip():
+        raise Problem("The file is empty.", code="empty", field="file")
+    if form not in ("", "csv", "jsonl"):
+        raise Problem("A file is csv or jsonl.", code="bad_format", field="format")
+    is_jsonl = form == "jsonl" or (not form and text.lstrip().startswith("{"))
+    rows: list[TableRow] = []
+    for row in _read_jsonl(text) if is_jsonl else _read_csv(text):
+        rows.append(row)
+        if len(rows) > MAX_ROWS:
+            raise Problem(f"At most {MAX_ROWS:,} rows at a time. Split the file.", code="too_many", field="file")
+    return rows
+
+
+def csv_lines(rows: Iterable[Cells]) -> Iterator[str]:
+    """A header and the rows, each ending in a newline. Lists are joined with commas, None is empty."""
+    yield _format_csv_line(COLUMNS)
+    for row in rows:
+        yield _format_csv_line([escape_formula(_format_cell(row.get(name))) for name in COLUMNS])
+
+
+def jsonl_lines(rows: Iterable[Cells]) -> Iterator[str]:
+    for row in rows:
+        yield json.dumps({name: row.get(name) for name in COLUMNS}, ensure_ascii=False) + "\n"
+
+
+def escape_formula(cell: str) -> str:
+    """The cell with an apostrophe before it where a spreadsheet would calculate it."""
+    return f"'{cell}" if cell[:1] in _FORMULA_STARTS or cell.lstrip()[:1] in _FORMULA_STARTS else cell
+
+
+def unescape_formula(cell: str) -> str:
+    """The cell as it was before `escape_formula`."""
+    unescaped = cell[1:]
+    return unescaped if cell[:1] == "'" and unescaped and escape_formula(unescaped) != unescaped else cell
+
+
+# --- pieces -------------------------------------------------------------------------------------------------
+def _decode(raw: bytes) -> str:
+    if len(raw) > MAX_BYTES:
+        raise Problem(
+            f"The file has {len(raw) / 1024 / 1024:.1f} MB; at most {MAX_BYTES // 1024 // 1024} MB are read. Split it.",
+            code="too_large",
+            field="file",
+        )
+    is_wide = raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+    try:
+        return raw.decode("utf-16" if is_wide else "utf-8-sig")
+    except UnicodeDecodeError:
+        raise Problem(
+            "The file is not UTF-8 text. Save it as UTF-8 and try again.", code="bad_encoding", field="file"
+        ) from None
+
+
+def _read_csv(text: str) -> Iterator[TableRow]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=_detect_delimiter(text))
+    header: list[str] = []
+    for number, cells in enumerate(reader, 1):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if not header:
+            header = _parse_header(cells)
+        elif len(cells) != len(header):
+            yield TableRow(number, {}, f"This row has {len(cells)} cells, the header has {len(header)}.")
+        else:
+            yield TableRow(number, {name: unescape_formula(cell) for name, cell in zip(header, cells, strict=True)})
+
+
+def _parse_header(cells: Sequence[str]) -> list[str]:
+    names = [cell.strip().lower().replace(" ", "_") for cell in cells]
+    missing = [name for name in ("topic", "content") if name not in names]
+    if missing:
+        raise Problem(
+            f"The first row names the columns, and {' and '.join(missing)} is missing. Known are {', '.join(IMPORTED_COLUMNS)}.",
+            code="no_header",
+            field="file",
+        )
+    duplicates = {name for name in names if name and names.count(name) > 1}
+    if duplicates:
+        raise Problem(f"The column {sorted(duplicates)[0]!r} stands there twice.", code="bad_header", field="file")
+    return names
+
+
+def _detect_delimiter(text: str) -> str:
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return max(",;\t", key=first.count)
+
+
+def _read_jsonl(text: str) -> Iterator[TableRow]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            yield TableRow(number, {}, "This line is not JSON.")
+            continue
+        if isinstance(value, dict):
+            yield TableRow(number, {str(name).lower(): cell for name, cell in value.items()})
+        else:
+            yield TableRow(number, {}, "This line is JSON but not an object: it has to start with {.")
+
+
+def _format_csv_line(cells: Sequence[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line).writerow(cells)
+    return line.getvalue()
+
+
+def _format_cell(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)

@@ -1,0 +1,162 @@
+"""Which entries a query may answer with: what the asker may read, what holds now, and the filters of page, API and search.
+
+Most searches have no filters, and every prompt makes some of them: their statements, and those of the prompt beside
+them, are compiled once in a process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from knowledge.expiry import EXPIRING_WITHIN
+from knowledge.models import Entry, EntryQuerySet
+from openvibe.base.query_cache import CompiledQuery, array_literal
+from openvibe.workspaces.access import Access
+
+
+def filter_entries(
+    entries: EntryQuerySet, *, topic: str = "", tag: str = "", status: str = "", owner_id: int | None = None,
+    kind: str = "", source: str = "", freshness: str = "", now: datetime | None = None,
+) -> EntryQuerySet:  # fmt: skip
+    """Entries with all of these; what is empty does not narrow. An unknown word finds nothing.
+
+    `topic` is the whole topic whatever its case, `freshness` one of `knowledge.expiry.STATES`.
+    """
+    lookups = {
+        "topic__iexact": topic, "tags__contains": [tag.lower().lstrip("#")] if tag else "", "status": status,
+        "owner_id": owner_id, "kind": kind, "source": source,
+    }  # fmt: skip
+    entries = entries.filter(**{name: value for name, value in lookups.items() if value not in ("", None)})
+    return entries.filter(freshness_condition(freshness, now or timezone.now())) if freshness else entries
+
+
+def freshness_condition(state: str, now: datetime) -> Q:
+    """The rows of which `knowledge.expiry.freshness` says this."""
+    is_past = Q(expires_at__lte=now, reason__in=["", Entry.Reason.EXPIRED])
+    is_soon = Q(expires_at__gt=now, expires_at__lte=now + EXPIRING_WITHIN)
+    is_active_or_reviewed = Q(status__in=[Entry.Status.ACTIVE, Entry.Status.NEEDS_REVIEW])
+    match state:
+        case "expired":
+            return is_active_or_reviewed & is_past
+        case "needs_review":
+            return Q(status=Entry.Status.NEEDS_REVIEW) & ~_with_expiry(is_past)
+        case "expiring":
+            return Q(status=Entry.Status.ACTIVE) & is_soon
+        case "fresh":
+            return Q(status=Entry.Status.ACTIVE) & (Q(expires_at=None) | Q(expires_at__gt=now + EXPIRING_WITHIN))
+        case "proposed" | "superseded" | "archived":
+            return Q(status=state)
+    return Q(pk__in=[])
+
+
+def _with_expiry(past: Q) -> Q:
+    """`past`, false where there is no date at all: so that it can be turned around."""
+    return Q(expires_at__isnull=False) & past
+
+
+@dataclass(frozen=True, slots=True)
+class EntryScope:
+    """What the asker may read and `now` (UTC) holds; with those whose time is over when `include_expired`.
+
+    `filtered`: the entries to choose among instead, for searches with filters; they decide by themselves.
+    """
+
+    access: Access
+    now: datetime
+    include_expired: bool = False
+    filtered: EntryQuerySet | None = None
+
+    def matching_ids(self, ids: Collection[int]) -> list[int]:
+        """Which of these are, by id."""
+        if self.filtered is not None:
+            return sorted(self.filtered.filter(pk__in=ids).values_list("pk", flat=True))
+        return sorted(
+            pk for (pk,) in _compiled_ids(*self._shape).rows(*self._parameters, array_literal(ids), now=self.now)
+        )
+
+    def load(self, ids: Collection[int]) -> dict[int, Entry]:
+        """Those of these that are, by id, with all that pages and prompts show beside them."""
+        if self.filtered is not None:
+            return self.filtered.with_related().in_bulk(ids)
+        entries: list[Entry] = _compiled_entries(*self._shape).objects(
+            *self._parameters, array_literal(ids), now=self.now
+        )
+        return {entry.pk: entry for entry in entries}
+
+    @property
+    def _parameters(self) -> tuple[int, int]:
+        return _asker_parameters(self.access)
+
+    @property
+    def _shape(self) -> tuple[Access, bool]:
+        return self.access.shape, self.include_expired
+
+
+def readable_ids(access: Access, ids: Collection[int]) -> set[int]:
+    """Which of these the asker may read, by id, whether or not they hold."""
+    if not ids or access.knowledge == "none":
+        return set()
+    return {pk for (pk,) in _compiled_readable_ids(access.shape).rows(*_asker_parameters(access), array_literal(ids))}
+
+
+def newest_topics(access: Access, most: int, *, now: datetime) -> list[tuple[str, str, str]]:
+    """Visibility, kind and topic of the newest `most` entries that the asker may read and that hold at `now` (UTC)."""
+    if access.knowledge == "none":
+        return []
+    rows = _compiled_topics(access.shape, most).rows_with_custom_plan(*_asker_parameters(access), now=now)
+    return [(visibility, kind, topic) for visibility, kind, topic in rows]
+
+
+def filter_current(entries: EntryQuerySet, *, include_expired: bool, now: datetime) -> EntryQuerySet:
+    """Those that hold at `now`; with those whose time is over when `lapsed`."""
+    if not include_expired:
+        return entries.current(now)
+    expired = Q(status=Entry.Status.NEEDS_REVIEW, reason=Entry.Reason.EXPIRED)
+    return entries.filter(Q(status=Entry.Status.ACTIVE) | expired)
+
+
+def _asker_parameters(access: Access) -> tuple[int, int]:
+    return access.workspace_id, access.participant_id
+
+
+@cache
+def _compiled_ids(shape: Access, include_expired: bool) -> CompiledQuery:
+    return CompiledQuery(lambda *asked: _in_scope(shape, include_expired, *asked).values_list("pk"), 3)
+
+
+@cache
+def _compiled_entries(shape: Access, include_expired: bool) -> CompiledQuery:
+    return CompiledQuery(lambda *asked: _in_scope(shape, include_expired, *asked).with_related(), 3)
+
+
+@cache
+def _compiled_readable_ids(shape: Access) -> CompiledQuery:
+    return CompiledQuery(
+        lambda *asked: _visible_entries(shape, *asked[:2]).filter(pk__any_of=asked[2]).order_by().values_list("pk"), 3
+    )
+
+
+@cache
+def _compiled_topics(shape: Access, most: int) -> CompiledQuery:
+    """A plan for any workspace would read the entries of all from the newest on, and for a small one never stop."""
+
+    def statement(workspace_id: int, participant_id: int) -> QuerySet[Any, Any]:
+        current = _visible_entries(shape, workspace_id, participant_id).current(timezone.now())
+        return current.order_by("-id").values_list("visibility", "kind", "topic")[:most]
+
+    return CompiledQuery(statement, 2)
+
+
+def _in_scope(shape: Access, include_expired: bool, workspace_id: int, participant_id: int, ids: int) -> EntryQuerySet:
+    seen = _visible_entries(shape, workspace_id, participant_id)
+    return filter_current(seen.filter(pk__any_of=ids), include_expired=include_expired, now=timezone.now()).order_by()
+
+
+def _visible_entries(shape: Access, workspace_id: int, participant_id: int) -> EntryQuerySet:
+    return Entry.objects.visible_to(shape.with_ids(workspace_id, participant_id))

@@ -1,0 +1,150 @@
+"""Reads of knowledge, also for other apps: visible entries, search, freshness, revisions, topics, the review queue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import groupby
+
+from django.db.models import Case, Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.shortcuts import get_object_or_404
+
+from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
+from openvibe.chat.models import Thread
+from openvibe.workspaces.access import Access
+
+
+def accessible_entries(access: Access) -> EntryQuerySet:
+    """What the asker may read. Agents get only what could stand in their prompts: what holds at this moment."""
+    entries = Entry.objects.visible_to(access)
+    return entries.current() if access.is_agent else entries
+
+
+def with_api_fields(entries: QuerySet[Entry], access: Access) -> QuerySet[Entry]:
+    """With all that `EntryOut` shows: one query. Where an entry comes from, and which entries stand before and after
+    it, is told only to those who may see that."""
+    entries_seen = accessible_entries(access).order_by()
+    source_thread: QuerySet[Thread] = Thread.objects.visible_to(access).filter(pk=OuterRef("source_thread_id"))
+    successors = entries_seen.filter(supersedes=OuterRef("pk")).exclude(status=Entry.Status.PROPOSED)
+    return (
+        entries.select_related("author", "owner", "decided_by")
+        .defer("search")
+        .annotate(
+            source_is_seen=Exists(source_thread.order_by()),
+            earlier_seen=Subquery(entries_seen.filter(pk=OuterRef("supersedes_id")).values("pk")[:1]),
+            later_seen=Subquery(successors.values("pk")[:1]),
+        )
+    )
+
+
+def access_entry_or_404(pk: int, access: Access) -> Entry:
+    """One entry the asker may read. Raises Http404."""
+    return get_object_or_404(with_api_fields(accessible_entries(access), access), pk=pk)
+
+
+def reload_entry(entry: Entry, access: Access) -> Entry:
+    """An entry as it stands after the asker changed it, even where that took it out of the asker's sight."""
+    return with_api_fields(Entry.objects.filter(workspace_id=access.workspace_id), access).get(pk=entry.pk)
+
+
+def accessible_contradictions(access: Access) -> QuerySet[Contradiction]:
+    """Pairs of which the asker may read both. Agents know of none: people decide on them."""
+    pairs = Contradiction.objects.filter(workspace_id=access.workspace_id)
+    if access.is_agent:
+        return pairs.none()
+    seen = accessible_entries(access).order_by().values("pk")
+    return pairs.filter(first__in=seen, second__in=seen).select_related("settled_by")
+
+
+_SHARING_REVISIONS = Revision.objects.filter(changes__visibility=[Entry.Visibility.RESTRICTED, Entry.Visibility.SHARED])
+
+
+def visible_revisions(access: Access, entry: Entry) -> QuerySet[Revision]:
+    """The entry's revisions, the newest first. The caller has checked that the entry itself is visible.
+
+    Who reads it only since it was shared does not learn what it said while it was restricted.
+    """
+    revisions = Revision.objects.filter(entry=entry)
+    if access.knowledge == "restricted" or access.participant_id in (entry.author_id, entry.owner_id):
+        return revisions
+    shared_at = _SHARING_REVISIONS.filter(entry=entry).aggregate(number=Max("number"))["number"]
+    return revisions.filter(number__gt=shared_at or 0)
+
+
+def restricted_at(access: Access, entry_ids: Collection[int], at: datetime) -> set[int]:
+    """Which of these entries the asker could not have read at `at`, since they were shared only afterwards."""
+    if access.knowledge == "restricted" or not entry_ids:
+        return set()
+    shared_later = _SHARING_REVISIONS.filter(entry__in=entry_ids, created_at__gt=at)
+    self_only = [access.participant_id]
+    return set(
+        shared_later.exclude(entry__author__in=self_only)
+        .exclude(entry__owner__in=self_only)
+        .values_list("entry", flat=True)
+    )
+
+
+MAX_INDEX_TOPICS = 500
+"""Topics that an index names at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCount:
+    topic: str
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class KindTopics:
+    kind: str
+    topics: tuple[TopicCount, ...]
+
+
+def topics_by_kind(entries: QuerySet[Entry]) -> tuple[tuple[KindTopics, ...], bool]:
+    """Topics with how many of these entries each has, by kind and then by alphabet; whether that is all of them."""
+    counted = entries.order_by("kind", "topic").values_list("kind", "topic").annotate(count=Count("pk"))
+    rows = list(counted[: MAX_INDEX_TOPICS + 1])
+    kinds = tuple(
+        KindTopics(kind, tuple(TopicCount(topic, count) for _, topic, count in group))
+        for kind, group in groupby(rows[:MAX_INDEX_TOPICS], key=lambda row: row[0])
+    )
+    return kinds, len(rows) <= MAX_INDEX_TOPICS
+
+
+Status, Reason = Entry.Status, Entry.Reason
+
+
+UNUSED_LISTED_FOR = timedelta(days=7)
+
+
+# --- reads --------------------------------------------------------------------------------------------------
+def entries_to_review(access: Access, now: datetime) -> EntryQuerySet:
+    """Entries that need a decision: suggestions, those under review, those whose time is over."""
+    is_expired = Q(status=Status.ACTIVE, expires_at__lte=now)
+    is_waiting = Q(status__in=[Status.PROPOSED, Status.NEEDS_REVIEW])
+    return Entry.objects.visible_to(access).filter(is_waiting | is_expired)
+
+
+def open_contradictions(access: Access) -> QuerySet[Contradiction]:
+    """Pairs of which the asker may read both."""
+    visible = Entry.objects.visible_to(access).order_by()
+    first, second = (Exists(visible.filter(pk=OuterRef(side))) for side in ("first_id", "second_id"))
+    return Contradiction.objects.filter(first, second, workspace_id=access.workspace_id, settled_at=None)
+
+
+def ordered_review_queue(access: Access, now: datetime) -> EntryQuerySet:
+    """Archived as unused in the last week first, then what waits, by reason and then the longest first."""
+    unused = Q(status=Status.ARCHIVED, reason=Reason.UNUSED, status_since__gt=now - UNUSED_LISTED_FOR)
+    entries = entries_to_review(access, now) | Entry.objects.visible_to(access).filter(unused)
+    section = Case(
+        When(unused, then=Value(0)),
+        When(status=Status.PROPOSED, then=Value(5)),
+        When(reason=Reason.WRONG, then=Value(1)),
+        When(reason=Reason.SOURCE_GONE, then=Value(3)),
+        When(reason__in=[Reason.ASKED, Reason.CONTRADICTION], then=Value(4)),
+        default=Value(2),
+        output_field=IntegerField(),
+    )
+    rows = entries.with_related().select_related("supersedes").annotate(section=section)
+    return rows.order_by("section", "status_since", "id")

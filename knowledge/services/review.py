@@ -1,0 +1,322 @@
+"""Decisions about an entry: accept, reject, send to review, archive, restore, supersede, settle a contradiction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from knowledge.models import Contradiction, Entry, Revision
+from knowledge.services.create import create_entry
+from knowledge.services.revisions import (
+    check_replaceable,
+    check_version,
+    entry_values,
+    lock_entries,
+    lock_entry,
+    lock_rows,
+    mark_decided,
+    mark_superseded,
+    notify_owner,
+    save_revision,
+    settle_open_contradictions,
+    successor_of,
+    unlink_pending_successors,
+    unlink_predecessor,
+    withdraw_notices,
+)
+from knowledge.services.update import apply_changes
+from knowledge.services.validation import KEEP, ExpiryChange, clean_note, possible_owners
+from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+Status, Reason, Action = Entry.Status, Entry.Reason, Revision.Action
+REVIEW_REASONS = (Reason.WRONG, Reason.ASKED, Reason.CONTRADICTION)
+"""Reasons for a review that people give; jobs and deletions have their own."""
+
+
+@transaction.atomic
+def archive_entry(*, entry: Entry, by: Access, note: str = "", how: str = "page", based_on: int | None = None) -> Entry:
+    """It holds no more and stays readable. Archived twice is archived once.
+
+    Raises Missing, Refused, Conflict (stale; a suggestion, which is rejected; superseded).
+    """
+    current = lock_entry(entry, by, based_on)
+    if current.status == Status.ARCHIVED and current.reason != Reason.UNUSED:
+        return current
+    if current.status == Status.PROPOSED:
+        raise Conflict("This is only a suggestion. Reject it.", code="proposed")
+    if current.status == Status.SUPERSEDED:
+        raise Conflict("This entry is superseded: it holds no more already.", code="superseded")
+    before = entry_values(current)
+    current.status, current.reason, current.reason_note = Status.ARCHIVED, "", ""
+    save_revision(current, before=before, action=Action.ARCHIVED, by=by, how=how, note=note)
+    withdraw_notices(current)
+    settle_open_contradictions(current, by, "archived")
+    return current
+
+
+@transaction.atomic
+def restore_entry(*, entry: Entry, by: Access, note: str = "", how: str = "page", based_on: int | None = None) -> Entry:
+    """An archived entry holds again (a rejected suggestion waits again; what expired meanwhile waits for review).
+
+    A superseded entry comes back only when its successor is archived; the link between them is cut. Raises Missing,
+    Refused, Conflict (stale; not archived; its successor stands; its result is pinned elsewhere by now).
+    """
+    current = lock_entry(entry, by, based_on)
+    if current.status not in (Status.ARCHIVED, Status.SUPERSEDED):
+        raise Conflict("This entry is not archived.", code="not_archived")
+    if current.status == Status.SUPERSEDED:
+        _unlink_from_successor(current, by, how)
+    before = entry_values(current)
+    current.status, current.reason, current.reason_note = Status.ACTIVE, "", ""
+    if current.source == Entry.Source.SUGGESTION and current.decided_at is None:
+        current.status = Status.PROPOSED
+    else:
+        mark_decided(current, by)
+        if current.has_expired():
+            current.status, current.reason = Status.NEEDS_REVIEW, Reason.EXPIRED
+    save_revision(current, before=before, action=Action.RESTORED, by=by, how=how, note=note)
+    withdraw_notices(current)
+    return current
+
+
+@transaction.atomic
+def flag_entry(
+    *,
+    entry: Entry,
+    by: Access,
+    reason: str = Reason.ASKED,
+    note: str = "",
+    how: str = "page",
+    based_on: int | None = None,
+) -> Entry:
+    """Send it to review: from now on it is in no prompt, until somebody renews, edits or archives it.
+
+    `reason` is wrong, asked or contradiction. Said again without anything new it is said once. Raises Missing,
+    Refused, Problem, Conflict (stale; a suggestion; archived; superseded).
+    """
+    if reason not in REVIEW_REASONS:
+        raise Problem(f"A reason is one of {', '.join(REVIEW_REASONS)}.", code="bad_reason", field="reason")
+    current = lock_entry(entry, by, based_on)
+    cleaned_note = clean_note(note)
+    if current.status == Status.NEEDS_REVIEW and current.reason == reason and cleaned_note in ("", current.reason_note):
+        return current
+    if current.status not in (Status.ACTIVE, Status.NEEDS_REVIEW):
+        raise Conflict(f"This entry is {current.get_status_display().lower()}: it is in no prompt.", code="not_active")
+    send_to_review(current, reason=reason, note=cleaned_note, by=by, how=how)
+    return current
+
+
+def send_to_review(entry: Entry, *, reason: str, note: str = "", by: Access | None = None, how: str = "job") -> None:
+    """The caller holds the row. The owner is told unless it was them."""
+    before = entry_values(entry)
+    if entry.status != Status.PROPOSED:
+        entry.status = Status.NEEDS_REVIEW
+    entry.reason, entry.reason_note = reason, note
+    action = Action.EXPIRED if reason == Reason.EXPIRED else Action.FLAGGED
+    save_revision(entry, before=before, action=action, by=by, how=how, note=note)
+    notify_owner(entry, reason, by=by)
+
+
+def _unlink_from_successor(entry: Entry, by: Access, how: str) -> None:
+    after = successor_of(entry)
+    if after is None:
+        return
+    for successor in lock_rows([after.pk]):
+        if successor.status != Status.ARCHIVED:
+            raise Conflict(
+                "The entry that supersedes this one is not archived. Archive it first, then bring this one back.",
+                code="superseded",
+            )
+        unlink_predecessor(successor, by=by, how=how, note="What it superseded was brought back.")
+
+
+EntryStatus, RevisionAction = Entry.Status, Revision.Action
+
+
+@transaction.atomic
+def accept_entry(
+    *,
+    entry: Entry,
+    by: Access,
+    topic: str | None = None,
+    content: str | None = None,
+    kind: str | None = None,
+    visibility: str | None = None,
+    expires_at: ExpiryChange = KEEP,
+    tags: Iterable[str] | None = None,
+    note: str = "",
+    how: str = "page",
+    based_on: int | None = None,
+) -> Entry:
+    """A suggestion holds from now on, as it is or in better words; what it supersedes is superseded with it.
+
+    Raises Conflict when it was decided already, changed since version `based_on`, or when what it supersedes cannot
+    be any more; Problem when its time is over; Refused when it supersedes what the asker may not read.
+    """
+    current, earlier = _lock_suggestion(entry, by, based_on)
+    before = entry_values(current)
+    given = {"topic": topic, "content": content, "kind": kind, "visibility": visibility, "tags": tags}
+    apply_changes(current, by, given, expires_at)
+    if current.has_expired():
+        raise Problem("Its time is over already. Give it another expiry.", code="expiry_past", field="expires_at")
+    if earlier is not None:
+        check_replaceable(earlier)
+    current.status, current.reason, current.reason_note = EntryStatus.ACTIVE, "", ""
+    mark_decided(current, by)
+    save_revision(current, before=before, action=RevisionAction.ACCEPTED, by=by, how=how, note=note)
+    withdraw_notices(current)
+    if earlier is not None:
+        mark_superseded(earlier, by=by, how=how, note=note)
+    return current
+
+
+@transaction.atomic
+def reject_entry(*, entry: Entry, by: Access, note: str = "", how: str = "page", based_on: int | None = None) -> Entry:
+    """A suggestion never holds; it is archived, and supersedes nothing. Raises Conflict when it was decided already."""
+    current = lock_entry(entry, by, based_on)
+    _check_pending(current)
+    before = entry_values(current)
+    current.status, current.supersedes = EntryStatus.ARCHIVED, None
+    save_revision(current, before=before, action=RevisionAction.REJECTED, by=by, how=how, note=note)
+    withdraw_notices(current)
+    return current
+
+
+@transaction.atomic
+def supersede_entry(
+    *,
+    entry: Entry,
+    by: Access,
+    successor: Entry | None = None,
+    topic: str | None = None,
+    content: str | None = None,
+    kind: str | None = None,
+    visibility: str | None = None,
+    expires_at: datetime | None = None,
+    tags: Iterable[str] | None = None,
+    client_id: str = "",
+    note: str = "",
+    how: str = "page",
+    based_on: int | None = None,
+) -> Entry:
+    """Another entry takes its place: `successor`, which holds already, or a new one of `content`. Returns that one.
+
+    What is not given of a new one is as in the earlier entry; it never expires unless `expires_at` says so. Both get
+    their revision in one transaction. Raises Missing, Refused, Problem, Conflict (stale; superseded already; itself;
+    a circle; the successor does not hold or supersedes another entry already).
+    """
+    if successor is None:
+        return _supersede_with_new(
+            entry, by, based_on, topic=topic, content=content, kind=kind, visibility=visibility,
+            expires_at=expires_at, tags=tags, client_id=client_id, note=note, how=how,
+        )  # fmt: skip
+    if successor.pk == entry.pk:
+        raise Conflict("An entry cannot supersede itself.", code="circle")
+    current, after = lock_entries([entry, successor], by)
+    check_version(current, based_on)
+    if after.supersedes_id == current.pk and current.status == EntryStatus.SUPERSEDED:
+        return after
+    check_replaceable(current)
+    _check_successor(after)
+    unlink_pending_successors(current, by, how)
+    before = entry_values(after)
+    after.supersedes = current
+    save_revision(after, before=before, action=RevisionAction.EDITED, by=by, how=how, note=note)
+    mark_superseded(current, by=by, how=how, note=note)
+    return after
+
+
+@transaction.atomic
+def settle_contradiction(
+    *,
+    contradiction: Contradiction,
+    by: Access,
+    how: str = "both_hold",
+    keep: Entry | None = None,
+    note: str = "",
+    door: str = "page",
+) -> Contradiction:
+    """Say what is true of two entries that seem to contradict each other. Settled twice is settled once.
+
+    `how`: "both_hold" (they do not contradict; it is found again only when the words of one change), or "superseded"
+    or "archived": that happens to the other one, and `keep` stays. To mend the words of one, edit it. Raises Missing
+    for who may not read both, Refused, Problem, Conflict.
+    """
+    pair = Contradiction.objects.select_related("first", "second").filter(pk=contradiction.pk).first()
+    if pair is None:
+        raise Missing
+    first, second = lock_entries([pair.first, pair.second], by)
+    current = Contradiction.objects.select_for_update().get(pk=pair.pk)
+    if current.settled_at is not None:
+        return current
+    if how == "both_hold":
+        for entry in (first, second):
+            before = entry_values(entry)
+            mark_decided(entry, by)
+            save_revision(
+                entry, before=before, action=RevisionAction.SETTLED, by=by, how=door, note=note or "Both hold."
+            )
+        current.first_version, current.second_version = first.version, second.version
+        current.settled_at, current.settled_by_id, current.settled_how = timezone.now(), by.participant_id, how
+        current.save()
+        return current
+    if keep is None or keep.pk not in (first.pk, second.pk) or how not in ("superseded", "archived"):
+        raise Problem(
+            "Say both_hold, or superseded or archived with the entry to keep.", code="bad_settlement", field="how"
+        )
+    kept_entry, other_entry = (first, second) if keep.pk == first.pk else (second, first)
+    if how == "superseded":
+        supersede_entry(entry=other_entry, by=by, successor=kept_entry, note=note, how=door)
+    else:
+        archive_entry(entry=other_entry, by=by, note=note, how=door)
+    settle_open_contradictions(other_entry, by, how)
+    current.refresh_from_db()
+    return current
+
+
+# --- pieces -------------------------------------------------------------------------------------------------
+def _lock_suggestion(entry: Entry, by: Access, based_on: int | None) -> tuple[Entry, Entry | None]:
+    """The suggestion and what it would supersede, both held."""
+    earlier = Entry.objects.filter(successor__pk=entry.pk, workspace_id=by.workspace_id).first()
+    if earlier is None:
+        current = lock_entry(entry, by, based_on)
+        _check_pending(current)
+        return current, None
+    if not Entry.objects.visible_to(by).filter(pk=earlier.pk).exists():
+        raise Refused("It would supersede an entry that you may not read. An admin has to decide.")
+    current, locked_earlier = lock_entries([entry, earlier], by)
+    check_version(current, based_on)
+    _check_pending(current)
+    return current, locked_earlier if current.supersedes_id == locked_earlier.pk else None
+
+
+def _supersede_with_new(entry: Entry, by: Access, based_on: int | None, **given: Any) -> Entry:
+    current = lock_entry(entry, by, based_on)
+    if given["content"] is None:
+        raise Problem("Write what holds now, or name the entry that does.", code="empty", field="content")
+    inherited = {"topic": current.topic, "kind": current.kind, "visibility": current.visibility, "tags": current.tags}
+    values = {name: given[name] if given[name] is not None else value for name, value in inherited.items()}
+    return create_entry(by=by, supersedes=current, owner=_inherited_owner(current), **{**given, **values})
+
+
+def _inherited_owner(entry: Entry) -> Participant | None:
+    """The earlier entry's owner while they are there, else whoever supersedes it."""
+    return possible_owners(entry.workspace_id).filter(pk=entry.owner_id).first()
+
+
+def _check_pending(entry: Entry) -> None:
+    if entry.status != EntryStatus.PROPOSED:
+        raise Conflict(f"This was decided already: {entry.get_status_display().lower()}.", code="decided")
+
+
+def _check_successor(after: Entry) -> None:
+    if after.status != EntryStatus.ACTIVE or after.has_expired():
+        raise Conflict("Only an entry that holds can supersede another one.", code="not_active")
+    if after.supersedes_id is not None:
+        raise Conflict("That entry supersedes another one already. Archive this one instead.", code="superseded")

@@ -1,0 +1,310 @@
+"""Forms that write an entry: by hand, from a message or a dive's result, edited, or superseding another one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.db import transaction
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.crypto import get_random_string
+from django.views.decorators.http import require_http_methods, require_POST
+
+from knowledge.expiry import EXPIRY_PRESETS
+from knowledge.models import ENTRY_TOKEN_LIMIT, LIVE_STATUSES, MAX_TOPIC_CHARACTERS, Entry
+from knowledge.search import find_similar_entries
+from knowledge.services import (
+    AlreadyPinned,
+    accept_entry,
+    change_owner,
+    create_entry,
+    default_visibility,
+    pin_result,
+    supersede_entry,
+    update_entry,
+)
+from knowledge.services.validation import check_may_manage
+from knowledge.web.forms import (
+    EntryFormData,
+    access_entry,
+    access_owner,
+    form_data_of,
+    list_owners,
+    read_form_data,
+    strip_nul,
+)
+from knowledge.web.presenters import EntryRow, entry_rows
+from knowledge.web.views import suggest_topics
+from openvibe.base.markdown import plain_text
+from openvibe.base.problems import Conflict, Missing, Problem
+from openvibe.chat.models import DiveResult, Message, Thread
+from openvibe.chat.queries import access_message
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+MAX_SIMILAR = 5
+
+
+@dataclass(frozen=True)
+class EntryFormPage:
+    """What one form is for. `entry` is the one changed or superseded, `message` the one pinned."""
+
+    title: str
+    button: str
+    entry: Entry | None = None
+    message: Message | None = None
+    hint: str = ""
+    shows_similar: bool = True
+    asks_owner: bool = True
+    may_accept: bool = False
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def create(request: WorkspaceRequest) -> HttpResponse:
+    """An entry written by hand; `?topic=` begins it."""
+    check_may_manage(request.access)
+    form = EntryFormPage("New entry", "Save")
+    if request.method != "POST":
+        initial = EntryFormData(topic=request.GET.get("topic", "").replace("\x00", "")[:MAX_TOPIC_CHARACTERS])
+        return render_form(request, form, new_form_data(initial, request))
+    typed = read_form_data(request)
+    try:
+        entry = create_entry(by=request.access, supersedes=access_superseded(request, typed), client_id=typed.client_id,
+                          note=typed.note, **typed.all_fields(request))  # fmt: skip
+    except Problem as problem:
+        return render_form(request, form, typed, problem)
+    return redirect_to_entry(request, entry)
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def edit(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
+    """Change an entry. Changed elsewhere meanwhile: both texts stand side by side, nothing is lost."""
+    check_may_manage(request.access)
+    entry = access_entry(request, entry_id)
+    form = EntryFormPage(
+        "Edit entry", "Save", entry, shows_similar=False, may_accept=entry.status == Entry.Status.PROPOSED
+    )
+    if request.method != "POST":
+        return render_form(request, form, form_data_of(entry))
+    typed = read_form_data(request)
+    try:
+        _save_edit(request, entry, typed)
+    except Missing:
+        raise
+    except Problem as problem:
+        return render_form(request, replace(form, entry=access_entry(request, entry_id)), typed, problem)
+    return redirect_to_entry(request, entry)
+
+
+@transaction.atomic
+def _save_edit(request: WorkspaceRequest, entry: Entry, typed: EntryFormData) -> None:
+    """The words and the owner together; a suggestion may be accepted in these words."""
+    owner = access_owner(request, typed.owner)
+    changes = {"entry": entry, "by": request.access, "note": typed.note, **typed.changed_fields(entry)}
+    if request.POST.get("then") == "accept":
+        accept_entry(**changes, based_on=typed.based_on)
+    else:
+        update_entry(**changes, is_pinned=typed.is_pinned, based_on=typed.based_on)
+    if owner is not None:
+        change_owner(entry=entry, by=request.access, owner=owner)
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def supersede(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
+    """Write what takes an entry's place, beginning with its own words."""
+    check_may_manage(request.access)
+    entry = access_entry(request, entry_id)
+    form = EntryFormPage("Supersede entry", "Supersede", entry, shows_similar=False, asks_owner=False,
+                hint="This takes its place; the old entry is kept, and leaves every prompt.")  # fmt: skip
+    if request.method != "POST":
+        initial = replace(form_data_of(entry), expires="90d", expires_on="")
+        return render_form(request, form, replace(initial, client_id=get_random_string(24)))
+    typed = read_form_data(request)
+    try:
+        newer = supersede_entry(entry=entry, by=request.access, based_on=typed.based_on, note=typed.note,
+                                client_id=typed.client_id, **typed.words())  # fmt: skip
+    except Missing:
+        raise
+    except Problem as problem:
+        return render_form(request, replace(form, entry=access_entry(request, entry_id)), typed, problem)
+    return redirect_to_entry(request, newer)
+
+
+@workspace_view
+@require_POST
+def similar_entries(request: WorkspaceRequest) -> HttpResponse:
+    """The entries most like what is being written, each to be superseded if that is what is meant."""
+    typed = read_form_data(request)
+    return render(request, "knowledge/_similar.html", {"typed": typed, "similar": similar_rows(request, typed)})
+
+
+# --- what pages show ----------------------------------------------------------------------------------------
+def render_form(
+    request: WorkspaceRequest, form: EntryFormPage, typed: EntryFormData, problem: Problem | None = None, **more: Any
+) -> HttpResponse:
+    """The form with what was typed. After a refusal everything is kept, and the field that has to change is named."""
+    typed = strip_nul(typed)
+    is_stale = isinstance(problem, Conflict) and problem.code == "stale"
+    if is_stale and form.entry is not None:
+        typed = replace(typed, based_on=form.entry.version)
+    page = {
+        "form": form,
+        "typed": typed,
+        "problem": problem,
+        "theirs": form.entry if is_stale else None,
+        "similar": similar_rows(request, typed) if form.shows_similar else [],
+        "topics": suggest_topics(request),
+        "owners": list_owners(request),
+        "presets": EXPIRY_PRESETS.items(),
+        "kinds": Entry.Kind.choices,
+        "visibilities": Entry.Visibility.choices,
+        "topic_limit": MAX_TOPIC_CHARACTERS,
+        "token_limit": ENTRY_TOKEN_LIMIT,
+        **more,
+    }
+    name = "knowledge/_form.html" if request.htmx else "knowledge/form.html"
+    response = render(request, name, page, status=problem.status if problem else 200)
+    if problem and request.htmx:
+        response.headers["HX-Retarget"], response.headers["HX-Reswap"] = "#knowledge-form", "outerHTML"
+    return response
+
+
+def new_form_data(typed: EntryFormData, request: WorkspaceRequest) -> EntryFormData:
+    """A form nobody has sent yet: its own key, and the asker as owner."""
+    return replace(typed, client_id=get_random_string(24), owner=str(request.access.participant_id))
+
+
+def access_superseded(request: WorkspaceRequest, typed: EntryFormData) -> Entry | None:
+    """The entry ticked as superseded. Raises Missing when the asker may not see it."""
+    return access_entry(request, typed.supersedes) if typed.supersedes else None
+
+
+def similar_rows(request: WorkspaceRequest, typed: EntryFormData) -> list[EntryRow]:
+    """The most similar entries that hold, with the one chosen to be superseded among them."""
+    hits = find_similar_entries(request.access, f"{typed.topic}\n{typed.content}", most=MAX_SIMILAR)
+    entries = [hit.entry for hit in hits]
+    if typed.supersedes and typed.supersedes not in {entry.pk for entry in entries}:
+        entries += list(Entry.objects.visible_to(request.access).with_related().filter(pk=typed.supersedes))
+    return entry_rows(entries)
+
+
+def redirect_to_entry(request: WorkspaceRequest, entry: Entry) -> HttpResponse:
+    """Where to look at what was saved."""
+    return redirect("knowledge-entry", request.workspace.slug, entry.pk)
+
+
+MAX_GUESSED_TOPIC = 60
+_CLAUSE_END = re.compile(r"[.:;,?!–—(]\s")
+_WORD = re.compile(r"\w+")
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def pin(request: WorkspaceRequest, message_id: int) -> HttpResponse:
+    """The form, filled in from the message; POST pins it. A result that is pinned already says where."""
+    message = access_message(request, message_id)
+    if message.is_deleted:
+        raise Missing("This message was deleted.")
+    check_may_manage(request.access)
+    if request.method != "POST":
+        return _render_blank(request, message)
+    typed = read_form_data(request)
+    try:
+        entry = pin_result(
+            message=message, by=request.access, supersedes=access_superseded(request, typed),
+            client_id=typed.client_id, note=typed.note, **typed.all_fields(request),
+        )  # fmt: skip
+    except AlreadyPinned as problem:
+        return _render_already_pinned(request, message, typed, problem)
+    except Missing:
+        raise
+    except Problem as problem:
+        return _render_pin_form(request, message, typed, problem)
+    return redirect_to_entry(request, entry)
+
+
+def _render_blank(request: WorkspaceRequest, message: Message) -> HttpResponse:
+    if message.kind == Message.Kind.DIVE_RESULT and _pinned_entries(request, message):
+        return _render_already_pinned(request, message)
+    return _render_pin_form(request, message, new_form_data(form_data_from_message(request, message), request))
+
+
+def form_data_from_message(request: WorkspaceRequest, message: Message) -> EntryFormData:
+    """What the form says before anybody typed: a result's headline and bullets, or the message's own text."""
+    result = DiveResult.objects.filter(message=message).first()
+    if result is None:
+        return EntryFormData(
+            topic=guess_topic(message.body, suggest_topics(request)),
+            content=message.body,
+            visibility=default_visibility(message.thread),
+        )
+    bullets = "\n".join(f"- {bullet}" for bullet in result.bullets)
+    return EntryFormData(
+        topic=guess_topic(f"{result.headline}\n{bullets}", suggest_topics(request)),
+        content=f"{result.headline}\n\n{bullets}",
+        kind=Entry.Kind.DECISION,
+        visibility=default_visibility(message.thread),
+    )
+
+
+def guess_topic(text: str, known: list[str]) -> str:
+    """A known topic whose every word is in the first line, the longest first; else how that line begins."""
+    headline = plain_text(text.strip().split("\n", 1)[0])
+    headline_words = _word_set(headline)
+    matching = [topic for topic in known if (words := _word_set(topic)) and words <= headline_words]
+    if matching:
+        return max(matching, key=len)
+    first = _CLAUSE_END.split(headline, maxsplit=1)[0].rstrip(".:;,?! ")
+    if len(first) <= MAX_GUESSED_TOPIC:
+        return first
+    return first[:MAX_GUESSED_TOPIC].rsplit(" ", 1)[0][:MAX_TOPIC_CHARACTERS]
+
+
+def _word_set(text: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(text)}
+
+
+def _pinned_entries(request: WorkspaceRequest, message: Message) -> list[Entry]:
+    entries = Entry.objects.visible_to(request.access).with_related()
+    return list(entries.filter(source_message=message, status__in=LIVE_STATUSES))
+
+
+def _render_pin_form(
+    request: WorkspaceRequest, message: Message, typed: EntryFormData, problem: Problem | None = None
+) -> HttpResponse:
+    is_result = message.kind == Message.Kind.DIVE_RESULT
+    form = EntryFormPage("Pin to knowledge", "Save", message=message, hint=_visibility_hint(message.thread))
+    before = [] if is_result else entry_rows(_pinned_entries(request, message))
+    return render_form(request, form, typed, problem, thread=message.thread, pinned_before=before)
+
+
+def _visibility_hint(thread: Thread) -> str:
+    """Why the form begins restricted, where it does."""
+    if thread.access == Thread.Access.HUMAN_ONLY:
+        return "This was said where no agent reads along: no agent will see this entry, whatever you choose."
+    if thread.access == Thread.Access.AGENT_RESTRICTED:
+        return "Only the listed agents read this thread: no other agent will see this entry, whatever you choose."
+    if thread.channel.is_private:
+        return (
+            "This was said in a private channel. Restricted, only admins, its owner and agents at L4 read it; "
+            "shared, everybody in the workspace does, and agents from L3."
+        )
+    return ""
+
+
+def _render_already_pinned(
+    request: WorkspaceRequest, message: Message, typed: EntryFormData | None = None, problem: Problem | None = None
+) -> HttpResponse:
+    """The result is pinned: where, and what was typed meanwhile, kept."""
+    page = {
+        "message": message,
+        "rows": entry_rows(_pinned_entries(request, message)),
+        "typed": typed,
+        "problem": problem,
+    }
+    name = "knowledge/_pinned.html" if request.htmx else "knowledge/pinned.html"
+    return render(request, name, page, status=problem.status if problem else 200)

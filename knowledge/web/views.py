@@ -1,0 +1,383 @@
+"""Pages of knowledge: the list, one entry and its actions, the review queue, import and export."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.core.paginator import Page, Paginator
+from django.db.models import Q, QuerySet
+from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.module_loading import import_string
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from knowledge.exchange.files import export_entries, import_entries
+from knowledge.exchange.tabular import CONTENT_TYPES, MAX_BYTES
+from knowledge.expiry import EXPIRY_PRESETS, format_instant
+from knowledge.filters import filter_entries
+from knowledge.models import LIVE_STATUSES, Contradiction, Entry
+from knowledge.queries import entries_to_review, open_contradictions, ordered_review_queue, visible_revisions
+from knowledge.search import find_entries
+from knowledge.services import (
+    accept_entry,
+    archive_entry,
+    flag_entry,
+    mark_notices_seen,
+    reject_entry,
+    renew_entry,
+    restore_entry,
+    settle_contradiction,
+)
+from knowledge.services.validation import check_may_manage, may_manage
+from knowledge.web.forms import EntryFormData, access_entry, list_owners, read_form_data, whole_minute
+from knowledge.web.presenters import EntryRow, entry_row, entry_rows, revision_rows
+from openvibe.base.params import MAX_ID, int_param
+from openvibe.base.problems import Missing, Problem
+from openvibe.chat.models import Message
+from openvibe.chat.web.shell import get_shell
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.models import Participant
+
+ENTRIES_PAGE_SIZE = 50
+MAX_QUERY_CHARACTERS = 10_000
+MAX_HITS = 200  # entries of one search
+MAX_TOPICS_OFFERED = 100
+MAX_TOPICS_COUNTED = 1_000  # of the newest entries
+FRESHNESS_CHOICES = (
+    ("fresh", "Fresh"),
+    ("expiring", "Expiring soon"),
+    ("expired", "Expired"),
+    ("proposed", "Proposed"),
+    ("needs_review", "Needs review"),
+    ("superseded", "Superseded"),
+    ("archived", "Archived"),
+)
+FILTER_NAMES = ("topic", "tag", "status", "owner", "freshness")
+
+
+@dataclass(frozen=True)
+class FilterChip:
+    """A filter that is on; `rest` is the address' query without it."""
+
+    name: str
+    value: str
+    rest: str
+
+
+@workspace_view
+@require_safe
+def entry_list(request: WorkspaceRequest) -> HttpResponse:
+    """`q` searches, `topic`, `tag`, `status`, `owner` and `freshness` narrow; nothing asked: what holds or waits."""
+    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    params = {
+        name: value.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS] for name, value in request.GET.dict().items()
+    }
+    page = Paginator(_list_entries(request, params), ENTRIES_PAGE_SIZE).get_page(request.GET.get("page"))
+    query = request.GET.copy()
+    query.pop("page", None)
+    context = {
+        "asked": params,
+        "page": page,
+        "rows": entry_rows(page),
+        "freshness_choices": FRESHNESS_CHOICES,
+        "statuses": Entry.Status.choices,
+        "owners": list_owners(request),
+        "topics": suggest_topics(request),
+        "is_narrowed": any(params.get(name) for name in ("q", *FILTER_NAMES)),
+        "chips": _filter_chips(request, params),
+        "query": query.urlencode(),
+        "may_manage": may_manage(request.access),
+    }
+    return render(request, "knowledge/_list.html" if request.htmx else "knowledge/list.html", context)
+
+
+@workspace_view
+@require_safe
+def topic_suggestions(request: WorkspaceRequest) -> HttpResponse:
+    """`{"topics": […]}` that hold what `q` says, the most used first: for completing what is typed."""
+    return JsonResponse({"topics": suggest_topics(request, request.GET.get("q", "")[:MAX_QUERY_CHARACTERS])})
+
+
+def suggest_topics(request: WorkspaceRequest, part: str = "") -> list[str]:
+    """Topics of what the asker may read, without what was put aside, the most used lately first. At most a hundred."""
+    entries = Entry.objects.visible_to(request.access).filter(status__in=LIVE_STATUSES)
+    if part := part.replace("\x00", "").strip():
+        entries = entries.filter(topic__icontains=part)
+    recent = entries.order_by("-id").values_list("topic", flat=True)[:MAX_TOPICS_COUNTED]
+    return [topic for topic, _ in Counter(recent).most_common(MAX_TOPICS_OFFERED)]
+
+
+def _filter_chips(request: WorkspaceRequest, params: dict[str, str]) -> list[FilterChip]:
+    chips = []
+    for name in ("topic", "tag"):
+        if params.get(name):
+            rest = request.GET.copy()
+            rest.pop(name)
+            rest.pop("page", None)
+            chips.append(FilterChip(name, params[name], rest.urlencode()))
+    return chips
+
+
+def _list_entries(request: WorkspaceRequest, params: dict[str, str]) -> Sequence[Entry] | QuerySet[Entry]:
+    """What holds, the best match first, where something is asked, as API and prompts find it; else the newest of what
+    holds or waits. Anything else only when its status or freshness is asked for."""
+    owner_id = int_param(request.GET, "owner")
+    topic, tag, status, freshness = (params.get(name, "") for name in ("topic", "tag", "status", "freshness"))
+    if params.get("q"):
+        result = find_entries(
+            request.access, params["q"], most=MAX_HITS, topic=topic, tag=tag, status=status, freshness=freshness,
+            owner_id=owner_id,
+        )  # fmt: skip
+        return [hit.entry for hit in result.hits]
+    entries = Entry.objects.visible_to(request.access).with_related()
+    if not status and not freshness:
+        entries = entries.filter(status__in=LIVE_STATUSES)
+    entries = filter_entries(entries, topic=topic, tag=tag, status=status, freshness=freshness, owner_id=owner_id)
+    return entries.order_by("-id")
+
+
+MAX_REVISIONS = 50
+EntryActionHandler = Callable[[WorkspaceRequest, Entry, EntryFormData], object]
+
+
+@workspace_view
+@require_safe
+def entry_detail(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
+    """The entry's page. Looking at it is having seen its notices; a panel that renews itself (`?unasked`) is not."""
+    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    target = access_entry(request, entry_id)
+    if "unasked" not in request.GET:
+        mark_notices_seen(by=request.access, entry=target)
+    return render(
+        request, "knowledge/_entry.html" if request.htmx else "knowledge/entry.html", _entry_context(request, target)
+    )
+
+
+def _entry_context(request: WorkspaceRequest, found: Entry) -> dict[str, Any]:
+    visible_entries = Entry.objects.visible_to(request.access).with_related()
+    revisions = list(visible_revisions(request.access, found).select_related("by")[: MAX_REVISIONS + 1])
+    people = Participant.objects.filter(workspace=request.workspace).values_list("handle", "name")
+    return {
+        "row": entry_row(found),
+        "expires_exactly": format_instant(found.expires_at) if found.expires_at else "",
+        "successor": visible_entries.filter(supersedes=found).first(),
+        "earlier": visible_entries.filter(pk=found.supersedes_id).first() if found.supersedes_id else None,
+        "source": _source_message(request, found),
+        "revisions": revision_rows(revisions[:MAX_REVISIONS], dict(people)),
+        "has_more_revisions": len(revisions) > MAX_REVISIONS,
+        "uses": entry_uses(found, request),
+        "pairs": list_contradictions(request, Contradiction.objects.filter(Q(first=found) | Q(second=found))),
+        "presets": EXPIRY_PRESETS.items(),
+        "span": renewal_expiry(found),
+        "may_manage": may_manage(request.access),
+    }
+
+
+def _source_message(request: WorkspaceRequest, found: Entry) -> Message | None:
+    """The message it was made from, if the reader may see it and it stands."""
+    messages: QuerySet[Message] = Message.objects.visible_to(request.access)
+    return messages.filter(pk=found.source_message_id or 0, deleted_at=None).select_related("thread").first()
+
+
+def entry_uses(found: Entry, request: WorkspaceRequest) -> list[Any]:
+    """Where it was used, told by the floor that uses it."""
+    hook = getattr(settings, "KNOWLEDGE_USES", "")
+    return list(import_string(hook)(found, request.access)) if hook else []
+
+
+@workspace_view
+@require_POST
+def entry_action(request: WorkspaceRequest, entry_id: int, verb: str) -> HttpResponse:
+    """Renew, archive, bring back, accept, reject, or send to review; `from=review` leads back to the queue."""
+    check_may_manage(request.access)
+    target = access_entry(request, entry_id)
+    if verb not in ENTRY_ACTIONS:
+        raise Missing
+    ENTRY_ACTIONS[verb](request, target, read_form_data(request))
+    if request.POST.get("from") == "review":
+        return render_queue(request)
+    if request.htmx:
+        return render(request, "knowledge/_entry.html", _entry_context(request, access_entry(request, entry_id)))
+    return redirect("knowledge-entry", request.workspace.slug, entry_id)
+
+
+def _renew_action(request: WorkspaceRequest, found: Entry, typed: EntryFormData) -> object:
+    if not typed.expires:
+        raise Problem("Say until when it is to hold.", code="bad_expiry", field="expires_at")
+    at = renewal_expiry(found) if typed.expires == "same" else typed.expires_at()
+    return renew_entry(entry=found, by=request.access, expires_at=at, note=typed.note, based_on=typed.based_on)
+
+
+def _simple_action(service: Callable[..., object]) -> EntryActionHandler:
+    def run(request: WorkspaceRequest, found: Entry, typed: EntryFormData) -> object:
+        return service(entry=found, by=request.access, note=typed.note, based_on=typed.based_on)
+
+    return run
+
+
+def _flag_action(request: WorkspaceRequest, found: Entry, typed: EntryFormData) -> object:
+    return flag_entry(entry=found, by=request.access, reason=request.POST.get("reason", ""), note=typed.note)
+
+
+ENTRY_ACTIONS: dict[str, EntryActionHandler] = {
+    "renew": _renew_action,
+    "archive": _simple_action(archive_entry),
+    "restore": _simple_action(restore_entry),
+    "accept": _simple_action(accept_entry),
+    "reject": _simple_action(reject_entry),
+    "flag": _flag_action,
+}
+
+
+REVIEW_PAGE_SIZE, MAX_PAIRS = 50, 20
+MIN_RENEWAL = timedelta(days=1)
+REVIEW_SECTIONS = (
+    "Archived because nobody used them for 90 days",
+    "Said to be wrong",
+    "Expired",
+    "What they were made from was deleted",
+    "Somebody asked for a review",
+    "Suggested",
+)
+
+
+@dataclass(frozen=True)
+class ReviewItem:
+    """One entry of the queue. `span` is the expiry that renewing it for the same time again would give."""
+
+    row: EntryRow
+    span: datetime | None
+    section: str
+    begins_section: bool
+    supersedes: Entry | None = None
+
+
+@dataclass(frozen=True)
+class ContradictionItem:
+    """Two entries that may contradict each other, the older first."""
+
+    contradiction: Contradiction
+    first: EntryRow
+    second: EntryRow
+
+
+@workspace_view
+@require_safe
+def review_queue(request: WorkspaceRequest) -> HttpResponse:
+    """The review queue. Looking at it is having seen one's notices."""
+    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    check_may_manage(request.access)
+    mark_notices_seen(by=request.access)
+    return render(
+        request, "knowledge/_review.html" if request.htmx else "knowledge/review.html", _review_context(request)
+    )
+
+
+def render_queue(request: WorkspaceRequest) -> HttpResponse:
+    """The queue after something was decided in it."""
+    if request.htmx:
+        return render(request, "knowledge/_review.html", _review_context(request))
+    return redirect("knowledge-review", request.workspace.slug)
+
+
+@workspace_view
+@require_POST
+def settle(request: WorkspaceRequest, contradiction_id: int) -> HttpResponse:
+    """Both hold (`how` both_hold), or one takes the other's place or stays alone (`keep` is its id)."""
+    check_may_manage(request.access)
+    contradiction = Contradiction.objects.filter(workspace=request.workspace, pk=min(contradiction_id, MAX_ID)).first()
+    if contradiction is None:
+        raise Missing
+    keep = int_param(request.POST, "keep")
+    settle_contradiction(
+        contradiction=contradiction, by=request.access, how=request.POST.get("how", ""),
+        keep=access_entry(request, keep) if keep else None, note=request.POST.get("note", ""),
+    )  # fmt: skip
+    return render_queue(request)
+
+
+def renewal_expiry(entry: Entry, now: datetime | None = None) -> datetime | None:
+    """The expiry that gives the entry as much time again as it was last given; None when it never expires."""
+    if entry.expires_at is None:
+        return None
+    duration = entry.expires_at - (entry.decided_at or entry.created_at)
+    return whole_minute((now or timezone.now()) + max(duration, MIN_RENEWAL))
+
+
+def list_contradictions(request: WorkspaceRequest, among: QuerySet[Contradiction]) -> list[ContradictionItem]:
+    """Open contradictions the asker may see. Two queries."""
+    contradictions = list(open_contradictions(request.access).filter(pk__in=among.values("pk"))[:MAX_PAIRS])
+    ids = {pk for pair in contradictions for pk in (pair.first_id, pair.second_id)}
+    entries = Entry.objects.with_related().in_bulk(ids)
+    return [
+        ContradictionItem(pair, entry_row(entries[pair.first_id]), entry_row(entries[pair.second_id]))
+        for pair in contradictions
+    ]
+
+
+def _review_context(request: WorkspaceRequest) -> dict[str, Any]:
+    now = timezone.now()
+    page = Paginator(ordered_review_queue(request.access, now), REVIEW_PAGE_SIZE).get_page(request.GET.get("page"))
+    pairs = list_contradictions(request, Contradiction.objects.all()) if page.number == 1 else []
+    return {
+        "page": page,
+        "waiting": _review_items(page, now, request.access),
+        "pairs": pairs,
+        "presets": EXPIRY_PRESETS.items(),
+        "count": entries_to_review(request.access, now).count() + open_contradictions(request.access).count(),
+    }
+
+
+def _review_items(page: Page[Entry], now: datetime, access: Access) -> list[ReviewItem]:
+    rows, previous_section = [], None
+    visible_ids = set(
+        Entry.objects.visible_to(access).filter(pk__in=[e.supersedes_id for e in page if e.supersedes_id])
+        .order_by().values_list("pk", flat=True)
+    )  # fmt: skip
+    for entry in page:
+        section = REVIEW_SECTIONS[entry.section]  # type: ignore[attr-defined]
+        rows.append(ReviewItem(entry_row(entry, now), renewal_expiry(entry, now), section, section != previous_section,
+                            entry.supersedes if entry.supersedes_id in visible_ids else None))  # fmt: skip
+        previous_section = section
+    return rows
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def import_file(request: WorkspaceRequest) -> HttpResponse:
+    """A CSV or JSONL file (`file`), or the same as `text`; the answer says what became of every row."""
+    check_may_manage(request.access)
+    page: dict[str, object] = {"text": request.POST.get("text", "").replace("\x00", "")}
+    status = 200
+    if request.method == "POST":
+        try:
+            page["report"] = import_entries(by=request.access, raw=_uploaded_bytes(request))
+        except Problem as problem:
+            page["problem"], status = problem, problem.status
+    return render(request, "knowledge/import.html", page, status=status)
+
+
+def _uploaded_bytes(request: WorkspaceRequest) -> bytes:
+    upload = request.FILES.get("file")
+    raw = upload.read(MAX_BYTES + 1) if upload else request.POST.get("text", "").encode(errors="replace")
+    if not raw.strip():
+        raise Problem("Choose a file, or paste some rows.", code="empty", field="file")
+    return bytes(raw)
+
+
+@workspace_view
+@require_safe
+def export_file(request: WorkspaceRequest) -> HttpResponseBase:
+    """Everything the asker may read, as `?format=` csv or jsonl; `status` narrows."""
+    form = request.GET.get("format", "csv")
+    lines = export_entries(request.access, form, statuses=request.GET.getlist("status"))
+    response = StreamingHttpResponse(lines, content_type=CONTENT_TYPES[form])
+    response.headers["Content-Disposition"] = f'attachment; filename="{request.workspace.slug}-knowledge.{form}"'
+    return response

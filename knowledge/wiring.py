@@ -1,0 +1,102 @@
+"""What knowledge plugs into lower floors: message decorators, sidebar counts, inbox notes, vector table, chat's
+signals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+from django.dispatch import receiver
+from django.urls import reverse
+from django.utils import timezone
+
+from knowledge.maintenance import flag_entries_without_source
+from knowledge.models import LIVE_STATUSES, Entry, Notice
+from knowledge.queries import entries_to_review, open_contradictions
+from knowledge.services.validation import may_manage
+from openvibe.chat.models import Message
+from openvibe.chat.wiring import message_revised
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Workspace
+
+MAX_INBOX_NOTES = 20
+MAX_COUNTED = 100
+_NOTICE_TEXTS = {
+    "expired": "expired. Renew it, or let it go.",
+    "contradiction": "may contradict another entry. Say what holds.",
+    "wrong": "was said to be wrong. Mend it, or let it go.",
+    "source_gone": "was made from something that was deleted. Say whether it still holds.",
+    "unused": "was archived: nobody used it for 90 days. Bring it back if it is needed.",
+    "asked": "needs a review.",
+    "proposed": "was suggested. Accept or reject it.",
+}
+
+
+@dataclass(frozen=True)
+class EntryPin:
+    """An entry made from a message."""
+
+    entry_id: int
+    topic: str
+
+
+@dataclass(frozen=True)
+class InboxNote:
+    """A line of the inbox: something that needs the reader, and where."""
+
+    href: str
+    text: str
+    at: datetime
+
+
+def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
+    """`pins` for messages that stand in knowledge the asker may read. One query."""
+    ids = [message.pk for message in messages if not message.is_deleted]
+    if not ids or access.knowledge == "none":
+        return {}
+    pins_by_id: dict[int, tuple[EntryPin, ...]] = {}
+    entries = Entry.objects.visible_to(access).filter(source_message__in=ids, status__in=LIVE_STATUSES).order_by("id")
+    for pk, topic, message_id in entries.values_list("pk", "topic", "source_message_id"):
+        pins_by_id[message_id] = (*pins_by_id.get(message_id, ()), EntryPin(pk, topic))
+    return {message_id: {"pins": pins} for message_id, pins in pins_by_id.items()}
+
+
+def sidebar_counts(access: Access) -> dict[str, object]:
+    """`to_review`: how many decisions wait that the asker may take; `notices`: how many the owner has not seen.
+
+    At most a hundred of each are counted. Three queries.
+    """
+    if not may_manage(access):
+        return {"to_review": 0, "notices": 0}
+    entries = entries_to_review(access, timezone.now()).order_by()[:MAX_COUNTED].count()
+    pairs = open_contradictions(access).order_by()[:MAX_COUNTED].count()
+    notices = _unseen_notices(access).order_by()[:MAX_COUNTED].count()
+    return {"to_review": min(entries + pairs, MAX_COUNTED), "notices": notices}
+
+
+def inbox_notes(access: Access) -> list[InboxNote]:
+    """What needs the asker as an owner, the newest first. Two queries."""
+    slug = Workspace.objects.values_list("slug", flat=True).get(pk=access.workspace_id)
+    return [
+        InboxNote(
+            href=reverse("knowledge-entry", args=[slug, notice.entry_id]),
+            text=f"“{notice.entry.topic}” {_NOTICE_TEXTS.get(notice.reason, _NOTICE_TEXTS['asked'])}",
+            at=notice.created_at,
+        )
+        for notice in _unseen_notices(access).select_related("entry")[:MAX_INBOX_NOTES]
+    ]
+
+
+def _unseen_notices(access: Access) -> QuerySet[Notice]:
+    """The asker's notices of entries they may still read."""
+    unseen = Notice.objects.filter(participant_id=access.participant_id, seen_at=None)
+    return unseen.filter(entry__in=Entry.objects.visible_to(access).order_by().values("pk"))
+
+
+@receiver(message_revised, dispatch_uid="knowledge.source_gone")
+def on_message_revised(sender: type[Message], message: Message, **_: Any) -> None:
+    if message.is_deleted:
+        flag_entries_without_source(message=message)

@@ -1,0 +1,226 @@
+"""Memory in the admin: feedback and episodes to look at, settle and delete; which plugin recalls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db import models
+from django.db.models import Q, Sum
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from memory.episodes.models import Episode, Feedback
+from memory.episodes.queries import status_label
+from memory.episodes.services import delete_episode, mark_applied
+from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
+from memory.plugins.registry import PluginStatus, capability_diff, installed_plugins, plugin_statuses
+from memory.plugins.services import configure_plugin, enable_plugin
+from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin
+from openvibe.base.problems import Problem
+from openvibe.chat.models import Channel, Thread
+from openvibe.chat.queries import channels_for_admin
+from openvibe.workspaces.models import Workspace
+from openvibe.workspaces.queries import admin_access
+
+
+@admin.register(MemoryPlugin)
+class MemoryPluginAdmin(ReadOnlyAdmin):
+    """One page: every plugin of one workspace. Switching asks first and says what happens."""
+
+    fields = ("workspace", "name", "enabled", "config", "changed_by")
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """GET shows; POST with `plugin` asks, and switches once confirmed; POST with `settings` stores settings."""
+        if not self.has_view_permission(request):
+            return redirect("admin:index")
+        workspaces = list(self.visible_choices(Workspace, request).order_by("name"))
+        requested_id = request.POST.get("workspace") or request.GET.get("workspace", "")
+        workspace = next(
+            (one for one in workspaces if str(one.pk) == requested_id),
+            None if requested_id else next(iter(workspaces), None),
+        )
+        if workspace is None:
+            self.message_user(request, "There is no such workspace among those you run.", messages.WARNING)
+            return redirect("admin:index")
+        if request.method == "POST" and "settings" in request.POST:
+            return self._store_settings(request, workspace)
+        if request.method == "POST":
+            return self._switch_plugin(request, workspace)
+        return self._list_page(request, workspace, workspaces)
+
+    def _list_page(self, request: HttpRequest, workspace: Workspace, workspaces: list[Workspace]) -> HttpResponse:
+        statuses = plugin_statuses(workspace.pk)
+        return self._render_page(
+            request, "plugins", workspace, "Memory plugins", homes=workspaces, standings=[(status, _settings_form(status)) for status in statuses],
+            default=DEFAULT_PLUGIN,
+        )  # fmt: skip
+
+    def _switch_plugin(self, request: HttpRequest, workspace: Workspace) -> HttpResponse:
+        name = request.POST.get("plugin", "")
+        if name not in installed_plugins():
+            self.message_user(request, "There is no such memory plugin.", messages.ERROR)
+            return redirect(self._changelist_url(workspace))
+        if request.POST.get("confirmed") != "yes":
+            before = next(status for status in plugin_statuses(workspace.pk) if status.enabled)
+            return self._render_page(
+                request, "switch_plugin", workspace, f"Enable {name}?",
+                plugin=installed_plugins()[name], before=before, change=capability_diff(workspace.pk, name), said=_message_totals(workspace),
+            )  # fmt: skip
+        try:
+            switch = enable_plugin(workspace=workspace, name=name, by=admin_access(request, workspace.pk))
+        except Problem as problem:
+            self.message_user(request, problem.message, messages.ERROR)
+        else:
+            self._log_and_report(request, workspace, name, switch.message, changed=bool(switch.disabled))
+        return redirect(self._changelist_url(workspace))
+
+    def _store_settings(self, request: HttpRequest, workspace: Workspace) -> HttpResponse:
+        name = request.POST.get("settings", "")
+        values = {
+            key.removeprefix("set-"): str(value).strip()
+            for key, value in request.POST.items()
+            if key.startswith("set-")
+        }
+        try:
+            configure_plugin(workspace=workspace, name=name, config=values, by=admin_access(request, workspace.pk))
+        except Problem as problem:
+            self.message_user(request, problem.message, messages.ERROR)
+        else:
+            self._log_and_report(request, workspace, name, f"The settings of {name} are saved.")
+        return redirect(self._changelist_url(workspace))
+
+    def _log_and_report(
+        self, request: HttpRequest, workspace: Workspace, name: str, message: str, *, changed: bool = True
+    ) -> None:
+        row = MemoryPlugin.objects.filter(workspace=workspace, name=name).first()
+        if changed and row is not None:
+            self.log_change(request, row, message)
+        self.message_user(request, message, messages.SUCCESS if changed else messages.INFO)
+
+    def _render_page(
+        self, request: HttpRequest, template: str, workspace: Workspace, title: str, **more: Any
+    ) -> HttpResponse:
+        context = {
+            **self.admin_site.each_context(request), "title": title, "opts": self.opts, "home": workspace, **more,
+            "here": self._changelist_url(workspace),
+        }  # fmt: skip
+        return TemplateResponse(request, f"admin/memory/{template}.html", context)
+
+    def _changelist_url(self, workspace: Workspace) -> str:
+        return f"{reverse('admin:memory_memoryplugin_changelist')}?workspace={workspace.pk}"
+
+
+def _settings_form(status: PluginStatus) -> forms.Form:
+    """The settings of a plugin as fields of text: what they take is the plugin's to say."""
+    form = forms.Form(auto_id=f"{status.name.replace('/', '-')}-%s")
+    for setting in status.settings:
+        form.fields[f"set-{setting.name}"] = forms.CharField(
+            label=setting.name.replace("_", " ").capitalize(),
+            required=False,
+            initial=status.config.get(setting.name, ""),
+            help_text=f"{setting.description} Left empty: {setting.default}.",
+            widget=UnfoldAdminTextInputWidget,
+        )
+    return form
+
+
+def _message_totals(workspace: Workspace) -> dict[str, int]:
+    """How much stays in reach. Counts by the threads' numbers, not by the messages themselves."""
+    threads = Thread.objects.filter(workspace=workspace)
+    return {"threads": threads.count(), "messages": threads.aggregate(all=Sum("last_seq"))["all"] or 0}
+
+
+@admin.register(Feedback)
+class FeedbackAdmin(ReadOnlyAdmin):
+    workspace_path = "participant__workspace"
+    list_display = ("verdict", "participant", "answered_by", "text", "fate", "created_at")
+    list_filter = ("verdict",)
+    list_select_related = ("participant", "message__author", "episode__applied_by")
+    search_fields = ("text", "participant__name")
+    ordering = ("-created_at",)
+    fields = ("participant", "verdict", "tags", "text", "created_at", "updated_at")
+
+    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
+        channels = channels_for_admin(request, Channel.objects.all())
+        return super().visible_rows(request).filter(message__thread__channel__in=channels)
+
+    @admin.display(description="Agent")
+    def answered_by(self, feedback: Feedback) -> str:
+        return str(feedback.message.author)
+
+    @admin.display(description="What became of it")
+    def fate(self, feedback: Feedback) -> str:
+        episode = getattr(feedback, "episode", None)
+        return status_label(episode) if episode else "–"
+
+
+class SettledFilter(admin.SimpleListFilter):
+    title = "settled"
+    parameter_name = "settled"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("no", "Open feedback"), ("yes", "Settled")]
+
+    def queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> models.QuerySet[Any]:
+        if self.value() == "no":
+            return queryset.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, applied_at=None)
+        return queryset.exclude(applied_at=None) if self.value() == "yes" else queryset
+
+
+@admin.register(Episode)
+class EpisodeAdmin(WorkspaceScopedAdmin):
+    workspace_path = "agent__workspace"
+    list_display = ("summary_start", "agent", "kind", "fate", "prompt_count", "created_at", "expires_at")
+    list_filter = ("kind", SettledFilter)
+    list_select_related = ("agent", "applied_by")
+    search_fields = ("summary", "learning", "agent__handle")
+    ordering = ("-created_at",)
+    fields = ("agent", "kind", "summary", "learning", "prompt_count", "applied_at", "applied_by", "applied_how",
+              "created_at", "expires_at", "archived_at")  # fmt: skip
+    readonly_fields = fields
+    actions = ("settle", "remove")
+
+    def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
+        channels = channels_for_admin(request, Channel.objects.all())
+        return super().visible_rows(request).filter(Q(channel=None) | Q(channel__in=channels))
+
+    @admin.display(description="Summary")
+    def summary_start(self, episode: Episode) -> str:
+        return episode.summary[:80]
+
+    @admin.display(description="What became of it")
+    def fate(self, episode: Episode) -> str:
+        return status_label(episode) if episode.kind == Episode.Kind.FEEDBACK_RECEIVED else "–"
+
+    @admin.action(description="Mark applied…")
+    def settle(self, request: HttpRequest, rows: models.QuerySet[Episode]) -> TemplateResponse | None:
+        confirmation = self.confirmation_page(request, rows, action="settle", question="Mark this feedback as applied?")
+        if confirmation is None:
+            self._run_on_each(request, rows, mark_applied, "marked applied")
+        return confirmation
+
+    @admin.action(description="Delete…")
+    def remove(self, request: HttpRequest, rows: models.QuerySet[Episode]) -> TemplateResponse | None:
+        confirmation = self.confirmation_page(
+            request, rows, action="remove", question="Delete these episodes for good?"
+        )
+        if confirmation is None:
+            self._run_on_each(request, rows, delete_episode, "deleted")
+        return confirmation
+
+    def _run_on_each(self, request: HttpRequest, rows: models.QuerySet[Episode], verb: Any, done: str) -> None:
+        succeeded, refusal = 0, ""
+        for episode in rows.select_related("agent", "feedback"):
+            try:
+                verb(episode=episode, by=admin_access(request, episode.agent.workspace_id))
+                succeeded += 1
+            except Problem as problem:
+                refusal = problem.message
+        self.message_user(request, f"{succeeded} {done}.", messages.SUCCESS if succeeded else messages.WARNING)
+        if refusal:
+            self.message_user(request, refusal, messages.ERROR)

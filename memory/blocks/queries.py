@@ -1,0 +1,238 @@
+"""Blocks, profile notes and their versions, as an asker may see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.models import CarriedVersion, ProfileNote
+from memory.blocks.values import (
+    BLOCK_TOKEN_LIMIT,
+    MAX_BLOCKS,
+    PREDEFINED_BLOCKS,
+    PROFILE_TOKEN_LIMIT,
+    BlockAuthor,
+    ContextBlock,
+)
+from openvibe.base.problems import Missing, Refused
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import participants_known_to
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+MAX_VERSIONS = 50
+SOURCE_LABELS = {
+    "page": "",
+    "admin": "in the admin",
+    "api": "through the API",
+    "agent": "in a conversation",
+    "review": "from a review",
+    "import": "by an import",
+    "default": "from the start",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """`same`: the text is that of the version before; only its limit, description or flag was changed."""
+
+    number: int
+    text: str
+    author: str
+    how: str
+    at: datetime
+    is_current: bool
+    same: bool
+
+
+def list_versions(rows: QuerySet[CarriedVersion]) -> list[VersionRow]:
+    """The newest 50 versions, the newest first. One query."""
+    versions: Sequence[CarriedVersion] = list(rows.select_related("author").order_by("-number")[: MAX_VERSIONS + 1])
+    texts = [row.content for row in versions]
+    return [
+        VersionRow(
+            row.number,
+            row.content,
+            row.author.name if row.author else "Somebody who is gone" if row.how != "default" else "OpenVibe",
+            SOURCE_LABELS.get(row.how, ""),
+            row.created_at,
+            is_current=index == 0,
+            same=texts[index + 1 : index + 2] == [row.content],
+        )
+        for index, row in enumerate(versions[:MAX_VERSIONS])
+    ]
+
+
+def is_public_thread(thread_id: int) -> bool:
+    """Whether what is learned in a thread may be known in every other one."""
+    return Thread.objects.filter(pk=thread_id, access=Thread.Access.OPEN, channel__is_private=False).exists()
+
+
+def access_agent(by: Access, handle: str) -> Participant:
+    """An agent by its handle. Admins also know deactivated ones, an agent always itself. Raises Missing."""
+    agents = Participant.objects.filter(workspace_id=by.workspace_id, kind=Participant.Kind.AGENT)
+    if not by.administers:
+        agents = agents.filter(pk__in=participants_known_to(by).order_by().values("pk"))
+    agent = agents.filter(handle=handle).first() if "\x00" not in handle else None
+    if agent is None:
+        raise Missing
+    return agent
+
+
+def may_write_blocks(agent: Participant, by: Access) -> bool:
+    """Owners and admins those of every agent, an agent its own."""
+    return by.workspace_id == agent.workspace_id and (by.administers or by.participant_id == agent.pk)
+
+
+def access_blocks(agent: Participant, by: Access) -> ContextBlocks:
+    """To look at. People read those of the agents they know, an agent only its own (Refused)."""
+    if by.workspace_id != agent.workspace_id:
+        raise Missing
+    if by.is_agent and by.participant_id != agent.pk:
+        raise Refused("An agent reads its own blocks only.")
+    return ContextBlocks(agent, author=BlockAuthor(by.participant_id))
+
+
+def read_notes(agent_id: int, person_id: int) -> str:
+    """What the agent (a participant's id) noted about the person; "" when nothing."""
+    contents = ProfileNote.objects.filter(agent_id=agent_id, person_id=person_id).values_list("content", flat=True)
+    return contents.first() or ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileNotes:
+    """The notes of `agent` about `person`. `version` is 0 and `text` empty while there are none. Sizes in tokens."""
+
+    agent: str
+    person: str
+    text: str
+    tokens: int
+    version: int
+    max_tokens: int = PROFILE_TOKEN_LIMIT
+
+
+def access_person(by: Access, handle: str) -> Participant:
+    """Somebody notes can be about: a member by handle. Raises Missing."""
+    members = participants_known_to(by).filter(kind=Participant.Kind.MEMBER)
+    person: Participant | None = members.filter(handle=handle).first() if "\x00" not in handle else None
+    if person is None:
+        raise Missing
+    return person
+
+
+def access_last_speaker(by: Access, thread_id: int) -> Participant:
+    """The person who said something in the thread last. Raises Missing where `by` sees no thread, or nobody spoke."""
+    if not Thread.objects.visible_to(by).filter(pk=thread_id).exists():
+        raise Missing
+    messages = Message.objects.visible_to(by).filter(
+        thread=thread_id, author__kind=Participant.Kind.MEMBER, deleted_at=None
+    )
+    newest: Message | None = messages.select_related("author").order_by("-seq").first()
+    if newest is None:
+        raise Missing("Nobody has said anything in this thread yet.")
+    return newest.author
+
+
+def access_notes(*, agent: Participant, person: Participant, by: Access) -> ProfileNotes:
+    """Admins read all, an agent its own, a member those about herself: else Refused."""
+    check_notes_readable(agent, person, by)
+    note = ProfileNote.objects.filter(agent=agent, person=person).first()
+    return to_profile_notes(agent, person, note)
+
+
+def check_notes_readable(agent: Participant, person: Participant, by: Access) -> None:
+    if by.workspace_id != agent.workspace_id or person.workspace_id != agent.workspace_id:
+        raise Missing
+    if not (by.administers or by.participant_id in (agent.pk, person.pk)):
+        raise Refused("Only admins, the agent itself and the person it is about read these notes.")
+
+
+def to_profile_notes(agent: Participant, person: Participant, note: ProfileNote | None) -> ProfileNotes:
+    text, tokens, version = (note.content, note.tokens, note.version) if note else ("", 0, 0)
+    return ProfileNotes(agent.handle, person.handle, text, tokens, version)
+
+
+PREDEFINED_LABELS = frozenset(block.label for block in PREDEFINED_BLOCKS)
+
+
+@dataclass(frozen=True)
+class BlockDraft:
+    """What somebody typed that could not be saved, and why. `label` is empty for a new block."""
+
+    label: str = ""
+    content: str = ""
+    description: str = ""
+    max_tokens: str = ""
+    new_label: str = ""
+    problem: str = ""
+    field: str = ""
+
+
+@dataclass(frozen=True)
+class BlockRow:
+    block: ContextBlock
+    is_predefined: bool
+    typed: BlockDraft | None = None
+
+
+def blocks_context(agent: Participant, access: Access, typed: BlockDraft | None = None) -> dict[str, Any]:
+    """What `memory/_blocks.html` needs. One query."""
+    rows = [
+        BlockRow(block, block.label in PREDEFINED_LABELS, typed if typed and typed.label == block.label else None)
+        for block in access_blocks(agent, access).list()
+    ]
+    may_write = agent.is_active and may_write_blocks(agent, access)
+    return {
+        "blocks": rows,
+        "blocks_agent": agent,
+        "may_write_blocks": may_write,
+        "may_add_block": may_write and len(rows) < MAX_BLOCKS,
+        "new_block": typed if typed and not typed.label else None,
+        "block_limit": BLOCK_TOKEN_LIMIT,
+    }
+
+
+MAX_NOTES = 200
+
+
+@dataclass(frozen=True)
+class NoteDraft:
+    person_id: int
+    text: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class NoteRow:
+    note: ProfileNote
+    is_about_asker: bool
+    may_clear: bool
+    typed: NoteDraft | None = None
+
+
+def notes_context(agent: Participant, access: Access, typed: NoteDraft | None = None) -> dict[str, Any]:
+    """What `memory/_notes.html` needs: notes that say something, by the person's name. One query."""
+    notes = ProfileNote.objects.filter(agent=agent).exclude(content="").select_related("person", "changed_by")
+    if not access.administers:
+        notes = notes.filter(person=access.participant_id)
+    rows = [
+        NoteRow(
+            note,
+            note.person_id == access.participant_id,
+            access.administers or note.person_id == access.participant_id,
+            typed if typed and typed.person_id == note.person_id else None,
+        )
+        for note in notes.order_by("person__name", "pk")[:MAX_NOTES]
+    ]
+    return {
+        "notes": rows,
+        "notes_agent": agent,
+        "sees_all_notes": access.administers,
+        "may_write_notes": access.administers and agent.is_active,
+        "note_limit": PROFILE_TOKEN_LIMIT,
+    }

@@ -1,0 +1,189 @@
+"""Feedback, episodes and proposals: serializers and endpoints."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memory.episodes.models import Episode, Feedback, Proposal
+from memory.episodes.queries import visible_episodes, visible_proposals
+from memory.episodes.services import accept_proposal, give_feedback, mark_applied, reject_proposal, undo_proposal
+from openvibe.api.fields import IdField, TextField
+from openvibe.api.idempotency import idempotent
+from openvibe.api.views import ApiView
+from openvibe.base.problems import Refused
+from openvibe.chat.models import Message
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.decorators import request_access
+
+
+class FeedbackOut(serializers.ModelSerializer[Feedback]):
+    message = serializers.IntegerField(source="message_id", read_only=True)
+    tags = serializers.ListField(child=serializers.CharField(), read_only=True)
+
+    class Meta:
+        model = Feedback
+        fields = ("id", "message", "verdict", "text", "tags", "created_at", "updated_at")
+        read_only_fields = fields
+
+
+class FeedbackIn(serializers.Serializer[Any]):
+    message = IdField(help_text="A message an agent wrote.")
+    verdict = serializers.ChoiceField(choices=Feedback.Verdict.choices)
+    text = TextField(required=False, default="", help_text="At most 2,000 characters.")
+    tags = serializers.ListField(
+        child=serializers.ChoiceField(choices=Feedback.Tag.choices), required=False, default=list, max_length=10
+    )
+
+
+class EpisodeOut(serializers.ModelSerializer[Episode]):
+    agent = serializers.CharField(source="agent.handle", read_only=True)
+    thread = serializers.IntegerField(source="thread_id", read_only=True, allow_null=True)
+    message = serializers.SerializerMethodField(help_text="The message the feedback was about.")
+
+    class Meta:
+        model = Episode
+        fields = (
+            "id", "agent", "kind", "summary", "learning", "thread", "message", "created_at", "expires_at",
+            "prompt_count", "applied_at", "applied_how",
+        )  # fmt: skip
+        read_only_fields = fields
+
+    def get_message(self, episode: Episode) -> int | None:
+        return episode.feedback.message_id if episode.feedback else None
+
+
+class EpisodesAsked(serializers.Serializer[Any]):
+    agent = serializers.CharField(required=False, max_length=40, help_text="A handle; for admins.")
+    kind = serializers.ChoiceField(choices=Episode.Kind.choices, required=False)
+    open = serializers.BooleanField(required=False, default=False, help_text="Only feedback not yet applied.")
+
+
+def visible_messages(access: Access) -> QuerySet[Message]:
+    messages: QuerySet[Message] = Message.objects.visible_to(access)
+    return messages
+
+
+class FeedbackGiven(ApiView):
+    @extend_schema(operation_id="feedback_list", responses=FeedbackOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Verdicts the caller gave."""
+        access = request_access(request)
+        own = Feedback.objects.filter(participant_id=access.participant_id, message__in=visible_messages(access))
+        return self.paginated_response(own, FeedbackOut)
+
+    @extend_schema(operation_id="feedback_create", request=FeedbackIn, responses={201: FeedbackOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """A verdict on an agent's message: one per person and message, giving another changes it. People only."""
+        payload, access = self.validated_body(FeedbackIn), request_access(request)
+        feedback = give_feedback(
+            message=get_object_or_404(visible_messages(access), pk=payload["message"]),
+            by=access,
+            verdict=payload["verdict"],
+            text=payload["text"],
+            tags=payload["tags"],
+        )
+        feedback.refresh_from_db()
+        return Response(FeedbackOut(feedback).data, status=201)
+
+
+class Episodes(ApiView):
+    scopes = {"GET": "memory"}
+
+    @extend_schema(operation_id="episodes_list", parameters=[EpisodesAsked], responses=EpisodeOut(many=True))
+    def get(self, request: Request) -> Response:
+        """What an agent remembers: its own for an agent, all agents' for admins, one's own feedback for members."""
+        access, params = request_access(request), self.asked(EpisodesAsked)
+        episodes = visible_episodes(access)
+        if "agent" in params:
+            if not access.administers:
+                raise Refused("Only owners and admins may choose an agent.")
+            episodes = episodes.filter(agent__handle=params["agent"].lstrip("@"))
+        if "kind" in params:
+            episodes = episodes.filter(kind=params["kind"])
+        if params["open"]:
+            episodes = episodes.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, applied_at=None)
+        return self.paginated_response(episodes, EpisodeOut)
+
+
+class Applied(ApiView):
+    scopes = {"POST": "memory"}
+
+    @extend_schema(operation_id="episodes_applied", request=None, responses=EpisodeOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """The feedback has been taken up: it leaves the agent's prompts. Admins and whoever gave it."""
+        access = request_access(request)
+        mark_applied(episode=get_object_or_404(visible_episodes(access), pk=pk), by=access)
+        return Response(EpisodeOut(visible_episodes(access).get(pk=pk)).data)
+
+
+class ProposalOut(serializers.ModelSerializer[Proposal]):
+    agent = serializers.CharField(source="agent.handle", read_only=True)
+    thread = serializers.IntegerField(source="thread_id", read_only=True)
+    person = serializers.CharField(
+        source="person.handle", read_only=True, allow_null=True, default=None, help_text="Whom profile notes are about."
+    )
+    decided_by = serializers.CharField(source="decided_by.handle", read_only=True, allow_null=True, default=None)
+
+    class Meta:
+        model = Proposal
+        fields = (
+            "id", "agent", "thread", "kind", "person", "text", "before", "because", "since_seq", "upto_seq", "state",
+            "decided_by", "decided_at", "created_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class ProposalsAsked(serializers.Serializer[Any]):
+    state = serializers.ChoiceField(choices=Proposal.State.choices, required=False)
+
+
+class Proposals(ApiView):
+    scopes = {"GET": "memory"}
+
+    @extend_schema(operation_id="proposals_list", parameters=[ProposalsAsked], responses=ProposalOut(many=True))
+    def get(self, request: Request) -> Response:
+        """What agents propose to learn: their own for agents, all agents' for admins."""
+        params = self.asked(ProposalsAsked)
+        proposals = visible_proposals(request_access(request))
+        if "state" in params:
+            proposals = proposals.filter(state=params["state"])
+        return self.paginated_response(proposals, ProposalOut)
+
+
+class Decision(ApiView):
+    """Shared by the three verbs."""
+
+    scopes = {"POST": "memory"}
+
+    def decide(self, request: Request, pk: int, verb: Callable[..., Proposal]) -> Response:
+        access = request_access(request)
+        verb(proposal=get_object_or_404(visible_proposals(access), pk=pk), by=access)
+        return Response(ProposalOut(visible_proposals(access).get(pk=pk)).data)
+
+
+class Accepted(Decision):
+    @extend_schema(operation_id="proposals_accept", request=None, responses=ProposalOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """The agent learns it: an episode for 90 days, or new profile notes. Admins only."""
+        return self.decide(request, pk, accept_proposal)
+
+
+class Rejected(Decision):
+    @extend_schema(operation_id="proposals_reject", request=None, responses=ProposalOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """It never takes effect. Admins only."""
+        return self.decide(request, pk, reject_proposal)
+
+
+class Undone(Decision):
+    @extend_schema(operation_id="proposals_undo", request=None, responses=ProposalOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """What was accepted is taken back; notes that were changed since are a 409. Admins only."""
+        return self.decide(request, pk, undo_proposal)

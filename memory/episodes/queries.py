@@ -1,0 +1,168 @@
+"""Feedback, episodes and proposals as pages and the API show them to an asker."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import Q, QuerySet
+
+from memory.episodes.models import Episode, Feedback, Proposal
+from openvibe.base.problems import Missing
+from openvibe.chat.models import Message, Thread
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+
+def status_label(episode: Episode) -> str:
+    """Recorded → In prompt 3× → Applied by Ana, or Withdrawn. `applied_by` should be loaded."""
+    if episode.applied_how == "withdrawn":
+        return "Withdrawn"
+    if episode.applied_at is not None:
+        by = episode.applied_by.name if episode.applied_by else "somebody who has left"
+        return f"Applied to the SOUL by {by}" if episode.applied_how == "soul" else f"Applied by {by}"
+    return f"In prompt {episode.prompt_count}×" if episode.prompt_count else "Recorded"
+
+
+@dataclass(frozen=True)
+class FeedbackStatus:
+    """One 👎 and what became of it. `words` is the chip's text, `details` the whole sentence behind it."""
+
+    episode_id: int
+    words: str
+    details: str
+    is_open: bool
+    may_settle: bool
+
+
+@dataclass(frozen=True)
+class FeedbackSummary:
+    """The feedback line of one message, for one asker. `verdict` is empty while they gave none."""
+
+    verdict: str = ""
+    tags: tuple[str, ...] = ()
+    text: str = ""
+    up: int = 0
+    down: int = 0
+    fates: tuple[FeedbackStatus, ...] = ()
+    tag_choices: tuple[tuple[str, str], ...] = field(
+        default_factory=lambda: tuple((str(value), str(label)) for value, label in Feedback.Tag.choices)
+    )
+
+
+def feedback_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
+    """`feedback` for every message of an agent that people can judge. One query; nothing for agents who ask."""
+    answers = [message for message in messages if _accepts_feedback(message)]
+    if access.is_agent or not answers:
+        return {}
+    by_message: dict[int, list[Feedback]] = {message.pk: [] for message in answers}
+    rows = Feedback.objects.filter(message__in=list(by_message)).select_related("participant", "episode__applied_by")
+    for feedback in rows.order_by("created_at", "id"):
+        by_message[feedback.message_id].append(feedback)
+    return {message_id: {"feedback": _summarize_feedback(rows, access)} for message_id, rows in by_message.items()}
+
+
+def _accepts_feedback(message: Message) -> bool:
+    is_answer = message.kind in (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
+    return message.author.is_agent and is_answer and not message.is_deleted and message.state != Message.State.WRITING
+
+
+def _summarize_feedback(rows: list[Feedback], access: Access) -> FeedbackSummary:
+    own = next((row for row in rows if row.participant_id == access.participant_id), None)
+    return FeedbackSummary(
+        verdict=own.verdict if own else "",
+        tags=tuple(own.tags) if own else (),
+        text=own.text if own else "",
+        up=sum(row.verdict == Feedback.Verdict.UP for row in rows),
+        down=sum(row.verdict == Feedback.Verdict.DOWN for row in rows),
+        fates=tuple(status for row in rows if (status := _feedback_status(row, access)) is not None),
+    )
+
+
+def _feedback_status(feedback: Feedback, access: Access) -> FeedbackStatus | None:
+    episode: Episode | None = getattr(feedback, "episode", None)
+    if episode is None or feedback.verdict != Feedback.Verdict.DOWN:
+        return None
+    may_settle = access.administers or feedback.participant_id == access.participant_id
+    giver = "You" if feedback.participant_id == access.participant_id else feedback.participant.name
+    details = f"{giver}: {episode.summary}"
+    return FeedbackStatus(episode.pk, status_label(episode), details, episode.applied_at is None, may_settle)
+
+
+def visible_episodes(access: Access) -> QuerySet[Episode]:
+    """An agent's own; all agents' for admins; for others those their own feedback made.
+
+    Whatever was learned in a thread the asker may not see (any more) is not among them.
+    """
+    threads = Thread.objects.visible_to(access)
+    episodes = Episode.objects.filter(Q(thread=None) | Q(thread__in=threads), agent__workspace_id=access.workspace_id)
+    episodes = episodes.filter(archived_at=None).select_related("agent", "feedback")
+    if access.is_agent:
+        return episodes.filter(agent_id=access.participant_id)
+    return episodes if access.administers else episodes.filter(feedback__participant_id=access.participant_id)
+
+
+def visible_proposals(access: Access) -> QuerySet[Proposal]:
+    """An agent's own; all agents' for admins; nobody else's. Only from threads the asker sees now."""
+    threads = Thread.objects.visible_to(access)
+    proposals = Proposal.objects.filter(agent__workspace_id=access.workspace_id, thread__in=threads)
+    proposals = proposals.select_related("agent", "person", "decided_by")
+    if access.is_agent:
+        return proposals.filter(agent_id=access.participant_id)
+    return proposals if access.administers else proposals.none()
+
+
+def access_episode(access: Access, episode_id: int) -> Episode:
+    """An episode of the asker's workspace, learned where she may read. Raises Missing."""
+    episode = (
+        Episode.objects.filter(pk=episode_id, agent__workspace_id=access.workspace_id)
+        .select_related("agent", "feedback__message__thread", "feedback__message__author")
+        .first()
+    )
+    if episode is None:
+        raise Missing
+    threads = Thread.objects.visible_to(access)
+    if episode.thread_id is not None and not threads.filter(pk=episode.thread_id).exists():
+        raise Missing
+    return episode
+
+
+MAX_PROPOSALS = 30
+
+
+@dataclass(frozen=True)
+class ProposalRow:
+    """A proposal and the first message it was learned from, by number."""
+
+    proposal: Proposal
+    seq: int
+
+
+@dataclass(frozen=True)
+class ProposalList:
+    """Those that wait first, then the newest decided; `hidden` were learned where the asker may not read."""
+
+    waiting: tuple[ProposalRow, ...]
+    decided: tuple[ProposalRow, ...]
+    hidden: int
+
+
+def list_proposals(agent: Participant, access: Access) -> ProposalList | None:
+    """What the agent proposed to learn, for admins; None for everybody else. Three queries."""
+    if not access.administers:
+        return None
+    proposals = Proposal.objects.filter(agent=agent)
+    visible = proposals.filter(thread__in=Thread.objects.visible_to(access))
+    rows = visible.select_related("thread", "person", "decided_by")
+    waiting = rows.filter(state=Proposal.State.PROPOSED)
+    decided = rows.exclude(state=Proposal.State.PROPOSED).order_by("-decided_at", "-id")
+    hidden = proposals.exclude(thread__in=Thread.objects.visible_to(access)).count()
+    return ProposalList(_proposal_rows(waiting[:MAX_PROPOSALS]), _proposal_rows(decided[:MAX_PROPOSALS]), hidden)
+
+
+def _proposal_rows(proposals: Iterable[Proposal]) -> tuple[ProposalRow, ...]:
+    return tuple(ProposalRow(proposal, _first_cited_seq(proposal)) for proposal in proposals)
+
+
+def _first_cited_seq(proposal: Proposal) -> int:
+    cited = re.match(r"Messages? (\d+)", proposal.because)
+    return int(cited[1]) if cited else proposal.upto_seq

@@ -1,0 +1,114 @@
+"""Pages' actions on feedback, episodes and proposals."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from memory.episodes.models import Episode, Proposal
+from memory.episodes.queries import access_episode, feedback_by_message
+from memory.episodes.services import (
+    accept_proposal,
+    delete_episode,
+    give_feedback,
+    mark_applied,
+    reject_proposal,
+    reopen_episode,
+    undo_proposal,
+    withdraw_feedback,
+)
+from openvibe.base.problems import Missing, Problem
+from openvibe.chat.models import Message
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+
+@require_POST
+@workspace_view
+def feedback(request: WorkspaceRequest, message_id: int) -> HttpResponse:
+    """👍, 👎 with optional words, or `none` to take it back."""
+    message = _access_message(request, message_id)
+    verdict = request.POST.get("verdict", "")
+    text, tags = request.POST.get("text", ""), request.POST.getlist("tags")
+    problem = ""
+    if verdict == "none":
+        withdraw_feedback(message=message, by=request.access)
+    else:
+        try:
+            give_feedback(message=message, by=request.access, verdict=verdict, text=text, tags=tags)
+        except Problem as error:
+            if not request.htmx or error.field != "text":
+                raise
+            problem = error.message
+    just_given = verdict == "down" and "text" not in request.POST
+    return _feedback_response(
+        request, message, just_given=just_given or bool(problem), problem=problem, typed=text if problem else ""
+    )
+
+
+@require_POST
+@workspace_view
+def episode_applied(request: WorkspaceRequest, episode_id: int) -> HttpResponse:
+    episode = access_episode(request.access, episode_id)
+    mark_applied(episode=episode, by=request.access)
+    return _redirect_back(request, episode)
+
+
+@require_POST
+@workspace_view
+def episode_reopen(request: WorkspaceRequest, episode_id: int) -> HttpResponse:
+    episode = access_episode(request.access, episode_id)
+    reopen_episode(episode=episode, by=request.access)
+    return _redirect_back(request, episode)
+
+
+@require_POST
+@workspace_view
+def episode_delete(request: WorkspaceRequest, episode_id: int) -> HttpResponse:
+    episode = access_episode(request.access, episode_id)
+    delete_episode(episode=episode, by=request.access)
+    return _redirect_back(request, episode)
+
+
+def _access_message(request: WorkspaceRequest, message_id: int) -> Message:
+    messages = Message.objects.visible_to(request.access)
+    message: Message | None = messages.select_related("author", "thread").filter(pk=message_id).first()
+    if message is None:
+        raise Missing
+    return message
+
+
+def _redirect_back(request: WorkspaceRequest, episode: Episode) -> HttpResponse:
+    """To the message's feedback line, or to the agent's page where the button was pressed there."""
+    feedback = episode.feedback
+    if request.POST.get("on") == "agent" or feedback is None:
+        return redirect("agent", request.workspace.slug, episode.agent.handle)
+    return _feedback_response(request, feedback.message)
+
+
+def _feedback_response(request: WorkspaceRequest, message: Message, **more: Any) -> HttpResponse:
+    if not request.htmx:
+        return redirect("message", request.workspace.slug, message.pk)
+    extras = feedback_by_message([message], request.access).get(message.pk, {})
+    return render(request, "memory/_feedback.html", {"message": message, "extras": extras, **more})
+
+
+DECISIONS: dict[str, Callable[..., Proposal]] = {
+    "accept": accept_proposal,
+    "reject": reject_proposal,
+    "undo": undo_proposal,
+}
+
+
+@require_POST
+@workspace_view
+def decide_proposal(request: WorkspaceRequest, proposal_id: int, verb: str) -> HttpResponse:
+    """Accept, reject or undo, and back to the agent's page."""
+    proposal = Proposal.objects.select_related("agent").filter(pk=proposal_id).first()
+    if proposal is None or verb not in DECISIONS:
+        raise Missing
+    DECISIONS[verb](proposal=proposal, by=request.access)
+    page = reverse("agent", args=[request.workspace.slug, proposal.agent.handle])
+    return redirect(f"{page}#agent-proposals")

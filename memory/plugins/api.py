@@ -1,0 +1,355 @@
+"""API of a thread's memory (tool, stats, compaction) and of sessions, an outside agent's own conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memory.plugins.base import NewMessage, Session, capabilities_of
+from memory.plugins.compaction import request_compaction, unfinished_compaction
+from memory.plugins.models import Compaction, SessionInfo
+from memory.plugins.records import (
+    MAX_ID_CHARACTERS,
+    MAX_MESSAGES_PER_APPEND,
+    context_budget,
+    message_history,
+    visible_sessions,
+)
+from memory.plugins.registry import active_plugin_name, provider_for
+from memory.plugins.sessions import (
+    append_to_session,
+    check_profile_update,
+    create_session,
+    open_session,
+    update_session_info,
+)
+from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
+from memory.plugins.tool import build_tool
+from openvibe.api.fields import IdField, SeqField, TextField
+from openvibe.api.idempotency import idempotent
+from openvibe.api.views import ApiView
+from openvibe.base.problems import Conflict, Problem
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.decorators import request_access
+from openvibe.workspaces.models import Participant
+
+
+class MemoryToolOut(serializers.Serializer[Any]):
+    """The tool as a model is offered it."""
+
+    name = serializers.CharField()
+    description = serializers.CharField()
+    parameters = serializers.DictField(help_text="A JSON schema of type object.")
+
+
+class MemoryToolIn(serializers.Serializer[Any]):
+    """The thread, the action, and the action's arguments beside them."""
+
+    thread = IdField()
+    action = serializers.CharField(max_length=80, help_text="One of those the schema lists.")
+
+
+class ToolAnswer(serializers.Serializer[Any]):
+    result = serializers.CharField(help_text="Text to read, at most 4,000 tokens.")
+
+
+class ThreadAsked(serializers.Serializer[Any]):
+    thread = IdField()
+
+
+class ThreadAskedMaybe(serializers.Serializer[Any]):
+    thread = IdField(required=False, help_text="Only those of this thread.")
+
+
+class MemoryStatsOut(serializers.Serializer[Any]):
+    """Sizes in tokens (o200k_base)."""
+
+    thread = serializers.IntegerField()
+    plugin = serializers.CharField()
+    capabilities = serializers.ListField(child=serializers.CharField())
+    messages = serializers.IntegerField(help_text="All that was said.")
+    entries = serializers.IntegerField(help_text="Messages and summaries that stand for them.")
+    tokens = serializers.IntegerField(help_text="What the entries need in a prompt.")
+    summaries = serializers.IntegerField()
+    deepest = serializers.IntegerField(help_text="The greatest depth of a summary.")
+    budget = serializers.IntegerField(help_text="Tokens a prompt has for the conversation.")
+    note = serializers.CharField(help_text="Anything the plugin has to say.")
+
+
+class CompactIn(serializers.Serializer[Any]):
+    thread = IdField()
+    full = serializers.BooleanField(required=False, default=False, help_text="All that can be, not just one step.")
+
+
+class CompactionOut(serializers.ModelSerializer[Compaction]):
+    """Sizes in tokens of the whole context."""
+
+    thread = serializers.IntegerField(source="thread_id", read_only=True)
+    summary_ids = serializers.ListField(child=serializers.IntegerField(), read_only=True)
+
+    class Meta:
+        model = Compaction
+        fields = (
+            "id", "thread", "plugin", "trigger", "full", "state", "tokens_before", "tokens_after", "created_count",
+            "summary_ids", "at_seq", "done_messages", "of_messages", "error", "note", "queued_at",
+            "started_at", "finished_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+def visible_compactions(access: Access) -> QuerySet[Compaction]:
+    """Those of threads the asker sees."""
+    return Compaction.objects.filter(thread__in=Thread.objects.visible_to(access))
+
+
+def access_session(access: Access, thread_id: int) -> Session:
+    """The asker's session. An agent's notes are about the person who spoke last in the thread.
+
+    Raises Missing for what the asker does not see, and for threads that are for people only.
+    """
+    session = open_session(access, thread_id)
+    if not access.is_agent:
+        return session
+    messages = Message.objects.filter(thread_id=thread_id, author__kind=Participant.Kind.MEMBER)
+    person_id = messages.order_by("-seq").values_list("author_id", flat=True).first()
+    return open_session(access, thread_id, person_id=person_id)
+
+
+class MemoryTool(ApiView):
+    scopes = {"GET": "memory", "POST": "memory"}
+
+    @extend_schema(operation_id="memory_tool_schema", responses=MemoryToolOut)
+    def get(self, request: Request) -> Response:
+        """The memory tool, made from what the workspace's plugin can do: give it to a model as it is."""
+        access = request_access(request)
+        spec = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent).spec
+        return Response(
+            MemoryToolOut({"name": spec.name, "description": spec.description, "parameters": spec.parameters}).data
+        )
+
+    @extend_schema(operation_id="memory_tool_call", request=MemoryToolIn, responses=ToolAnswer)
+    def post(self, request: Request) -> Response:
+        """Carry out one action of the tool. Its arguments stand beside `thread` and `action`.
+
+        What the model can mend is a problem here: 400 `unknown_action` or `bad_argument`, 404 for an id out of scope.
+        """
+        data, access = self.validated_body(MemoryToolIn), request_access(request)
+        session = access_session(access, data["thread"])
+        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent)
+        arguments = _tool_arguments(request.data)
+        if access.is_agent:
+            check_profile_update(session, arguments)
+        return Response(ToolAnswer({"result": tool.perform(session, arguments)}).data)
+
+
+def _tool_arguments(data: object) -> Mapping[str, Any]:
+    """What was sent beside the thread."""
+    if not isinstance(data, Mapping):
+        raise Problem("Send a JSON object.", code="bad_request")
+    return {str(name): value for name, value in data.items() if name != "thread"}
+
+
+class Stats(ApiView):
+    scopes = {"GET": "memory"}
+
+    @extend_schema(operation_id="memory_stats", parameters=[ThreadAsked], responses=MemoryStatsOut)
+    def get(self, request: Request) -> Response:
+        """How much was said in a thread, and how much of it is remembered in which form."""
+        access = request_access(request)
+        session = access_session(access, self.asked(ThreadAsked)["thread"])
+        provider = provider_for(access.workspace_id)
+        stats = provider.stats(session)
+        row = {
+            "thread": session.thread_id,
+            "plugin": active_plugin_name(access.workspace_id),
+            "capabilities": list(capabilities_of(provider)),
+            "messages": stats.messages,
+            "entries": stats.entries,
+            "tokens": stats.tokens,
+            "summaries": stats.summaries,
+            "deepest": stats.deepest,
+            "budget": context_budget(Thread.objects.select_related("workspace").get(pk=session.thread_id)),
+            "note": stats.note,
+        }
+        return Response(MemoryStatsOut(row).data)
+
+
+class Compact(ApiView):
+    scopes = {"POST": "memory"}
+
+    @extend_schema(operation_id="memory_compact", request=CompactIn, responses={202: CompactionOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Start compacting a thread. Where one is waiting or running already, that one is answered.
+
+        409 `nothing_new` where nothing was said since the last one that went as far.
+        """
+        data, access = self.validated_body(CompactIn), request_access(request)
+        thread = Thread.objects.select_related("channel").get(pk=open_session(access, data["thread"]).thread_id)
+        compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=data["full"], by=access)
+        if compaction is not None:
+            enqueue_compaction_on_commit(compaction.pk)
+        compaction = compaction or unfinished_compaction(thread)
+        if compaction is None:
+            raise Conflict("A compaction of this thread ended just now. Ask again.", code="just_ended")
+        return Response(CompactionOut(visible_compactions(access).get(pk=compaction.pk)).data, status=202)
+
+
+class Compactions(ApiView):
+    scopes = {"GET": "memory"}
+
+    @extend_schema(operation_id="memory_compactions_list", parameters=[ThreadAskedMaybe],
+                   responses=CompactionOut(many=True))  # fmt: skip
+    def get(self, request: Request) -> Response:
+        """Compactions of threads the caller may read, newest first."""
+        params = self.asked(ThreadAskedMaybe)
+        filters = {"thread_id": params["thread"]} if "thread" in params else {}
+        return self.paginated_response(visible_compactions(request_access(request)).filter(**filters), CompactionOut)
+
+
+class OneCompaction(ApiView):
+    scopes = {"GET": "memory"}
+
+    @extend_schema(operation_id="memory_compactions_get", responses=CompactionOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """State, progress and what came of it."""
+        return Response(CompactionOut(get_object_or_404(visible_compactions(request_access(request)), pk=pk)).data)
+
+
+INFO_HELP = "A JSON object of at most 8,000 bytes: whatever you like to keep."
+
+
+class SessionOut(serializers.ModelSerializer[SessionInfo]):
+    """`id` is the thread's."""
+
+    id = serializers.IntegerField(source="thread_id", read_only=True)
+    channel = serializers.IntegerField(source="thread.channel_id", read_only=True)
+    title = serializers.CharField(source="thread.title", read_only=True)
+    last_seq = serializers.IntegerField(source="thread.last_seq", read_only=True)
+    info = serializers.DictField(read_only=True)
+
+    class Meta:
+        model = SessionInfo
+        fields = ("id", "channel", "title", "external_id", "info", "last_seq", "created_at", "updated_at")
+        read_only_fields = fields
+
+
+class SessionIn(serializers.Serializer[Any]):
+    channel = IdField(help_text="Where the conversation stands.")
+    title = TextField(help_text="Cut at 200 characters.")
+    external_id = TextField(required=False, default="", help_text="Your own id: the same id is the same session.")
+    info = serializers.DictField(required=False, default=dict, help_text=INFO_HELP)
+
+
+class SessionChange(serializers.Serializer[Any]):
+    info = serializers.DictField(help_text=INFO_HELP)
+
+
+class SaidIn(serializers.Serializer[Any]):
+    role = serializers.ChoiceField(choices=["user", "assistant", "tool_call", "tool_result"])
+    text = TextField(help_text="1 to 100,000 characters.")
+    external_id = TextField(
+        required=False,
+        default="",
+        help_text=f"At most {MAX_ID_CHARACTERS} characters: the same id is the same message.",
+    )
+    call_id = TextField(required=False, default="", help_text="Pairs a tool_call with its tool_result.")
+    name = TextField(required=False, default="", help_text="Who the user is; an imported speaker of that name.")
+
+
+class SessionMessagesIn(serializers.Serializer[Any]):
+    messages = SaidIn(many=True, allow_empty=False, help_text=f"At most {MAX_MESSAGES_PER_APPEND}, stored all or none.")
+
+
+class SessionStored(serializers.Serializer[Any]):
+    seqs = serializers.ListField(child=serializers.IntegerField(), help_text="The messages' numbers, in their order.")
+
+
+class SaidOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="message_id")
+    seq = serializers.IntegerField(source="ordinal")
+    kind = serializers.CharField()
+    author = serializers.CharField(source="author_name")
+    author_kind = serializers.CharField()
+    body = serializers.CharField(source="text")
+    call_id = serializers.CharField()
+    created_at = serializers.CharField(source="at")
+
+
+class SessionHistory(serializers.Serializer[Any]):
+    messages = SaidOut(many=True)
+    next = serializers.IntegerField(allow_null=True, help_text="`after` of what follows; null when this was all.")
+
+
+class HistoryAsked(serializers.Serializer[Any]):
+    after = SeqField(required=False, default=0, help_text="Only messages after this number.")
+    limit = serializers.IntegerField(required=False, default=100, min_value=1, max_value=200)
+
+
+def own_sessions(access: Access) -> QuerySet[SessionInfo]:
+    return visible_sessions(access).select_related("thread")
+
+
+class Sessions(ApiView):
+    @extend_schema(operation_id="sessions_list", responses=SessionOut(many=True))
+    def get(self, request: Request) -> Response:
+        """The caller's own sessions, newest first."""
+        return self.paginated_response(own_sessions(request_access(request)), SessionOut)
+
+    @extend_schema(operation_id="sessions_create", request=SessionIn, responses={200: SessionOut, 201: SessionOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Begin a conversation: a thread of the agent's own. 200 when there is one of this external id. Agents only."""
+        data, access = self.validated_body(SessionIn), request_access(request)
+        channel = get_object_or_404(Channel.objects.visible_to(access), pk=data.pop("channel"))
+        session, is_new = create_session(channel=channel, by=access, **data)
+        session = own_sessions(access).get(pk=session.pk)
+        return Response(SessionOut(session).data, status=201 if is_new else 200)
+
+
+class OneSession(ApiView):
+    @extend_schema(operation_id="sessions_get", responses=SessionOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """One session, with what the agent keeps about it."""
+        return Response(SessionOut(get_object_or_404(own_sessions(request_access(request)), thread_id=pk)).data)
+
+    @extend_schema(operation_id="sessions_change", request=SessionChange, responses=SessionOut)
+    def patch(self, request: Request, pk: int) -> Response:
+        """Replace the info."""
+        access = request_access(request)
+        session = get_object_or_404(own_sessions(access), thread_id=pk)
+        update_session_info(session=session, by=access, info=self.validated_body(SessionChange)["info"])
+        return Response(SessionOut(own_sessions(access).get(thread_id=pk)).data)
+
+
+class SessionMessages(ApiView):
+    @extend_schema(operation_id="sessions_history", parameters=[HistoryAsked], responses=SessionHistory)
+    def get(self, request: Request, pk: int) -> Response:
+        """What was said, oldest first, word for word."""
+        access, params = request_access(request), self.asked(HistoryAsked)
+        session = get_object_or_404(own_sessions(access), thread_id=pk)
+        entries = message_history(
+            open_session(access, session.thread_id), after=params["after"], limit=params["limit"] + 1
+        )
+        page = entries[: params["limit"]]
+        next_after = page[-1].ordinal if len(entries) > len(page) else None
+        return Response(SessionHistory({"messages": page, "next": next_after}).data)
+
+    @extend_schema(operation_id="sessions_say", request=SessionMessagesIn, responses={201: SessionStored})
+    @idempotent
+    def post(self, request: Request, pk: int) -> Response:
+        """Add what was said, all or nothing. A message whose external id is known is not stored again."""
+        access = request_access(request)
+        session = get_object_or_404(own_sessions(access), thread_id=pk)
+        messages = [NewMessage(**message) for message in self.validated_body(SessionMessagesIn)["messages"]]
+        seqs = append_to_session(session=session, by=access, messages=messages)
+        enqueue_compaction_check_on_commit(session.thread_id)
+        return Response({"seqs": seqs}, status=201)

@@ -1,0 +1,317 @@
+"""What a memory plugin promises: five methods, six capabilities it may have besides, and the settings it may declare. Pure.
+
+All plugins work on the same messages, so changing one for another loses nothing. Sizes are in tokens (o200k_base);
+an entry's size includes ENVELOPE_TOKENS, what a prompt needs around it. `memory.plugins.testing` holds every plugin
+to these promises; authors run it with `pytest --pyargs memory.plugins.testing`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+from openvibe.workspaces.access import Access
+
+ENVELOPE_TOKENS = 44
+"""Tokens a prompt needs around one entry: its fence, with author, reference and time, and the message's own frame."""
+
+MAX_ENTRY_TOKENS = 1_200
+"""Tokens of one entry that prompts show; longer ones show head and tail."""
+
+FRESH_TAIL = 20
+"""Messages at the end of a conversation that are never compacted, unless they need too much of the budget."""
+
+WINDOW_STEP = 10
+"""Old messages leave a prompt this many at a time, so that prompts share their beginning from turn to turn."""
+
+NewMessageRole = Literal["user", "assistant", "tool_call", "tool_result"]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A thread as one participant may see it, up to but without message number `before` when that is set.
+
+    `person_id` is the participant whose profile notes belong here: whoever asks, None where nobody does.
+    Get one from `memory.plugins.sessions.open_session`, which checks that the participant sees the thread.
+    """
+
+    thread_id: int
+    access: Access
+    before: int | None = None
+    person_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """Something said in an outside agent's own conversation. The same `external_id` is the same message."""
+
+    role: NewMessageRole
+    text: str
+    external_id: str = ""
+    call_id: str = ""
+    name: str = ""
+
+
+class ContextEntry(NamedTuple):
+    """One piece of recalled conversation: a message as it was said, or a summary that stands for many.
+
+    `ordinal` is the message's number in its thread, or that of the first message a summary stands for; `last` the
+    last one it stands for. `kind` is a message's kind or `summary`. `text` is the body; for a summary its content,
+    unescaped. `tokens` counts the text (o200k_base), at most LONGEST, without ENVELOPE. `at` is ISO 8601, UTC.
+    """
+
+    ordinal: int
+    last: int
+    kind: str
+    text: str
+    tokens: int
+    at: str
+    message_id: int | None = None
+    author_id: int | None = None
+    author_name: str = ""
+    author_kind: str = ""
+    call_id: str = ""
+    summary_id: int | None = None
+    depth: int = 0
+    until: str = ""
+    message_count: int = 1
+
+    @property
+    def cost(self) -> int:
+        return self.tokens + ENVELOPE_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStats:
+    """What there is of a session. `messages` counts all that was said; `tokens` what the entries need in a prompt."""
+
+    messages: int
+    entries: int
+    tokens: int
+    summaries: int = 0
+    deepest: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """What a compaction did. Equal sizes and nothing created: there was nothing to do. `note`: what people should know
+    of how it was done."""
+
+    tokens_before: int
+    tokens_after: int
+    created: tuple[int, ...] = ()
+    rounds: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHit:
+    """A hit of a search: `snippet` is at most 500 characters around the match."""
+
+    kind: Literal["message", "summary"]
+    id: int
+    ordinal: int
+    author: str
+    at: str
+    snippet: str
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryDescription:
+    """A summary and where it stands. `constituents` are ids of summaries, `first`–`last` message numbers."""
+
+    id: int
+    kind: Literal["leaf", "condensed"]
+    depth: int
+    content: str
+    tokens: int
+    source_tokens: int
+    first: int
+    last: int
+    earliest: str
+    latest: str
+    message_count: int
+    container: int | None
+    constituents: tuple[int, ...]
+    level: str
+    model: str
+    is_stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryExpansion:
+    """What a summary stands for, one step down. `cursor` asks for the rest; None when this was all."""
+
+    entries: tuple[ContextEntry, ...]
+    cursor: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnreviewedSession:
+    """A session with messages past the reviewer's mark, up to `upto` (taken before anything is loaded)."""
+
+    thread_id: int
+    since: int
+    upto: int
+    messages: int
+
+
+CompactionProgress = Callable[[int, int], None]
+"""Told how much is done, of how much, in messages."""
+
+
+class MemoryProvider(Protocol):
+    """A memory plugin. Made with its config; stateless between calls; safe to use from several threads."""
+
+    def bootstrap(self, session: Session) -> None:
+        """Take in what was said while the plugin did not look. May be called any number of times."""
+
+    def append(self, session: Session, messages: Sequence[NewMessage]) -> list[int]:
+        """Store what was said in an outside agent's conversation, all or nothing; the messages' numbers."""
+
+    def assemble(self, session: Session, budget: int, fresh_tail: int) -> list[ContextEntry]:
+        """What fits of the conversation, oldest first: the tail always, then older entries up to the first that
+        does not fit. Writes nothing."""
+
+    def stats(self, session: Session) -> SessionStats: ...
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Compactor(Protocol):
+    def needs_compaction(self, session: Session, budget: int) -> bool: ...
+
+    def compact(
+        self, session: Session, budget: int, *, full: bool = False, progress: CompactionProgress | None = None
+    ) -> CompactionResult:
+        """Raises Problem when a model fails or compaction is paused; then nothing was written."""
+
+
+@runtime_checkable
+class Searcher(Protocol):
+    def search(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
+        """Literal terms, any characters; at most `limit` in all, messages and summaries."""
+
+
+@runtime_checkable
+class Explorer(Protocol):
+    def describe(self, session: Session, summary_id: int) -> SummaryDescription:
+        """Raises Missing for an id that is unknown or out of scope."""
+
+    def expand(self, session: Session, summary_id: int, cursor: int | None = None) -> SummaryExpansion:
+        """One step down: a leaf's messages, a condensed summary's constituents. Raises Missing like `describe`."""
+
+
+@runtime_checkable
+class ProfileStore(Protocol):
+    def get_profile(self, session: Session) -> str: ...
+
+    def set_profile(self, session: Session, text: str) -> str:
+        """Replace the notes about `session.person_id`; the text as stored."""
+
+
+@runtime_checkable
+class SessionManager(Protocol):
+    def save_info(self, session: Session, info: Mapping[str, Any]) -> None: ...
+
+    def load_info(self, session: Session) -> dict[str, Any]: ...
+
+    def list_info(self, access: Access) -> list[tuple[int, dict[str, Any]]]:
+        """The agent's own sessions, newest first: thread id and info."""
+
+    def load_history(self, session: Session, *, after: int = 0, limit: int = 200) -> list[ContextEntry]:
+        """Messages as they were said, oldest first, from number `after` + 1."""
+
+
+@runtime_checkable
+class ReviewSource(Protocol):
+    def list_unreviewed(self, access: Access) -> list[UnreviewedSession]: ...
+
+    def build_review_context(self, session: Session, since: int, upto: int) -> list[ContextEntry]:
+        """Summaries of what came before as context, then at most 200 messages after `since` up to `upto`."""
+
+    def mark_reviewed(self, session: Session, upto: int) -> None: ...
+
+
+@runtime_checkable
+class Rebuilder(Protocol):
+    """What summaries need when messages change. Not a capability that anybody is offered: only the job that rebuilds
+    asks for it."""
+
+    def covers_message(self, message_id: int) -> bool:
+        """Whether a summary stands for this message. One cheap query."""
+
+    def rebuild(self, session: Session) -> CompactionResult:
+        """Write anew every summary of the session whose messages were changed. Nothing to do costs one query.
+        Raises Problem when a model fails or compaction is paused; what was rebuilt until then stays."""
+
+    def threads_to_rebuild(self, limit: int = 200) -> list[int]:
+        """Threads, of any workspace, with summaries that wait for it."""
+
+
+CAPABILITIES: tuple[type[Any], ...] = (Compactor, Searcher, Explorer, ProfileStore, SessionManager, ReviewSource)
+
+
+def capabilities_of(provider: object) -> tuple[str, ...]:
+    """The names of the optional protocols a plugin fulfils, in the order above."""
+    return tuple(capability.__name__ for capability in CAPABILITIES if isinstance(provider, capability))
+
+
+MAX_PAIR_DISTANCE = 200
+"""A tool's result belongs to a call at most so many messages before it; farther apart they are orphans."""
+
+
+def pair_tool_calls(messages: Iterable[tuple[int, str, str]]) -> list[tuple[int, int]]:
+    """Tool calls with their results, as indices into the lines, by result: a result answers the newest call of its id
+    that is within reach and has no result yet. A line is a message's number, its kind and its call id."""
+    unanswered: dict[str, tuple[int, int]] = {}
+    pairs = []
+    for index, (number, kind, call_id) in enumerate(messages):
+        if kind == "tool_call" and call_id:
+            unanswered[call_id] = index, number
+        elif kind == "tool_result" and call_id in unanswered:
+            call_index, call_number = unanswered.pop(call_id)
+            if number - call_number <= MAX_PAIR_DISTANCE:
+                pairs.append((call_index, index))
+    return pairs
+
+
+SettingParser = Callable[[Any], Any]
+"""The value as it is stored. Raises ValueError with a sentence for people."""
+
+
+@dataclass(frozen=True)
+class PluginSetting:
+    """One setting of a plugin. `default` says in words what holds when it is not set."""
+
+    name: str
+    description: str
+    default: str
+    parse: SettingParser
+
+
+def integer_parser(minimum: int, maximum: int, *, keyword: str = "") -> SettingParser:
+    """A whole number from `least` to `most`; or the one word that may stand in its place."""
+
+    def parse(value: Any) -> Any:
+        if keyword and value == keyword:
+            return keyword
+        text = str(value).strip() if isinstance(value, int | str) and not isinstance(value, bool) else ""
+        if text.isascii() and text.isdigit() and len(text) < 12 and minimum <= int(text) <= maximum:
+            return int(text)
+        raise ValueError(f"a whole number from {minimum:,} to {maximum:,}" + (f", or {keyword}" if keyword else ""))
+
+    return parse
+
+
+def choice_parser(*choices: str) -> SettingParser:
+    """One of these words."""
+
+    def parse(value: Any) -> Any:
+        if value in choices:
+            return value
+        raise ValueError(" or ".join(choices))
+
+    return parse

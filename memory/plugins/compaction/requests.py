@@ -1,0 +1,123 @@
+"""Requesting a compaction: a row in the caller's transaction. Views and receivers enqueue it for a worker."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.db import IntegrityError, transaction
+
+from memory.plugins.base import Compactor, Rebuilder
+from memory.plugins.models import Compaction
+from memory.plugins.records import context_budget
+from memory.plugins.registry import active_plugin_name, provider_for
+from memory.plugins.sessions import session_for_thread
+from openvibe.base.problems import Conflict, Refused
+from openvibe.chat.models import Message, Thread
+from openvibe.workspaces.access import Access
+
+UNFINISHED_STATES: Final = (Compaction.State.QUEUED, Compaction.State.RUNNING)
+
+
+def request_compaction(
+    *, thread: Thread, trigger: str, full: bool = False, by: Access | None = None
+) -> Compaction | None:
+    """The new row, for the caller to send to a worker; None when one is waiting or running already.
+
+    A full one asked for by hand takes the place of one that waits: that row is returned. Where nothing can be
+    compacted (people only, a plugin without summaries), asking by hand raises Refused and a trigger gets None.
+    Guests may not ask: a model's answer costs the workspace. Asking by hand raises Conflict (`nothing_new`) where
+    nothing was said since the last one that went as far.
+    """
+    is_manual = trigger == Compaction.Trigger.HAND
+    if is_manual and by is not None and by.is_guest:
+        raise Refused("Guests cannot ask for a compaction. A member can.")
+    reason = compaction_denied_reason(thread)
+    if reason is not None:
+        if is_manual:
+            raise Refused(reason, code="cannot_compact")
+        return None
+    with transaction.atomic():
+        unfinished = Compaction.objects.select_for_update().filter(thread=thread, state__in=UNFINISHED_STATES).first()
+        if unfinished is None:
+            if is_manual:
+                _check_anything_new(thread, full)
+            return _create_compaction(thread, trigger, full, by)
+        if not (is_manual and full) or unfinished.full or unfinished.state != Compaction.State.QUEUED:
+            return None
+        unfinished.full, unfinished.trigger = True, trigger
+        unfinished.requested_by_id = by.participant_id if by else None
+        unfinished.save(update_fields=["full", "trigger", "requested_by"])
+        return unfinished
+
+
+def unfinished_compaction(thread: Thread) -> Compaction | None:
+    """The one that waits or is being carried out, if any."""
+    return Compaction.objects.filter(thread=thread, state__in=UNFINISHED_STATES).first()
+
+
+def compaction_denied_reason(thread: Thread) -> str | None:
+    """Why this thread is never compacted, as a sentence for people; None when it can be."""
+    if thread.access == Thread.Access.HUMAN_ONLY:
+        return "This thread is for people only. No agent reads it, so nothing of it is summarised."
+    if not isinstance(provider_for(thread.workspace_id), Compactor):
+        name = active_plugin_name(thread.workspace_id)
+        return f"The memory plugin {name} makes no summaries, so there is nothing to compact."
+    return None
+
+
+def _check_anything_new(thread: Thread, full: bool) -> None:
+    """What was compacted is not compacted anew, unless a message or what prompts may hold was changed meanwhile."""
+    last = Compaction.objects.filter(thread=thread).exclude(state__in=UNFINISHED_STATES).first()
+    if last is None or last.state == Compaction.State.FAILED or last.trigger == Compaction.Trigger.CHANGED:
+        return
+    is_covered = last.plugin == active_plugin_name(thread.workspace_id) and last.full >= full
+    if is_covered and not _has_new_messages(thread, last) and not _needs_compaction(thread):
+        hint = "" if last.full else " “Compact everything” goes further."
+        raise Conflict(
+            f"Nothing was said since the last compaction, so there is nothing new.{hint}", code="nothing_new"
+        )
+
+
+def _has_new_messages(thread: Thread, last: Compaction) -> bool:
+    """Whether a message came after it, or while it was carried out: it may not have seen that one."""
+    newest = Message.objects.filter(thread=thread).order_by("-seq").values_list("seq", "created_at").first()
+    if newest is None:
+        return False
+    seq, created_at = newest
+    return seq > last.at_seq or (last.started_at is not None and created_at > last.started_at)
+
+
+def _needs_compaction(thread: Thread) -> bool:
+    provider, session = provider_for(thread.workspace_id), session_for_thread(thread)
+    if session is None or not isinstance(provider, Compactor):
+        return False
+    return provider.needs_compaction(session, context_budget(thread))
+
+
+def _create_compaction(thread: Thread, trigger: str, full: bool, by: Access | None) -> Compaction | None:
+    try:
+        with transaction.atomic():
+            return Compaction.objects.create(
+                thread=thread,
+                plugin=active_plugin_name(thread.workspace_id),
+                trigger=trigger,
+                full=full,
+                requested_by_id=by.participant_id if by else None,
+            )
+    except IntegrityError:  # somebody else asked in the same moment
+        return None
+
+
+def request_compaction_if_due(*, thread: Thread) -> Compaction | None:
+    """Ask for a compaction when the conversation has grown past its threshold and something can be summarised."""
+    if not _needs_compaction(thread):
+        return None
+    return request_compaction(thread=thread, trigger=Compaction.Trigger.THRESHOLD)
+
+
+def request_rebuild(*, message: Message) -> Compaction | None:
+    """Ask for the summaries to be written anew that stand for this message, if any does."""
+    provider = provider_for(message.thread.workspace_id)
+    if not isinstance(provider, Rebuilder) or not provider.covers_message(message.pk):
+        return None
+    return request_compaction(thread=message.thread, trigger=Compaction.Trigger.CHANGED)

@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class LcmConfig(AppConfig):
+    name = "memory.plugins.lcm"
+    label = "lcm"
+    verbose_name = "Lossless memory"

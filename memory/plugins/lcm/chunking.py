@@ -1,0 +1,228 @@
+"""Chunking: which items a leaf or a condensed summary may stand for, and where the fresh tail begins. Pure.
+
+Plain items in, indices out. Sizes are in tokens (o200k_base), as a prompt needs them: `ContextItem.cost` is what
+`ContextEntry.cost` says of the same item."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from memory.plugins.base import ENVELOPE_TOKENS, MAX_PAIR_DISTANCE, ContextEntry, pair_tool_calls
+
+FRESH_TAIL_SHARE = 0.25
+"""Of the budget: the fresh tail takes no more, because a tail that fills it leaves no room for summaries."""
+
+MIN_LEAF_MESSAGES = 10
+MIN_CONDENSED_SUMMARIES = 2
+MAX_CHUNK_TOKENS = 20_000
+"""Tokens that one summary is made from, at most."""
+
+PREVIEW_TOKENS = 120
+"""Tokens that the preview of a tool's payload usually takes."""
+
+MIN_SOURCE_TOKENS = 16
+"""A group that says less than this is not worth a summary."""
+
+SUMMARY_KIND = "summary"
+GAP_KIND = "gap"
+_TOOL_KINDS = ("tool_call", "tool_result")
+
+Chunk = tuple[int, int]
+"""The first place of a group, and the one after its last."""
+
+
+class ContextItem(NamedTuple):
+    """One item as far as grouping needs to know it. `cost` is 0 where no prompt shows it; `kind` is a message's kind,
+    SUMMARY, or GAP for a cut between places that are not neighbours."""
+
+    ordinal: int
+    kind: str
+    cost: int
+    call_id: str = ""
+    by_person: bool = False
+    is_writing: bool = False
+    depth: int = 0
+    is_stale: bool = False
+
+
+def item_from_entry(entry: ContextEntry) -> ContextItem:
+    """The place of something a prompt shows."""
+    return ContextItem(
+        entry.ordinal, entry.kind, entry.cost, entry.call_id,
+        by_person=entry.kind == "text" and entry.author_kind != "agent", depth=entry.depth,
+    )  # fmt: skip
+
+
+def tool_pair_spans(entries: Sequence[ContextEntry]) -> list[tuple[int, int]]:
+    """Tool calls with their results, as indices into the entries."""
+    if all(entry.kind not in _TOOL_KINDS for entry in entries):
+        return []
+    return tool_pairs([item_from_entry(entry) for entry in entries])
+
+
+def fresh_tail_index(entries: Sequence[ContextEntry], fresh_tail: int, budget: int, config: Mapping[str, Any]) -> int:
+    """The index at which the fresh tail of these entries begins, by the plugin's config."""
+    return tail_index([item_from_entry(entry) for entry in entries], fresh_tail, fresh_tail_tokens(budget, config))
+
+
+def fresh_tail_tokens(budget: int, config: Mapping[str, Any]) -> int | None:
+    """The most that the fresh tail may take: `fresh_tail_tokens`, else TAIL_SHARE of the budget; None for no bound."""
+    configured = config.get("fresh_tail_tokens")
+    if configured == "none":
+        return None
+    return int(configured) if configured else int(budget * FRESH_TAIL_SHARE)
+
+
+def tool_pairs(items: Sequence[ContextItem]) -> list[tuple[int, int]]:
+    """Tool calls with their results, as indices, of what prompts show."""
+    return pair_tool_calls((item.ordinal, item.kind if item.cost else "", item.call_id) for item in items)
+
+
+def newest_request_index(items: Sequence[ContextItem]) -> int | None:
+    """The index of the newest message of a person that prompts show."""
+    return next((index for index in reversed(range(len(items))) if items[index].by_person and items[index].cost), None)
+
+
+def tail_index(items: Sequence[ContextItem], fresh_tail: int, max_tokens: int | None) -> int:
+    """Where the fresh tail begins: the last `wanted` messages that prompts show, and no more than fit `tokens` (one
+    always does; None: no such bound). It is stretched back so that it splits no pair and holds the newest request of
+    a person when that is in reach. Without messages, or when none are wanted, the tail is empty."""
+    start, shown, spent = len(items), 0, 0
+    for index in reversed(range(len(items)) if fresh_tail > 0 else ()):
+        item = items[index]
+        if item.kind in (SUMMARY_KIND, GAP_KIND) or shown == fresh_tail:
+            break
+        if item.cost and shown and max_tokens is not None and spent + item.cost > max_tokens:
+            break
+        start, shown, spent = index, shown + bool(item.cost), spent + item.cost
+    if fresh_tail <= 0:
+        return start
+    request = newest_request_index(items)
+    if request is not None and items[-1].ordinal - items[request].ordinal <= MAX_PAIR_DISTANCE:
+        start = min(start, request)
+    for call, result in sorted(tool_pairs(items), key=lambda pair: -pair[1]):
+        if call < start <= result:
+            start = call
+    return start
+
+
+def leaf_chunks(
+    items: Sequence[ContextItem],
+    end: int,
+    *,
+    chunk_tokens: int = MAX_CHUNK_TOKENS,
+    newest: int | None = None,
+    excluded: Collection[int] = (),
+) -> list[Chunk]:
+    """Runs of messages before index `end` that a leaf may stand for, oldest first.
+
+    They hold at least FEWEST_MESSAGES, need at most `chunk` tokens (more only where a pair would be split), and are
+    cut by dive results, by whatever is still being written, and by the ordinals in `kept`. `newest` is the ordinal
+    of the thread's newest message: a call without a result may still get one when it is in reach of that.
+    """
+    newest = newest if newest is not None else (items[-1].ordinal if items else 0)
+    call_pairs = tool_pairs(items)
+    pending = _pending_calls(items, call_pairs, newest)
+    foldable = [_is_summarizable(item) and item.ordinal not in excluded and index not in pending and index < end
+                for index, item in enumerate(items)]  # fmt: skip
+    writing = next((index for index, item in enumerate(items) if item.is_writing), len(items))
+    foldable[writing:] = [False] * (len(items) - writing)
+    while split := [pair for pair in call_pairs if _is_split_pair(pair, foldable)]:
+        for call, result in split:
+            foldable[call] = foldable[result] = False
+    chunks = []
+    for first, after in _true_runs(foldable):
+        atoms = _unsplittable_chunks(first, after, call_pairs)
+        packed = _pack_chunks(atoms, lambda index: _source_cost(items[index]), chunk_tokens, MIN_LEAF_MESSAGES)
+        chunks += [chunk_range for chunk_range in packed if _has_enough_source(items[slice(*chunk_range)])]
+    return chunks
+
+
+def condensed_chunks(items: Sequence[ContextItem], *, chunk_tokens: int = MAX_CHUNK_TOKENS) -> list[Chunk]:
+    """Runs of neighbouring summaries of equal depth that one of the next depth may stand for, oldest first.
+
+    They hold at least FEWEST_SUMMARIES and at most `chunk` tokens. A stale summary is not condensed.
+    """
+    summarizable = [item.kind == SUMMARY_KIND and not item.is_stale for item in items]
+    chunks = []
+    for first, after in _true_runs(summarizable):
+        edges = [
+            first,
+            *(index for index in range(first + 1, after) if items[index].depth != items[index - 1].depth),
+            after,
+        ]
+        for low, high in pairwise(edges):
+            atoms = [(index, index + 1) for index in range(low, high)]
+            packed = _pack_chunks(atoms, lambda index: items[index].cost, chunk_tokens, MIN_CONDENSED_SUMMARIES)
+            chunks += [chunk_range for chunk_range in packed if _has_enough_source(items[slice(*chunk_range)])]
+    return chunks
+
+
+def _is_summarizable(item: ContextItem) -> bool:
+    return item.kind not in (SUMMARY_KIND, GAP_KIND, "dive_result") and not item.is_writing
+
+
+def _pending_calls(items: Sequence[ContextItem], call_pairs: Iterable[tuple[int, int]], newest: int) -> set[int]:
+    """Calls that may still get their result."""
+    answered = {call for call, _ in call_pairs}
+    return {
+        index for index, item in enumerate(items)
+        if item.kind == "tool_call" and item.cost and index not in answered and newest - item.ordinal < MAX_PAIR_DISTANCE
+    }  # fmt: skip
+
+
+def _is_split_pair(pair: tuple[int, int], foldable: Sequence[bool]) -> bool:
+    """Whether one of the two could be folded without the other."""
+    call, result = pair
+    return (foldable[call] or foldable[result]) and not all(foldable[call : result + 1])
+
+
+def _true_runs(flags: Sequence[bool]) -> list[Chunk]:
+    """The stretches of True."""
+    padded = [False, *flags, False]
+    edges = [index for index in range(len(padded) - 1) if padded[index] != padded[index + 1]]
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _unsplittable_chunks(first: int, after: int, call_pairs: Iterable[tuple[int, int]]) -> list[Chunk]:
+    """The run in the smallest pieces that split no pair."""
+    reach = {call: result for call, result in call_pairs if first <= call < after}
+    atoms, atom_start, reach_end = [], first, first
+    for index in range(first, after):
+        reach_end = max(reach_end, reach.get(index, index))
+        if index == reach_end:
+            atoms.append((atom_start, index + 1))
+            atom_start = reach_end = index + 1
+    return atoms
+
+
+def _source_cost(item: ContextItem) -> int:
+    return min(item.cost, PREVIEW_TOKENS + ENVELOPE_TOKENS) if item.kind in _TOOL_KINDS else item.cost
+
+
+def _pack_chunks(atoms: Sequence[Chunk], weight: Callable[[int], int], chunk_tokens: int, minimum: int) -> list[Chunk]:
+    """The atoms in about equal groups within `chunk`, each of at least `fewest`. What remains stays as it is."""
+    weights = [sum(map(weight, range(*atom))) for atom in atoms]
+    pieces = -(-sum(weights) // chunk_tokens) or 1
+    even_share = sum(weights) / pieces
+    chunks: list[Chunk] = []
+    chunk_start, chunk_weight = 0, 0
+    for index, weight_of_atom in enumerate(weights):
+        is_long_enough = atoms[index][0] - atoms[chunk_start][0] >= minimum
+        if is_long_enough and (chunk_weight >= even_share or chunk_weight + weight_of_atom > chunk_tokens):
+            chunks.append((atoms[chunk_start][0], atoms[index][0]))
+            chunk_start, chunk_weight = index, 0
+        chunk_weight += weight_of_atom
+    if atoms and atoms[-1][1] - atoms[chunk_start][0] >= minimum:
+        chunks.append((atoms[chunk_start][0], atoms[-1][1]))
+    elif chunks and sum(map(weight, range(chunks[-1][0], atoms[-1][1]))) <= chunk_tokens:
+        chunks[-1] = (chunks[-1][0], atoms[-1][1])
+    return chunks
+
+
+def _has_enough_source(items: Sequence[ContextItem]) -> bool:
+    """Whether a summary can be shorter: two that prompts show, and something said."""
+    shown = [item for item in items if item.cost]
+    return len(shown) >= 2 and sum(item.cost - ENVELOPE_TOKENS for item in shown) >= MIN_SOURCE_TOKENS

@@ -1,0 +1,397 @@
+"""Compaction of a conversation: whether it is due, one at a time, leaf and condensed passes, a pause after failures.
+
+Each pass reads, asks the model outside any transaction, and then writes under locks if nothing changed meanwhile.
+Killed at any point, a pass has happened or it has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, NamedTuple
+
+from django.db import transaction
+from django.db.models import F, Max, Q, Sum
+from django.utils import timezone
+
+from memory.plugins.base import (
+    ENVELOPE_TOKENS,
+    FRESH_TAIL,
+    MAX_ENTRY_TOKENS,
+    MAX_PAIR_DISTANCE,
+    CompactionProgress,
+    CompactionResult,
+    Session,
+)
+from memory.plugins.lcm import planner
+from memory.plugins.lcm.chunking import (
+    MAX_CHUNK_TOKENS,
+    ContextItem,
+    condensed_chunks,
+    fresh_tail_tokens,
+    leaf_chunks,
+    newest_request_index,
+    tail_index,
+)
+from memory.plugins.lcm.items import ingest_messages
+from memory.plugins.lcm.models import Conversation, Item, Summary
+from memory.plugins.lcm.planner import rebuild_stale_summaries
+from memory.plugins.lcm.summarizer import entry_cost, summarize
+from memory.plugins.records import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
+from openvibe.base.locks import LockKind, advisory_lock
+from openvibe.base.problems import Missing, Problem
+from openvibe.chat.models import Thread
+from openvibe.llm.endpoints import client_for
+from openvibe.llm.errors import ModelError
+from openvibe.llm.models import Endpoint
+from openvibe.llm.protocol import ModelClient
+from openvibe.workspaces.models import Spending
+from openvibe.workspaces.services import meter_client
+
+SIZE_CHECK_ITEMS = 4_000
+"""Items whose size is summed first: mostly they are more than any threshold."""
+
+MAX_FAILURES, PAUSE_AFTER_FAILURES = 5, timedelta(minutes=30)
+
+
+class SummaryWriter(NamedTuple):
+    """Who writes summaries, and how many tokens it is shown at once. Without a client they are cut from the source."""
+
+    client: ModelClient | None
+    chunk_tokens: int = MAX_CHUNK_TOKENS
+
+
+def needs_compaction(session: Session, budget: int, config: Mapping[str, Any]) -> bool:
+    """Whether the items need more than THRESHOLD of the budget and something can be folded.
+
+    When nothing can, that is remembered until the items change.
+    """
+    if _access_thread(session) is None:
+        return False
+    ingest_messages(session.thread_id)
+    conversation = Conversation.objects.filter(thread=session.thread_id).first()
+    if conversation is None or conversation.exhausted_version == conversation.version:
+        return False
+    if not _exceeds(conversation, COMPACTION_THRESHOLD * budget):
+        return False
+    passes = CompactionPasses(conversation.pk, budget, config, None, MAX_CHUNK_TOKENS)
+    if next(passes.leaf_items(), None) or passes.condensed_items(RECENT_SUMMARIES):
+        return True
+    Conversation.objects.filter(pk=conversation.pk, version=conversation.version).update(
+        exhausted_version=conversation.version
+    )
+    return False
+
+
+def compact_conversation(
+    session: Session,
+    budget: int,
+    *,
+    full: bool,
+    config: Mapping[str, Any],
+    progress: CompactionProgress | None = None,
+    client: ModelClient | None = None,
+    clock: Callable[[], datetime] = timezone.now,
+) -> CompactionResult:
+    """Rebuild what is stale, then fold: leaves until the context is down to half of the budget, and one condensed
+    pass; `full` repeats both until nothing is left to fold. While another compaction of the same conversation is at
+    work this one does nothing.
+
+    Raises Missing (no thread for this asker, or one for people only) and Problem: `compaction_failed` when the model
+    failed, `compaction_paused` while it rests after MOST_FAILURES in a row. Raises RuntimeError inside a transaction.
+    """
+
+    def run_passes(conversation: Conversation, writer: SummaryWriter) -> CompactionResult:
+        limit = summary_limit(conversation.pk, budget)
+        rebuild_stale_summaries(conversation.pk, client=writer.client, chunk_tokens=writer.chunk_tokens, limit=limit)
+        return CompactionPasses(conversation.pk, budget, config, writer.client, writer.chunk_tokens, progress).run(full)
+
+    return _run_exclusively(session, config, client, clock, run_passes)
+
+
+def rebuild_conversation(
+    session: Session,
+    *,
+    config: Mapping[str, Any],
+    client: ModelClient | None = None,
+    clock: Callable[[], datetime] = timezone.now,
+) -> CompactionResult:
+    """Write anew what is stale; sizes before and after. Raises like `compact_conversation`."""
+    if not Summary.objects.filter(conversation__thread=session.thread_id, stale=True).exists():
+        return CompactionResult(0, 0)
+
+    def run_rebuild(conversation: Conversation, writer: SummaryWriter) -> CompactionResult:
+        before = planner.total_cost(conversation.pk, MEASURED_ITEMS)
+        limit = summary_limit(conversation.pk, context_budget(conversation.thread))
+        rebuilt = rebuild_stale_summaries(
+            conversation.pk, client=writer.client, chunk_tokens=writer.chunk_tokens, limit=limit
+        )
+        return CompactionResult(before, planner.total_cost(conversation.pk, MEASURED_ITEMS), rounds=int(rebuilt > 0))
+
+    return _run_exclusively(session, config, client, clock, run_rebuild)
+
+
+def _run_exclusively(
+    session: Session,
+    config: Mapping[str, Any],
+    client: ModelClient | None,
+    clock: Callable[[], datetime],
+    action: Callable[[Conversation, SummaryWriter], CompactionResult],
+) -> CompactionResult:
+    """Do the work while nobody else compacts the conversation, and keep count of failures in a row."""
+    thread = _access_thread(session)
+    if thread is None:
+        raise Missing
+    with transaction.atomic(durable=True):  # refuses to run inside a transaction: a model is about to be asked
+        ingest_messages(session.thread_id)
+    conversation = Conversation.objects.filter(thread=session.thread_id).first()
+    if conversation is None:
+        return CompactionResult(0, 0)
+    with advisory_lock(LockKind.SUMMARY_TREE, conversation.pk) as is_owner:
+        if not is_owner:
+            size = planner.total_cost(conversation.pk, MEASURED_ITEMS)
+            return CompactionResult(size, size)
+        conversation.refresh_from_db()
+        _check_not_paused(conversation, clock())
+        writer = SummaryWriter(None) if config.get("summaries") == "deterministic" else _summary_writer(thread, client)
+        try:
+            result = action(conversation, writer)
+        except ModelError as error:
+            raise _record_failure(conversation, error, clock()) from error
+        if conversation.failures and result.rounds:
+            Conversation.objects.filter(pk=conversation.pk).update(failures=0, paused_until=None, last_error="")
+        return result
+
+
+def _exceeds(conversation: Conversation, threshold: float) -> bool:
+    if planner.total_cost(conversation.pk, SIZE_CHECK_ITEMS) > threshold:
+        return True
+    has_more = conversation.items.all()[SIZE_CHECK_ITEMS : SIZE_CHECK_ITEMS + 1].exists()
+    return has_more and planner.total_cost(conversation.pk, ALL_ITEMS) > threshold
+
+
+def _access_thread(session: Session) -> Thread | None:
+    threads = Thread.objects.exclude(access=Thread.Access.HUMAN_ONLY)
+    return threads.filter(pk=session.thread_id, workspace_id=session.access.workspace_id).first()
+
+
+def _summary_writer(thread: Thread, client: ModelClient | None) -> SummaryWriter:
+    """Who writes the summaries of this workspace, and how many tokens it is shown at once."""
+    if client is not None:
+        return SummaryWriter(_metered_client(client, thread))
+    endpoints = Endpoint.objects.filter(Q(is_for_summaries=True) | Q(is_default=True), workspace=thread.workspace_id)
+    endpoint = endpoints.order_by("-is_for_summaries").first()
+    chunk_tokens = MAX_CHUNK_TOKENS if endpoint is None else min(MAX_CHUNK_TOKENS, endpoint.context_window // 2)
+    return SummaryWriter(_metered_client(client_for(endpoint), thread), chunk_tokens)
+
+
+def _metered_client(client: ModelClient, thread: Thread) -> ModelClient:
+    """Summaries are everybody's: they count against the workspace's budget."""
+    return meter_client(client, workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES)
+
+
+def _check_not_paused(conversation: Conversation, now: datetime) -> None:
+    if conversation.paused_until is not None and conversation.paused_until > now:
+        raise Problem(
+            f"Making summaries failed {conversation.failures} times in a row, so it rests until"
+            f" {conversation.paused_until:%H:%M} UTC. The last reason: {conversation.last_error}",
+            code="compaction_paused",
+        )
+
+
+def _record_failure(conversation: Conversation, error: ModelError, now: datetime) -> Problem:
+    """Count the failure; what to tell the caller."""
+    conversation.failures += 1
+    conversation.last_error = f"{error} {error.advice}"
+    if conversation.failures >= MAX_FAILURES:
+        conversation.paused_until = now + PAUSE_AFTER_FAILURES
+    conversation.save(update_fields=["failures", "last_error", "paused_until"])
+    return Problem(f"The summary could not be made. {conversation.last_error}", code="compaction_failed")
+
+
+MAX_ROUNDS = 10
+"""Of a full compaction; leaves of an incremental one."""
+
+LEAF_SHARE, CONDENSED_SHARE = 3, 2
+"""A summary is to take this part of its source: a third, a half."""
+
+SUMMARIES_SHARE, TARGET_SUMMARIES, MIN_SUMMARY_LIMIT = 6, 10, 64
+"""All summaries together are to fit into this part of the budget, about STANDING of them. Only when another would not
+fit are the newest of equal depth condensed, all of them at once: what changes rarely is read anew rarely."""
+
+FIRST_ROOM_DIVISOR, LATER_ROOM_DIVISOR = 2, 6
+"""Of the room that others leave, a summary takes this part: while there is room for long ones, and afterwards."""
+
+MEASURED_ITEMS, ALL_ITEMS = 20_000, 2**40
+"""Items whose size is told before and after: of an incremental compaction, of a full one."""
+
+TAIL_WINDOW, CHUNK_WINDOW = 1_000, 1_200
+"""Items read to find the tail, and messages read to find a group."""
+
+RECENT_SUMMARIES, ALL_SUMMARIES = 1_000, 100_000
+"""Summaries among the items that an incremental and a full compaction look at."""
+
+
+def summary_limit(conversation_id: int, budget: int) -> int:
+    """Tokens that the next leaf may take: half of the room that is left, until something is condensed; then a
+    STANDING-th of all the room. An entry of more than LONGEST would not be shown whole."""
+    summaries = Item.objects.filter(conversation=conversation_id, summary__isnull=False)
+    totals = summaries.aggregate(
+        deepest=Max("summary__depth"), tokens=Sum(F("summary__token_count") + ENVELOPE_TOKENS, default=0)
+    )
+    if totals["deepest"]:
+        return _clamp_limit(budget, 0)
+    return _clamp_limit(budget, (budget // SUMMARIES_SHARE - totals["tokens"]) // FIRST_ROOM_DIVISOR)
+
+
+def _clamp_limit(budget: int, tokens: int) -> int:
+    return min(MAX_ENTRY_TOKENS, max(MIN_SUMMARY_LIMIT, budget // SUMMARIES_SHARE // TARGET_SUMMARIES, tokens))
+
+
+BUDGET_SPENT_NOTE = (
+    "The workspace's token budget for today is used up, so summaries were cut from the messages without asking a model."
+)
+
+
+class PassOutcome(Enum):
+    """What became of one group: NOTHING where no summary would be shorter, CHANGED where its messages kept changing."""
+
+    CREATED = "created"
+    NOTHING = "nothing"
+    CHANGED = "changed"
+
+
+@dataclass
+class CompactionPasses:
+    """One compaction of one conversation."""
+
+    conversation_id: int
+    budget: int
+    config: Mapping[str, Any]
+    client: ModelClient | None
+    chunk_tokens: int
+    progress: CompactionProgress | None = None
+    created: list[int] = field(default_factory=list)
+    saved_tokens: int = 0
+    summarized_messages: int = 0
+    pending_messages: int = 0
+    is_full: bool = False
+    is_budget_spent: bool = False
+
+    def run(self, full: bool) -> CompactionResult:
+        self.is_full = full
+        before = planner.total_cost(self.conversation_id, ALL_ITEMS if full else MEASURED_ITEMS)
+        if self.progress is not None:
+            self.pending_messages = self._pending_message_count()
+        rounds = self._run_full() if full else self._run_incremental(before)
+        return CompactionResult(
+            before,
+            before - self.saved_tokens,
+            tuple(self.created),
+            rounds,
+            BUDGET_SPENT_NOTE if self.is_budget_spent else "",
+        )
+
+    def _run_full(self) -> int:
+        for done in range(MAX_ROUNDS):
+            created_before = len(self.created)
+            for items in self.leaf_items():
+                if self._summarize(items, is_leaf=True) is PassOutcome.CHANGED:
+                    break
+            for items in self.condensed_items(ALL_SUMMARIES):
+                self._summarize(items, is_leaf=False)
+            if len(self.created) == created_before:
+                return done
+        return MAX_ROUNDS
+
+    def _run_incremental(self, before: int) -> int:
+        for _ in range(MAX_ROUNDS):
+            outcomes = (self._summarize(items, is_leaf=True) for items in self.leaf_items())
+            outcome = next((candidate for candidate in outcomes if candidate is not PassOutcome.NOTHING), None)
+            if outcome is not PassOutcome.CREATED or before - self.saved_tokens <= COMPACTION_TARGET * self.budget:
+                break
+        if not self.created or before - self.saved_tokens > COMPACTION_TARGET * self.budget or not self._has_room():
+            for items in self.condensed_items(RECENT_SUMMARIES)[-1:]:
+                self._summarize(items, is_leaf=False)
+        return int(bool(self.created))
+
+    def _has_room(self) -> bool:
+        """Whether one more summary would fit among those that stand."""
+        room = self.budget // SUMMARIES_SHARE
+        return self._summaries_cost() + room // TARGET_SUMMARIES <= room
+
+    def _summaries_cost(self) -> int:
+        return sum(item.cost for item in planner.summary_items(self.conversation_id, ALL_SUMMARIES))
+
+    def _summary_limit(self, items: Sequence[ContextItem], *, is_leaf: bool) -> int:
+        """Tokens that the summary of these places may take. In a full compaction leaves do not stand for long."""
+        room = self.budget // SUMMARIES_SHARE
+        if is_leaf and self.is_full:
+            return _clamp_limit(self.budget, room // FIRST_ROOM_DIVISOR)
+        if is_leaf:
+            return summary_limit(self.conversation_id, self.budget)
+        others = self._summaries_cost() - sum(item.cost for item in items)
+        return _clamp_limit(self.budget, (room - others) // (LATER_ROOM_DIVISOR if others else FIRST_ROOM_DIVISOR))
+
+    def leaf_items(self) -> Iterator[list[ContextItem]]:
+        """Messages that a leaf may stand for, oldest first: everything between the newest summary and the tail."""
+        newest = planner.newest_items(self.conversation_id, TAIL_WINDOW)
+        start = tail_index(newest, FRESH_TAIL, fresh_tail_tokens(self.budget, self.config))
+        if not newest or start == 0:
+            return
+        tail = newest[start].ordinal if start < len(newest) else newest[-1].ordinal + 1
+        request = newest_request_index(newest)
+        excluded = () if request is None else (newest[request].ordinal,)
+        after = planner.last_summarized_seq(self.conversation_id)
+        while items := planner.items_after(self.conversation_id, after, CHUNK_WINDOW):
+            end = next((index for index, item in enumerate(items) if item.ordinal >= tail), len(items))
+            is_cut = end == len(items) == CHUNK_WINDOW  # what belongs to its last messages may stand after the window
+            end -= MAX_PAIR_DISTANCE if is_cut else 0
+            chunks = leaf_chunks(
+                items, end, chunk_tokens=self.chunk_tokens, newest=newest[-1].ordinal, excluded=excluded
+            )
+            yield from (items[first:stop] for first, stop in chunks)
+            if not is_cut or any(item.is_writing for item in items):
+                return
+            after = items[(chunks[-1][1] if chunks else end - MAX_PAIR_DISTANCE) - 1].ordinal
+
+    def condensed_items(self, limit: int) -> list[list[ContextItem]]:
+        """Neighbouring summaries that one of the next depth may stand for, oldest first."""
+        items = planner.summary_items(self.conversation_id, limit)
+        return [items[first:stop] for first, stop in condensed_chunks(items, chunk_tokens=self.chunk_tokens)]
+
+    def _summarize(self, items: Sequence[ContextItem], *, is_leaf: bool) -> PassOutcome:
+        """Make one summary. What was changed while it was made is read and tried once again."""
+        for _ in range(2):
+            if is_leaf:
+                plan = planner.plan_leaf(self.conversation_id, items, chunk_tokens=self.chunk_tokens)
+            else:
+                plan = planner.plan_condensed(self.conversation_id, items, chunk_tokens=self.chunk_tokens)
+            share = LEAF_SHARE if is_leaf else CONDENSED_SHARE
+            limit = self._summary_limit(items, is_leaf=is_leaf)
+            draft = summarize(plan.source, share=share, limit=limit, earlier=plan.earlier, client=self.client)
+            if draft is None or entry_cost(draft.tokens) >= plan.cost:
+                return PassOutcome.NOTHING
+            summary_id = planner.write_summary(plan, draft)
+            if summary_id is not None:
+                self.is_budget_spent = self.is_budget_spent or draft.is_budget_spent
+                self._record(summary_id, plan.cost - entry_cost(draft.tokens), plan.messages)
+                return PassOutcome.CREATED
+        return PassOutcome.CHANGED
+
+    def _record(self, summary_id: int, saved: int, messages: int) -> None:
+        self.created.append(summary_id)
+        self.saved_tokens += saved
+        self.summarized_messages += messages
+        if self.progress is not None and messages:
+            self.progress(self.summarized_messages, max(self.pending_messages, self.summarized_messages))
+
+    def _pending_message_count(self) -> int:
+        newest = planner.newest_items(self.conversation_id, TAIL_WINDOW)
+        start = tail_index(newest, FRESH_TAIL, fresh_tail_tokens(self.budget, self.config))
+        if start == len(newest):
+            return 0
+        after = planner.last_summarized_seq(self.conversation_id)
+        waiting = Item.objects.filter(conversation=self.conversation_id, ordinal__gt=after)
+        return waiting.filter(ordinal__lt=newest[start].ordinal).count()

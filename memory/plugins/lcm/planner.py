@@ -1,0 +1,341 @@
+"""Planning and writing summaries: what one is made from, putting it in place of its items, rebuilding a stale one.
+
+All reads walk an index and stop, so that their cost does not grow with the thread. What is written is checked under
+locks against what was read: messages first, then the conversation, the order in which an edit takes them. Stale
+summaries (a message below them was changed) are rebuilt from the leaves upwards: a condensed summary waits until none
+of its constituents is stale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+
+from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS
+from memory.plugins.lcm.chunking import GAP_KIND, SUMMARY_KIND, ContextItem
+from memory.plugins.lcm.items import PROMPT_FILTER, fetch_rows
+from memory.plugins.lcm.models import Summary
+from memory.plugins.lcm.summarizer import (
+    NO_MODEL,
+    SourceMessage,
+    SourceSummary,
+    SummaryDraft,
+    SummarySource,
+    entry_cost,
+    message_source,
+    strip_headers,
+    summarize,
+    summary_source,
+)
+from openvibe.llm.protocol import ModelClient
+from openvibe.llm.tokens import count_tokens
+
+DbRow = tuple[Any, ...]
+
+ITEM_COST = (
+    f"CASE WHEN s.id IS NOT NULL THEN least(s.token_count, {MAX_ENTRY_TOKENS}) + {ENVELOPE_TOKENS}"
+    f" WHEN {PROMPT_FILTER} THEN least(m.token_count, {MAX_ENTRY_TOKENS}) + {ENVELOPE_TOKENS} ELSE 0 END"
+)
+# OFFSET 0: looked up by their keys, whatever the planner thinks of how many items there are
+ITEM_JOINS = """
+LEFT JOIN LATERAL (SELECT * FROM lcm_summary WHERE id = i.summary_id OFFSET 0) s ON true
+LEFT JOIN LATERAL (SELECT * FROM chat_message WHERE id = i.message_id OFFSET 0) m ON true
+"""
+ITEM_ROWS = f"""
+SELECT i.ordinal, coalesce(m.kind, '{SUMMARY_KIND}'), {ITEM_COST},
+    CASE WHEN m.kind IN ('tool_call', 'tool_result') THEN m.call_id ELSE '' END,
+    coalesce(m.kind = 'text' AND p.kind <> 'agent', false), coalesce(m.state = 'writing', false),
+    coalesce(s.depth, 0), coalesce(s.stale, false)
+FROM ({{items}}) i {ITEM_JOINS} LEFT JOIN workspaces_participant p ON p.id = m.author_id ORDER BY i.ordinal
+"""  # noqa: S608 - only constants of this package
+ITEM_KEYS = "SELECT ordinal, message_id, summary_id FROM lcm_item WHERE conversation_id = %s"
+NEWEST_ITEM_KEYS = f"{ITEM_KEYS} ORDER BY ordinal DESC LIMIT %s"
+NEWEST_ITEMS_STATEMENT = ITEM_ROWS.replace("{items}", NEWEST_ITEM_KEYS)
+ITEMS_AFTER_STATEMENT = ITEM_ROWS.replace("{items}", f"{ITEM_KEYS} AND ordinal > %s ORDER BY ordinal LIMIT %s")
+TOTAL_COST = f"SELECT coalesce(sum({ITEM_COST}), 0) FROM ({NEWEST_ITEM_KEYS}) i {ITEM_JOINS}"  # noqa: S608
+LAST_SUMMARIZED_SEQ = """
+SELECT s.last_seq FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
+WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL ORDER BY i.ordinal DESC LIMIT 1
+"""
+SUMMARY_ITEMS = """
+SELECT i.ordinal, s.token_count, s.depth, s.stale, s.id, (
+    SELECT before.summary_id FROM lcm_item before
+    WHERE before.conversation_id = i.conversation_id AND before.ordinal < i.ordinal ORDER BY before.ordinal DESC LIMIT 1
+)
+FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
+WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL ORDER BY i.ordinal DESC LIMIT %s
+"""
+EARLIER_SUMMARIES = """
+SELECT s.content FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
+WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL AND i.ordinal < %s AND NOT s.stale
+ORDER BY i.ordinal DESC LIMIT 2
+"""
+# What a check compares: the message, whether prompts show it, and a fingerprint of its text.
+MESSAGE_FINGERPRINT = f"m.id, m.seq, m.kind, {PROMPT_FILTER}, md5(m.body)"
+FROM_ITEMS = """
+FROM lcm_item i JOIN chat_message m ON m.id = i.message_id JOIN workspaces_participant p ON p.id = m.author_id
+WHERE i.conversation_id = %s AND i.ordinal BETWEEN %s AND %s ORDER BY m.seq
+"""
+FROM_LEAF = """
+FROM lcm_summarymessage l JOIN chat_message m ON m.id = l.message_id JOIN workspaces_participant p ON p.id = m.author_id
+WHERE l.summary_id = %s ORDER BY m.seq
+"""
+MESSAGE_CONTENT = "m.created_at, p.kind, p.name, m.body, m.token_count"
+SUMMARY_FINGERPRINT = "s.id, s.first_seq, s.depth, s.stale, md5(s.content)"
+SUMMARY_CONTENT = "s.earliest_at, s.latest_at, s.first_seq, s.last_seq, s.content, s.token_count"
+FROM_SUMMARY_ITEMS = """
+FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
+WHERE i.conversation_id = %s AND i.ordinal BETWEEN %s AND %s ORDER BY s.first_seq
+"""
+FROM_CONTAINER = """
+FROM lcm_summaryedge e JOIN lcm_summary s ON s.id = e.constituent_id WHERE e.container_id = %s ORDER BY s.first_seq
+"""
+FINGERPRINT_COLUMNS = 5  # columns of a mark
+MIN_CHUNK_FOR_EARLIER = 5_000  # tokens of source, from which on earlier summaries are shown with it
+
+INSERT_LEAF = """
+INSERT INTO lcm_summary (conversation_id, kind, depth, content, token_count, first_seq, last_seq, earliest_at,
+    latest_at, message_count, source_tokens, level, model, stale)
+SELECT %(conversation)s, 'leaf', 0, %(content)s, %(tokens)s, %(first)s, %(last)s, min(m.created_at),
+    max(m.created_at), count(*), sum(m.token_count), %(level)s, %(model)s, false
+FROM lcm_item i JOIN chat_message m ON m.id = i.message_id
+WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s
+RETURNING id
+"""
+INSERT_CONDENSED = """
+INSERT INTO lcm_summary (conversation_id, kind, depth, content, token_count, first_seq, last_seq, earliest_at,
+    latest_at, message_count, source_tokens, level, model, stale)
+SELECT %(conversation)s, 'condensed', max(s.depth) + 1, %(content)s, %(tokens)s, min(s.first_seq), max(s.last_seq),
+    min(s.earliest_at), max(s.latest_at), sum(s.message_count), sum(s.token_count), %(level)s, %(model)s, false
+FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
+WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s
+RETURNING id
+"""
+LINK_MESSAGES = """
+INSERT INTO lcm_summarymessage (summary_id, message_id)
+SELECT %(summary)s, message_id FROM lcm_item
+WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s ORDER BY ordinal
+"""
+LINK_SUMMARIES = """
+INSERT INTO lcm_summaryedge (container_id, constituent_id)
+SELECT %(summary)s, summary_id FROM lcm_item
+WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s ORDER BY ordinal
+"""
+REPLACE_ITEMS = (
+    "DELETE FROM lcm_item WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s",
+    "INSERT INTO lcm_item (conversation_id, ordinal, summary_id) VALUES (%(conversation)s, %(first)s, %(summary)s)",
+    "UPDATE lcm_conversation SET version = version + 1 WHERE id = %(conversation)s",
+)
+LOCK_CONVERSATION = "SELECT FROM lcm_conversation WHERE id = %s FOR UPDATE"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryPlan:
+    """Neighbouring items that one summary is to stand for, as they were read."""
+
+    conversation_id: int
+    first: int
+    last: int
+    is_leaf: bool
+    marks: tuple[DbRow, ...]
+    source: SummarySource
+    earlier: tuple[str, ...]
+    cost: int
+    messages: int
+
+
+def newest_items(conversation_id: int, limit: int) -> list[ContextItem]:
+    """The newest items, oldest first."""
+    return [ContextItem(*row) for row in fetch_rows(NEWEST_ITEMS_STATEMENT, [conversation_id, limit])]
+
+
+def items_after(conversation_id: int, ordinal: int, limit: int) -> list[ContextItem]:
+    return [ContextItem(*row) for row in fetch_rows(ITEMS_AFTER_STATEMENT, [conversation_id, ordinal, limit])]
+
+
+def total_cost(conversation_id: int, limit: int) -> int:
+    """Tokens that the newest `most` items need in a prompt."""
+    return int(fetch_rows(TOTAL_COST, [conversation_id, limit])[0][0])
+
+
+def last_summarized_seq(conversation_id: int) -> int:
+    """The number of the last message that a summary among the items stands for; 0 without any."""
+    rows = fetch_rows(LAST_SUMMARIZED_SEQ, [conversation_id])
+    return int(rows[0][0]) if rows else 0
+
+
+def summary_items(conversation_id: int, limit: int) -> list[ContextItem]:
+    """The newest summaries among the items, oldest first, with a GAP wherever something stands between two."""
+    items: list[ContextItem] = []
+    newer_id: int | None = None  # what the summary before this one would have to be
+    for ordinal, tokens, depth, stale, summary_id, older_id in fetch_rows(SUMMARY_ITEMS, [conversation_id, limit]):
+        if items and newer_id != summary_id:
+            items.append(ContextItem(ordinal, GAP_KIND, 0))
+        items.append(ContextItem(ordinal, SUMMARY_KIND, tokens + ENVELOPE_TOKENS, depth=depth, is_stale=stale))
+        newer_id = older_id
+    return items[::-1]
+
+
+def plan_leaf(conversation_id: int, items: Sequence[ContextItem], *, chunk_tokens: int) -> SummaryPlan:
+    """Read the messages of these places."""
+    first, last = items[0].ordinal, items[-1].ordinal
+    rows = fetch_rows(f"SELECT {MESSAGE_FINGERPRINT}, {MESSAGE_CONTENT} {FROM_ITEMS}", [conversation_id, first, last])
+    messages = source_messages(rows)
+    return SummaryPlan(
+        conversation_id, first, last, True, tuple(row[:FINGERPRINT_COLUMNS] for row in rows),
+        message_source(messages, chunk_tokens=chunk_tokens), _earlier_summaries(conversation_id, first, chunk_tokens),
+        sum(entry_cost(message.tokens) for message in messages), len(rows),
+    )  # fmt: skip
+
+
+def plan_condensed(conversation_id: int, items: Sequence[ContextItem], *, chunk_tokens: int) -> SummaryPlan:
+    """Read the summaries of these places."""
+    first, last = items[0].ordinal, items[-1].ordinal
+    rows = fetch_rows(
+        f"SELECT {SUMMARY_FINGERPRINT}, {SUMMARY_CONTENT} {FROM_SUMMARY_ITEMS}", [conversation_id, first, last]
+    )
+    summaries = [SourceSummary(*row[FINGERPRINT_COLUMNS:]) for row in rows]
+    return SummaryPlan(
+        conversation_id, first, last, False, tuple(row[:FINGERPRINT_COLUMNS] for row in rows),
+        summary_source(summaries), _earlier_summaries(conversation_id, first, chunk_tokens), sum(entry_cost(summary.tokens) for summary in summaries), 0,
+    )  # fmt: skip
+
+
+def _earlier_summaries(conversation_id: int, ordinal: int, chunk_tokens: int) -> tuple[str, ...]:
+    """Up to two summaries that precede, oldest first; none for a model whose window is small."""
+    if chunk_tokens < MIN_CHUNK_FOR_EARLIER:
+        return ()
+    return tuple(content for (content,) in reversed(fetch_rows(EARLIER_SUMMARIES, [conversation_id, ordinal])))
+
+
+def source_messages(rows: Sequence[DbRow]) -> list[SourceMessage]:
+    """The lines of messages read as MESSAGE_MARK and SAID: those that prompts show."""
+    return [
+        SourceMessage(created_at, "tool" if kind.startswith("tool") else "assistant" if author_kind == "agent" else "user", name, body, tokens,
+             kind.startswith("tool"))
+        for _, _, kind, is_shown, _, created_at, author_kind, name, body, tokens in rows if is_shown
+    ]  # fmt: skip
+
+
+def write_summary(plan: SummaryPlan, draft: SummaryDraft) -> int | None:
+    """Put the summary in the place of what it stands for, in one transaction; its id.
+
+    None, with nothing written, when what it was made from is no longer what was read.
+    """
+    values: dict[str, Any] = {
+        "conversation": plan.conversation_id, "first": plan.first, "last": plan.last, "content": draft.content,
+        "tokens": draft.tokens, "level": draft.level, "model": draft.model,
+    }  # fmt: skip
+    bounds = [plan.conversation_id, plan.first, plan.last]
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        if plan.is_leaf:
+            cursor.execute(f"SELECT {MESSAGE_FINGERPRINT} {FROM_ITEMS} FOR SHARE OF m", bounds)
+            is_unchanged = tuple(cursor.fetchall()) == plan.marks
+            cursor.execute(LOCK_CONVERSATION, [plan.conversation_id])
+        else:
+            cursor.execute(LOCK_CONVERSATION, [plan.conversation_id])
+            cursor.execute(f"SELECT {SUMMARY_FINGERPRINT} {FROM_SUMMARY_ITEMS}", bounds)
+            is_unchanged = tuple(cursor.fetchall()) == plan.marks
+        if not is_unchanged:
+            return None
+        cursor.execute(INSERT_LEAF if plan.is_leaf else INSERT_CONDENSED, values)
+        (values["summary"],) = cursor.fetchone()
+        cursor.execute(LINK_MESSAGES if plan.is_leaf else LINK_SUMMARIES, values)
+        for statement in REPLACE_ITEMS:
+            cursor.execute(statement, values)
+    return int(values["summary"])
+
+
+DELETED_CONTENT = "[Everything said here was deleted.]"
+"""What a leaf says that nothing is left of."""
+
+MAX_TRIES = 2
+
+UPDATE_SUMMARY = """
+UPDATE lcm_summary SET content = %(content)s, token_count = %(tokens)s, level = %(level)s, model = %(model)s,
+    stale = false, source_tokens = %(source_tokens)s
+WHERE id = %(summary)s AND stale
+"""
+BUMP_VERSION = "UPDATE lcm_conversation SET version = version + 1 WHERE id = %s"
+
+
+def rebuild_stale_summaries(conversation_id: int, *, client: ModelClient | None, chunk_tokens: int, limit: int) -> int:
+    """Give every stale summary of a conversation its words again; how many got them.
+
+    Raises what the model raises; those rebuilt before that stay rebuilt. One that keeps changing meanwhile stays
+    stale, and what stands above it.
+    """
+    rebuilt = 0
+    stuck: set[int] = set()
+    while True:
+        stale = Summary.objects.filter(conversation=conversation_id, stale=True).exclude(pk__in=stuck)
+        ready = stale.exclude(constituents__stale=True).order_by("depth", "first_seq").first()
+        if ready is None:
+            return rebuilt
+        if _rebuild_summary(ready, client, chunk_tokens, limit):
+            rebuilt += 1
+        else:
+            stuck.add(ready.pk)
+
+
+def _rebuild_summary(summary: Summary, client: ModelClient | None, chunk_tokens: int, limit: int) -> bool:
+    is_leaf = summary.kind == Summary.Kind.LEAF
+    fingerprint, content, source_rows = (
+        (MESSAGE_FINGERPRINT, MESSAGE_CONTENT, FROM_LEAF)
+        if is_leaf
+        else (SUMMARY_FINGERPRINT, SUMMARY_CONTENT, FROM_CONTAINER)
+    )
+    for _ in range(MAX_TRIES):
+        rows = fetch_rows(f"SELECT {fingerprint}, {content} {source_rows}", [summary.pk])
+        source = (
+            message_source(source_messages(rows), chunk_tokens=chunk_tokens)
+            if is_leaf
+            else _source_without_deleted(rows)
+        )
+        draft = summarize(source, share=3 if is_leaf else 2, limit=limit, client=client) if source.tokens else None
+        fingerprints = [row[:FINGERPRINT_COLUMNS] for row in rows]
+        if _update_if_unchanged(
+            summary, draft or _verbatim_draft(source, limit), fingerprints, sum(row[-1] for row in rows)
+        ):
+            return True
+    return False
+
+
+def _source_without_deleted(rows: Sequence[DbRow]) -> SummarySource:
+    """What the constituents tell, without those of which nothing is left."""
+    summaries = [SourceSummary(*row[FINGERPRINT_COLUMNS:]) for row in rows]
+    return summary_source([summary for summary in summaries if summary.content != DELETED_CONTENT])
+
+
+def _verbatim_draft(source: SummarySource, limit: int) -> SummaryDraft:
+    """What hardly says anything can be no shorter: it stands as it is. What says nothing says so."""
+    text = strip_headers(source.text) if source.tokens else ""
+    text = text if text and count_tokens(text) <= limit else DELETED_CONTENT
+    return SummaryDraft(text, count_tokens(text), "fallback", NO_MODEL)
+
+
+def _update_if_unchanged(
+    summary: Summary, draft: SummaryDraft, fingerprints: Sequence[DbRow], source_tokens: int
+) -> bool:
+    """Write the new words, if what they were made from is still what was read; whether they stand."""
+    values: dict[str, Any] = {
+        "summary": summary.pk, "content": draft.content, "tokens": draft.tokens, "level": draft.level,
+        "model": draft.model, "source_tokens": source_tokens,
+    }  # fmt: skip
+    is_leaf = summary.kind == Summary.Kind.LEAF
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        if is_leaf:
+            cursor.execute(f"SELECT {MESSAGE_FINGERPRINT} {FROM_LEAF} FOR SHARE OF m", [summary.pk])
+            is_unchanged = cursor.fetchall() == fingerprints
+            cursor.execute(LOCK_CONVERSATION, [summary.conversation_id])
+        else:
+            cursor.execute(LOCK_CONVERSATION, [summary.conversation_id])
+            cursor.execute(f"SELECT {SUMMARY_FINGERPRINT} {FROM_CONTAINER}", [summary.pk])
+            is_unchanged = cursor.fetchall() == fingerprints
+        if not is_unchanged:
+            return False
+        cursor.execute(UPDATE_SUMMARY, values)
+        cursor.execute(BUMP_VERSION, [summary.conversation_id])
+    return True

@@ -1,0 +1,93 @@
+"""Lossless memory as a plugin: every capability, over the modules beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory.plugins.base import (
+    FRESH_TAIL,
+    CompactionProgress,
+    CompactionResult,
+    ContextEntry,
+    MemoryHit,
+    NewMessage,
+    Session,
+    SessionStats,
+    SummaryDescription,
+    SummaryExpansion,
+    UnreviewedSession,
+)
+from memory.plugins.lcm import assembly, compaction, items, retrieval
+from memory.plugins.lcm.models import Conversation, Summary, SummaryMessage
+from memory.plugins.records import ProfileMixin, SessionMixin
+from openvibe.chat.models import Thread
+from openvibe.llm.protocol import ModelClient
+from openvibe.workspaces.access import Access
+
+
+class LcmProvider(ProfileMixin, SessionMixin):
+    """Summaries over the messages, which stay as they are. Stateless; safe to use from several threads.
+
+    Config: `fresh_tail_tokens` (a number, or "none" for the plain count of messages; default 25 % of the budget),
+    `summaries` ("model", or "deterministic" to cut them from their source without asking a model). `client` stands
+    in for the workspace's model.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, *, client: ModelClient | None = None) -> None:
+        self.config = dict(config or {})
+        self.client = client
+
+    def bootstrap(self, session: Session) -> None:
+        items.ingest_messages(session.thread_id)
+
+    def append(self, session: Session, messages: Sequence[NewMessage]) -> list[int]:
+        return items.append_messages(session, messages)
+
+    def assemble(self, session: Session, budget: int, fresh_tail: int = FRESH_TAIL) -> list[ContextEntry]:
+        return assembly.assemble_entries(session, budget, fresh_tail, self.config)
+
+    def stats(self, session: Session) -> SessionStats:
+        return assembly.session_stats(session)
+
+    def close(self) -> None:
+        """Nothing is held between calls."""
+
+    def needs_compaction(self, session: Session, budget: int) -> bool:
+        return compaction.needs_compaction(session, budget, self.config)
+
+    def compact(
+        self, session: Session, budget: int, *, full: bool = False, progress: CompactionProgress | None = None
+    ) -> CompactionResult:
+        return compaction.compact_conversation(
+            session, budget, full=full, progress=progress, config=self.config, client=self.client
+        )
+
+    def covers_message(self, message_id: int) -> bool:
+        return SummaryMessage.objects.filter(message=message_id).exists()
+
+    def rebuild(self, session: Session) -> CompactionResult:
+        return compaction.rebuild_conversation(session, config=self.config, client=self.client)
+
+    def threads_to_rebuild(self, limit: int = 200) -> list[int]:
+        stale = Summary.objects.filter(stale=True).values("conversation")
+        conversations = Conversation.objects.filter(pk__in=stale).exclude(thread__access=Thread.Access.HUMAN_ONLY)
+        return list(conversations.order_by("pk").values_list("thread", flat=True)[:limit])
+
+    def search(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
+        return retrieval.search_conversation(session, query, limit)
+
+    def describe(self, session: Session, summary_id: int) -> SummaryDescription:
+        return retrieval.describe_summary(session, summary_id)
+
+    def expand(self, session: Session, summary_id: int, cursor: int | None = None) -> SummaryExpansion:
+        return retrieval.expand_summary(session, summary_id, cursor)
+
+    def list_unreviewed(self, access: Access) -> list[UnreviewedSession]:
+        return retrieval.list_unreviewed(access)
+
+    def build_review_context(self, session: Session, since: int, upto: int) -> list[ContextEntry]:
+        return retrieval.build_review_context(session, since, upto)
+
+    def mark_reviewed(self, session: Session, upto: int) -> None:
+        retrieval.mark_reviewed(session, upto)

@@ -1,0 +1,319 @@
+"""Retrieval from a conversation: search in messages and summaries, describe and expand a summary, what is to be reviewed.
+
+The scope comes first. A summary's id that is unknown, one of another thread or workspace and one that stands for
+messages the session does not see yet are the same: Missing. Search looks through the newest messages character by
+character, so that any term is found (a part of a word, a sign, a language without spaces); what is older is asked of
+the text index, which knows whole words. So its cost is bounded, however long the thread is. The review mark of a
+thread is a message number, taken before anything is loaded: nothing is reviewed twice or missed."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import BigIntegerField, Count, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce, Greatest, Least
+from psycopg import sql
+
+from memory.plugins.base import (
+    ContextEntry,
+    MemoryHit,
+    Session,
+    SummaryDescription,
+    SummaryExpansion,
+    UnreviewedSession,
+)
+from memory.plugins.lcm import items
+from memory.plugins.lcm.models import Summary
+from memory.plugins.models import ReviewMark
+from openvibe.base.problems import Missing
+from openvibe.chat.models import Message, Thread
+from openvibe.llm.fences import clean_text
+from openvibe.workspaces.access import Access
+
+MAX_EXPANSION_TOKENS = 4_000
+"""Tokens that one expansion gives, except where a single message is longer."""
+
+MAX_EXPANSION_ENTRIES = 200
+"""Entries that one expansion gives at most."""
+
+_FROM_LEAF = sql.SQL("""
+SELECT {message} FROM lcm_summarymessage held JOIN chat_message m ON m.id = held.message_id
+WHERE held.summary_id = %(summary)s AND m.thread_id = %(thread)s AND m.seq > %(cursor)s AND {shown}
+ORDER BY m.seq LIMIT %(rows)s
+""").format(message=items.MESSAGE_COLUMNS, shown=items.VISIBLE_FILTER)
+_FROM_CONDENSED = sql.SQL("""
+SELECT {summary} FROM lcm_summaryedge held JOIN lcm_summary s ON s.id = held.constituent_id
+WHERE held.container_id = %(summary)s AND s.first_seq > %(cursor)s ORDER BY s.first_seq LIMIT %(rows)s
+""").format(summary=items.SUMMARY_COLUMNS)
+_STEP_DOWN = sql.SQL("""
+WITH held AS ({held}), measured AS (SELECT *, sum(tokens) OVER (ORDER BY ordinal) AS together FROM held)
+SELECT {row}, (SELECT count(*) FROM held)
+FROM measured AS found LEFT JOIN workspaces_participant who ON who.id = found.author_id
+WHERE found.together <= %(cap)s OR found.ordinal = (SELECT min(ordinal) FROM held) ORDER BY found.ordinal
+""")
+LEAF_MESSAGES = _STEP_DOWN.format(held=_FROM_LEAF, row=items.ENTRY_COLUMNS).as_string()
+CONSTITUENTS = _STEP_DOWN.format(held=_FROM_CONDENSED, row=items.ENTRY_COLUMNS).as_string()
+
+
+def describe_summary(session: Session, summary_id: int) -> SummaryDescription:
+    """The summary and where it stands. Raises Missing."""
+    summary = _access_summary(session, summary_id)
+    container_id = summary.containers.values_list("pk", flat=True).first()
+    constituent_ids = summary.constituents.order_by("first_seq").values_list("pk", flat=True)
+    return SummaryDescription(
+        id=summary.pk,
+        kind="leaf" if summary.kind == Summary.Kind.LEAF else "condensed",
+        depth=summary.depth,
+        content=summary.content,
+        tokens=summary.token_count,
+        source_tokens=summary.source_tokens,
+        first=summary.first_seq,
+        last=summary.last_seq,
+        earliest=items.iso_time(summary.earliest_at),
+        latest=items.iso_time(summary.latest_at),
+        message_count=summary.message_count,
+        container=container_id,
+        constituents=tuple(constituent_ids),
+        level=summary.level,
+        model=summary.model,
+        is_stale=summary.stale,
+    )
+
+
+def expand_summary(session: Session, summary_id: int, cursor: int | None = None) -> SummaryExpansion:
+    """One step down, oldest first: at most CAP tokens and AT_ONCE entries, but always one while there is one left.
+
+    Messages as far as the session sees them, with all of their text. `cursor` is that of the answer before. Raises
+    Missing.
+    """
+    summary = _access_summary(session, summary_id)
+    statement = LEAF_MESSAGES if summary.kind == Summary.Kind.LEAF else CONSTITUENTS
+    values = {
+        "summary": summary.pk,
+        "cursor": _cursor_seq(cursor),
+        "cap": MAX_EXPANSION_TOKENS,
+        "rows": MAX_EXPANSION_ENTRIES + 1,
+    }
+    rows = items.fetch_rows(statement, {**items.session_params(session), **values})
+    entries = tuple(items.entry_from_row(row[:-1]) for row in rows[:MAX_EXPANSION_ENTRIES])
+    total = rows[0][-1] if rows else 0
+    return SummaryExpansion(entries, entries[-1].ordinal if len(entries) < total else None)
+
+
+def _access_summary(session: Session, summary_id: int) -> Summary:
+    """The summary, if it is one of the session's own thread and of nothing the session does not see. Raises Missing."""
+    summaries = Summary.objects.filter(pk=summary_id, conversation__thread=session.thread_id)
+    summaries = summaries.filter(conversation__thread__workspace=session.access.workspace_id)
+    if session.before is not None:
+        summaries = summaries.filter(last_seq__lt=session.before)
+    summary = summaries.first()
+    if summary is None:
+        raise Missing
+    return summary
+
+
+def _cursor_seq(cursor: int | None) -> int:
+    return 0 if cursor is None else min(max(cursor, 0), items.MAX_SEQ)
+
+
+MAX_SCANNED_MESSAGES = 20_000
+"""Newest messages of a thread that are looked through letter by letter."""
+
+MAX_SCANNED_SUMMARIES = 5_000
+"""Newest summaries that are looked through."""
+
+MAX_CANDIDATES = 1_000
+"""Older messages with the words of a query that are looked at, the newest first."""
+
+MAX_TERMS = 32
+"""Terms of one query; further ones are not asked for."""
+
+MAX_SNIPPET_CHARACTERS = 500
+"""Characters of a snippet, at most."""
+
+MAX_HITS = 100
+"""Hits of one search, at most."""
+
+_MATCHES_ALL_TERMS = sql.SQL(
+    "(SELECT bool_and(strpos(lower({text}), lower(term)) > 0) FROM unnest(%(terms)s::text[]) AS term)"
+)
+MATCHING_MESSAGES = (
+    sql.SQL("""
+WITH place AS (
+    SELECT t.id, least(%(before)s, t.last_seq + 1) - %(looked_through)s AS since
+    FROM chat_thread t WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s
+), words AS (
+    SELECT plainto_tsquery('english', %(words)s) AS asked
+), near AS MATERIALIZED (
+    SELECT m.id, m.seq FROM chat_message m
+    WHERE m.thread_id = (SELECT id FROM place) AND m.seq >= (SELECT since FROM place) AND m.seq < %(before)s
+      AND {shown} AND {holds}
+    ORDER BY m.seq DESC LIMIT %(limit)s
+), far AS MATERIALIZED (
+    SELECT m.id, m.seq FROM (
+        SELECT * FROM chat_message
+        WHERE (SELECT count(*) FROM near) < %(limit)s AND thread_id = (SELECT id FROM place)
+          AND seq < least((SELECT since FROM place), %(before)s) AND search @@ (SELECT asked FROM words)
+        ORDER BY seq DESC LIMIT %(candidates)s
+    ) m WHERE {shown} AND {holds}
+    ORDER BY m.seq DESC LIMIT %(limit)s
+), hits AS (
+    SELECT * FROM near UNION ALL SELECT * FROM far ORDER BY seq DESC LIMIT %(limit)s
+)
+SELECT m.id, m.seq, who.name, m.created_at, m.body FROM hits JOIN chat_message m ON m.id = hits.id
+JOIN workspaces_participant who ON who.id = m.author_id ORDER BY m.seq DESC
+""")
+    .format(shown=items.VISIBLE_FILTER, holds=_MATCHES_ALL_TERMS.format(text=sql.SQL("m.body")))
+    .as_string()
+)
+MATCHING_SUMMARIES = (
+    sql.SQL("""
+SELECT s.id, s.first_seq, '', s.earliest_at, s.content FROM (
+    SELECT s.* FROM lcm_summary s JOIN lcm_conversation c ON c.id = s.conversation_id
+    JOIN chat_thread t ON t.id = c.thread_id
+    WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s AND s.last_seq < %(before)s AND NOT s.stale
+    ORDER BY s.id DESC LIMIT %(summaries)s
+) s WHERE {holds} ORDER BY s.last_seq DESC, s.depth LIMIT %(limit)s
+""")
+    .format(holds=_MATCHES_ALL_TERMS.format(text=sql.SQL("s.content")))
+    .as_string()
+)
+
+
+def search_conversation(session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
+    """Messages and summaries that hold every term of the query, in any case; the newest first, messages before
+    summaries, at most `limit` (and MOST) in all. Terms are what blanks separate; every character means itself.
+
+    Where there are many of both, a quarter of the hits are summaries.
+    """
+    terms = query_terms(query)
+    limit = min(limit, MAX_HITS)
+    if not terms or limit < 1:
+        return []
+    values: dict[str, Any] = {
+        **items.session_params(session), "terms": terms, "words": " ".join(terms), "limit": limit,
+        "looked_through": MAX_SCANNED_MESSAGES, "candidates": MAX_CANDIDATES, "summaries": MAX_SCANNED_SUMMARIES,
+    }  # fmt: skip
+    messages, summaries = items.fetch_rows(MATCHING_MESSAGES, values), items.fetch_rows(MATCHING_SUMMARIES, values)
+    max_summaries = max(limit // 4, limit - len(messages))
+    summaries = summaries[:max_summaries]
+    messages = messages[: limit - len(summaries)]
+    return [
+        *(_hit_from_row("message", row, terms) for row in messages),
+        *(_hit_from_row("summary", row, terms) for row in summaries),
+    ]
+
+
+def query_terms(query: str) -> list[str]:
+    """The terms as bodies hold them: composed characters, no control characters; each once."""
+    words = unicodedata.normalize("NFC", clean_text(query.replace("\x00", " "))).split()
+    return list(dict.fromkeys(words))[:MAX_TERMS]
+
+
+def make_snippet(text: str, terms: Sequence[str]) -> str:
+    """At most SNIPPET characters around the first place where a term stands, the first that is found."""
+    match = next(filter(None, (re.search(re.escape(term), text, re.IGNORECASE) for term in terms)), None)
+    if len(text) <= MAX_SNIPPET_CHARACTERS:
+        return text
+    position, length = (match.start(), len(match[0])) if match else (0, 0)
+    start = max(0, min(position - max(1, (MAX_SNIPPET_CHARACTERS - length) // 3), len(text) - MAX_SNIPPET_CHARACTERS))
+    before, after = "…" if start else "", "…" if start + MAX_SNIPPET_CHARACTERS < len(text) else ""
+    return before + text[start + len(before) : start + MAX_SNIPPET_CHARACTERS - len(after)] + after
+
+
+def _hit_from_row(kind: Any, row: tuple[Any, ...], terms: Sequence[str]) -> MemoryHit:
+    pk, ordinal, author, at, text = row
+    return MemoryHit(kind, pk, ordinal, author, items.iso_time(at), make_snippet(text, terms))
+
+
+MAX_REVIEW_MESSAGES = 200
+"""New messages of one review."""
+
+MAX_PRIOR_TOKENS = 4_000
+"""Tokens of the summaries that tell a review what came before, the newest first."""
+
+PRIOR_SUMMARIES = (
+    sql.SQL("""
+WITH prior AS (
+    SELECT {summary} FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
+    JOIN lcm_conversation c ON c.id = i.conversation_id JOIN chat_thread t ON t.id = c.thread_id
+    WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s AND s.last_seq <= %(since)s
+      AND s.last_seq < %(before)s AND NOT s.stale
+    ORDER BY i.ordinal DESC LIMIT %(rows)s
+), measured AS (SELECT *, sum(tokens) OVER (ORDER BY ordinal DESC) AS together FROM prior)
+SELECT {row} FROM measured AS found LEFT JOIN workspaces_participant who ON who.id = found.author_id
+WHERE found.together <= %(tokens)s ORDER BY found.ordinal
+""")
+    .format(summary=items.SUMMARY_COLUMNS, row=items.ENTRY_COLUMNS)
+    .as_string()
+)
+NEW_MESSAGES = (
+    sql.SQL("""
+SELECT {row} FROM (
+    SELECT {message} FROM chat_message m JOIN chat_thread t ON t.id = m.thread_id
+    WHERE m.thread_id = %(thread)s AND t.workspace_id = %(workspace)s
+      AND m.seq > %(since)s AND m.seq <= %(upto)s AND m.seq < %(before)s AND {shown}
+    ORDER BY m.seq LIMIT %(rows)s
+) AS found LEFT JOIN workspaces_participant who ON who.id = found.author_id ORDER BY found.ordinal
+""")
+    .format(message=items.MESSAGE_COLUMNS, shown=items.VISIBLE_FILTER, row=items.ENTRY_COLUMNS)
+    .as_string()
+)
+
+
+def list_unreviewed(access: Access) -> list[UnreviewedSession]:
+    """The asker's threads with messages past its mark, the longest waiting first. One query.
+
+    `upto` ends before a message that is still being written: it is reviewed when it says something.
+    """
+    threads = _threads_with_marks(access).filter(last_seq__gt=F("since"))
+    threads = threads.annotate(upto=Least(F("last_seq"), _last_finished_seq()))
+    counted = threads.annotate(new=_unreviewed_count(access)).filter(new__gt=0).order_by("last_message_at", "pk")
+    return [UnreviewedSession(*row) for row in counted.values_list("pk", "since", "upto", "new")]
+
+
+def build_review_context(session: Session, since: int, upto: int) -> list[ContextEntry]:
+    """Summaries of what came before `since` as context, then the first 200 messages after it, up to `upto`.
+
+    Where there are more than 200, `mark_reviewed` the last one that was shown; the next review goes on from there.
+    """
+    values = {**items.session_params(session), "since": since, "upto": upto}
+    before = items.fetch_rows(PRIOR_SUMMARIES, {**values, "rows": MAX_REVIEW_MESSAGES, "tokens": MAX_PRIOR_TOKENS})
+    new = items.fetch_rows(NEW_MESSAGES, {**values, "rows": MAX_REVIEW_MESSAGES})
+    return [items.entry_from_row(row) for row in (*before, *new)]
+
+
+def mark_reviewed(session: Session, upto: int) -> None:
+    """Remember that the asker reviewed the thread up to this message. A mark never goes back, nor past the end."""
+    last = Thread.objects.filter(pk=session.thread_id, workspace=session.access.workspace_id).values("last_seq")
+    reached = Least(Value(upto), Subquery(last))
+    mark = {"agent_id": session.access.participant_id, "thread_id": session.thread_id}
+    ReviewMark.objects.bulk_create([ReviewMark(**mark)], ignore_conflicts=True)
+    ReviewMark.objects.filter(**mark).update(reviewed_seq=Greatest(F("reviewed_seq"), reached))
+
+
+def _threads_with_marks(access: Access) -> QuerySet[Any, Any]:
+    mark = ReviewMark.objects.filter(agent=access.participant_id, thread=OuterRef("pk")).values("reviewed_seq")
+    threads = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
+    return threads.annotate(since=Coalesce(Subquery(mark), Value(0)))
+
+
+def _last_finished_seq() -> Coalesce:
+    """The number before the first message that is still being written; a number after all where there is none."""
+    unfinished = Message.objects.filter(thread=OuterRef("pk"), seq__gt=OuterRef("since"), state=Message.State.WRITING)
+    return Coalesce(Subquery(unfinished.order_by("seq").values(place=F("seq") - 1)[:1]), Value(items.MAX_SEQ))
+
+
+def _unreviewed_count(access: Access) -> Coalesce:
+    """How many messages there are to review, of those a prompt may show."""
+    new = Message.objects.filter(
+        thread=OuterRef("pk"), seq__gt=OuterRef("since"), seq__lte=OuterRef("upto"), deleted_at=None,
+        state__in=[Message.State.COMPLETE, Message.State.STOPPED],
+    ).exclude(Q(kind=Message.Kind.SYSTEM) | Q(body=""))  # fmt: skip
+    if not access.reads_dive_results:
+        new = new.exclude(kind=Message.Kind.DIVE_RESULT)
+    counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
+    return Coalesce(Subquery(counted, output_field=BigIntegerField()), Value(0))

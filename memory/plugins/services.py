@@ -1,0 +1,134 @@
+"""Services of memory plugins: enable, disable, configure. Exactly one is enabled in a workspace, whoever switches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from django.db import transaction
+
+from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
+from memory.plugins.registry import PluginLoadError, installed_plugins, load_problem, plugin_settings
+from openvibe.base.problems import Problem, Refused
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Workspace
+
+FALLBACK_PLUGIN = "memory/simple"
+"""What takes the default plugin's place when that one is disabled."""
+
+
+class PluginSwitch(NamedTuple):
+    """What a switch did: the plugin enabled now, the one it took the place of ("" when nothing changed), in words."""
+
+    enabled: str
+    disabled: str
+    message: str
+
+
+def enable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> PluginSwitch:
+    """Let this plugin recall from the next prompt on; whichever did before is disabled in the same transaction.
+
+    Admins only; `by=None` is the command line. Raises Problem, with nothing changed, when there is no such plugin or
+    it cannot be loaded.
+    """
+    _check_admin(workspace, by)
+    _check_installed(name)
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        rows = {row.name: row for row in MemoryPlugin.objects.filter(workspace=workspace)}
+        before = _enabled_plugin(rows)
+        if before == name:
+            return PluginSwitch(name, "", f"{name} is enabled already. Nothing changed.")
+        problem = load_problem(name, rows[name].config if name in rows else {})
+        if problem:
+            raise Problem(f"{problem} Nothing changed: {before} stays enabled.", code="cannot_load", field="name")
+        _store_enabled(workspace, name, before, by)
+    return PluginSwitch(name, before, f"{name} is enabled now, {before} is disabled. Every message stays in reach.")
+
+
+def disable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> PluginSwitch:
+    """Disable this plugin. Something has to recall, so a built-in one takes its place: the default, or simple memory
+    in place of the default."""
+    _check_admin(workspace, by)
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        rows = {row.name: row for row in MemoryPlugin.objects.filter(workspace=workspace)}
+        enabled = _enabled_plugin(rows)
+        if name not in rows:
+            _check_installed(name)
+        if enabled != name:
+            return PluginSwitch(enabled, "", f"{name} is not enabled, {enabled} is. Nothing changed.")
+        replacement = FALLBACK_PLUGIN if name == DEFAULT_PLUGIN else DEFAULT_PLUGIN
+        _store_enabled(workspace, replacement, name, by)
+    return PluginSwitch(
+        replacement, name, f"{name} is disabled. Something has to recall, so {replacement} is enabled now."
+    )
+
+
+def configure_plugin(
+    *, workspace: Workspace, name: str, config: Mapping[str, Any], by: Access | None
+) -> dict[str, Any]:
+    """Change some of a plugin's settings; the others stay. None or "" brings back a default. All of them, as stored.
+
+    Raises Problem, with nothing changed, for a setting the plugin does not declare or a value it does not take.
+    """
+    _check_admin(workspace, by)
+    _check_installed(name)
+    changes = _parse_config(name, config)
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        row = MemoryPlugin.objects.filter(workspace=workspace, name=name).first()
+        if row is None:
+            has_enabled = MemoryPlugin.objects.filter(workspace=workspace, enabled=True).exists()
+            row = MemoryPlugin(workspace=workspace, name=name, enabled=name == DEFAULT_PLUGIN and not has_enabled)
+        merged = {key: value for key, value in {**row.config, **changes}.items() if value is not None}
+        problem = load_problem(name, merged)
+        if problem:
+            raise Problem(f"{problem} The settings stay as they were.", code="bad_config", field="config")
+        row.config, row.changed_by_id = merged, by.participant_id if by else None
+        row.save()
+    return merged
+
+
+def _check_admin(workspace: Workspace, by: Access | None) -> None:
+    if by is not None and not (by.administers and by.workspace_id == workspace.pk):
+        raise Refused("Only owners and admins may change how a workspace remembers.")
+
+
+def _check_installed(name: str) -> None:
+    if name not in installed_plugins():
+        raise Problem(
+            f"There is no memory plugin {name!r}. Installed: {', '.join(installed_plugins())}.",
+            code="unknown_plugin", field="name",
+        )  # fmt: skip
+
+
+def _enabled_plugin(rows: Mapping[str, MemoryPlugin]) -> str:
+    return next((row.name for row in rows.values() if row.enabled), DEFAULT_PLUGIN)
+
+
+def _store_enabled(workspace: Workspace, name: str, previous: str, by: Access | None) -> None:
+    """One row enabled. The caller holds the workspace's lock."""
+    by_id = by.participant_id if by else None
+    for plugin, enabled in ((previous, False), (name, True)):
+        MemoryPlugin.objects.update_or_create(
+            workspace=workspace, name=plugin, defaults={"enabled": enabled, "changed_by_id": by_id}
+        )
+
+
+def _parse_config(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as they are stored, None for those to be forgotten."""
+    try:
+        declared = {setting.name: setting for setting in plugin_settings(installed_plugins()[name])}
+    except PluginLoadError as problem:
+        raise Problem(str(problem), code="cannot_load", field="name") from None
+    parsed: dict[str, Any] = {}
+    for key, value in config.items():
+        if key not in declared:
+            accepted = ", ".join(declared) or "none"
+            raise Problem(f"{name} has no setting {key!r}. It has: {accepted}.", code="bad_config", field=str(key))
+        try:
+            parsed[key] = None if value in (None, "") else declared[key].parse(value)
+        except ValueError as error:
+            raise Problem(f"{key} must be {error}.", code="bad_config", field=key) from None
+    return parsed

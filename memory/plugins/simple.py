@@ -1,0 +1,160 @@
+"""Simple memory: the newest messages that fit. No summaries; switching to another plugin loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Sum
+from django.db.models.functions import Least
+
+from memory.plugins.base import (
+    ENVELOPE_TOKENS,
+    MAX_ENTRY_TOKENS,
+    MAX_PAIR_DISTANCE,
+    WINDOW_STEP,
+    ContextEntry,
+    NewMessage,
+    Session,
+    SessionStats,
+    pair_tool_calls,
+)
+from memory.plugins.records import ProfileMixin, SessionMixin, message_entries, prompt_messages, store_messages
+
+MAX_WINDOW_MESSAGES = 4_000
+"""Messages looked at, whatever the budget."""
+
+
+class WindowMessage(NamedTuple):
+    """A message as the window sees it. `call_id` is empty unless it is a tool's call or result."""
+
+    seq: int
+    cost: int
+    kind: str
+    call_id: str
+
+
+class SimpleProvider(ProfileMixin, SessionMixin):
+    """A sliding window. Config: `messages`, how many a prompt shows at most."""
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self._max_messages = int((config or {}).get("messages") or MAX_WINDOW_MESSAGES)
+
+    def bootstrap(self, session: Session) -> None:
+        """Nothing to take in: the window is read from the messages themselves."""
+
+    def append(self, session: Session, messages: Sequence[NewMessage]) -> list[int]:
+        return store_messages(session, messages)
+
+    def assemble(self, session: Session, budget: int, fresh_tail: int) -> list[ContextEntry]:
+        """Two statements, whose cost depends on the budget and not on the thread's length."""
+        max_fitting = max(budget, 0) // (ENVELOPE_TOKENS + 1)
+        scan_limit = min(max_fitting + fresh_tail + MAX_PAIR_DISTANCE + WINDOW_STEP, MAX_WINDOW_MESSAGES)
+        messages = _newest_messages(session, scan_limit)
+        shown_seqs = select_window(
+            messages,
+            budget=budget,
+            fresh_tail=fresh_tail,
+            max_messages=self._max_messages,
+            is_all=len(messages) < scan_limit,
+        )
+        if not shown_seqs:
+            return []
+        shown_messages = (
+            prompt_messages(session).filter(seq__gte=min(shown_seqs), seq__lte=max(shown_seqs)).order_by("seq")
+        )
+        return [entry for entry in message_entries(shown_messages) if entry.ordinal in shown_seqs]
+
+    def stats(self, session: Session) -> SessionStats:
+        totals = prompt_messages(session).aggregate(
+            said=Count("pk"), tokens=Sum(Least("token_count", MAX_ENTRY_TOKENS))
+        )
+        message_count = totals["said"]
+        return SessionStats(
+            messages=message_count,
+            entries=message_count,
+            tokens=(totals["tokens"] or 0) + message_count * ENVELOPE_TOKENS,
+        )
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _newest_messages(session: Session, limit: int) -> list[WindowMessage]:
+    """The newest lines, oldest first."""
+    rows = prompt_messages(session).order_by("-seq").values_list("seq", "token_count", "kind", "call_id")[:limit]
+    return [
+        WindowMessage(seq, min(tokens, MAX_ENTRY_TOKENS) + ENVELOPE_TOKENS, kind, call_id)
+        for seq, tokens, kind, call_id in reversed(rows)
+    ]
+
+
+def select_window(
+    messages: Sequence[WindowMessage],
+    *,
+    budget: int,
+    fresh_tail: int,
+    max_messages: int = MAX_WINDOW_MESSAGES,
+    is_all: bool = True,
+) -> set[int]:
+    """The numbers of the messages shown, of `lines` (oldest first; `is_all`: there are no older ones).
+
+    The last `tail` always, stretched back to the calls of their results; then older ones, at most `most` in all,
+    while they fit the budget. Where older ones are left out, the window begins at a multiple of STEP, plus 1, or
+    where the pairs of tools after that are whole. Calls without a result and results without a call are left out.
+    """
+    calls = _call_by_result(messages)
+    paired = {*calls, *calls.values()}
+    messages = [message for message in messages if not _is_tool(message) or message.seq in paired]
+    index_by_seq = {message.seq: index for index, message in enumerate(messages)}
+    pairs = sorted((index_by_seq[result], index_by_seq[call]) for result, call in calls.items())
+    tail_start = _extend_to_calls(max(len(messages) - max(fresh_tail, 0), 0), pairs)
+    first = _first_fitting(messages, tail_start, budget, max_messages)
+    if first > 0 or not is_all:
+        first = min(_align_to_step(messages, first), tail_start)
+    return {message.seq for message in messages[_skip_split_pairs(first, pairs) :]}
+
+
+def _is_tool(message: WindowMessage) -> bool:
+    return message.kind in ("tool_call", "tool_result")
+
+
+def _call_by_result(messages: Sequence[WindowMessage]) -> dict[int, int]:
+    """The call of each result, by their numbers."""
+    pairs = pair_tool_calls((message.seq, message.kind, message.call_id) for message in messages)
+    return {messages[result].seq: messages[call].seq for call, result in pairs}
+
+
+def _extend_to_calls(first: int, pairs: Sequence[tuple[int, int]]) -> int:
+    """`first`, or the earlier place from which no result is without its call. Pairs: places, by result."""
+    for result, call in reversed(pairs):
+        if result < first:
+            break
+        first = min(first, call)
+    return first
+
+
+def _skip_split_pairs(first: int, pairs: Sequence[tuple[int, int]]) -> int:
+    """`first`, or the later place from which no result is without its call."""
+    for result, call in pairs:
+        if call < first <= result:
+            first = result + 1
+    return first
+
+
+def _first_fitting(messages: Sequence[WindowMessage], tail_start: int, budget: int, max_messages: int) -> int:
+    """The place from which lines fit the budget and the count; `must` where what must be there exceeds either."""
+    remaining = budget - sum(message.cost for message in messages[tail_start:])
+    first = tail_start
+    while first > 0 and len(messages) - first < max_messages and messages[first - 1].cost <= remaining:
+        first -= 1
+        remaining -= messages[first].cost
+    return first
+
+
+def _align_to_step(messages: Sequence[WindowMessage], first: int) -> int:
+    """The first place at or after `first` where a step begins."""
+    if first >= len(messages):
+        return first
+    step_seq = -(-(messages[first].seq - 1) // WINDOW_STEP) * WINDOW_STEP + 1
+    return next((index for index in range(first, len(messages)) if messages[index].seq >= step_seq), len(messages))

@@ -1,0 +1,115 @@
+"""The summary tree of a thread's memory map: fresh tail, messages not summarised yet, leaves, condensed summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from memory.plugins.base import FRESH_TAIL, ContextEntry, MemoryProvider, Session
+from memory.plugins.lcm.chunking import fresh_tail_index
+
+MAX_TREE_TOKENS = 100_000
+"""How much of a conversation the map looks at, the newest part."""
+
+MAX_LISTED_MESSAGES, MAX_LISTED_SUMMARIES = 40, 200
+BAR_WIDTH = 1000
+"""Units of the bar's drawing."""
+
+
+@dataclass(frozen=True)
+class TreeLine:
+    """A message or a summary on the map. `cost` is what it needs in a prompt, in tokens."""
+
+    entry: ContextEntry
+    at: datetime
+    until: datetime
+    cost: int
+
+
+@dataclass(frozen=True)
+class TreeLevel:
+    """One kind of thing the memory holds. `hidden`: lines that are not listed; `x` and `width` in BAR units."""
+
+    key: str
+    title: str
+    about: str
+    lines: tuple[TreeLine, ...]
+    count: int
+    messages: int
+    tokens: int
+    earliest: datetime
+    latest: datetime
+    x: float = 0.0
+    width: float = 0.0
+
+    @property
+    def hidden(self) -> int:
+        return self.count - len(self.lines)
+
+
+@dataclass(frozen=True)
+class SummaryTree:
+    """The shelves, newest first. `begins` is the number of the first message on the map when older parts are not."""
+
+    shelves: tuple[TreeLevel, ...]
+    tokens: int
+    begins: int | None
+
+
+def build_summary_tree(provider: MemoryProvider, session: Session, budget: int) -> SummaryTree:
+    """What the memory holds of a session, as far as MAP_TOKENS reach. `budget`: that of a prompt, in tokens."""
+    entries = provider.assemble(session, MAX_TREE_TOKENS, FRESH_TAIL)
+    tail_start = fresh_tail_index(entries, FRESH_TAIL, budget, getattr(provider, "config", {}))
+    levels = tuple(_with_bar_positions(_tree_levels(entries, tail_start)))
+    tokens = sum(level.tokens for level in levels)
+    is_cut = tokens > MAX_TREE_TOKENS * 3 // 4 and bool(entries) and entries[0].ordinal > 1
+    return SummaryTree(levels, tokens, entries[0].ordinal if is_cut else None)
+
+
+def _tree_levels(entries: Sequence[ContextEntry], tail_start: int) -> list[TreeLevel]:
+    before = entries[:tail_start]
+    tree_levels = [
+        _tree_level("tail", "Fresh tail", "The newest messages, word for word. They are never summarised.", entries[tail_start:]),
+        _tree_level(
+            "open", "Not summarised yet", "Older messages that still stand word for word.",
+            [entry for entry in before if entry.summary_id is None],
+        ),
+    ]  # fmt: skip
+    for depth in sorted({entry.depth for entry in before if entry.summary_id is not None}):
+        summaries = [entry for entry in before if entry.summary_id is not None and entry.depth == depth]
+        title = f"Condensed, depth {depth}" if depth else "Leaf summaries"
+        about = "Each stands for several summaries." if depth else "Each stands for a stretch of messages."
+        tree_levels.append(_tree_level(f"condensed-{min(depth, 3)}" if depth else "leaf", title, about, summaries))
+    return [level for level in tree_levels if level is not None]
+
+
+def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry]) -> TreeLevel | None:
+    if not entries:
+        return None
+    lines = tuple(tree_lines(entries))
+    max_listed = MAX_LISTED_SUMMARIES if entries[0].summary_id is not None else MAX_LISTED_MESSAGES
+    return TreeLevel(
+        key, title, about, lines[-max_listed:], len(lines), sum(entry.message_count for entry in entries),
+        sum(line.cost for line in lines), min(line.at for line in lines), max(line.until for line in lines),
+    )  # fmt: skip
+
+
+def tree_lines(entries: Iterable[ContextEntry]) -> list[TreeLine]:
+    """Entries with their times as times."""
+    lines = []
+    for entry in entries:
+        at = datetime.fromisoformat(entry.at)
+        lines.append(TreeLine(entry, at, datetime.fromisoformat(entry.until) if entry.until else at, entry.cost))
+    return lines
+
+
+def _with_bar_positions(levels: Sequence[TreeLevel]) -> Iterable[TreeLevel]:
+    """The shelves with their places in the bar: oldest at the left, as a prompt reads."""
+    total, x = max(sum(level.tokens for level in levels), 1), 0.0
+    positioned = []
+    for level in reversed(levels):
+        width = round(BAR_WIDTH * level.tokens / total, 2)
+        positioned.append(replace(level, x=round(x, 2), width=width))
+        x += width
+    return reversed(positioned)

@@ -1,0 +1,67 @@
+"""Celery tasks of compaction, and what enqueues them. Ids in, one call each."""
+
+from functools import partial
+
+import structlog
+from celery import shared_task
+from django.db import transaction
+
+log = structlog.get_logger(__name__)
+
+
+COMPACTION_MESSAGE_TTL = 3600  # seconds; the sweeper asks again for compactions whose message expired
+
+
+def enqueue_compaction(compaction_id: int, delay_seconds: int = 0) -> None:
+    """Ask a worker to carry it out, after so many seconds. A broker that is down is only logged: the sweeper asks."""
+    try:
+        run_compaction.apply_async(
+            (compaction_id,), countdown=delay_seconds, expires=COMPACTION_MESSAGE_TTL + delay_seconds, retry=False
+        )
+    except Exception as error:  # every transport has errors of its own
+        log.warning("compaction_not_sent", compaction_id=compaction_id, error=type(error).__name__)
+
+
+def enqueue_compaction_on_commit(compaction_id: int) -> None:
+    transaction.on_commit(partial(enqueue_compaction, compaction_id))
+
+
+def enqueue_compaction_check_on_commit(thread_id: int) -> None:
+    """Let a worker look, once this transaction is committed, whether the thread has grown past its threshold."""
+    transaction.on_commit(partial(_enqueue_compaction_check, thread_id))
+
+
+def _enqueue_compaction_check(thread_id: int) -> None:
+    try:
+        check_compaction_due.apply_async((thread_id,), expires=COMPACTION_MESSAGE_TTL, retry=False)
+    except Exception as error:  # the next run in the thread, or a later message, looks again
+        log.warning("consideration_not_sent", thread_id=thread_id, error=type(error).__name__)
+
+
+@shared_task(name="memory.compact", acks_late=True, ignore_result=True)
+def run_compaction(compaction_id: int) -> None:
+    from memory.plugins.compaction import execute_compaction
+
+    retry = execute_compaction(compaction_id)
+    if retry is not None:
+        enqueue_compaction(retry.compaction_id, retry.seconds)
+
+
+@shared_task(name="memory.consider_compaction", acks_late=True, ignore_result=True)
+def check_compaction_due(thread_id: int) -> None:
+    """A thread's append: compacted when it is due."""
+    from memory.plugins.compaction import request_compaction_if_due
+    from openvibe.chat.models import Thread
+
+    thread = Thread.objects.select_related("channel").filter(pk=thread_id).first()
+    compaction = request_compaction_if_due(thread=thread) if thread is not None else None
+    if compaction is not None:
+        enqueue_compaction(compaction.pk)
+
+
+@shared_task(name="memory.sweep_compactions", ignore_result=True, expires=30)
+def sweep_compactions() -> None:
+    from memory.plugins.compaction import recover_compactions
+
+    for compaction_id in recover_compactions():
+        enqueue_compaction(compaction_id)

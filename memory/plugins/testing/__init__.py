@@ -1,0 +1,98 @@
+"""The conformance suite: what every memory plugin promises, as rules that anybody can run against theirs.
+
+    OPENVIBE_MEMORY_PLUGIN=acme/notebook pytest --pyargs memory.plugins.testing
+
+runs them in a test database of the project's (`DJANGO_SETTINGS_MODULE` names its settings), against the plugin named,
+else against every installed one. OPENVIBE_MEMORY_CONFIG may hold its config as JSON. `RULES` is the list; a rule
+takes a scenario and the provider, and raises RuleViolation with a sentence when the promise is not kept. Rules about a
+capability bind only plugins that have it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from memory.plugins.base import (
+    Compactor,
+    Explorer,
+    MemoryProvider,
+    ProfileStore,
+    ReviewSource,
+    Searcher,
+    SessionManager,
+)
+from memory.plugins.registry import installed_plugins
+from memory.plugins.testing import capability_rules, method_rules
+from memory.plugins.testing.scenario import Scenario, create_scenario
+
+
+class ConformanceRule(NamedTuple):
+    """`kept` raises Broken when it is not. `capability` is the capability it is about, None for every plugin."""
+
+    kept: Callable[[Scenario, Any], None]
+    capability: type[Any] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.kept.__name__
+
+
+RULES: tuple[ConformanceRule, ...] = (
+    ConformanceRule(method_rules.bootstrap_may_be_repeated),
+    ConformanceRule(method_rules.append_stores_what_was_said),
+    ConformanceRule(method_rules.append_is_all_or_nothing),
+    ConformanceRule(method_rules.append_knows_what_was_said_before),
+    ConformanceRule(method_rules.append_keeps_equal_messages_apart),
+    ConformanceRule(method_rules.all_that_fits_is_recalled),
+    ConformanceRule(method_rules.the_tail_is_always_recalled),
+    ConformanceRule(method_rules.the_newest_request_is_always_recalled),
+    ConformanceRule(method_rules.the_budget_is_kept),
+    ConformanceRule(method_rules.entries_stand_in_order_and_once),
+    ConformanceRule(method_rules.words_are_as_they_were_said),
+    ConformanceRule(method_rules.calls_and_results_stay_together),
+    ConformanceRule(method_rules.assembling_writes_nothing),
+    ConformanceRule(method_rules.nothing_after_before_is_recalled),
+    ConformanceRule(method_rules.what_may_not_be_shown_is_not_recalled),
+    ConformanceRule(method_rules.dive_results_are_for_those_who_read_them),
+    ConformanceRule(method_rules.changes_show_at_once),
+    ConformanceRule(method_rules.messages_the_plugin_was_not_told_of_are_recalled),
+    ConformanceRule(method_rules.other_conversations_stay_out),
+    ConformanceRule(method_rules.stats_are_true),
+    ConformanceRule(method_rules.nothing_is_remembered_between_calls),
+    ConformanceRule(capability_rules.compaction_is_due_only_when_it_helps, Compactor),
+    ConformanceRule(capability_rules.compaction_makes_it_smaller, Compactor),
+    ConformanceRule(capability_rules.compaction_loses_nothing, Compactor),
+    ConformanceRule(capability_rules.searching_is_literal_and_bounded, Searcher),
+    ConformanceRule(capability_rules.summaries_can_be_opened, Explorer),
+    ConformanceRule(capability_rules.notes_are_kept_per_person, ProfileStore),
+    ConformanceRule(capability_rules.info_of_sessions_is_kept, SessionManager),
+    ConformanceRule(capability_rules.history_is_given_page_by_page, SessionManager),
+    ConformanceRule(capability_rules.reviews_take_each_message_once, ReviewSource),
+)
+
+
+def rules_for(provider: MemoryProvider) -> list[ConformanceRule]:
+    """The rules that bind a provider with these capabilities."""
+    return [rule for rule in RULES if rule.capability is None or isinstance(provider, rule.capability)]
+
+
+def check_rule(rule: ConformanceRule, make: Callable[[], MemoryProvider]) -> None:
+    """Hold a provider to a rule, in the caller's transaction. Raises Broken."""
+    rule.kept(create_scenario(make), make())
+
+
+def plugins_under_test() -> dict[str, Callable[[], MemoryProvider]]:
+    """How the plugins under test are made, by name: the one the environment names, else every installed one."""
+    config = json.loads(os.environ.get("OPENVIBE_MEMORY_CONFIG") or "{}")
+    only = os.environ.get("OPENVIBE_MEMORY_PLUGIN")
+    if only and only not in installed_plugins():
+        raise LookupError(f"There is no memory plugin {only!r}. Installed: {', '.join(installed_plugins())}.")
+    names = [only] if only else list(installed_plugins())
+    return {name: partial(_create_plugin, name, config) for name in names}
+
+
+def _create_plugin(name: str, config: Mapping[str, Any]) -> MemoryProvider:
+    return installed_plugins()[name].load()(config)

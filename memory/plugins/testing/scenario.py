@@ -1,0 +1,134 @@
+"""The scenario of a rule: a workspace with two conversations, everything in the test's database, nothing shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.utils import InternalError
+
+from memory.plugins.base import ContextEntry, MemoryProvider, Session
+from openvibe.base.problems import Problem
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.llm.tokens import count_tokens
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant, Workspace
+
+UNLIMITED_BUDGET = 1_000_000
+"""A budget that everything fits."""
+
+
+class RuleViolation(AssertionError):
+    """A promise that was not kept, as a sentence for the plugin's author."""
+
+
+def require(condition: object, message: str) -> None:
+    if not condition:
+        raise RuleViolation(message)
+
+
+def expect_problem(action: Callable[[], object], message: str) -> Problem:
+    """The Problem that the act raises; Broken when it raises none."""
+    try:
+        action()
+    except Problem as problem:
+        return problem
+    raise RuleViolation(message)
+
+
+@contextmanager
+def forbid_writes(message: str) -> Iterator[None]:
+    """Whatever writes or locks in here breaks the promise: the database refuses it."""
+    try:
+        with transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL transaction_read_only = on")
+            yield
+            transaction.set_rollback(True)
+    except InternalError as error:
+        raise RuleViolation(f"{message} ({error})") from error
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Two threads of one workspace, an agent that sees both, two people. `make` makes the plugin's provider anew."""
+
+    make: Callable[[], MemoryProvider]
+    thread: Thread
+    other: Thread
+    elsewhere: Thread
+    agent: Participant
+    ana: Participant
+    ben: Participant
+
+    def session(self, thread: Thread | None = None, *, level: int = 3, **more: Any) -> Session:
+        """The agent's; level 1 and 2 read no dive results."""
+        access = Access(
+            workspace_id=self.agent.workspace_id, participant_id=self.agent.pk, is_agent=True, level=level,
+            reads_public_channels=True, reads_dive_results=level >= 3,
+        )  # fmt: skip
+        return Session((thread or self.thread).pk, access, **more)
+
+    def say(self, *texts: str, thread: Thread | None = None, by: Participant | None = None, **more: Any) -> list[int]:
+        """Messages written past the plugin, as people and agents write them; their numbers."""
+        return self.write(
+            [{"body": text, "author": by or self.ana, **more} for text in texts], thread=thread or self.thread
+        )
+
+    def write(self, rows: Sequence[dict[str, Any]], thread: Thread | None = None) -> list[int]:
+        """Rows of the chat table, in order."""
+        messages = [Message(thread=thread or self.thread, token_count=count_tokens(row["body"]), **row) for row in rows]
+        Message.objects.bulk_create(messages)
+        return list(
+            Message.objects.filter(pk__in=[row.pk for row in messages]).order_by("seq").values_list("seq", flat=True)
+        )
+
+    def talk(self, messages: int, *, thread: Thread | None = None, words: int = 12) -> list[int]:
+        """A conversation of Ana and the agent, each message different and with a token of its own."""
+        first = (thread or self.thread).messages.count()
+        return self.write(
+            [
+                {
+                    "body": f"Message{n} about bed {n % 7}: " + " ".join(f"rose{n}x{word}" for word in range(words)),
+                    "author": self.agent if n % 2 else self.ana,
+                }
+                for n in range(first + 1, first + messages + 1)
+            ],
+            thread=thread,
+        )
+
+    def tool(self, name: str, *, between: int = 0) -> list[int]:
+        """A call, messages in between, its result; their numbers."""
+        call = self.write([{"body": f"call {name}", "author": self.agent, "kind": "tool_call", "call_id": name}])
+        seqs = self.talk(between)
+        result = {"body": f"result of {name}", "author": self.agent, "kind": "tool_result", "call_id": name}
+        return [*call, *seqs, *self.write([result])]
+
+
+def create_scenario(make: Callable[[], MemoryProvider]) -> Scenario:
+    home, foreign = (Workspace.objects.create(name=name, slug=name) for name in ("conformance", "elsewhere"))
+    ana, ben = (
+        Participant.objects.create(workspace=home, kind="member", handle=h, name=h.title()) for h in ("ana", "ben")
+    )
+    agent = Participant.objects.create(workspace=home, kind="agent", handle="fern", name="Fern")
+    channel = Channel.objects.create(workspace=home, name="garden")
+    foreign_channel = Channel.objects.create(workspace=foreign, name="garden")
+    threads = [Thread.objects.create(workspace=home, channel=channel, title=title) for title in ("Roses", "Beans")]
+    foreign_thread = Thread.objects.create(workspace=foreign, channel=foreign_channel, title="Far")
+    return Scenario(make, threads[0], threads[1], foreign_thread, agent, ana, ben)
+
+
+def ordinals(entries: Sequence[ContextEntry]) -> list[int]:
+    return [entry.ordinal for entry in entries]
+
+
+def covered_ordinals(entries: Sequence[ContextEntry]) -> set[int]:
+    """The numbers of the messages that entries stand for."""
+    return {number for entry in entries for number in range(entry.ordinal, entry.last + 1)}
+
+
+def total_cost(entries: Sequence[ContextEntry]) -> int:
+    return sum(entry.cost for entry in entries)

@@ -1,0 +1,287 @@
+"""The memory tool: one tool whose schema, description and dispatch are made from what the plugin can do. Pure.
+
+Agents call it in their runs; outside agents call the same through the API. What comes back is plain text to read,
+with references (`#12` is message 12 of the thread, `summary 5` can be described and expanded), and at most
+MAX_RESULT_TOKENS long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from memory.plugins.base import (
+    ContextEntry,
+    Explorer,
+    MemoryHit,
+    MemoryProvider,
+    ProfileStore,
+    Searcher,
+    Session,
+    SummaryDescription,
+)
+from openvibe.base.problems import Problem
+from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
+from openvibe.llm.values import ToolSpec
+
+TOOL_NAME = "memory"
+MAX_RESULT_TOKENS = 4_000
+TRUNCATION_NOTICE = "\n[The rest did not fit. Ask for less at a time.]"
+_COUNTER = counter_for("gpt-4o")
+
+
+@dataclass(frozen=True)
+class PluginMemoryTool:
+    """`spec` is what a model is offered; `run` answers a call of it."""
+
+    provider: MemoryProvider
+    actions: Mapping[str, ToolAction]
+    spec: ToolSpec
+
+    def run(self, session: Session, arguments: Mapping[str, Any]) -> str:
+        """The answer to a model's call, at most RESULT_TOKENS. What the caller can mend is a sentence, not an error."""
+        try:
+            return self.perform(session, arguments)
+        except Problem as problem:
+            return truncate_result(problem.message)
+
+    def perform(self, session: Session, arguments: Mapping[str, Any]) -> str:
+        """Like `run`, but raises the Problem: unknown actions and arguments, Missing for ids out of scope."""
+        action = self._action(arguments)
+        validated = action.validate({name: value for name, value in arguments.items() if name != "action"})
+        return truncate_result(action.handler(self.provider, session, validated))
+
+    def _action(self, arguments: Mapping[str, Any]) -> ToolAction:
+        name = arguments.get("action", "")
+        action = self.actions.get(name) if isinstance(name, str) else None
+        if action is None:
+            excerpt = str(name)[:80]
+            raise Problem(
+                f'unknown action "{excerpt}", available: {", ".join(self.actions)}',
+                code="unknown_action",
+                field="action",
+            )
+        return action
+
+
+def build_tool(provider: MemoryProvider, *, for_agent: bool = True) -> PluginMemoryTool:
+    """The tool for this plugin: `status` always, the other actions where the plugin has the capability.
+
+    For people (`for_agent=False`) without the notes, which are an agent's own about a person.
+    """
+    actions = {
+        action.name: action
+        for action in TOOL_ACTIONS
+        if (action.capability is None or isinstance(provider, action.capability))
+        and (for_agent or not action.for_agents_only)
+    }
+    return PluginMemoryTool(provider, actions, ToolSpec(TOOL_NAME, _description(actions), _parameters(actions)))
+
+
+def _description(actions: Mapping[str, ToolAction]) -> str:
+    lines = ["Look things up in your memory of this conversation. Actions:"]
+    lines += [f"- {action.name}{_signature(action)}: {action.description}" for action in actions.values()]
+    return "\n".join(lines)
+
+
+def _signature(action: ToolAction) -> str:
+    names = [argument.name if argument.required else f"{argument.name}?" for argument in action.arguments]
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _parameters(actions: Mapping[str, ToolAction]) -> dict[str, Any]:
+    actions_by_argument: dict[str, list[str]] = {}
+    arguments_by_name: dict[str, ToolArgument] = {}
+    for action in actions.values():
+        for argument in action.arguments:
+            arguments_by_name[argument.name] = argument
+            actions_by_argument.setdefault(argument.name, []).append(action.name)
+    properties = {name: argument.schema(actions_by_argument[name]) for name, argument in arguments_by_name.items()}
+    action_schema = {"type": "string", "enum": list(actions), "description": "What to do."}
+    return {
+        "type": "object",
+        "properties": {"action": action_schema, **properties},
+        "required": ["action"],
+        "additionalProperties": False,
+    }
+
+
+def truncate_result(text: str) -> str:
+    """The text, cut at RESULT_TOKENS, between lines where one ends in the last fifth."""
+    if count_tokens(text) <= MAX_RESULT_TOKENS:
+        return text
+    truncated = truncate_to_tokens(text, MAX_RESULT_TOKENS - count_tokens(TRUNCATION_NOTICE) - 2, _COUNTER)
+    line_end = truncated.rfind("\n")
+    return (truncated[:line_end] if line_end > len(truncated) * 4 // 5 else truncated) + TRUNCATION_NOTICE
+
+
+Arguments = Mapping[str, Any]
+MAX_INTEGER = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class ToolArgument:
+    """One argument of an action. `minimum` and `most` bound a number, or the length of a text in characters."""
+
+    name: str
+    type: Literal["string", "integer"]
+    description: str
+    required: bool = False
+    minimum: int = 1
+    most: int = MAX_INTEGER
+
+    def schema(self, actions: Sequence[str]) -> dict[str, Any]:
+        bounds = {"minLength": self.minimum, "maxLength": self.most}
+        if self.type == "integer":
+            bounds = {"minimum": self.minimum, "maximum": self.most}
+        return {"type": self.type, "description": f"For {', '.join(actions)}: {self.description}", **bounds}
+
+    def validate(self, value: object) -> str | int:
+        """Raises Problem unless the value is what the schema says. Nothing is converted."""
+        if self.type == "integer":
+            if isinstance(value, int) and not isinstance(value, bool) and self.minimum <= value <= self.most:
+                return value
+            raise self._bad_argument(f"a whole number from {self.minimum} to {self.most}")
+        if isinstance(value, str) and "\x00" not in value and self.minimum <= len(value) <= self.most:
+            return value
+        raise self._bad_argument(f"a text of {self.minimum} to {self.most} characters")
+
+    def _bad_argument(self, expected: str) -> Problem:
+        return Problem(f'"{self.name}" has to be {expected}', code="bad_argument", field=self.name)
+
+
+@dataclass(frozen=True)
+class ToolAction:
+    """`handler` is called with arguments that were checked, on a plugin that has the capability `capability`."""
+
+    name: str
+    description: str
+    handler: Callable[[Any, Session, Arguments], str]
+    capability: type[Any] | None = None
+    arguments: tuple[ToolArgument, ...] = ()
+    for_agents_only: bool = False
+
+    def validate(self, arguments: Arguments) -> dict[str, str | int]:
+        """Raises Problem for an argument that is unknown, missing or not of its kind. A null is no argument."""
+        known = {argument.name: argument for argument in self.arguments}
+        present = {name: value for name, value in arguments.items() if value is not None}
+        for name in present:
+            if name not in known:
+                accepted = ", ".join(known) or "no arguments"
+                raise Problem(
+                    f'"{name[:80]}" is not an argument of {self.name}; it takes {accepted}',
+                    code="bad_argument",
+                    field=name[:80],
+                )
+        for argument in self.arguments:
+            if argument.required and argument.name not in present:
+                raise Problem(f'{self.name} needs "{argument.name}"', code="bad_argument", field=argument.name)
+        return {name: known[name].validate(value) for name, value in present.items()}
+
+
+def _status(provider: MemoryProvider, session: Session, arguments: Arguments) -> str:
+    stats = provider.stats(session)
+    lines = [
+        f"{stats.messages} messages were said in this conversation.",
+        f"What is remembered of them takes {stats.tokens} tokens in {stats.entries} entries.",
+    ]
+    if stats.summaries:
+        lines.append(f"{stats.summaries} summaries stand for older parts; the deepest is of depth {stats.deepest}.")
+    return "\n".join([*lines, *([stats.note] if stats.note else [])])
+
+
+def _search(provider: Searcher, session: Session, arguments: Arguments) -> str:
+    hits = provider.search(session, str(arguments["query"]), int(arguments.get("limit", 20)))
+    return "\n".join(map(_format_hit, hits)) or "Nothing was found. Try fewer or other words."
+
+
+def _format_hit(hit: MemoryHit) -> str:
+    if hit.kind == "summary":
+        return f"summary {hit.id} (from #{hit.ordinal}, {hit.at}): {hit.snippet}"
+    return f"#{hit.ordinal} {hit.author}, {hit.at}: {hit.snippet}"
+
+
+def _describe(provider: Explorer, session: Session, arguments: Arguments) -> str:
+    summary = provider.describe(session, int(arguments["summary_id"]))
+    provenance = f"by {summary.model or 'no model'}, level {summary.level}"
+    lines = [
+        f"summary {summary.id}: {summary.kind}, depth {summary.depth}, stands for {_format_span(summary.first, summary.last)}"
+        f" ({summary.message_count} messages, {summary.earliest} to {summary.latest})",
+        f"{summary.tokens} tokens made from {summary.source_tokens}, {provenance}",
+        *_format_relations(summary),
+        summary.content,
+    ]
+    return "\n".join(lines)
+
+
+def _format_relations(summary: SummaryDescription) -> list[str]:
+    lines = []
+    if summary.container is not None:
+        lines.append(f"It is part of summary {summary.container}.")
+    if summary.constituents:
+        lines.append(f"It is made of {', '.join(f'summary {constituent}' for constituent in summary.constituents)}.")
+    if summary.is_stale:
+        lines.append("A message in it was changed: it is being written anew.")
+    return lines
+
+
+def _expand(provider: Explorer, session: Session, arguments: Arguments) -> str:
+    cursor = arguments.get("cursor")
+    expansion = provider.expand(session, int(arguments["summary_id"]), None if cursor is None else int(cursor))
+    lines = [_format_entry(entry) for entry in expansion.entries]
+    if expansion.cursor is not None:
+        lines.append(f"There is more: expand summary {arguments['summary_id']} with cursor {expansion.cursor}.")
+    return "\n".join(lines) or "Nothing of it is left to show."
+
+
+def _format_entry(entry: ContextEntry) -> str:
+    if entry.summary_id is not None:
+        return f"summary {entry.summary_id} ({_format_span(entry.ordinal, entry.last)}, {entry.at}): {entry.text}"
+    kind = "" if entry.kind == "text" else f", {entry.kind.replace('_', ' ')}"
+    return f"#{entry.ordinal} {entry.author_name}, {entry.at}{kind}: {entry.text}"
+
+
+def _format_span(first: int, last: int) -> str:
+    return f"#{first}" if first == last else f"#{first}–#{last}"
+
+
+def _profile_get(provider: ProfileStore, session: Session, arguments: Arguments) -> str:
+    return provider.get_profile(_check_person(session)) or "You have noted nothing about this person yet."
+
+
+def _profile_update(provider: ProfileStore, session: Session, arguments: Arguments) -> str:
+    text = provider.set_profile(_check_person(session), str(arguments["text"]))
+    return f"Your notes about this person now say:\n{text}" if text else "Your notes about this person are empty now."
+
+
+def _check_person(session: Session) -> Session:
+    if session.person_id is None:
+        raise Problem("nobody asked here, so there is no person to note anything about", code="no_person")
+    return session
+
+
+SUMMARY_ID: Final = ToolArgument("summary_id", "integer", "the number of a summary.", required=True)
+TOOL_ACTIONS: Final = (
+    ToolAction("status", "how much was said and how much of it is remembered in which form.", _status),
+    ToolAction(
+        "search", "messages and summaries that hold these words, literally.", _search, Searcher,
+        (
+            ToolArgument("query", "string", "words to look for.", required=True, most=1_000),
+            ToolArgument("limit", "integer", "most hits; 20 unless said.", most=20),
+        ),
+    ),
+    ToolAction("describe", "a summary and where it stands.", _describe, Explorer, (SUMMARY_ID,)),
+    ToolAction(
+        "expand", "what a summary stands for, one step down: its messages or its summaries.", _expand, Explorer,
+        (SUMMARY_ID, ToolArgument("cursor", "integer", "where the last answer said there is more.", minimum=0)),
+    ),
+    ToolAction(
+        "profile_get", "your notes about the person you talk to.", _profile_get, ProfileStore, for_agents_only=True
+    ),
+    ToolAction(
+        "profile_update", "replace your notes about the person you talk to; keep what still holds.", _profile_update,
+        ProfileStore, (ToolArgument("text", "string", "the notes, whole.", required=True, minimum=0, most=20_000),),
+        for_agents_only=True,
+    ),
+)  # fmt: skip
+"""In the order in which the tool offers them. `status` is every plugin's."""

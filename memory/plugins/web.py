@@ -1,0 +1,162 @@
+"""Pages of a thread's memory map: its state, its summary tree, its token chart, search in it, and compaction.
+
+Whoever sees the thread sees its map; the summaries and messages are asked for through a session each time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from memory.plugins.base import Explorer, MemoryHit, Searcher, SessionStats
+from memory.plugins.compaction import compaction_denied_reason, request_compaction
+from memory.plugins.models import Compaction
+from memory.plugins.records import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
+from memory.plugins.registry import provider_for
+from memory.plugins.sessions import open_session
+from memory.plugins.summary_tree import BAR_WIDTH, build_summary_tree, tree_lines
+from memory.plugins.tasks import enqueue_compaction_on_commit
+from memory.plugins.token_chart import CompactionStep, TokenChart, build_token_chart
+from openvibe.base.markdown import render_markdown
+from openvibe.base.params import MAX_ID, int_param
+from openvibe.base.problems import Conflict, Missing
+from openvibe.chat.models import Thread
+from openvibe.chat.queries import access_thread
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+MAX_HISTORY = 60
+"""Compactions in the drawing and in the table, the newest."""
+
+MAX_QUERY_CHARACTERS = 500  # characters
+PART_TEMPLATES = {"state": "memory/_map_state.html", "search": "memory/_map_search.html"}
+
+
+@dataclass(frozen=True)
+class MemoryState:
+    """How things stand. Sizes in tokens.
+
+    `now` waits or runs; `last` is the newest that is over, where nothing to do is told to those who asked only.
+    """
+
+    stats: SessionStats
+    budget: int
+    threshold: int
+    now: Compaction | None
+    last: Compaction | None
+
+
+@workspace_view
+@require_safe
+def thread_memory(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
+    """A page, or a fragment for the right panel; `?part=` gives one part of it anew, `?q=` searches."""
+    thread = access_thread(request, thread_id)
+    part = PART_TEMPLATES.get(request.GET.get("part", ""))
+    context = _page_context(thread, request.access, query=request.GET.get("q", ""), is_full_page=part is None)
+    name = part if part and request.htmx else "memory/_map.html" if request.htmx else "memory/map.html"
+    return render(request, name, context)
+
+
+@workspace_view
+@require_safe
+def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpResponse:
+    """One summary and what it stands for, one step down. `?inside` gives that without a heading, `?after=` the rest."""
+    thread = access_thread(request, thread_id)
+    session, provider = open_session(request.access, thread.pk), provider_for(thread.workspace_id)
+    if not isinstance(provider, Explorer):
+        raise Missing
+    description = provider.describe(session, min(summary_id, MAX_ID))
+    expansion = provider.expand(session, description.id, int_param(request.GET, "after"))
+    context = {
+        "thread": thread,
+        "summary": description,
+        "lines": [(line, _body_html(line.entry.kind, line.entry.text)) for line in tree_lines(expansion.entries)],
+        "cursor": expansion.cursor,
+        "is_rest": "after" in request.GET,
+    }
+    if request.htmx:
+        return render(
+            request, "memory/_map_inside.html" if "inside" in request.GET else "memory/_summary.html", context
+        )
+    return render(request, "memory/summary.html", context)
+
+
+@workspace_view
+@require_POST
+def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
+    """Ask a worker to compact the thread: a step, or (`full`) everything. The map shows how far it is."""
+    thread = access_thread(request, thread_id)
+    full, notice = request.POST.get("full") == "1", ""
+    try:
+        compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=full, by=request.access)
+        notice = "" if compaction else "A compaction of this thread is under way already."
+    except Conflict as problem:
+        compaction, notice = None, problem.message
+    if compaction is not None:
+        enqueue_compaction_on_commit(compaction.pk)
+    if request.htmx:
+        return render(
+            request,
+            "memory/_map_state.html",
+            _page_context(thread, request.access, is_full_page=False) | {"said": notice},
+        )
+    if notice:
+        messages.info(request, notice)
+    return redirect("thread-memory", request.workspace.slug, thread.pk)
+
+
+def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_page: bool = True) -> dict[str, Any]:
+    """What the map's templates need. Without `whole`, only what the parts need."""
+    context: dict[str, Any] = {"thread": thread, "why_not": compaction_denied_reason(thread), "query": query}
+    if thread.access == Thread.Access.HUMAN_ONLY:
+        return context
+    session, provider = open_session(access, thread.pk), provider_for(thread.workspace_id)
+    budget = context_budget(thread)
+    compactions = list(thread.compactions.select_related("requested_by")[:MAX_HISTORY])
+    unfinished = next((row for row in compactions if not row.is_over), None)
+    finished = [row for row in compactions if row.is_over]
+    last = next(
+        (row for row in finished if row.state != Compaction.State.NOTHING or row.trigger == row.Trigger.HAND), None
+    )
+    state = MemoryState(provider.stats(session), budget, int(budget * COMPACTION_THRESHOLD), unfinished, last)
+    context |= {"state": state, "may_search": isinstance(provider, Searcher)}
+    if query and isinstance(provider, Searcher):
+        context["found"] = [_hit_row(hit) for hit in provider.search(session, query[:MAX_QUERY_CHARACTERS])]
+    if is_full_page and isinstance(provider, Explorer):
+        context |= {"contents": build_summary_tree(provider, session, budget), "bar": BAR_WIDTH}
+    if is_full_page and context["why_not"] is None:
+        context |= {"history": finished, "plot": _token_chart(thread, finished, state)}
+    return context
+
+
+def _token_chart(thread: Thread, finished: list[Compaction], state: MemoryState) -> TokenChart | None:
+    """The drawing; None before the first compaction that measured something."""
+    steps = [
+        CompactionStep(row.finished_at, row.tokens_before, row.tokens_after)
+        for row in reversed(finished)
+        if row.state == Compaction.State.DONE and row.trigger != Compaction.Trigger.CHANGED
+        and row.finished_at is not None and row.tokens_before is not None and row.tokens_after is not None
+    ]  # fmt: skip
+    if not steps:
+        return None
+    steps.sort(key=lambda step: step.at)
+    begins = steps[0].at if len(finished) == MAX_HISTORY else min(thread.created_at, steps[0].at)
+    return build_token_chart(
+        steps, begins=begins, now=timezone.now(), tokens=state.stats.tokens, threshold=state.threshold,
+        target=int(state.budget * COMPACTION_TARGET),
+    )  # fmt: skip
+
+
+def _hit_row(hit: MemoryHit) -> dict[str, Any]:
+    return {"found": hit, "at": datetime.fromisoformat(hit.at)}
+
+
+def _body_html(kind: str, text: str) -> str:
+    """A message as the thread shows it; "" for a summary, which is shown as it was written."""
+    return "" if kind == "summary" else render_markdown(text)

@@ -1,0 +1,242 @@
+"""Work items, approvals and the progress log: serializers and endpoints."""
+
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from memory.work.models import Approval, ProgressEntry, WorkItem
+from memory.work.queries import visible_approvals, visible_threads, visible_work_items
+from memory.work.services import (
+    close_work_item,
+    create_work_item,
+    decide_approval,
+    log_progress,
+    reopen_work_item,
+    request_approval,
+    update_work_item,
+)
+from openvibe.api.etags import IF_MATCH_PARAMETER, check_if_match, set_etag
+from openvibe.api.fields import IdField, TextField
+from openvibe.api.idempotency import idempotent
+from openvibe.api.views import ApiView
+from openvibe.chat.models import Message
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.api.serializers import ParticipantOut
+from openvibe.workspaces.decorators import request_access
+
+DATA_HELP = "goal: done_condition, budget; plan: stage (planning, approved, executing); artifact: ref. All texts."
+
+
+class WorkOut(serializers.ModelSerializer[WorkItem]):
+    thread = serializers.IntegerField(source="thread_id", read_only=True)
+    message = serializers.IntegerField(source="message_id", read_only=True, allow_null=True)
+    author = ParticipantOut(read_only=True)
+    closed_by = ParticipantOut(read_only=True, allow_null=True)
+    data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
+        child=serializers.CharField(), read_only=True, help_text=DATA_HELP
+    )
+
+    class Meta:
+        model = WorkItem
+        fields = (
+            "id", "thread", "kind", "text", "tokens", "data", "state", "author", "message", "version", "created_at",
+            "updated_at", "closed_by", "closed_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class WorkIn(serializers.Serializer[Any]):
+    thread = IdField()
+    kind = serializers.ChoiceField(choices=WorkItem.Kind.choices)
+    text = TextField(help_text="At most 500 tokens for a constraint, objective or goal, 800 for a plan, else 300.")
+    data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
+        child=TextField(), required=False, default=dict, help_text=DATA_HELP
+    )
+    message = IdField(required=False, help_text="Where it was said.")
+
+
+class WorkChange(serializers.Serializer[Any]):
+    text = TextField(required=False)
+    data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
+        child=TextField(), required=False, help_text=f"Merged into what stands; an empty text takes away. {DATA_HELP}"
+    )
+    state = serializers.ChoiceField(choices=WorkItem.State.choices, required=False)
+
+
+class WorkAsked(serializers.Serializer[Any]):
+    thread = IdField(required=False)
+    kind = serializers.ChoiceField(choices=WorkItem.Kind.choices, required=False)
+    state = serializers.ChoiceField(choices=WorkItem.State.choices, required=False)
+
+
+class Work(ApiView):
+    @extend_schema(operation_id="work_list", parameters=[WorkAsked], responses=WorkOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Rows of work in the threads the caller sees, the newest first. What is closed is among them: `state`."""
+        return self.paginated_response(
+            visible_work_items(request_access(request)).filter(**self.asked(WorkAsked)), WorkOut
+        )
+
+    @extend_schema(operation_id="work_create", request=WorkIn, responses={201: WorkOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Write a row down. A new objective or plan drops the earlier one; the same open row is not written twice."""
+        access, payload = request_access(request), self.validated_body(WorkIn)
+        messages: QuerySet[Message] = Message.objects.visible_to(access)
+        item = create_work_item(
+            thread=get_object_or_404(visible_threads(access), pk=payload["thread"]),
+            by=access,
+            kind=payload["kind"],
+            text=payload["text"],
+            data=payload["data"],
+            message=get_object_or_404(messages, pk=payload["message"]) if "message" in payload else None,
+        )
+        return _work_response(access, item.pk, status=201)
+
+
+class OneWork(ApiView):
+    @extend_schema(operation_id="work_get", responses=WorkOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """One row, with its version as ETag."""
+        return _work_response(request_access(request), pk)
+
+    @extend_schema(operation_id="work_change", parameters=[IF_MATCH_PARAMETER], request=WorkChange, responses=WorkOut)
+    def patch(self, request: Request, pk: int) -> Response:
+        """Say it anew, close it (`state` done or dropped) or open it again. Agents leave people's constraints alone."""
+        access, payload = request_access(request), self.validated_body(WorkChange)
+        with transaction.atomic():
+            item = get_object_or_404(visible_work_items(access), pk=pk)
+            version = check_if_match(request, item.version)
+            if payload.get("state") == WorkItem.State.OPEN:
+                item = reopen_work_item(item=item, by=access, version=version)
+            if "text" in payload or "data" in payload:
+                item = update_work_item(
+                    item=item, by=access, version=item.version, text=payload.get("text"), data=payload.get("data")
+                )
+            if payload.get("state", WorkItem.State.OPEN) != WorkItem.State.OPEN:
+                close_work_item(item=item, by=access, state=payload["state"], version=item.version)
+        return _work_response(access, pk)
+
+    @extend_schema(operation_id="work_drop", parameters=[IF_MATCH_PARAMETER], responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        """Drop it: it is kept as dropped, and leaves every prompt."""
+        access = request_access(request)
+        item = get_object_or_404(visible_work_items(access), pk=pk)
+        close_work_item(
+            item=item, by=access, state=WorkItem.State.DROPPED, version=check_if_match(request, item.version)
+        )
+        return Response(status=204)
+
+
+def _work_response(access: Access, pk: int, status: int = 200) -> Response:
+    item = get_object_or_404(visible_work_items(access), pk=pk)
+    return set_etag(Response(WorkOut(item).data, status=status), item.version)
+
+
+class ApprovalOut(serializers.ModelSerializer[Approval]):
+    thread = serializers.IntegerField(source="thread_id", read_only=True)
+    requested_by = ParticipantOut(read_only=True)
+    decided_by = ParticipantOut(read_only=True, allow_null=True)
+
+    class Meta:
+        model = Approval
+        fields = (
+            "id", "thread", "what", "reason", "state", "requested_by", "decided_by", "decided_at", "note", "created_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+
+class ApprovalIn(serializers.Serializer[Any]):
+    thread = IdField()
+    what = TextField(help_text="One line: what would be done. At most 300 characters.")
+    reason = TextField(required=False, default="", help_text="At most 2,000 characters.")
+
+
+class ApprovalsAsked(serializers.Serializer[Any]):
+    thread = IdField(required=False)
+    state = serializers.ChoiceField(choices=Approval.State.choices, required=False)
+
+
+class DecisionIn(serializers.Serializer[Any]):
+    granted = serializers.BooleanField()
+    note = TextField(required=False, default="", help_text="At most 300 characters.")
+
+
+class Approvals(ApiView):
+    @extend_schema(operation_id="approvals_list", parameters=[ApprovalsAsked], responses=ApprovalOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Approvals in the threads the caller sees, the newest first."""
+        return self.paginated_response(
+            visible_approvals(request_access(request)).filter(**self.asked(ApprovalsAsked)), ApprovalOut
+        )
+
+    @extend_schema(operation_id="approvals_create", request=ApprovalIn, responses={201: ApprovalOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Ask whether something may be done. Ask again later how it was decided; people see a card until then."""
+        access, payload = request_access(request), self.validated_body(ApprovalIn)
+        thread = get_object_or_404(visible_threads(access), pk=payload["thread"])
+        approval = request_approval(thread=thread, by=access, what=payload["what"], reason=payload["reason"])
+        return Response(ApprovalOut(visible_approvals(access).get(pk=approval.pk)).data, status=201)
+
+
+class Decide(ApiView):
+    @extend_schema(operation_id="approvals_decide", request=DecisionIn, responses=ApprovalOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Grant or deny, once. People only, guests excepted; a decision is final."""
+        access, payload = request_access(request), self.validated_body(DecisionIn)
+        approval = get_object_or_404(visible_approvals(access), pk=pk)
+        decide_approval(approval=approval, by=access, granted=payload["granted"], note=payload["note"])
+        return Response(ApprovalOut(visible_approvals(access).get(pk=pk)).data)
+
+
+PROGRESS_FIELDS = ("changed", "evidence", "open_issues", "next_action")
+
+
+class ProgressOut(serializers.ModelSerializer[ProgressEntry]):
+    thread = serializers.IntegerField(source="thread_id", read_only=True)
+    author = ParticipantOut(read_only=True)
+
+    class Meta:
+        model = ProgressEntry
+        fields = ("id", "thread", "checkpoint", *PROGRESS_FIELDS, "author", "created_at")
+        read_only_fields = fields
+
+
+class ProgressIn(serializers.Serializer[Any]):
+    thread = IdField()
+    checkpoint = TextField(help_text="One line, at most 200 characters.")
+    changed = TextField(required=False, default="", help_text="What changed; at most 2,000 characters, as the others.")
+    evidence = TextField(required=False, default="")
+    open_issues = TextField(required=False, default="")
+    next_action = TextField(required=False, default="")
+
+
+class ProgressAsked(serializers.Serializer[Any]):
+    thread = IdField(required=False)
+
+
+class Progress(ApiView):
+    @extend_schema(operation_id="progress_list", parameters=[ProgressAsked], responses=ProgressOut(many=True))
+    def get(self, request: Request) -> Response:
+        """The log's lines in the threads the caller sees, the newest first."""
+        lines = ProgressEntry.objects.filter(thread__in=visible_threads(request_access(request))).select_related(
+            "author"
+        )
+        return self.paginated_response(lines.filter(**self.asked(ProgressAsked)), ProgressOut)
+
+    @extend_schema(operation_id="progress_create", request=ProgressIn, responses={201: ProgressOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Note where the work stands: a checkpoint, what changed, the evidence, what is open, what comes next."""
+        access, payload = request_access(request), self.validated_body(ProgressIn)
+        thread = get_object_or_404(visible_threads(access), pk=payload.pop("thread"))
+        entry = log_progress(thread=thread, by=access, **payload)
+        entry.refresh_from_db()
+        return Response(ProgressOut(entry).data, status=201)

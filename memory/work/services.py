@@ -1,0 +1,446 @@
+"""Services of work: create, update, close and reopen work items, request and decide approvals, log progress; and the
+two signals they send."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, Sum
+from django.dispatch import Signal
+from django.utils import timezone
+
+from memory.plugins.models import Compaction
+from memory.work.models import Approval, ProgressEntry, WorkItem
+from memory.work.queries import (
+    DEFAULT_MAX_TOKENS,
+    MAX_CONSTRAINT_TOKENS,
+    MAX_OPEN_PER_KIND,
+    MAX_PENDING_APPROVALS,
+    MAX_TOKENS_BY_KIND,
+    ROW_OVERHEAD_TOKENS,
+)
+from openvibe.base.events import emit
+from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.base.text import TextRefused, clean_body
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services.permissions import check_dive_active, is_archived
+from openvibe.llm.fences import escape_text
+from openvibe.llm.tokens import count_tokens
+from openvibe.workspaces.access import Access
+
+# A person decided an approval:
+#   approval: Approval, decided: its state is granted or denied
+#   by: Access of whoever decided
+# What waits for it (a run) goes on, or learns that it may not.
+approval_decided = Signal()
+
+# The work of a thread reached a point at which its context is worth compacting:
+#   thread: Thread
+#   trigger: Compaction.Trigger: milestone (plan approved, plan → execution), approval (the work pauses for one),
+#     resume (it was decided, or something closed was taken up again)
+#   by: Access of whoever brought it there
+milestone_reached = Signal()
+
+
+def clean_text_field(text: str, *, field: str, max_characters: int, required: bool = True) -> str:
+    """The text as it is kept, at most `most` characters. Raises Problem that names the field."""
+    if not required and not text.strip():
+        return ""
+    try:
+        return clean_body(text, max_characters=max_characters).strip()
+    except TextRefused as error:
+        raise Problem(error.message, code=error.code, field=field) from None
+
+
+def lock_thread(thread: Thread, by: Access, *, allow_ended: bool = False) -> Thread:
+    """The thread, held until the transaction ends.
+
+    Raises Missing when `by` does not see it, Refused when it is archived or, unless `even_over`, a dive that is over.
+    """
+    visible = Thread.objects.visible_to(by).select_related("channel").order_by()
+    locked: Thread | None = visible.select_for_update(of=("self",), no_key=True).filter(pk=thread.pk).first()
+    if locked is None:
+        raise Missing
+    if is_archived(locked):
+        raise Refused("This conversation is archived. Bring it back before changing its work.", code="archived")
+    if not allow_ended:
+        check_dive_active(locked)
+    return locked
+
+
+def emit_work_changed(thread: Thread) -> None:
+    emit("work_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id, thread_id=thread.pk)
+
+
+def send_milestone(thread: Thread, trigger: Compaction.Trigger, by: Access) -> None:
+    milestone_reached.send(sender=Thread, thread=thread, trigger=trigger, by=by)
+
+
+Kind, State = WorkItem.Kind, WorkItem.State
+SINGLETON_KINDS = (Kind.OBJECTIVE, Kind.PLAN)
+"""Kinds of which a thread has one at a time: a new one takes the earlier one's place."""
+
+PLAN_STAGES = ("planning", "approved", "executing")
+"""A plan's way, in its `data.stage`. Entering the second or third is a milestone; only people approve."""
+
+DATA_LIMITS: Mapping[str, Mapping[str, int]] = {
+    Kind.GOAL: {"done_condition": 1_000, "budget": 200},
+    Kind.PLAN: {"stage": 20},
+    Kind.ARTIFACT: {"ref": 500},
+}
+"""What the kinds keep beside their text, and the most characters of each."""
+
+MAX_TEXT_CHARACTERS = 8_000
+
+QUOTED_KEY = "quoted"
+"""In `data` of a row that says what its message says: its words go when the message is deleted."""
+
+DELETED_TEXT = "The message this came from was deleted."
+
+
+@transaction.atomic
+def create_work_item(
+    *,
+    thread: Thread,
+    by: Access,
+    kind: str,
+    text: str,
+    data: Mapping[str, Any] | None = None,
+    message: Message | None = None,
+) -> WorkItem:
+    """Write a row down. The same open row is not written twice: it is returned.
+
+    A new objective or plan drops the earlier one in the same transaction. `message` is where it was said. Raises
+    Missing (unseen thread), Refused (archived; an agent that approves a plan), Problem (empty, too long, too many).
+    """
+    if kind not in Kind.values:
+        raise Problem(f"A kind of work is one of {', '.join(Kind.values)}.", code="bad_kind", field="kind")
+    cleaned, tokens = _clean_text(kind, text)
+    cleaned_data = _clean_data(kind, data or {}, by, {})
+    locked = lock_thread(thread, by)
+    if message is not None:
+        message = _lock_source_message(message, locked, by)
+        cleaned_data = _with_quote_mark(cleaned_data, cleaned, message)
+    open_rows = WorkItem.objects.filter(thread=locked, kind=kind, state=State.OPEN)
+    duplicate = open_rows.filter(text=cleaned, data=cleaned_data).first()
+    if duplicate is not None:
+        return duplicate
+    _replace_or_check_limit(locked, kind, tokens, by)
+    item = WorkItem.objects.create(
+        thread=locked,
+        kind=kind,
+        text=cleaned,
+        tokens=tokens,
+        data=cleaned_data,
+        author_id=by.participant_id,
+        message=message,
+    )
+    emit_work_changed(locked)
+    _send_stage_milestone(item, "", by)
+    return item
+
+
+@transaction.atomic
+def update_work_item(
+    *, item: WorkItem, by: Access, version: int, text: str | None = None, data: Mapping[str, Any] | None = None
+) -> WorkItem:
+    """Say it anew. `version` is the one that was read: Conflict when somebody changed it since, or when it is closed.
+
+    `data` is merged into what stands; None takes a key away. Whoever changes the words is their author from then on:
+    nobody puts words into somebody else's mouth. Agents may not change what people set as a constraint, and a plan
+    that people approved is to be approved again when an agent rewrites it.
+    """
+    thread, row = _lock_item(item, by)
+    _check_version(row, version)
+    if row.state != State.OPEN:
+        raise Conflict("This is closed. Reopen it before changing it.", code="closed")
+    _check_may_change_constraint(row, by, "change")
+    previous_stage = row.data.get("stage", "")
+    cleaned, tokens = _clean_text(row.kind, text) if text is not None else (row.text, row.tokens)
+    cleaned_data = _clean_data(row.kind, data, by, row.data) if data is not None else row.data
+    if (cleaned, cleaned_data) == (row.text, row.data):
+        return row
+    if row.message is not None:
+        cleaned_data = _with_quote_mark(cleaned_data, cleaned, row.message, before=row)
+    if by.is_agent and cleaned != row.text and cleaned_data.get("stage") == "approved":
+        cleaned_data = {**cleaned_data, "stage": PLAN_STAGES[0]}  # people approved other words
+    if _texts_of(cleaned, cleaned_data) != _texts_of(row.text, row.data):
+        row.author_id = by.participant_id
+    if row.kind == Kind.CONSTRAINT and tokens > row.tokens:
+        _check_constraints_fit(thread, tokens - row.tokens)
+    row.text, row.tokens, row.data = cleaned, tokens, cleaned_data
+    row.version += 1
+    row.save(update_fields=["text", "tokens", "data", "author", "version", "updated_at"])
+    emit_work_changed(thread)
+    _send_stage_milestone(row, previous_stage, by)
+    return row
+
+
+@transaction.atomic
+def close_work_item(*, item: WorkItem, by: Access, state: str = State.DONE, version: int | None = None) -> WorkItem:
+    """Done, or dropped: it leaves prompts and handoffs, and only `reopen` brings it back. Closed twice is closed once.
+
+    Raises Conflict when it was closed otherwise, or changed since `version`.
+    """
+    if state not in (State.DONE, State.DROPPED):
+        raise Problem("Work is closed as done or dropped.", code="bad_state", field="state")
+    thread, row = _lock_item(item, by)
+    if row.state == state:
+        return row
+    if row.state != State.OPEN:
+        raise Conflict(f"This is {row.get_state_display().lower()} already. Reopen it first.", code="closed")
+    _check_version(row, version)
+    _check_may_change_constraint(row, by, "close")
+    row.state, row.closed_by_id, row.closed_at = state, by.participant_id, timezone.now()
+    _save_state(row)
+    emit_work_changed(thread)
+    return row
+
+
+@transaction.atomic
+def reopen_work_item(*, item: WorkItem, by: Access, version: int | None = None) -> WorkItem:
+    """It holds again, on purpose; an objective or a plan takes the place of the one that stands now.
+
+    Agents may not reopen what people closed. Taking up an objective, a plan or a goal again is a milestone.
+    """
+    thread, row = _lock_item(item, by)
+    if row.state == State.OPEN:
+        return row
+    _check_version(row, version)
+    if by.is_agent and row.closed_by is not None and not row.closed_by.is_agent:
+        raise Refused("A person closed this. Ask them to open it again.", code="closed_by_person")
+    _replace_or_check_limit(thread, row.kind, row.tokens, by)
+    row.state, row.closed_by, row.closed_at = State.OPEN, None, None
+    _save_state(row)
+    emit_work_changed(thread)
+    if row.kind in (*SINGLETON_KINDS, Kind.GOAL):
+        send_milestone(thread, Compaction.Trigger.RESUME, by)
+    return row
+
+
+@transaction.atomic
+def redact_quotes(*, message: Message) -> int:
+    """The message was deleted: rows that say its words are dropped and say them no more; how many."""
+    rows = WorkItem.objects.select_for_update(of=("self",)).filter(message=message, data__has_key=QUOTED_KEY)
+    for row in rows:
+        row.text, row.tokens, row.data = DELETED_TEXT, count_tokens(DELETED_TEXT), {}
+        if row.state == State.OPEN:
+            row.state, row.closed_at = State.DROPPED, timezone.now()
+        row.version += 1
+        row.save(update_fields=["text", "tokens", "data", "state", "closed_at", "version", "updated_at"])
+    if rows:
+        emit_work_changed(message.thread)
+    return len(rows)
+
+
+# --- checks -------------------------------------------------------------------------------------------------
+def _clean_text(kind: str, text: str) -> tuple[str, int]:
+    """The text, and the tokens it needs in a prompt: a constraint of `<<<…` must not crowd out everything else."""
+    cleaned = clean_text_field(text, field="text", max_characters=MAX_TEXT_CHARACTERS)
+    tokens, limit = count_tokens(escape_text(cleaned)), MAX_TOKENS_BY_KIND.get(Kind(kind), DEFAULT_MAX_TOKENS)
+    if tokens > limit:
+        label = str(Kind(kind).label).lower()
+        raise Problem(
+            f"This has {tokens:,} tokens; {limit:,} fit in one row ({label}). Shorten it, or keep the details in a "
+            "message and say here what matters.",
+            code="too_long",
+            field="text",
+        )
+    return cleaned, tokens
+
+
+def _clean_data(kind: str, data: Mapping[str, Any], by: Access, before: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands, with what is given merged in; every value checked."""
+    cleaned_data = dict(before)
+    allowed = DATA_LIMITS.get(kind, {})
+    for key, value in data.items():
+        if key not in allowed:
+            known = f"It may have {', '.join(allowed)}." if allowed else "It has only its text."
+            raise Problem(f"A row of this kind has no {str(key)[:40]!r}. {known}", code="bad_data", field="data")
+        if value is None or value == "":
+            cleaned_data.pop(key, None)
+            continue
+        if not isinstance(value, str):
+            raise Problem(f"{key} is a text.", code="bad_data", field=key)
+        cleaned_data[key] = clean_text_field(value, field=key, max_characters=allowed[key])
+    if (stage := cleaned_data.get("stage")) is not None and stage not in PLAN_STAGES:
+        raise Problem(f"A plan's stage is one of {', '.join(PLAN_STAGES)}.", code="bad_data", field="stage")
+    if by.is_agent and cleaned_data.get("stage") == "approved" and before.get("stage") != "approved":
+        raise Refused("Only people approve a plan. Ask for an approval instead.", code="people_only")
+    return cleaned_data
+
+
+def _with_quote_mark(
+    data: Mapping[str, str], text: str, message: Message, before: WorkItem | None = None
+) -> dict[str, str]:
+    """The data with the mark of a row any of whose words are the message's, or were when they were written down."""
+    sources = [message.body.strip()]
+    if before is not None and before.data.get(QUOTED_KEY):
+        sources += _texts_of(before.text, before.data)
+    shared = any(source and (word in source or source in word) for source in sources for word in _texts_of(text, data))
+    return {key: value for key, value in data.items() if key != QUOTED_KEY} | ({QUOTED_KEY: "yes"} if shared else {})
+
+
+def _texts_of(text: str, data: Mapping[str, str]) -> list[str]:
+    """All that a row says in somebody's words."""
+    return [text, *(value for key, value in sorted(data.items()) if key not in (QUOTED_KEY, "stage"))]
+
+
+def _lock_source_message(message: Message, thread: Thread, by: Access) -> Message:
+    """The message as it is now, held: whoever deletes it at this moment waits, and then finds what quotes it."""
+    visible = Message.objects.visible_to(by).filter(pk=message.pk, thread=thread).order_by().values("pk")
+    locked = Message.objects.select_for_update(no_key=True).filter(pk__in=visible, deleted_at=None).first()
+    if locked is None:
+        raise Missing("The message is not in this thread, or was deleted.")
+    return locked
+
+
+def _check_version(row: WorkItem, version: int | None) -> None:
+    if version is not None and version != row.version:
+        raise Conflict(
+            f"This was changed meanwhile: it is at version {row.version}. Read it, then change it again.", code="stale"
+        )
+
+
+def _check_may_change_constraint(row: WorkItem, by: Access, verb: str) -> None:
+    if by.is_agent and row.kind == Kind.CONSTRAINT and not row.author.is_agent:
+        raise Refused(f"A person set this constraint. Only people may {verb} it.", code="people_only")
+
+
+def _replace_or_check_limit(thread: Thread, kind: str, tokens: int, by: Access) -> None:
+    """The earlier objective or plan is dropped; other kinds have a limit."""
+    rows = WorkItem.objects.filter(thread=thread, kind=kind, state=State.OPEN)
+    if kind in SINGLETON_KINDS:
+        for earlier in rows:
+            earlier.state, earlier.closed_by_id, earlier.closed_at = State.DROPPED, by.participant_id, timezone.now()
+            _save_state(earlier)
+        return
+    if rows.count() >= MAX_OPEN_PER_KIND:
+        raise Problem(
+            f"This thread has {MAX_OPEN_PER_KIND} open rows of this kind, the most there may be. Close some first.",
+            code="too_many",
+            field="kind",
+        )
+    if kind == Kind.CONSTRAINT:
+        _check_constraints_fit(thread, tokens + ROW_OVERHEAD_TOKENS)
+
+
+def _check_constraints_fit(thread: Thread, added_tokens: int) -> None:
+    rows = WorkItem.objects.filter(thread=thread, kind=Kind.CONSTRAINT, state=State.OPEN)
+    totals = rows.aggregate(tokens=Sum("tokens"), rows=Count("pk"))
+    used_tokens = (totals["tokens"] or 0) + totals["rows"] * ROW_OVERHEAD_TOKENS
+    if used_tokens + added_tokens > MAX_CONSTRAINT_TOKENS:
+        raise Problem(
+            f"Constraints stand in every prompt, so together they may need {MAX_CONSTRAINT_TOKENS:,} tokens; "
+            f"with this one it would be {used_tokens + added_tokens:,}. Shorten it, or drop one that no longer holds.",
+            code="too_many",
+            field="text",
+        )
+
+
+def _lock_item(item: WorkItem, by: Access) -> tuple[Thread, WorkItem]:
+    """The thread's lock first, always, so that writers never wait for each other in a circle."""
+    thread = lock_thread(Thread(pk=item.thread_id), by)
+    rows = WorkItem.objects.select_for_update(of=("self",), no_key=True)  # a deletion may be wiping it just now
+    return thread, rows.select_related("author", "closed_by", "message").get(pk=item.pk)
+
+
+def _save_state(row: WorkItem) -> None:
+    row.version += 1
+    row.save(update_fields=["state", "closed_by", "closed_at", "version", "updated_at"])
+
+
+def _send_stage_milestone(row: WorkItem, previous_stage: str, by: Access) -> None:
+    stage = row.data.get("stage", "")
+    if row.kind == Kind.PLAN and stage in PLAN_STAGES[1:] and stage != previous_stage:
+        send_milestone(row.thread, Compaction.Trigger.MILESTONE, by)
+
+
+ApprovalState = Approval.State
+
+
+@transaction.atomic
+def request_approval(*, thread: Thread, by: Access, what: str, reason: str = "") -> Approval:
+    """Ask whether something may be done. The work pauses there, which is a milestone.
+
+    The same question of the same asker that still waits is returned, not asked twice. `what` is one line of at most
+    300 characters. Raises Missing, Refused (archived), Problem (empty, too long, too many that wait).
+    """
+    question = " ".join(clean_text_field(what, field="what", max_characters=300).split())
+    cleaned_reason = clean_text_field(reason, field="reason", max_characters=2_000, required=False)
+    locked = lock_thread(thread, by)
+    pending = Approval.objects.filter(thread=locked, state=ApprovalState.REQUESTED)
+    duplicate = pending.filter(requested_by=by.participant_id, what=question).first()
+    if duplicate is not None:
+        return duplicate
+    if pending.count() >= MAX_PENDING_APPROVALS:
+        raise Problem(
+            f"{MAX_PENDING_APPROVALS} approvals wait in this thread already. Wait until a person has decided some of them.",
+            code="too_many",
+        )
+    approval = Approval.objects.create(
+        thread=locked,
+        what=question,
+        reason=cleaned_reason,
+        requested_by_id=by.participant_id,
+        state=ApprovalState.REQUESTED,
+    )
+    emit_work_changed(locked)
+    send_milestone(locked, Compaction.Trigger.APPROVAL, by)
+    return approval
+
+
+@transaction.atomic
+def decide_approval(*, approval: Approval, by: Access, granted: bool, note: str = "") -> Approval:
+    """Grant or deny, once and for all. Rings `approval_decided` in this transaction; the work resumes.
+
+    Raises Refused for agents and guests, Conflict when it was decided before.
+    """
+    if by.is_agent or by.is_guest:
+        raise Refused("Only members of the workspace decide approvals.", code="people_only")
+    cleaned_note = clean_text_field(note, field="note", max_characters=300, required=False)
+    thread = lock_thread(Thread(pk=approval.thread_id), by, allow_ended=True)
+    current = Approval.objects.select_for_update(of=("self",)).select_related("decided_by").get(pk=approval.pk)
+    if current.state != ApprovalState.REQUESTED:
+        decider = current.decided_by.name if current.decided_by else "Somebody"
+        raise Conflict(f"{decider} has {current.get_state_display().lower()} this already. A decision is final.",
+                       code="decided")  # fmt: skip
+    current.state = ApprovalState.GRANTED if granted else ApprovalState.DENIED
+    current.decided_by_id, current.decided_at, current.note = by.participant_id, timezone.now(), cleaned_note
+    current.save(update_fields=["state", "decided_by", "decided_at", "note", "updated_at"])
+    emit_work_changed(thread)
+    approval_decided.send(sender=Approval, approval=current, by=by)
+    send_milestone(thread, Compaction.Trigger.RESUME, by)
+    return current
+
+
+@transaction.atomic
+def log_progress(
+    *,
+    thread: Thread,
+    by: Access,
+    checkpoint: str,
+    changed: str = "",
+    evidence: str = "",
+    open_issues: str = "",
+    next_action: str = "",
+) -> ProgressEntry:
+    """Note where the work stands: the checkpoint in one line, the rest at most 2,000 characters each.
+
+    Raises Missing (unseen thread), Refused (archived), Problem (empty checkpoint, too long).
+    """
+    details = {
+        name: clean_text_field(text, field=name, max_characters=2_000, required=False)
+        for name, text in (
+            ("changed", changed), ("evidence", evidence), ("open_issues", open_issues), ("next_action", next_action),
+        )
+    }  # fmt: skip
+    cleaned_checkpoint = " ".join(clean_text_field(checkpoint, field="checkpoint", max_characters=200).split())
+    locked = lock_thread(thread, by)
+    entry = ProgressEntry.objects.create(
+        thread=locked, checkpoint=cleaned_checkpoint, author_id=by.participant_id, **details
+    )
+    emit_work_changed(locked)
+    return entry

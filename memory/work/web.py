@@ -1,0 +1,213 @@
+"""The work page and panel of a thread: work items, approvals, progress, handoffs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from memory.plugins.base import Explorer, Session
+from memory.plugins.registry import provider_for
+from memory.plugins.sessions import open_session
+from memory.work.handoff import render_handoff_markdown, render_sections
+from memory.work.models import Approval, Handoff, WorkItem
+from memory.work.queries import WorkRow, WorkState, get_work_state
+from memory.work.services import (
+    close_work_item,
+    create_work_item,
+    decide_approval,
+    log_progress,
+    reopen_work_item,
+    update_work_item,
+)
+from openvibe.base.params import MAX_ID, int_param
+from openvibe.base.problems import Missing, Problem
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import access_thread
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+MAX_CLOSED_ITEMS, MAX_HANDOFFS, MAX_SUMMARIES = 20, 10, 50
+DATA_FIELDS = ("done_condition", "budget", "ref", "stage")
+
+
+@dataclass(frozen=True)
+class WorkSection:
+    """One kind of work on the page. `is_single`: a new one takes the place of what stands."""
+
+    kind: str
+    title: str
+    hint: str
+    add: str
+    rows: tuple[WorkRow, ...]
+    is_single: bool = False
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def thread_work(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
+    """Everything the thread is working on; `?keep=` offers a message as a constraint. POST writes a row down."""
+    thread = access_thread(request, thread_id)
+    if request.method == "POST":
+        create_work_item(
+            thread=thread,
+            by=request.access,
+            kind=request.POST.get("kind", ""),
+            text=request.POST.get("text", ""),
+            data=_posted_data(request),
+            message=_access_message(request, thread, int_param(request.POST, "message")),
+        )
+        return _redirect_to_work(request, thread)
+    return _work_response(request, thread, kept=_access_message(request, thread, int_param(request.GET, "keep")))
+
+
+@workspace_view
+@require_POST
+def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
+    """Say a row anew, close it, or open it again: `do` is save, done, drop or reopen, on the `version` shown."""
+    threads = Thread.objects.visible_to(request.access)
+    item = WorkItem.objects.filter(pk=min(item_id, MAX_ID), thread__in=threads).first()
+    if item is None:
+        raise Missing
+    version = int_param(request.POST, "version") or 0
+    match request.POST.get("do"):
+        case "save":
+            update_work_item(item=item, by=request.access, version=version, text=request.POST.get("text"),
+                        data=_posted_data(request))  # fmt: skip
+        case "done":
+            close_work_item(item=item, by=request.access, version=version)
+        case "drop":
+            close_work_item(item=item, by=request.access, state=WorkItem.State.DROPPED, version=version)
+        case "reopen":
+            reopen_work_item(item=item, by=request.access, version=version)
+        case _:
+            raise Problem("Choose save, done, drop or reopen.", code="bad_do", field="do")
+    return _redirect_to_work(request, access_thread(request, item.thread_id))
+
+
+@workspace_view
+@require_POST
+def approval(request: WorkspaceRequest, approval_id: int) -> HttpResponse:
+    """Grant (`granted` yes) or deny (no), with a note if there is one to make."""
+    threads = Thread.objects.visible_to(request.access)
+    pending = Approval.objects.filter(pk=min(approval_id, MAX_ID), thread__in=threads).first()
+    if pending is None:
+        raise Missing
+    granted = {"yes": True, "no": False}.get(request.POST.get("granted", ""))
+    if granted is None:
+        raise Problem("Choose Grant or Deny.", code="bad_decision", field="granted")
+    decide_approval(approval=pending, by=request.access, granted=granted, note=request.POST.get("note", ""))
+    return _redirect_to_work(request, access_thread(request, pending.thread_id))
+
+
+@workspace_view
+@require_POST
+def progress(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
+    """Add a line to the progress log."""
+    thread = access_thread(request, thread_id)
+    names = ("checkpoint", "changed", "evidence", "open_issues", "next_action")
+    log_progress(thread=thread, by=request.access, **{name: request.POST.get(name, "") for name in names})
+    return _redirect_to_work(request, thread)
+
+
+@workspace_view
+@require_safe
+def handoff(request: WorkspaceRequest, thread_id: int, handoff_id: int) -> HttpResponse:
+    """What was handed over at one compaction: fourteen sections, or `?as=markdown`."""
+    thread = access_thread(request, thread_id)
+    stored = Handoff.objects.filter(thread=thread, pk=min(handoff_id, MAX_ID)).select_related("compaction").first()
+    if stored is None:
+        raise Missing
+    sections = render_sections(stored, lambda ids: _summary_texts(request, thread, ids))
+    if request.GET.get("as") == "markdown":
+        return HttpResponse(render_handoff_markdown(sections), content_type="text/markdown; charset=utf-8")
+    name = "memory/_work_handoff.html" if request.htmx else "memory/work_handoff.html"
+    return render(request, name, {"thread": thread, "handoff": stored, "sections": sections})
+
+
+# --- what pages show ----------------------------------------------------------------------------------------
+def _work_response(request: WorkspaceRequest, thread: Thread, kept: Message | None = None) -> HttpResponse:
+    state = get_work_state(thread.pk)
+    closed = WorkItem.objects.filter(thread=thread).exclude(state=WorkItem.State.OPEN).select_related("closed_by")
+    page = {
+        "thread": thread,
+        "state": state,
+        "sections": _work_sections(state),
+        "decided": [row for row in state.approvals if row.state != Approval.State.REQUESTED],
+        "closed": closed.order_by("-closed_at", "-id")[:MAX_CLOSED_ITEMS],
+        "handoffs": Handoff.objects.filter(thread=thread).defer("sections")[:MAX_HANDOFFS],
+        "kept": kept,
+        "may_write": thread.archived_at is None and thread.channel.archived_at is None,
+        "may_decide": not request.access.is_guest,
+    }
+    return render(request, "memory/_work.html" if request.htmx else "memory/work.html", page)
+
+
+def _work_sections(state: WorkState) -> tuple[WorkSection, ...]:
+    def optional_row(row: WorkRow | None) -> tuple[WorkRow, ...]:
+        return (row,) if row is not None else ()
+
+    return (
+        WorkSection("objective", "Objective", "What this thread is for.", "Set the objective", optional_row(state.objective), True),
+        WorkSection("constraint", "Constraints", "Stand in every prompt, word for word.", "Add a constraint",
+                state.constraints),
+        WorkSection("plan", "Plan", "How it is to be done.", "Write a plan", optional_row(state.plan), True),
+        WorkSection("goal", "Goals", "What is reached when it is done.", "Add a goal", state.goals),
+        WorkSection("todo", "To do", "What is left to do.", "Add a to-do", state.todos),
+        WorkSection("open_question", "Open questions", "What nobody has answered yet.", "Add a question",
+                state.open_questions),
+        WorkSection("do_not_redo", "Do not redo", "What is settled, so that nobody does it again.", "Add something settled",
+                state.do_not_redo),
+        WorkSection("error_tried", "Errors and what was tried", "What went wrong, and what did not help.", "Add an error",
+                state.errors_tried),
+        WorkSection("artifact", "Artifacts", "What was made, and where it is.", "Add an artifact", state.artifacts),
+    )  # fmt: skip
+
+
+def _summary_texts(request: WorkspaceRequest, thread: Thread, ids: Sequence[int]) -> Mapping[int, str]:
+    """The words of summaries as the plugin has them now; nothing for those that are gone or not for the asker."""
+    provider = provider_for(thread.workspace_id)
+    try:
+        if not ids or not isinstance(provider, Explorer):
+            return {}
+        session = open_session(request.access, thread.pk)
+        return {
+            summary_id: text
+            for summary_id in ids[:MAX_SUMMARIES]
+            if (text := _describe_summary(provider, session, summary_id))
+        }
+    except Missing:
+        return {}
+    finally:
+        provider.close()
+
+
+def _describe_summary(provider: Explorer, session: Session, summary_id: int) -> str:
+    try:
+        return provider.describe(session, summary_id).content
+    except Missing:
+        return ""
+
+
+def _access_message(request: WorkspaceRequest, thread: Thread, message_id: int | None) -> Message | None:
+    """A message of the thread that the asker sees. Raises Missing for any other."""
+    if message_id is None:
+        return None
+    messages = Message.objects.visible_to(request.access).filter(thread=thread, deleted_at=None)
+    message: Message | None = messages.filter(pk=message_id).first()
+    if message is None:
+        raise Missing
+    return message
+
+
+def _posted_data(request: WorkspaceRequest) -> dict[str, str]:
+    """What the form says besides the text; a field it does not have is not touched."""
+    return {name: request.POST[name] for name in DATA_FIELDS if name in request.POST}
+
+
+def _redirect_to_work(request: WorkspaceRequest, thread: Thread) -> HttpResponse:
+    return (
+        _work_response(request, thread) if request.htmx else redirect("thread-work", request.workspace.slug, thread.pk)
+    )

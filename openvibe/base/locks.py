@@ -1,0 +1,44 @@
+"""Advisory locks: a piece of work belongs to the worker whose database session holds its lock.
+
+PostgreSQL drops the lock the moment the worker dies, however it dies, so work that is said to be under way but whose
+lock is free has no owner. (A pooler in transaction mode would break this promise; docs/operations.md says so.)"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import IntEnum, unique
+
+from django.db import DatabaseError, connection
+
+
+@unique
+class LockKind(IntEnum):
+    """Every kind of work that has one owner at a time. Each keeps a space of 64-bit keys to itself."""
+
+    RUN = 7002  # an agent's run
+    SUMMARY_TREE = 7003  # the summaries of a conversation
+    COMPACTION = 7004  # a compaction job
+    SESSION_REVIEW = 7005  # an agent that looks back
+    MESSAGE_VECTORS = 7006  # the messages of a vector space that wait
+    ENTRY_VECTORS = 7007  # its knowledge entries that wait
+    VECTOR_SPACES = 7008  # vector spaces that become ready or are removed
+    CONTRADICTION_SEARCH = 7009  # a knowledge entry that is compared with its neighbours
+
+
+def lock_key(kind: LockKind, row_id: int) -> int:
+    """The lock's key; `number` is the id of the row that is worked on."""
+    return (kind << 40) + row_id
+
+
+@contextmanager
+def advisory_lock(kind: LockKind, row_id: int) -> Iterator[bool]:
+    """True while this session owns the work on row `number`; False when another does."""
+    key = lock_key(kind, row_id)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
+        (acquired,) = cursor.fetchone()
+    try:
+        yield bool(acquired)
+    finally:
+        if acquired:
+            with suppress(DatabaseError), connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [key])

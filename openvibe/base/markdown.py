@@ -1,0 +1,380 @@
+"""Markdown to safe HTML, mentions and excerpts. Pure: no Django, no database.
+
+Three nets, one behind the other: raw HTML is off in the parser, links and images are restricted while the
+text is still tokens, and nh3 keeps only listed tags and attributes of what comes out. A step limit bounds the
+work one text may cause: the answer is always the same."""
+
+import html
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+
+from openvibe.base.highlighting import CODE_CLASSES, MAX_HIGHLIGHTED_TOTAL, highlight_code, language_class
+from openvibe.base.text import HANDLE_PATTERN
+
+_SAFE_LINK_PATTERN = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
+_BARE_URL_PATTERN = re.compile(r"(?<![\w@/])https?://[^\s<>\"'`|\\^{}\[\]\x00-\x1f\x7f]{1,2000}", re.IGNORECASE)
+
+# Chinese, Japanese and Korean are written without blanks, so their letters may touch a mention.
+_WORD_LETTER = r"[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+_MENTION_PATTERN = re.compile(
+    rf"(?<!{_WORD_LETTER})(?<![@.+%=\\])@({HANDLE_PATTERN.replace('a-z', 'a-zA-Z')})"
+    rf"(?![A-Za-z0-9_-]|{_WORD_LETTER}|@|/\w|\.[a-z0-9])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MentionSpan:
+    """`@handle` found in a text token: the token's place among its siblings, start and end within it."""
+
+    handle: str
+    token: int
+    start: int
+    end: int
+
+
+def is_safe_link(url: str) -> bool:
+    """Whether an address leads to the web or to an e-mail: http, https, mailto, and nothing else."""
+    return _SAFE_LINK_PATTERN.fullmatch(url) is not None
+
+
+def find_mentions(children: Sequence[Token]) -> Iterator[MentionSpan]:
+    """Yield the mentions in inline tokens, in order. Links, code and escaped signs (`\\@x`) hold none."""
+    links = 0
+    before = ""
+    for index, token in enumerate(children):
+        links += token.nesting if token.type in {"link_open", "link_close"} else 0
+        if token.type == "text" and not links and "@" in token.content:
+            after = next((child.content for child in children[index + 1 : index + 2] if child.content), "")
+            yield from _find_mentions_in_text(before, token.content, after, index)
+        if token.nesting == 0:
+            before = token.content[-1:] or " "
+
+
+def _find_mentions_in_text(before: str, content: str, after: str, token_index: int) -> Iterator[MentionSpan]:
+    """`before` and `after` are what touches the token, so `foo**@x**` reads like `foo@x`."""
+    last_end = -1
+    for match in _MENTION_PATTERN.finditer(before + content + after[:1]):
+        start, end = match.start() - len(before), match.end() - len(before)
+        follows_slash = match.string[max(match.start() - 1, 0)] == "/" and start - 1 != last_end
+        if start < 0 or end > len(content) or follows_slash:
+            continue
+        last_end = end
+        handle = match[1].rstrip("-_")
+        yield MentionSpan(handle.lower(), token_index, start, end - (len(match[1]) - len(handle)))
+
+
+def link_bare_urls(children: list[Token]) -> list[Token]:
+    """Turn http and https addresses written as they are into links; punctuation after them stays text."""
+    linked: list[Token] = []
+    links = 0
+    for token in children:
+        links += token.nesting if token.type in {"link_open", "link_close"} else 0
+        if token.type != "text" or links or "://" not in token.content:
+            linked.append(token)
+            continue
+        at = 0
+        for match in _BARE_URL_PATTERN.finditer(token.content):
+            url = _strip_trailing_punctuation(match[0])
+            if not is_safe_link(url) or url.endswith("://"):
+                continue
+            linked += [_text_token(token.content[at : match.start()]), *_link_tokens(url, url)]
+            at = match.start() + len(url)
+        linked.append(_text_token(token.content[at:]) if at else token)
+    return linked
+
+
+def replace_images(children: list[Token]) -> list[Token]:
+    """Turn images into links with their description: showing one would tell its server who reads here."""
+    if not any(token.type == "image" for token in children):
+        return children
+    replaced: list[Token] = []
+    links = 0
+    for token in children:
+        links += token.nesting if token.type in {"link_open", "link_close"} else 0
+        if token.type != "image":
+            replaced.append(token)
+            continue
+        source = str(token.attrs.get("src", ""))
+        description = _alt_text(token.children or []).strip() or source
+        replaced += [Token("text_special", "", 0, content=description)] if links else _link_tokens(source, description)
+    return replaced
+
+
+def _alt_text(children: Sequence[Token]) -> str:
+    return "".join(
+        _alt_text(child.children or [])
+        if child.type == "image"
+        else child.content or (" " if child.tag == "br" else "")
+        for child in children
+    )
+
+
+def _link_tokens(url: str, text: str) -> list[Token]:
+    return [Token("link_open", "a", 1, attrs={"href": url}), _text_token(text), Token("link_close", "a", -1)]
+
+
+def _text_token(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def _strip_trailing_punctuation(url: str) -> str:
+    """Take off what ends the sentence and not the address: "(see https://a.b/c_(d))." keeps "…c_(d)"."""
+    opened, closed = url.count("("), url.count(")")
+    while url and (url[-1] in ".,;:!?*_~" or (url[-1] == ")" and closed > opened)):
+        closed -= url[-1] == ")"
+        url = url[:-1]
+    return url
+
+
+MAX_PARSER_STEPS = 60_000
+"""An ordinary text of 100,000 characters takes under half of it."""
+
+_STEPS_KEY = "steps taken"
+
+
+class StepLimitExceeded(Exception):
+    """The text asks for more work than an honest one would."""
+
+
+def limit_steps(markdown: MarkdownIt) -> None:
+    """Make the parser raise TooMuchWork once blocks and inlines together took MAX_STEPS."""
+    markdown.core.ruler.before("normalize", "reset_steps", _reset_steps)
+    markdown.block.ruler.before("table", "count_steps", _count_block_step, {"alt": []})
+    markdown.inline.ruler.before("text", "count_steps", _count_inline_step)
+
+
+def _reset_steps(state: StateCore) -> None:
+    state.env[_STEPS_KEY] = 0
+
+
+def _count_block_step(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    # A block may read all lines that are left before it gives up, at every depth.
+    _add_steps(state.env, 1 + state.level)
+    return False
+
+
+def _count_inline_step(state: StateInline, silent: bool) -> bool:
+    _add_steps(state.env, 1)
+    return False
+
+
+def _add_steps(env: object, steps: int) -> None:
+    assert isinstance(env, dict)
+    env[_STEPS_KEY] = env.get(_STEPS_KEY, 0) + steps
+    if env[_STEPS_KEY] > MAX_PARSER_STEPS:
+        raise StepLimitExceeded
+
+
+MAX_MARKDOWN_CHARACTERS = 100_000
+MAX_BLOCK_NESTING = 30
+MAX_INLINE_NESTING = 60
+_LONG_BODY_CHARACTERS = 20_000
+
+_ALLOWED_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "em", "strong", "s", "blockquote"),
+    *("ul", "ol", "li", "pre", "code", "span", "a", "table", "thead", "tbody", "tr", "th", "td"),
+}
+_ALLOWED_ATTRIBUTES: dict[str, set[str]] = {
+    "a": {"href", "title"},
+    "ol": {"start"},
+    "th": {"align"},
+    "td": {"align"},
+    "pre": {"class"},
+    "code": {"class"},
+    "span": {"class"},
+}
+_HIGHLIGHTED_KEY = "characters coloured"
+_BREAK_TYPES = {"softbreak", "hardbreak"}
+
+
+def render_markdown(body: str, *, handles: frozenset[str] = frozenset()) -> str:
+    """Return a message body as sanitised HTML, safe to show as it is.
+
+    CommonMark with tables, strikethrough, bare web addresses as links, single newlines as breaks and
+    highlighted fences. `@name` becomes `<span class="mention">` when `name` is in `handles` (lower case).
+    Unfinished Markdown (a reply still being written) renders as far as it goes. A text that is too large
+    or nested too deeply to read as Markdown is shown whole, as plain text in `<pre class="plain">`.
+    """
+    return _render_long(body, handles) if len(body) > _LONG_BODY_CHARACTERS else _render_short(body, handles)
+
+
+def mentioned_handles(body: str) -> tuple[str, ...]:
+    """Return the handles mentioned in a body: lower case, each once, in order of first appearance.
+
+    Read from the parsed text only, never from code, links, web or e-mail addresses. Whether a handle
+    belongs to anybody is not known here.
+    """
+    if "@" not in body:
+        return ()
+    tokens = _parse(body)
+    handles = [
+        mention.handle
+        for token in tokens or ()
+        if token.type == "inline"
+        for mention in find_mentions(token.children or [])
+    ]
+    return tuple(dict.fromkeys(handles))
+
+
+@lru_cache(maxsize=512)
+def plain_text(body: str, *, separator: str = " ") -> str:
+    """Return what a body says on one line, without Markdown signs: for excerpts. Not HTML-escaped.
+
+    `between` stands between paragraphs, list items and other blocks.
+    """
+    tokens = _parse(body)
+    if tokens is None:
+        return " ".join(_replace_unencodable(body).split())
+    blocks: list[str] = []
+    for token in tokens:
+        if token.type == "inline":
+            blocks.append("".join(" " if c.type in _BREAK_TYPES else c.content for c in token.children or []))
+        elif token.type in {"fence", "code_block"}:
+            blocks.append(token.content)
+    return separator.join(text for block in blocks if (text := " ".join(block.split())))
+
+
+@lru_cache(maxsize=2048)
+def _render_short(body: str, handles: frozenset[str]) -> str:
+    return _render(body, handles)
+
+
+@lru_cache(maxsize=64)  # few, so that they take little memory; hostile ones take seconds to render once
+def _render_long(body: str, handles: frozenset[str]) -> str:
+    return _render(body, handles)
+
+
+def _render(body: str, handles: frozenset[str]) -> str:
+    tokens = _parse(body)
+    if tokens is None:
+        return f'<pre class="plain">{html.escape(_replace_unencodable(body))}</pre>\n'
+    for token in tokens:
+        if token.type == "inline" and handles:
+            token.children = _mark_mentions(token.children or [], handles)
+    return _sanitise(_PARSER.renderer.render(tokens, _PARSER.options, {}))
+
+
+def _parse(body: str) -> list[Token] | None:
+    """Return the tokens of a body, or None when it is too large, too deep or too costly to read."""
+    if len(body) > MAX_MARKDOWN_CHARACTERS:
+        return None
+    try:
+        tokens = _PARSER.parse(_replace_unencodable(body), {})
+    except (StepLimitExceeded, RecursionError):
+        return None
+    return None if _is_nested_too_deeply(tokens) else tokens
+
+
+def _replace_unencodable(body: str) -> str:
+    """Lone surrogates cannot be encoded and NUL cannot be shown; both become the replacement character."""
+    return body.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\x00", "\ufffd")
+
+
+def _is_nested_too_deeply(tokens: Sequence[Token]) -> bool:
+    for token in tokens:
+        # At its own limit the parser drops what is inside a block, so this one has to be lower.
+        if token.nesting == 1 and token.level >= MAX_BLOCK_NESTING:
+            return True
+        depth = 0
+        for child in token.children or ():
+            depth += child.nesting
+            if depth > MAX_INLINE_NESTING:
+                return True
+    return False
+
+
+def _mark_mentions(children: list[Token], handles: frozenset[str]) -> list[Token]:
+    marked: list[Token] = []
+    mentions: defaultdict[int, list[MentionSpan]] = defaultdict(list)
+    for mention in find_mentions(children):
+        if mention.handle in handles:
+            mentions[mention.token].append(mention)
+    for index, token in enumerate(children):
+        at = 0
+        for mention in mentions[index]:
+            marked.append(_text_token(token.content[at : mention.start]))
+            marked.append(_mention_token(token.content[mention.start : mention.end]))
+            at = mention.end
+        marked.append(_text_token(token.content[at:]) if at else token)
+    return marked
+
+
+def _mention_token(content: str) -> Token:
+    return Token("mention", "span", 0, content=content)
+
+
+def _sanitise(markup: str) -> str:
+    return nh3.clean(
+        markup,
+        tags=_ALLOWED_TAGS,
+        attributes=_ALLOWED_ATTRIBUTES,
+        attribute_filter=_filter_attribute,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )
+
+
+def _filter_attribute(tag: str, name: str, value: str) -> str | None:
+    if name == "href":
+        return value if is_safe_link(value) else None
+    if name == "align":
+        return value if value in {"left", "right", "center"} else None
+    if name != "class":
+        return value
+    allowed = [each for each in value.split() if each in CODE_CLASSES or each in {"mention", "code", "plain"}]
+    return " ".join(allowed) or None
+
+
+def _render_mention(_: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    return f'<span class="mention">{html.escape(tokens[index].content)}</span>'
+
+
+def _render_code(_: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
+    token = tokens[index]
+    language = token.info.split()[0] if token.info.split() else ""
+    opening = f'<code class="{language_class(language)}">' if language_class(language) else "<code>"
+    highlighted = env.get(_HIGHLIGHTED_KEY, 0) + (len(token.content) if language_class(language) else 0)
+    if highlighted > MAX_HIGHLIGHTED_TOTAL:
+        return f'<pre class="code">{opening}{html.escape(token.content)}</code></pre>\n'
+    env[_HIGHLIGHTED_KEY] = highlighted
+    return f'<pre class="code">{opening}{highlight_code(token.content, language)}</code></pre>\n'
+
+
+def _postprocess_tokens(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.children:
+            token.children = link_bare_urls(replace_images(token.children))
+        style = str(token.attrs.pop("style", ""))
+        if style.startswith("text-align:"):
+            token.attrs["align"] = style.removeprefix("text-align:")
+
+
+def _build_parser() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": MAX_BLOCK_NESTING + 4})
+    markdown.enable(["table", "strikethrough"])
+    markdown.disable(["html_inline", "html_block"])
+    markdown.validateLink = is_safe_link  # type: ignore[method-assign]
+    limit_steps(markdown)
+    # text_join stays off: an escaped "\@" is a token of its own, and so no mention.
+    markdown.core.ruler.at("text_join", _postprocess_tokens)
+    markdown.add_render_rule("mention", _render_mention)
+    markdown.add_render_rule("fence", _render_code)
+    markdown.add_render_rule("code_block", _render_code)
+    markdown.add_render_rule("text_special", RendererHTML.text)
+    return markdown
+
+
+_PARSER = _build_parser()

@@ -1,0 +1,41 @@
+"""Middleware of every request: an id in and out, and the content policy the admin's theme needs."""
+
+import re
+import uuid
+from collections.abc import Callable
+
+import structlog
+from csp.constants import SELF, UNSAFE_EVAL, UNSAFE_INLINE
+from csp.middleware import CSPMiddleware
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+# django-unfold ships Alpine and inline styles; only its own pages get that room.
+ADMIN_CONTENT_POLICY = {"script-src": [SELF, UNSAFE_EVAL, UNSAFE_INLINE], "style-src": [SELF, UNSAFE_INLINE]}
+
+
+class RequestIdMiddleware:
+    """`X-Request-ID` is taken over when it is a plain word, else made; it is in every log line and answer."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        header = request.headers.get("X-Request-ID", "")
+        request_id = header if REQUEST_ID.fullmatch(header) else uuid.uuid4().hex
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        response = self.get_response(request)
+        response.headers["X-Request-ID"] = request_id
+        return response
+
+
+class PathContentSecurityPolicyMiddleware(CSPMiddleware):
+    """The strict policy everywhere, loosened for /admin/ alone."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if request.path.startswith("/admin/"):
+            response._csp_update = ADMIN_CONTENT_POLICY  # type: ignore[attr-defined]
+        return super().process_response(request, response)

@@ -1,0 +1,20 @@
+"""Integers and dates parsed from query strings, where anything may stand."""
+
+from datetime import date
+
+from django.http import QueryDict
+
+MAX_ID = 2**63 - 1
+
+
+def int_param(query: QueryDict, name: str) -> int | None:
+    """A whole number from 0 up, or None when it is missing or not one."""
+    value = query.get(name, "")
+    return min(int(value), MAX_ID) if value.isascii() and value.isdigit() and len(value) < 20 else None
+
+
+def date_param(query: QueryDict, name: str) -> date | None:
+    try:
+        return date.fromisoformat(query.get(name, ""))
+    except ValueError:
+        return None

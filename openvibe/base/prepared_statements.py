@@ -1,0 +1,44 @@
+"""Runs prepared statements: the server plans each once in a connection instead of every time.
+
+For few, fixed texts of reads whose best plan does not depend on their values; planning those takes longer than
+running them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import psycopg
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
+
+_NEVER_AUTOMATICALLY = 1_000_000_000
+"""Runs of one statement before the driver prepares it unasked: never."""
+
+
+def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """All rows of a statement, as the database driver gives them."""
+    with _prepared_cursor() as cursor:
+        cursor.execute(statement, values)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
+
+
+class _PreparedCursor(psycopg.Cursor[Any]):
+    def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
+        return super().execute(query, params, prepare=True)
+
+
+def _prepared_cursor() -> CursorWrapper:
+    """A cursor of Django's connection, errors as ever. An ordinary one while statements are logged, so that the log
+    shows them with their values; and behind a pooler that shares connections, where nothing may be prepared (Django's
+    own setting for that)."""
+    connection.ensure_connection()
+    driver_connection = connection.connection
+    if (
+        connection.queries_logged
+        or connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
+        or driver_connection is None
+    ):
+        return connection.cursor()
+    driver_connection.prepare_threshold = _NEVER_AUTOMATICALLY
+    cursor: Any = _PreparedCursor(driver_connection)
+    return connection.make_cursor(cursor)

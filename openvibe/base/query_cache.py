@@ -1,0 +1,102 @@
+"""Compiles a Django query to SQL once in a process and runs it many times: the condition stays where it is defined,
+its price is paid once.
+
+The query is built with placeholder numbers for what differs from one call to the next, or for whole arrays of them
+(`pk__any_of`). Its SQL keeps parameters for them, so that values only ever travel as parameters."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BigAutoField, Lookup, Model, QuerySet
+from django.db.models.query import get_related_populators
+from django.db.models.sql.compiler import SQLCompiler
+from django.utils import timezone
+from psycopg import sql
+
+from openvibe.base.prepared_statements import fetch_prepared
+
+_FIRST_PLACEHOLDER = 7_100_000_000_000_000_000
+"""Numbers from here on stand for arguments; no identifier or count comes near them."""
+
+
+def array_literal(ids: Iterable[int]) -> str:
+    """An array as PostgreSQL reads it: hundreds of numbers are one value to the driver, too."""
+    return f"{{{','.join(map(str, ids))}}}"
+
+
+@BigAutoField.register_lookup
+class AnyOfLookup(Lookup):
+    """`pk__any_of=array(ids)`: one of these, in the same SQL however many they are."""
+
+    lookup_name = "any_of"
+    prepare_rhs = False
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+        column, values = self.process_lhs(compiler, connection)
+        return f"{column} = ANY(%s::bigint[])", (*values, self.rhs)
+
+
+class CompiledQuery:
+    """The SQL of `make(*numbers)`, run with other numbers. Every time among its parameters is `now` (the default is the
+    present)."""
+
+    def __init__(self, build_query: Callable[..., QuerySet[Any, Any]], argument_count: int) -> None:
+        placeholders = range(_FIRST_PLACEHOLDER, _FIRST_PLACEHOLDER + argument_count)
+        self._compiler = build_query(*placeholders).query.get_compiler(DEFAULT_DB_ALIAS)
+        statement, parameters = self._compiler.as_sql()
+        sources = [_parameter_source(value, placeholders) for value in parameters]
+        self._sources = [value for value in sources if value is not None]
+        # What never changes is written out, so that the server knows how many rows to expect.
+        self.sql = statement % tuple(
+            sql.Literal(constant).as_string() if value is None else "%s"
+            for constant, value in zip(parameters, sources, strict=True)
+        )
+
+    def rows(self, *arguments: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
+        """All rows, as the database driver gives them."""
+        return fetch_prepared(self.sql, [value(arguments, now) for value in self._sources])
+
+    def rows_with_custom_plan(self, *arguments: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
+        """All rows of a query whose best plan depends on its numbers: a plan for any of them would not do."""
+        with connection.cursor() as cursor:
+            cursor.execute(self.sql, [value(arguments, now) for value in self._sources])
+            return list(cursor.fetchall())
+
+    def objects(self, *arguments: int | str, now: datetime | None = None) -> list[Any]:
+        """All rows as the objects that the query would give, with those it selects beside them (`select_related`)."""
+        model, columns, names, populators, converters = self._row_layout
+        instances: list[Model] = []
+        for row in self._compiler.apply_converters(self.rows(*arguments, now=now), converters):
+            instances.append(model.from_db(DEFAULT_DB_ALIAS, names, row[columns]))
+            for populator in populators:
+                populator.populate(row, instances[-1])
+        return instances
+
+    @cached_property
+    def _row_layout(self) -> tuple[Any, slice, list[str], list[Any], dict[int, Any]]:
+        """How rows become objects: found out once, as the statement is."""
+        select, shape = self._compiler.select, self._compiler.klass_info
+        columns = slice(shape["select_fields"][0], shape["select_fields"][-1] + 1)
+        names = [column[0].target.attname for column in select[columns]]
+        populators = get_related_populators(shape, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # stubs of 6.1
+        converters = self._compiler.get_converters([column[0] for column in select])
+        return shape["model"], columns, names, populators, converters
+
+
+_ParameterSource = Callable[[Sequence[int | str], datetime | None], Any]
+
+
+def _parameter_source(parameter: object, placeholders: range) -> _ParameterSource | None:
+    """Where the value of a parameter comes from; None when the query's maker wrote it."""
+    if isinstance(parameter, int) and parameter in placeholders:
+        position = parameter - placeholders.start
+        return lambda arguments, now: arguments[position]
+    return _current_time if isinstance(parameter, datetime) else None
+
+
+def _current_time(arguments: Sequence[int | str], now: datetime | None) -> datetime:
+    return now or timezone.now()

@@ -1,0 +1,108 @@
+"""Cleaning and validation of bodies, titles and handles. Pure: no Django, no database."""
+
+import re
+import unicodedata
+
+MAX_BODY_CHARACTERS = 100_000
+MAX_BODY_BYTES = 400_000
+MAX_TITLE_CHARACTERS = 200
+MAX_HANDLE_CHARACTERS = 32
+HANDLE_PATTERN = r"[a-z0-9][a-z0-9_-]{0,31}"
+
+_CONTROL_CHARACTERS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_NEWLINES = re.compile(r"\r\n?|\u2028|\u2029|\u0085")
+_TRAILING_WHITESPACE = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
+_TRANSLITERATION = str.maketrans(
+    {"ß": "ss", "æ": "ae", "Æ": "ae", "ø": "o", "Ø": "o", "œ": "oe", "Œ": "oe", "ł": "l", "Ł": "l",
+     "đ": "d", "Đ": "d", "þ": "th", "Þ": "th", "ð": "d", "Ð": "d", "ı": "i"}
+)  # fmt: skip
+
+
+class TextRefused(ValueError):
+    """A text that cannot be kept. `code` is for programs, `message` is a sentence for the writer."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def clean_body(text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: int = MAX_BODY_CHARACTERS) -> str:
+    """Return the body as it is stored: NFC, newlines as \\n, no control characters, no blanks at the end.
+
+    `max_bytes` counts UTF-8 bytes, `max_characters` code points, both after cleaning.
+    Direction marks (bidi) stay: Arabic and Hebrew need them. Two blanks before a newline, a Markdown
+    line break, stay as two.
+
+    Raises TextRefused with code `has_nul`, `has_surrogate`, `too_long` or `empty`.
+    """
+    _check_characters(text)
+    if len(text) > 4 * max_characters:  # far over the limit: say so before spending time on cleaning it
+        raise _too_long_error(len(text), max_characters)
+    cleaned = _CONTROL_CHARACTERS.sub("", _NEWLINES.sub("\n", text))
+    cleaned = unicodedata.normalize("NFC", cleaned)
+    cleaned = _TRAILING_WHITESPACE.sub(lambda blanks: "  " if blanks[0].endswith("  ") else "", cleaned).rstrip()
+    if not _has_visible_character(cleaned):
+        raise TextRefused("empty", "There is nothing to send yet. Write something first.")
+    if len(cleaned) > max_characters:
+        raise _too_long_error(len(cleaned), max_characters)
+    if len(cleaned.encode()) > max_bytes:
+        raise TextRefused(
+            "too_long",
+            f"This text takes more than {max_bytes:,} bytes, the most that fits. "
+            "Nothing was lost: shorten it, or send it in pieces.",
+        )
+    return cleaned
+
+
+def clean_title(text: str, *, max_characters: int = MAX_TITLE_CHARACTERS) -> str:
+    """Return a title on one line, blanks collapsed, cut with "…" when over `max_characters`.
+
+    Raises TextRefused with code `has_nul`, `has_surrogate` or `empty`.
+    """
+    _check_characters(text)
+    title = unicodedata.normalize("NFC", " ".join(_CONTROL_CHARACTERS.sub("", text[: 20 * max_characters]).split()))
+    if not _has_visible_character(title):
+        raise TextRefused("empty", "A title needs at least one character.")
+    return title if len(title) <= max_characters else title[: max_characters - 1].rstrip() + "…"
+
+
+def clean_handle(name: str) -> str:
+    """Make a handle (`[a-z0-9][a-z0-9_-]{0,31}`) from a display name; "person" when no letter can be kept.
+
+    Accents are folded ("Zoë" → "zoe") and a long name is cut between words. The result may already be
+    taken in a workspace: whoever stores it numbers it.
+    """
+    folded = unicodedata.normalize("NFKD", name[:500].translate(_TRANSLITERATION)).encode("ascii", "ignore").decode()
+    handle = re.sub(r"['’]", "", folded.lower())
+    handle = re.sub(r"[^a-z0-9_]+", "-", handle).strip("-_")
+    if len(handle) > MAX_HANDLE_CHARACTERS:
+        whole_words = handle[: MAX_HANDLE_CHARACTERS + 1].rpartition("-")[0]
+        handle = (whole_words or handle[:MAX_HANDLE_CHARACTERS]).strip("-_")
+    return handle or "person"
+
+
+def _check_characters(text: str) -> None:
+    if "\x00" in text:
+        raise TextRefused(
+            "has_nul", "This text holds a NUL character, which cannot be kept. Paste it again as plain text."
+        )
+    if _SURROGATES.search(text):
+        raise TextRefused(
+            "has_surrogate",
+            "This text holds half of a character (a lone surrogate). Paste it again as plain text.",
+        )
+
+
+def _too_long_error(characters: int, limit: int) -> TextRefused:
+    in_pieces = ", or send it in pieces" if limit == MAX_BODY_CHARACTERS else ""  # only messages can be
+    return TextRefused(
+        "too_long",
+        f"This text has {characters:,} characters; at most {limit:,} fit. Nothing was lost: shorten it{in_pieces}.",
+    )
+
+
+def _has_visible_character(text: str) -> bool:
+    """Whether anything in the text can be seen: blanks and invisible format characters alone cannot."""
+    return any(unicodedata.category(c) not in {"Zs", "Zl", "Zp", "Cc", "Cf"} for c in text)

@@ -1,0 +1,280 @@
+"""Readers of JSONL and QMSum files, and the values and errors all readers share.
+
+JSONL: `{"author": …, "text": …, "time": …, "thread": …}`, the last two optional. QMSum (Zhong et al., 2021): one
+JSON object per line, one meeting per object."""
+
+import hashlib
+import json
+import re
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+_MIN_MILLISECONDS = 100_000_000_000
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+
+
+class ImportFailed(Exception):
+    """A file that cannot be imported. `message` is a sentence; `line` counts from 1, None: the file."""
+
+    def __init__(self, line: int | None, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedLine:
+    """One thing said. `author` is a display name, `text` Markdown (never empty), `at` aware UTC or None.
+
+    NUL and lone surrogates are already replaced; a text may still be longer than a message may be.
+    """
+
+    author: str
+    text: str
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedThread:
+    """One conversation. `external_id` is the same each time the same conversation is read.
+
+    `lines` is in the order things were said and may be an iterator: go through it once, before asking the
+    reader for the next thread.
+    """
+
+    external_id: str
+    title: str
+    lines: Iterable[ImportedLine]
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file; a missing or closed one becomes an ImportFailed."""
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise ImportFailed(None, f"There is no file {path}. Check the path.") from None
+    except IsADirectoryError:
+        raise ImportFailed(None, f"{path} is a folder. Name a file in it.") from None
+    except OSError as refusal:
+        raise ImportFailed(None, f"{path} cannot be read: {refusal.strerror}.") from None
+
+
+def iter_raw_lines(source: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (line number from 1, byte offset, bytes) of every line that is not blank."""
+    number = offset = 0
+    while raw := source.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(raw) > MAX_LINE_BYTES:
+            raise ImportFailed(number, f"Line {number} is longer than 64 MB. Is this a JSONL file?")
+        if raw.strip(b" \t\r\n\xef\xbb\xbf"):
+            yield number, offset, raw
+        offset += len(raw)
+
+
+def parse_json_object(raw: bytes, line: int) -> dict[str, object]:
+    """Read one line as a JSON object, or say what is wrong with it."""
+    try:
+        value = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ImportFailed(line, f"Line {line} is not UTF-8 text. Save the file as UTF-8.") from None
+    except (ValueError, RecursionError):
+        raise ImportFailed(
+            line, f"Line {line} is not JSON. Each line has to be one JSON object, as in JSONL."
+        ) from None
+    if not isinstance(value, dict):
+        raise ImportFailed(line, f"Line {line} is JSON but not an object: it has to start with {{.")
+    return value
+
+
+def required_text(value: dict[str, object], key: str, line: int, where: str = "") -> str:
+    """Return a text field, mended; say so when it is missing or no text."""
+    location = f"Line {line}{where}"
+    if value.get(key) is None:
+        raise ImportFailed(line, f'{location} has no "{key}". Add it, or take the line out.')
+    text = value[key]
+    if not isinstance(text, str):
+        raise ImportFailed(line, f'{location} has a "{key}" that is not a text. Put it in quotes.')
+    return replace_unstorable(text)
+
+
+def replace_unstorable(text: str) -> str:
+    """Take out NUL and put the replacement character for lone surrogates: the database can keep neither."""
+    return _SURROGATES.sub("\ufffd", text.replace("\x00", ""))
+
+
+def parse_timestamp(value: object) -> datetime:
+    """Read a time: ISO 8601 (without zone: UTC), or seconds or milliseconds since 1970.
+
+    Raises ValueError when it is none of these or out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("not a time")
+    try:
+        number = float(value)
+    except ValueError:
+        at = datetime.fromisoformat(str(value).strip())
+    except OverflowError:
+        raise ValueError("out of range") from None
+    else:
+        number = number / 1000 if abs(number) >= _MIN_MILLISECONDS else number
+        at = _from_unix_time(number)
+    try:
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("out of range") from None
+
+
+def fingerprint(*parts: str | bytes) -> str:
+    """Return 32 hex digits that stand for the parts, in order."""
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()[:32]
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return text on one line, cut between words with "…" when it is longer than `limit` characters."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    cut = line[: limit - 1]
+    return (cut.rpartition(" ")[0] or cut).rstrip(" ,;:") + "…"
+
+
+def _from_unix_time(seconds: float) -> datetime:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        raise ValueError("out of range") from None
+
+
+_TITLE_CHARACTERS = 120
+
+
+@dataclass(slots=True)
+class _ThreadIndex:
+    """Where the lines of one thread stand in the file: line numbers and byte offsets."""
+
+    external_id: str
+    numbers: "array[int]" = field(default_factory=lambda: array("Q"))
+    offsets: "array[int]" = field(default_factory=lambda: array("Q"))
+
+
+def read_jsonl(path: Path | str) -> Iterator[ImportedThread]:
+    """Yield one thread per distinct `thread`, in order of first appearance; else one named after the file.
+
+    The whole file is checked before the first thread is given, so a bad line stops an import that has not
+    begun. Memory: sixteen bytes per line. `time` is ISO 8601 or seconds (or milliseconds) since 1970.
+    A thread is known by its name and its first line, so a file that grew is read as the same conversation.
+
+    Raises ImportFailed with the number of the line that is wrong.
+    """
+    path = Path(path)
+    with open_file(path) as source:
+        threads = _index_threads(source, path.stem)
+    for name, index in threads.items():
+        title = shorten(name, _TITLE_CHARACTERS) or "Imported conversation"
+        yield ImportedThread(index.external_id, title, _read_lines(path, index))
+
+
+def _index_threads(source: BinaryIO, default: str) -> dict[str, _ThreadIndex]:
+    threads: dict[str, _ThreadIndex] = {}
+    for number, offset, raw in iter_raw_lines(source):
+        value = parse_json_object(raw, number)
+        line = _parse_line(value, number)
+        if line is None:
+            continue
+        name = _parse_thread_name(value, number) or default
+        if name not in threads:
+            at = line.at.isoformat() if line.at else ""
+            threads[name] = _ThreadIndex(f"jsonl:{fingerprint(name, line.author, line.text, at)}")
+        threads[name].numbers.append(number)
+        threads[name].offsets.append(offset)
+    return threads
+
+
+def _read_lines(path: Path, index: _ThreadIndex) -> Iterator[ImportedLine]:
+    with open_file(path) as source:
+        for number, offset in zip(index.numbers, index.offsets, strict=True):
+            source.seek(offset)
+            line = _parse_line(parse_json_object(source.readline(), number), number)
+            if line is not None:
+                yield line
+
+
+def _parse_line(value: dict[str, object], number: int) -> ImportedLine | None:
+    author = required_text(value, "author", number).strip()
+    if not author:
+        raise ImportFailed(number, f'Line {number} has an empty "author". Name who wrote it.')
+    text = required_text(value, "text", number).strip()
+    at = _parse_time(value.get("time"), number)
+    return ImportedLine(author, text, at) if text else None
+
+
+def _parse_time(value: object, number: int) -> datetime | None:
+    if value is None or value == "":
+        return None
+    try:
+        return parse_timestamp(value)
+    except ValueError:
+        raise ImportFailed(
+            number,
+            f'Line {number} has a "time" that cannot be read. '
+            "Write it like 2026-03-01T09:30:00Z, or as seconds since 1970.",
+        ) from None
+
+
+def _parse_thread_name(value: dict[str, object], number: int) -> str:
+    name = value.get("thread")
+    if name is None:
+        return ""
+    if isinstance(name, bool) or not isinstance(name, str | int):
+        raise ImportFailed(number, f'Line {number} has a "thread" that is neither a text nor a number.')
+    return " ".join(required_text({"thread": str(name)}, "thread", number).split())
+
+
+def read_qmsum(path: Path | str) -> Iterator[ImportedThread]:
+    """Yield one thread per meeting, in the order of the file; one meeting is in memory at a time.
+
+    The id comes from what was said, so a meeting is the same one in whatever file and place it stands.
+    Utterances without text are left out. Raises ImportFailed with the number of the line that is wrong.
+    """
+    with open_file(Path(path)) as source:
+        for number, _, raw in iter_raw_lines(source):
+            meeting = parse_json_object(raw, number)
+            lines = tuple(_parse_utterances(meeting, number))
+            parts = [part for line in lines for part in (line.author, line.text)]
+            yield ImportedThread(f"qmsum:{fingerprint(*parts)}", _meeting_title(meeting, number), lines)
+
+
+def _parse_utterances(meeting: dict[str, object], line: int) -> Iterator[ImportedLine]:
+    transcript = meeting.get("meeting_transcripts")
+    if not isinstance(transcript, list):
+        raise ImportFailed(line, f'Line {line} has no "meeting_transcripts". Is this a QMSum file?')
+    for number, each in enumerate(transcript, start=1):
+        where = f", utterance {number},"
+        if not isinstance(each, dict):
+            raise ImportFailed(line, f'Line {line}{where} is not an object with "speaker" and "content".')
+        author = required_text(each, "speaker", line, where).strip()
+        text = required_text(each, "content", line, where).strip()
+        if not author:
+            raise ImportFailed(line, f'Line {line}{where} has an empty "speaker". Name who spoke.')
+        if text:
+            yield ImportedLine(author, text)
+
+
+def _meeting_title(meeting: dict[str, object], number: int) -> str:
+    topics = meeting.get("topic_list")
+    topic_names = [
+        replace_unstorable(topic["topic"])
+        for topic in (topics if isinstance(topics, list) else [])
+        if isinstance(topic, dict) and isinstance(topic.get("topic"), str)
+    ]
+    subject = "; ".join(" ".join(name.split()) for name in topic_names[:2] if name.strip())
+    return shorten(f"Meeting {number}: {subject}" if subject else f"Meeting {number}", _TITLE_CHARACTERS)

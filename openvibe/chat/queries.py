@@ -1,0 +1,310 @@
+"""Reads of conversations: querysets, pages, and `access_*` lookups. Every one starts from what the asker may see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib.postgres.search import SearchHeadline, SearchQuery
+from django.db import models
+from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest
+from django.utils.module_loading import import_string
+
+from openvibe.base.params import MAX_ID
+from openvibe.base.problems import Missing
+from openvibe.chat.models import (
+    Channel,
+    ChannelMembership,
+    Dive,
+    Mention,
+    Message,
+    ReadMarker,
+    Thread,
+    break_long_words,
+)
+from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.decorators import WorkspaceRequest
+from openvibe.workspaces.models import Member, Participant
+
+HIT_START, HIT_END = "\ue000", "\ue001"
+"""Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
+
+
+def with_read_state(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
+    """Annotate `read_seq` (0 when never opened) and `unread`. What was said before somebody joined is not unread."""
+    mine = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)
+    joined = Member.objects.filter(participant_id=access.participant_id).values("joined_at")
+    return threads.annotate(marker=Subquery(mine.values("last_read_seq")[:1]), read_seq=Coalesce("marker", 0)).annotate(
+        unread=Q(last_seq__gt=F("read_seq")) & (Q(marker__isnull=False) | Q(last_message_at__gte=Subquery(joined[:1])))
+    )
+
+
+def unread_threads(access: Access) -> QuerySet[Thread]:
+    """Threads with something new, newest first."""
+    threads = Thread.objects.visible_to(access).exclude_dives().filter(archived_at=None, channel__archived_at=None)
+    return (
+        with_read_state(threads, access)
+        .filter(Q(unread=True))
+        .select_related("channel", "created_by")
+        .order_by("-last_message_at")
+    )
+
+
+def threads_of_channel(channel: Channel, access: Access, *, archived: bool = False) -> QuerySet[Thread]:
+    """A channel's threads for its page, the one last written in first."""
+    threads = Thread.objects.visible_to(access).exclude_dives().filter(channel=channel)
+    threads = threads.filter(archived_at__isnull=not archived)
+    return (
+        with_read_state(threads, access)
+        .select_related("created_by")
+        .order_by(Coalesce("last_message_at", "created_at").desc())
+    )
+
+
+def unseen_mentions(access: Access) -> QuerySet[Mention]:
+    """Where the asker was named in something not read yet, outside dives: those are between two."""
+    read = ReadMarker.objects.filter(thread=OuterRef("message__thread"), participant_id=access.participant_id).values(
+        "last_read_seq"
+    )
+    return Mention.objects.filter(
+        participant_id=access.participant_id,
+        message__deleted_at=None,
+        message__thread__in=Thread.objects.visible_to(access).exclude_dives(),
+    ).exclude(message__seq__lte=Coalesce(Subquery(read[:1]), 0))
+
+
+def messages_mentioning(access: Access) -> QuerySet[Message]:
+    """Messages outside dives that name the asker, newest first, with `unseen`."""
+    messages: QuerySet[Message] = Message.objects.visible_to(access)
+    unseen = unseen_mentions(access).filter(message=OuterRef("pk"))
+    return (
+        messages.filter(mentions__participant_id=access.participant_id, deleted_at=None, thread__parent=None)
+        .annotate(unseen=Exists(unseen))
+        .select_related("thread__channel", "author__agent")
+        .order_by("-id")
+    )
+
+
+@dataclass(frozen=True)
+class SidebarChannel:
+    """A channel as the sidebar shows it."""
+
+    pk: int
+    name: str
+    is_private: bool
+    unread: bool
+    mention_count: int
+
+
+def sidebar_channels(access: Access) -> list[SidebarChannel]:
+    """The open channels the asker sees. Two queries."""
+    unread = unread_threads(access).order_by().filter(channel=OuterRef("pk"))
+    channels = Channel.objects.visible_to(access).filter(archived_at=None).annotate(has_unread=Exists(unread))
+    mention_counts = unseen_mentions(access).order_by().values("message__thread__channel").annotate(n=Count("id"))
+    mentions = {row["message__thread__channel"]: row["n"] for row in mention_counts}
+    return [
+        SidebarChannel(pk, name, is_private, unread=has_unread, mention_count=mentions.get(pk, 0))
+        for pk, name, is_private, has_unread in channels.values_list("pk", "name", "is_private", "has_unread")
+    ]
+
+
+def participants_known_to(access: Access) -> QuerySet[Participant]:
+    """Active members and agents; a guest knows only those of the channels she is in."""
+    participants = Participant.objects.filter(workspace_id=access.workspace_id, is_active=True).exclude(
+        kind=Participant.Kind.IMPORTED
+    )
+    if access.is_guest:
+        mine = ChannelMembership.objects.filter(participant_id=access.participant_id).values("channel_id")
+        shared = ChannelMembership.objects.filter(channel_id__in=mine).values("participant_id")
+        participants = participants.filter(Q(pk__in=shared) | Q(pk=access.participant_id))
+    return participants.select_related("agent", "member").order_by("name", "id")
+
+
+def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
+    """With author, level and mentions: three queries whatever the number of rows."""
+    mentions = Mention.objects.select_related("participant")
+    return messages.select_related("author__agent").prefetch_related(Prefetch("mentions", queryset=mentions))
+
+
+@dataclass(frozen=True)
+class MessagePage:
+    """A stretch of a thread: `rows` in order, `before` the message just ahead of them (None at the start)."""
+
+    rows: list[Message]
+    before: Message | None
+    has_newer: bool
+
+
+def message_page(
+    thread: Thread, access: Access, *, before_seq: int | None = None, after_seq: int | None = None,
+    around_seq: int | None = None, size: int = 50,
+) -> MessagePage:  # fmt: skip
+    """The newest `size` messages, or those before, after or around a place. One query for the messages."""
+    messages: QuerySet[Message] = Message.objects.visible_to(access).filter(thread=thread)
+    messages = with_authors_and_mentions(messages)
+    if around_seq is not None:
+        first = max(1, around_seq - size // 2)
+        window = list(messages.filter(seq__gte=first - 1, seq__lt=first + size).order_by("seq"))
+    elif after_seq is not None:
+        window = list(messages.filter(seq__gte=after_seq).order_by("seq")[: size + 1])
+        first = after_seq + 1
+    else:
+        earlier = messages.filter(seq__lt=before_seq) if before_seq is not None else messages
+        window = list(earlier.order_by("-seq")[: size + 1])[::-1]
+        first = window[1].seq if len(window) > size else 1
+    before = next((m for m in window if m.seq < first), None)
+    rows = [m for m in window if m.seq >= first]
+    return MessagePage(rows, before, bool(rows) and rows[-1].seq < thread.last_seq)
+
+
+def agents_with_access(row: Thread | Channel) -> list[Participant]:
+    """Active agents that may see this row now, by the same rule their prompts follow.
+
+    Two queries whatever the number of agents.
+    """
+    agents = list(
+        Participant.objects.filter(
+            workspace_id=row.workspace_id, kind=Participant.Kind.AGENT, is_active=True
+        ).select_related("agent")
+    )
+    accesses: dict[int, Access] = import_string(settings.AGENT_ACCESSES)(agents)
+    rows = type(row)._default_manager
+    visibility = {f"agent_{pk}": Exists(rows.visible_to(a).filter(pk=OuterRef("pk"))) for pk, a in accesses.items()}
+    visible: Mapping[str, Any] = dict(
+        (rows.filter(pk=row.pk).values(**visibility).first() if visibility else None) or {}
+    )
+    return [agent for agent in agents if visible.get(f"agent_{agent.pk}")]
+
+
+def members_with_access(channel: Channel) -> QuerySet[Participant]:
+    """Members who may read the channel."""
+    added = Q(channel_memberships__channel=channel)
+    by_role = Q(member__role__in=("owner", "admin", "member"))
+    people = Participant.objects.filter(workspace_id=channel.workspace_id, kind=Participant.Kind.MEMBER, is_active=True)
+    readers = added if channel.is_private else added | by_role
+    return people.filter(readers).select_related("member").distinct().order_by("name", "id")
+
+
+def search_messages(
+    access: Access, words: str, *, channel_id: int | None = None, author: str = "", kind: str = "",
+    since: object = None, until: object = None,
+) -> QuerySet[Message]:  # fmt: skip
+    """Messages that hold the words (web search syntax), newest first, with `snippet`: FOUND and END around hits."""
+    messages: QuerySet[Message] = Message.objects.visible_to(access).filter(deleted_at=None)
+    filters = {
+        "thread__channel_id": channel_id,
+        "author__handle": author.lstrip("@").lower() or None,
+        "kind": kind or None,
+        "created_at__date__gte": since,
+        "created_at__date__lte": until,
+    }
+    messages = messages.filter(**{name: value for name, value in filters.items() if value is not None})
+    if words:
+        query = SearchQuery(words, config="english", search_type="websearch")
+        messages = messages.filter(search=query).annotate(
+            snippet=SearchHeadline(
+                break_long_words("body"),
+                query,
+                config="english",
+                start_sel=HIT_START,
+                stop_sel=HIT_END,
+                max_words=40,
+                min_words=15,
+            )
+        )
+    else:
+        messages = messages.annotate(snippet=Value(""))
+    return messages.select_related("thread__channel", "author__agent").order_by("-created_at", "-id")
+
+
+def visible_ids(access: Access, model: type[Thread] | type[Channel] | type[Message], ids: Sequence[int]) -> set[int]:
+    """Which of these rows the asker may see now."""
+    if not ids:
+        return set()
+    rows = model._default_manager.visible_to(access)
+    return set(rows.filter(pk__in=ids).values_list("pk", flat=True))
+
+
+def access_channel(request: WorkspaceRequest, channel_id: int) -> Channel:
+    channel = Channel.objects.visible_to(request.access).filter(pk=min(channel_id, MAX_ID)).first()
+    if channel is None:
+        raise Missing
+    return channel
+
+
+def access_thread(request: WorkspaceRequest, thread_id: int) -> Thread:
+    """With its channel, `read_seq` and `unread`."""
+    threads = Thread.objects.visible_to(request.access).filter(pk=min(thread_id, MAX_ID))
+    thread = with_read_state(threads, request.access).select_related("channel", "created_by").first()
+    if thread is None:
+        raise Missing
+    return thread
+
+
+def access_message(request: WorkspaceRequest, message_id: int) -> Message:
+    """With author, mentions, thread and channel."""
+    messages = Message.objects.visible_to(request.access).filter(pk=min(message_id, MAX_ID))
+    message = with_authors_and_mentions(messages).select_related("author__agent", "thread__channel").first()
+    if message is None:
+        raise Missing
+    return message
+
+
+MAX_REPLIES = 8
+"""Replies since the draft was asked for: a person may have had it changed since."""
+FINISHED_STATES = (Message.State.COMPLETE, Message.State.STOPPED)
+
+
+@dataclass(frozen=True)
+class AgentDraft:
+    """What the agent drafted. `asked` is the seq of the message that asked for it, None when nobody did.
+
+    `draft` is None while the reply is awaited; `is_picked` when the reply was no result: sentences picked from it.
+    """
+
+    asked: int | None = None
+    draft: ResultDraft | None = None
+    is_picked: bool = False
+
+
+def newest_agent_draft(dive: Dive) -> AgentDraft:
+    """From the replies to the last request for a draft: the newest that is one, else sentences of the first."""
+    messages = Message.objects.filter(thread_id=dive.thread_id, deleted_at=None)
+    request_seq = messages.filter(kind=Message.Kind.SYSTEM).order_by("-seq").values_list("seq", flat=True).first()
+    if request_seq is None:
+        return AgentDraft()
+    replies = messages.filter(
+        seq__gt=request_seq, author_id=dive.agent_id, kind=Message.Kind.TEXT, state__in=FINISHED_STATES
+    )
+    bodies = [body for body in replies.order_by("-seq").values_list("body", flat=True)[:MAX_REPLIES] if body.strip()]
+    for body in bodies:
+        draft = parse_draft(body)
+        if draft is not None:
+            return AgentDraft(request_seq, draft)
+    if not bodies:
+        return AgentDraft(request_seq)
+    return AgentDraft(request_seq, extract_draft([("", bodies[-1])], note=EXTRACTED_NOTE), is_picked=True)
+
+
+def channels_for_admin(request: HttpRequest, channels: models.QuerySet[Channel]) -> models.QuerySet[Channel]:
+    """Public ones, and private ones the asker was added to: running a workspace opens no private room."""
+    user: Any = request.user
+    if user.is_superuser:
+        return channels
+    added = ChannelMembership.objects.filter(participant__member__user_id=user.pk, participant__is_active=True)
+    return channels.filter(Q(is_private=False) | Q(pk__in=added.values("channel_id")))
+
+
+def access_dive(request: WorkspaceRequest, dive_id: int) -> Dive:
+    """With everything its panel shows. Raises Missing."""
+    rows = Dive.objects.visible_to(request.access).filter(pk=min(dive_id, MAX_ID))
+    rows = rows.select_related("agent__agent", "started_by", "ended_by", "source__author__agent", "result__dive_result")
+    dive: Dive | None = rows.select_related("thread__channel", "parent__channel").first()
+    if dive is None:
+        raise Missing
+    return dive

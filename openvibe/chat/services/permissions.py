@@ -1,0 +1,57 @@
+"""Who may write where: checks for archived threads, and for dives, where only two take part."""
+
+from openvibe.base.problems import Refused
+from openvibe.chat.models import Dive, Thread
+from openvibe.workspaces.access import Access
+
+ARCHIVED_MESSAGE = "This conversation is archived. Your text is kept in the composer."
+NESTED_DIVE_MESSAGE = "There is no dive inside a dive. Publish this one, then dive deeper."
+IS_DIVE_MESSAGE = "A dive goes with the thread it started in. Change that thread."
+DIVE_ENDED_MESSAGES = {
+    Dive.State.PUBLISHED: "This dive is published and can only be read. Dive deeper from its result to go on.",
+    Dive.State.DISCARDED: "This dive was discarded and can only be read. Start another to go on.",
+}
+
+
+def check_not_archived(thread: Thread) -> None:
+    """Raises Refused. Costs a query in dives only."""
+    if is_archived(thread):
+        raise Refused(ARCHIVED_MESSAGE, code="archived")
+
+
+def check_dive_party(thread: Thread, by: Access) -> None:
+    """Raises Refused in a dive that is over or somebody else's. It does not end before the transaction this is in."""
+    if thread.parent_id is None:
+        return
+    dive = Dive.objects.select_for_update(of=("self",), no_key=True).select_related("agent").get(thread_id=thread.pk)
+    if not dive.is_active:
+        raise Refused(DIVE_ENDED_MESSAGES[Dive.State(dive.state)], code="dive_over")
+    if by.participant_id not in (dive.started_by_id, dive.agent_id):
+        raise Refused(
+            f"In a dive only the person who started it and @{dive.agent.handle} write. Start a dive of your own.",
+            code="not_your_dive",
+        )
+
+
+def check_dive_active(thread: Thread) -> None:
+    """Raises Refused for a dive that is published or discarded. A query in dives only, and no lock."""
+    state = (
+        Dive.objects.filter(thread_id=thread.pk).values_list("state", flat=True).first() if thread.parent_id else None
+    )
+    if state is not None and state != Dive.State.ACTIVE:
+        raise Refused(DIVE_ENDED_MESSAGES[Dive.State(state)], code="dive_over")
+
+
+def is_archived(thread: Thread) -> bool:
+    """Whether the thread, its channel or, for a dive, the thread it started in is archived."""
+    if thread.archived_at is not None or thread.channel.archived_at is not None:
+        return True
+    return (
+        thread.parent_id is not None and Thread.objects.filter(pk=thread.parent_id).exclude(archived_at=None).exists()
+    )
+
+
+def check_not_dive(thread: Thread) -> None:
+    """Raises Refused for a dive: it is not named, archived or opened by itself."""
+    if thread.parent_id is not None:
+        raise Refused(IS_DIVE_MESSAGE, code="is_dive")

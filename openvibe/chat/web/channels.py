@@ -1,0 +1,172 @@
+"""The channel page, and what can be changed about a channel."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from openvibe.base.markdown import plain_text
+from openvibe.base.problems import Problem
+from openvibe.chat.models import Channel, ChannelMembership, Thread
+from openvibe.chat.queries import access_channel, agents_with_access, members_with_access, threads_of_channel
+from openvibe.chat.services import (
+    add_to_channel,
+    archive_channel,
+    create_channel,
+    create_thread,
+    post_message,
+    remove_from_channel,
+    update_channel,
+)
+from openvibe.chat.web.shell import get_shell
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.models import Participant
+
+MAX_DERIVED_TITLE_CHARACTERS = 80
+PAGE_SIZE = 50
+
+
+@workspace_view
+@require_safe
+def channel(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
+    """Its threads, the one last written in first; `?archived=1` shows those put away."""
+    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    return render_channel_page(request, access_channel(request, channel_id))
+
+
+def render_channel_page(
+    request: WorkspaceRequest,
+    channel: Channel,
+    *,
+    problem: Problem | None = None,
+    form_data: Mapping[str, str] | None = None,
+) -> HttpResponse:
+    archived = request.GET.get("archived") == "1"
+    pages = Paginator(threads_of_channel(channel, request.access, archived=archived), PAGE_SIZE)
+    context: dict[str, Any] = {
+        "channel": channel,
+        "threads": pages.get_page(request.GET.get("page")),
+        "archived": archived,
+        "problem": problem,
+        "kept": form_data or {},
+        "accesses": Thread.Access.choices,
+        "may_run": request.access.administers or channel.created_by_id == request.access.participant_id,
+        "is_added": channel.memberships.filter(participant_id=request.access.participant_id).exists(),
+    }
+    return render(request, "chat/channel.html", context, status=problem.status if problem else 200)
+
+
+@workspace_view
+@require_safe
+def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
+    """Who reads the channel: people, and agents with their level; who could be added."""
+    channel = access_channel(request, channel_id)
+    added = ChannelMembership.objects.filter(channel=channel, participant=OuterRef("pk"))
+    addable = (
+        Participant.objects.filter(workspace=request.workspace, is_active=True)
+        .exclude(kind=Participant.Kind.IMPORTED)
+        .exclude(channel_memberships__channel=channel)
+    )
+    context = {
+        "channel": channel,
+        "agents": agents_with_access(channel),
+        "people": members_with_access(channel).annotate(added=Exists(added)),
+        "added_ids": set(channel.memberships.values_list("participant_id", flat=True)),
+        "others": [] if request.access.is_guest else addable.order_by("kind", "name"),
+        "may_run": request.access.administers or channel.created_by_id == request.access.participant_id,
+    }
+    return render(request, "chat/channel_members.html", context)
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def channel_create(request: WorkspaceRequest) -> HttpResponse:
+    problem = None
+    if request.method == "POST":
+        try:
+            channel = create_channel(
+                by=request.access,
+                name=request.POST.get("name", ""),
+                description=request.POST.get("description", ""),
+                is_private="is_private" in request.POST,
+            )
+            return redirect("channel", request.workspace.slug, channel.pk)
+        except Problem as error:
+            problem = error
+    context = {"problem": problem, "kept": request.POST}
+    return render(request, "chat/channel_form.html", context, status=problem.status if problem else 200)
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
+    """Name and description; `archived` 1 or 0 puts the channel away or brings it back."""
+    channel = access_channel(request, channel_id)
+    problem = None
+    form_data: Mapping[str, str] = {"name": channel.name, "description": channel.description}
+    if request.method == "POST":
+        try:
+            _update_channel(request, channel)
+            return redirect("channel", request.workspace.slug, channel.pk)
+        except Problem as error:
+            problem, form_data = error, request.POST.dict()
+    context = {"channel": channel, "problem": problem, "kept": form_data}
+    return render(request, "chat/channel_form.html", context, status=problem.status if problem else 200)
+
+
+def _update_channel(request: WorkspaceRequest, channel: Channel) -> None:
+    if (archived := {"1": True, "0": False}.get(request.POST.get("archived", ""))) is not None:
+        archive_channel(channel=channel, by=request.access, archived=archived)
+        return
+    name, description = request.POST.get("name", ""), request.POST.get("description", "")
+    update_channel(channel=channel, by=request.access, name=name, description=description)
+
+
+@workspace_view
+@require_POST
+def channel_membership(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
+    """Add `participant` to the channel, or with `remove` take them out."""
+    channel = access_channel(request, channel_id)
+    posted_id = request.POST.get("participant", "")
+    numbers = [int(posted_id)] if posted_id.isascii() and posted_id.isdigit() and len(posted_id) < 19 else []
+    participant = Participant.objects.filter(workspace=request.workspace, pk__in=numbers).first()
+    if participant is None:
+        raise Problem("Choose somebody of this workspace.", code="unknown_participant", field="participant")
+    if "remove" in request.POST:
+        remove_from_channel(channel=channel, participant=participant, by=request.access)
+    else:
+        add_to_channel(channel=channel, participant=participant, by=request.access)
+    if not Channel.objects.visible_to(request.access).filter(pk=channel.pk).exists():
+        messages.info(request, f"You left {channel}.")
+        return redirect("inbox", request.workspace.slug)
+    return redirect("channel-members", request.workspace.slug, channel.pk)
+
+
+@workspace_view
+@require_POST
+def thread_create(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
+    """A new thread with its first message. Without a title the beginning of the text is one."""
+    channel = access_channel(request, channel_id)
+    form_data = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in ("title", "body", "access")}
+    try:
+        thread = _create_thread(request, channel, form_data)
+    except Problem as problem:
+        return render_channel_page(request, channel, problem=problem, form_data=form_data)
+    return redirect("thread", request.workspace.slug, thread.pk)
+
+
+def _create_thread(request: WorkspaceRequest, channel: Channel, form_data: Mapping[str, str]) -> Thread:
+    title = form_data["title"].strip() or plain_text(form_data["body"][:2000])[:MAX_DERIVED_TITLE_CHARACTERS]
+    with transaction.atomic():
+        thread = create_thread(
+            channel=channel, by=request.access, title=title, access=form_data["access"] or Thread.Access.OPEN
+        )
+        if form_data["body"].strip():
+            post_message(thread=thread, by=request.access, body=form_data["body"])
+    return thread

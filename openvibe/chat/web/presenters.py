@@ -1,0 +1,261 @@
+"""Messages as a page shows them: rows, groups, dive chips, result cards, and their HTML.
+
+A page shows fifty messages and most were shown before, so what was rendered is cached."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from django.template import Context, Engine
+from django.utils import timezone
+from django.utils.module_loading import import_string
+from django.utils.safestring import SafeString, mark_safe
+
+from openvibe.base.markdown import render_markdown
+from openvibe.base.params import int_param
+from openvibe.chat.models import Dive, DiveResult, Message, Thread
+from openvibe.chat.queries import message_page
+from openvibe.llm.drafts import ResultDraft
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.decorators import WorkspaceRequest
+
+EMPTY_HTML = SafeString("")
+
+
+@dataclass(frozen=True)
+class DiveChip:
+    """One dive on the message it started from."""
+
+    pk: int
+    agent: str
+    state: str
+    words: str
+
+
+@dataclass(frozen=True)
+class ResultCard:
+    """The card of a result. Its full text is fetched when somebody asks for it: it may have 100,000 characters.
+
+    `full` is empty but in previews, `has_full` tells whether there is one, of `full_tokens` tokens.
+    """
+
+    headline: str
+    bullets: tuple[SafeString, ...]
+    deferred: tuple[SafeString, ...]
+    questions: tuple[SafeString, ...]
+    has_full: bool
+    full_tokens: int = 0
+    full: SafeString = EMPTY_HTML
+    starter: str = ""
+    agent: str = ""
+    dive_id: int | None = None
+    published_by: str = ""
+    published_at: datetime | None = None
+
+
+def dive_chips(messages: Sequence[Message]) -> dict[int, tuple[DiveChip, ...]]:
+    """The dives of each message, oldest first. One query; who sees a message sees its dives."""
+    rows = Dive.objects.filter(source__in=[message.pk for message in messages]).order_by("id")
+    chips: dict[int, tuple[DiveChip, ...]] = {}
+    for pk, source, state, agent in rows.values_list("pk", "source_id", "state", "agent__name"):
+        chip = DiveChip(pk, agent, state, Dive.State(state).label.lower())
+        chips[source] = (*chips.get(source, ()), chip)
+    return chips
+
+
+def result_cards(messages: Sequence[Message]) -> dict[int, ResultCard]:
+    """The cards of those messages that are results and not deleted. One query, none without any."""
+    ids = [m.pk for m in messages if m.kind == Message.Kind.DIVE_RESULT and not m.is_deleted]
+    if not ids:
+        return {}
+    rows = DiveResult.objects.filter(message__in=ids).defer("full").select_related("agent", "published_by")
+    return {row.message_id: _build_card(row) for row in rows.select_related("dive__started_by")}
+
+
+def _build_card(row: DiveResult) -> ResultCard:
+    return ResultCard(
+        headline=row.headline,
+        bullets=render_texts(row.bullets),
+        deferred=render_texts(row.deferred),
+        questions=render_texts(row.questions),
+        has_full=row.full_tokens > 0,
+        full_tokens=row.full_tokens,
+        starter=row.dive.started_by.name if row.dive else "",
+        agent=row.agent.name,
+        dive_id=row.dive_id,
+        published_by=row.published_by.name,
+        published_at=row.published_at,
+    )
+
+
+def preview_card(draft: ResultDraft) -> ResultCard:
+    """The card as it would be published."""
+    return ResultCard(
+        headline=draft.headline,
+        bullets=render_texts(draft.bullets),
+        deferred=render_texts(draft.deferred),
+        questions=render_texts(draft.questions),
+        has_full=bool(draft.full.strip()),
+        full=render_safe_html(draft.full),
+    )
+
+
+def render_texts(texts: Sequence[str]) -> tuple[SafeString, ...]:
+    return tuple(render_safe_html(text) for text in texts)
+
+
+def render_safe_html(text: str) -> SafeString:
+    return mark_safe(render_markdown(text))  # render() gives sanitised HTML (openvibe.base.markdown)
+
+
+GROUPING_INTERVAL = timedelta(minutes=5)
+MessageDecorator = Callable[[Sequence[Message], Access], dict[int, dict[str, object]]]
+
+
+@dataclass(frozen=True)
+class MessageRow:
+    """One message on the page. `starts_day` and `starts_group` follow from the message ahead of it."""
+
+    message: Message
+    html: SafeString
+    extras: dict[str, object]
+    starts_group: bool
+    starts_day: bool
+    is_first_new: bool
+    is_mine: bool
+    names_me: bool
+    may_edit: bool
+    may_delete: bool
+    notes: tuple[str, ...]
+    dives: tuple[DiveChip, ...] = ()
+    result: ResultCard | None = None
+
+
+@cache
+def message_decorators() -> tuple[MessageDecorator, ...]:
+    return tuple(import_string(path) for path in settings.MESSAGE_EXTRAS)
+
+
+def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
+    """What upper floors show on each message, merged: frozen values. A constant number of queries."""
+    merged: dict[int, dict[str, object]] = {message.pk: {} for message in messages}
+    for decorator in message_decorators():
+        for message_id, values in decorator(messages, access).items():
+            merged.setdefault(message_id, {}).update(values)
+    return merged
+
+
+def message_rows(
+    messages: Sequence[Message], access: Access, *, before: Message | None = None, read_seq: int | None = None
+) -> list[MessageRow]:
+    """Rows for the page, in order. `before` is the message just ahead; `read_seq` places the "New" line."""
+    extras = decorate_messages(messages, access)
+    dives, results = dive_chips(messages), result_cards(messages)
+    rows = []
+    for message in messages:
+        row = _build_row(message, before, access, extras[message.pk], read_seq)
+        rows.append(replace(row, dives=dives.get(message.pk, ()), result=results.get(message.pk)))
+        before = message
+    return rows
+
+
+def _build_row(
+    message: Message, before: Message | None, access: Access, extras: dict[str, object], read_seq: int | None
+) -> MessageRow:
+    mentions = list(message.mentions.all())
+    is_mine = message.author_id == access.participant_id
+    is_first_new = read_seq is not None and 0 < read_seq == message.seq - 1
+    starts_day = before is None or _local_date(before.created_at) != _local_date(message.created_at)
+    writable = not message.is_deleted and message.state != Message.State.WRITING
+    return MessageRow(
+        message=message,
+        # render() gives sanitised HTML (openvibe.base.markdown)
+        html=mark_safe(render_markdown(message.body, handles=frozenset(m.participant.handle for m in mentions))),
+        extras=extras,
+        starts_group=starts_day or is_first_new or not _continues_group(message, before),
+        starts_day=starts_day,
+        is_first_new=is_first_new,
+        is_mine=is_mine,
+        names_me=any(m.participant_id == access.participant_id for m in mentions),
+        may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
+        may_delete=writable and (is_mine or access.administers),
+        notes=tuple(m.note for m in mentions if m.note),
+    )
+
+
+def _local_date(moment: datetime) -> object:
+    return timezone.localtime(moment).date()
+
+
+def _continues_group(message: Message, before: Message | None) -> bool:
+    return (
+        before is not None
+        and before.author_id == message.author_id
+        and before.kind == message.kind == Message.Kind.TEXT
+        and timedelta(0) <= message.created_at - before.created_at < GROUPING_INTERVAL
+    )
+
+
+MAX_CACHED_MESSAGES = 4096  # messages, in each process; forgotten all at once when there are more
+MAX_CACHED_CHARACTERS = 10_000  # characters
+_CSRF_PLACEHOLDER = secrets.token_hex(16)  # nobody can guess it, so no message can hold it
+
+_html_cache: dict[tuple[object, ...], str] = {}
+
+
+def render_message(row: MessageRow, *, thread: Thread, request: WorkspaceRequest, csrf_token: str) -> SafeString:
+    """`chat/_message.html` for one row. Only the asker's token differs between two rows that show the same."""
+    key = _cache_key(row, thread, request)
+    html = _html_cache.get(key)
+    if html is None:
+        html = _render_uncached(row, thread, request)
+        if row.message.state != Message.State.WRITING and len(html) <= MAX_CACHED_CHARACTERS and not settings.DEBUG:
+            if len(_html_cache) >= MAX_CACHED_MESSAGES:
+                _html_cache.clear()
+            _html_cache[key] = html
+    return mark_safe(html.replace(_CSRF_PLACEHOLDER, csrf_token))
+
+
+def _render_uncached(row: MessageRow, thread: Thread, request: WorkspaceRequest) -> str:
+    context = {"row": row, "thread": thread, "request": request, "csrf_token": _CSRF_PLACEHOLDER}
+    return Engine.get_default().get_template("chat/_message.html").render(Context(context))
+
+
+def _cache_key(row: MessageRow, thread: Thread, request: WorkspaceRequest) -> tuple[object, ...]:
+    """Everything the template and the fragments in it read: what is added there is added here."""
+    message, author = row.message, row.message.author
+    return (
+        request.workspace.slug, request.access.is_guest, timezone.get_current_timezone_name(),
+        thread.pk, thread.parent_id,
+        message.pk, message.seq, message.kind, message.state, message.body, message.client_id,
+        message.created_at, message.edited_at, message.deleted_at,
+        author.pk, author.name, author.handle, author.kind, author.agent.level if author.is_agent else None,
+        row.html, row.starts_group, row.starts_day, row.is_first_new, row.is_mine, row.names_me,
+        row.may_edit, row.may_delete, row.notes, row.dives, row.result, tuple(row.extras.items()),
+    )  # fmt: skip
+
+
+PAGE_SIZE = 50
+"""Messages."""
+
+
+def message_page_context(request: WorkspaceRequest, thread: Thread) -> dict[str, Any]:
+    """What `chat/_messages.html` shows: `?at=`, `?before_seq=`, `?after_seq=` choose the stretch, the newest without.
+
+    With `?live` no "New" line is drawn, nor in a thread that was loaded without `read_seq`.
+    """
+    bounds = {name: int_param(request.GET, name) for name in ("before_seq", "after_seq")}
+    page = message_page(thread, request.access, around_seq=int_param(request.GET, "at"), size=PAGE_SIZE, **bounds)
+    read_seq = None if "live" in request.GET else getattr(thread, "read_seq", None)
+    rows = message_rows(page.rows, request.access, before=page.before, read_seq=read_seq)
+    return {
+        "rows": rows,
+        "first_seq": rows[0].message.seq if rows else 0,
+        "last_seq": rows[-1].message.seq if rows else 0,
+        "has_older": page.before is not None,
+        "has_newer": page.has_newer,
+    }

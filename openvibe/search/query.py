@@ -1,0 +1,123 @@
+"""A search query as PostgreSQL runs it: terms as lexemes, or substrings where the text index has none (CJK), and a
+vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from psycopg import sql
+
+from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.search.lexical import query_terms, strip_stop_words
+from openvibe.search.spaces import QueryVector, embed_query
+
+MAX_QUERY_CHARACTERS = 4_000
+"""Characters of a question that are read."""
+
+MAX_TERMS = 16
+"""Telling words of a question that are looked for, the longest first."""
+
+_SELECT_LEXEMES = """SELECT to_tsquery('english', '''' || word || '''')::text
+FROM unnest(%s::text[]) WITH ORDINALITY asked (word, place) ORDER BY place"""
+
+
+QueryShape = tuple[bool, ...]
+"""For each term, whether it is indexed: questions of one shape are asked with the same statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`text` is a tsquery of one word, or, where the text index knows no such words (CJK), what the text holds."""
+
+    text: str
+    is_indexed: bool
+
+
+@dataclass(frozen=True)
+class Query:
+    terms: tuple[Term, ...]
+    embedding: QueryVector | None
+
+    @cached_property
+    def vector_literal(self) -> str:
+        """The question's vector as PostgreSQL reads it."""
+        assert self.embedding is not None
+        return "[" + ",".join(f"{number:.5g}" for number in self.embedding.vector.tolist()) + "]"
+
+    @property
+    def sign_bits(self) -> str:
+        """A bit for each number of the question's vector, 1 above zero, as PostgreSQL reads them."""
+        assert self.embedding is not None
+        return "".join("1" if number > 0 else "0" for number in self.embedding.vector.tolist())
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.terms and self.embedding is None
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The values of the placeholders in `term_bits_sql`."""
+        return {f"term{position}": term.text for position, term in enumerate(self.terms)}
+
+    @property
+    def vector_parameters(self) -> dict[str, str | int]:
+        """Values for `vector`, `space` and `dimension`; without a question in a space they fit no vector there is."""
+        if self.embedding is None:
+            return {"vector": "[0]", "space": 0, "dimension": 0}
+        return {"vector": self.vector_literal, "space": self.embedding.space_id, "dimension": self.embedding.dimension}
+
+    @property
+    def shape(self) -> QueryShape:
+        return tuple(term.is_indexed for term in self.terms)
+
+    def hits(self, bits: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Rows × terms: 1 where a row holds a term."""
+        return (bits[:, None] >> np.arange(len(self.terms)) & 1).astype(np.uint8)
+
+
+def term_bits_sql(shape: QueryShape) -> sql.Composable:
+    """Which terms a row with the columns `search` and `body` holds: an int4 with a bit for each, by place."""
+    cases = [
+        sql.SQL(
+            "CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END"
+            if is_indexed
+            else "CASE WHEN strpos(body, {}) > 0 THEN {} ELSE 0 END"
+        ).format(sql.Placeholder(f"term{position}"), 1 << position)
+        for position, is_indexed in enumerate(shape)
+    ]
+    return sql.SQL(" | ").join(cases) if cases else sql.SQL("0")
+
+
+def parse_query(workspace_id: int, question: str) -> Query:
+    """Any text will do as a question: nothing in it is an operator, nothing in it is an error."""
+    text = question[:MAX_QUERY_CHARACTERS].replace("\x00", " ")
+    return Query(_parse_terms(query_terms(text)[:MAX_TERMS]), embed_query(workspace_id, strip_stop_words(text)))
+
+
+@lru_cache(maxsize=2_048)
+def _parse_terms(words: tuple[str, ...]) -> tuple[Term, ...]:
+    """Each telling word once, as the index stems it. What is a stop word to the index is left out."""
+    if not words:
+        return ()
+    terms: dict[Term, None] = {}
+    for word, lexeme in zip(words, _to_lexemes(words), strict=True):
+        if is_cjk(word):
+            terms[Term(word, is_indexed=False)] = None
+        elif lexeme:
+            terms[Term(lexeme, is_indexed=True)] = None
+    return tuple(terms)
+
+
+def _to_lexemes(words: Sequence[str]) -> list[str]:
+    return [row[0] for row in fetch_prepared(_SELECT_LEXEMES, [list(words)])]
+
+
+def is_cjk(word: str) -> bool:
+    """Whether a word is of a script written without blanks, of which the text index keeps whole runs."""
+    return any("\u3040" <= letter <= "\u30ff" or "\u3400" <= letter <= "\u9fff" for letter in word) or any(
+        "\uac00" <= letter <= "\ud7af" for letter in word
+    )

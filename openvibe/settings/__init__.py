@@ -1,0 +1,300 @@
+"""Django settings. What an operator may change is a field of `openvibe.settings.environment.Environment`.
+
+Upper floors (memory, knowledge, agents) are named here, in `schedule` and in `admin_theme` as strings only."""
+
+import sys
+from typing import Any
+
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+
+from openvibe.settings.admin_theme import UNFOLD as UNFOLD
+from openvibe.settings.environment import ROOT, Environment, database_settings, mail_settings, read_or_create_secret_key
+from openvibe.settings.schedule import CELERY_BEAT_SCHEDULE as CELERY_BEAT_SCHEDULE
+
+ENV = Environment()
+BASE_DIR = ROOT
+VAR = ENV.var.resolve()
+HOME = ENV.home.resolve()
+
+# --- safety -------------------------------------------------------------------------------------------------
+DEBUG = ENV.debug
+if ENV.secret_key:
+    SECRET_KEY = ENV.secret_key
+elif ENV.production:
+    raise ImproperlyConfigured(
+        "OPENVIBE_SECRET_KEY is not set. Set it to 50 or more random characters and start again."
+    )
+else:
+    SECRET_KEY = read_or_create_secret_key(VAR / "secret_key")
+SECRET_KEY_FALLBACKS = [key.strip() for key in ENV.secret_key_fallbacks.split(",") if key.strip()]
+ALLOWED_HOSTS = [h.strip() for h in ENV.allowed_hosts.split(",") if h.strip()]
+CSRF_TRUSTED_ORIGINS = [o.strip() for o in ENV.csrf_trusted_origins.split(",") if o.strip()]
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "openvibe.workspaces.web.views.csrf_failure"
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+if ENV.production:
+    SECURE_SSL_REDIRECT = True
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
+    SECURE_HSTS_SECONDS = 31_536_000
+    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
+    SECURE_HSTS_PRELOAD = True
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+DATA_UPLOAD_MAX_MEMORY_SIZE = 6 * 1024 * 1024
+ALLOW_PRIVATE_ENDPOINTS = ENV.allow_private_endpoints
+MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
+MODEL_TOTAL_SECONDS = ENV.model_total_seconds
+CONTENT_SECURITY_POLICY: dict[str, Any] = {
+    "EXCLUDE_URL_PREFIXES": [],
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+        "manifest-src": [SELF],
+    },
+}
+
+# --- applications -------------------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "csp",
+    "django_htmx",
+    "drf_spectacular",
+    "pgtrigger",
+    "rest_framework",
+    "django_filters",
+    "openvibe.base",
+    "openvibe.runner",
+    "openvibe.search",
+    "openvibe.llm",
+    "openvibe.api",
+    "openvibe.workspaces",
+    "openvibe.chat",
+    "memory",
+    "memory.plugins.lcm",
+    "knowledge",
+    "agents",
+]
+MIDDLEWARE = [
+    "openvibe.base.middleware.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "openvibe.base.middleware.PathContentSecurityPolicyMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "openvibe.urls"
+WSGI_APPLICATION = "openvibe.wsgi.application"
+ASGI_APPLICATION = "openvibe.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "openvibe.chat.web.shell.shell_context",
+            ],
+        },
+    }
+]
+
+# --- database, queue ----------------------------------------------------------------------------------------
+DATABASES = {"default": database_settings(ENV.database_url, VAR)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+ATOMIC_REQUESTS = False
+CELERY_BROKER_URL = (
+    ENV.celery_broker_url or "pgmq://localhost"
+)  # the database itself; openvibe/celery.py adds where it is
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
+    {}
+    if ENV.celery_broker_url
+    else {
+        "init_extension": False,
+        "use_notify": True,
+        "notify_throttle_interval_ms": 0,
+        "wait_time_seconds": 0,  # PostgreSQL wakes the worker; it does not hold a query open
+        "polling_interval": 2,
+        "visibility_timeout": 1800,  # seconds until a dead worker's job is given to another
+        "pool_size": 4,
+    }
+)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_TIME_LIMIT = 1700  # seconds, less than the visibility timeout
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_ENABLE_UTC = True
+CELERY_TIMEZONE = "UTC"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_CONCURRENCY = ENV.worker_concurrency
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = bool(ENV.celery_broker_url)  # its queue names are too long for pgmq
+CELERY_BEAT_SCHEDULER = "openvibe.celery.BeatScheduler"
+
+# --- people -------------------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "workspaces.User"
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+ACCOUNT_ADAPTER = "openvibe.workspaces.accounts.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.accounts.SignupForm"
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_LOGOUT_ON_GET = False
+ACCOUNT_PREVENT_ENUMERATION = True
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "/"
+ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
+OPEN_SIGNUP = ENV.open_signup
+# What upper floors add to each message shown: (messages, access) -> {message id: {…}}.
+MESSAGE_EXTRAS = (
+    "memory.episodes.queries.feedback_by_message",
+    "agents.web.runs.runs_by_message",
+    "knowledge.wiring.pins_by_message",
+)
+# What upper floors add to the sidebar: (access) -> {name: value}; and to the inbox: (access) -> [{href, text, at}].
+SHELL_EXTRAS = ("knowledge.wiring.sidebar_counts",)
+INBOX_EXTRAS = ("knowledge.wiring.inbox_notes",)
+# Where an entry was used, for its page: (entry, access) -> rows.
+KNOWLEDGE_USES = "agents.wiring.entry_uses_for_page"
+# What upper floors add to a compaction's handoff: (thread id) -> {section title: [{"ref", "text"}]}.
+HANDOFF_EXTRAS = ("agents.wiring.handoff_lines",)
+# How a participant that is an agent gets its access (upper floor, named as a string).
+AGENT_ACCESS = "agents.access.agent_access"
+AGENT_ACCESSES = "agents.access.agent_accesses"  # many at once, by participant id
+WHY_SILENT = "agents.wiring.dive_denied_reason"  # why an agent may not take part in a dive
+# Who looks back at conversations to learn, each with its access, and the model a participant that is an agent asks.
+AGENTS_THAT_REVIEW = "agents.wiring.iter_reviewer_agents"
+AGENT_CLIENT = "agents.wiring.agent_client"
+TOKENS_LEFT = "agents.wiring.tokens_left"  # how many today: (workspace id, an agent's participant id or None) -> number
+
+# Which embedder stands behind a model endpoint (a floor that does not know search): (id, address, model, patience).
+EMBEDDER_OF_ENDPOINT = "openvibe.llm.embeddings.embedder_for"
+# What has vectors (upper floors): each an openvibe.search.indexing.VectorTable.
+VECTOR_TABLES = ("openvibe.chat.wiring.MESSAGE_VECTORS", "knowledge.search.ENTRY_VECTORS")
+
+# What `manage.py doctor` also looks at (floors that it does not know): () -> (what, found, advice).
+DOCTOR_CHECKS = ("openvibe.search.space_lifecycle.diagnose_search",)
+
+# --- admin --------------------------------------------------------------------------------------------------
+# How a workspace's own token budgets are checked (upper floor, named as a string).
+CHECK_BUDGETS = "agents.assembler.stack.check_budgets"
+
+# --- language, files ----------------------------------------------------------------------------------------
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = VAR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "openvibe.base.static.StaticStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+DEFAULT_FROM_EMAIL = ENV.from_email
+globals().update(mail_settings(ENV.email_url))
+
+# --- API ----------------------------------------------------------------------------------------------------
+# How a token's participant gets its access (upper floor, named as a string).
+PARTICIPANT_ACCESS = "openvibe.workspaces.queries.participant_access"
+API_CALLS_PER_MINUTE = 600  # of one token, or of one member's browser pages together
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "openvibe.api.auth.BearerAuthentication",
+        "openvibe.workspaces.api.auth.MemberSession",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["openvibe.api.auth.HasScope"],
+    "DEFAULT_THROTTLE_CLASSES": ["openvibe.api.throttles.CallerThrottle"],
+    "DEFAULT_PARSER_CLASSES": ["openvibe.api.parsers.BoundedJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "openvibe.api.parsers.JsonContentNegotiation",
+    "DEFAULT_PAGINATION_CLASS": "openvibe.api.pagination.KeysetPagination",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_METADATA_CLASS": None,
+    "EXCEPTION_HANDLER": "openvibe.api.problems.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "OpenVibe",
+    "DESCRIPTION": "The agents' API: everything a page can do, for scripts and for agents that run elsewhere.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SCHEMA_PATH_PREFIX": "/api/v1/",
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "MessageKind": "openvibe.chat.models.Message.Kind",
+        "EpisodeKind": "memory.episodes.models.Episode.Kind",
+        "ParticipantKind": "openvibe.workspaces.models.Participant.Kind",
+        "MessageState": "openvibe.chat.models.Message.State",
+        "RunState": "agents.models.Run.State",
+        "ProposalKind": "memory.episodes.models.Proposal.Kind",
+        "ProposalState": "memory.episodes.models.Proposal.State",
+        "WorkKind": "memory.work.models.WorkItem.Kind",
+        "WorkState": "memory.work.models.WorkItem.State",
+        "ApprovalState": "memory.work.models.Approval.State",
+        "EntryKind": "knowledge.models.Entry.Kind",
+        "EntryVisibility": "knowledge.models.Entry.Visibility",
+        "EntryStatus": "knowledge.models.Entry.Status",
+        "EntrySource": "knowledge.models.Entry.Source",
+        "EntryReason": "knowledge.models.Entry.Reason",
+        "EntryFreshness": "knowledge.expiry.FRESHNESS_STATES",
+    },
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "openvibe.api.schema.add_problem_responses",
+    ],
+}
+
+# --- logs ---------------------------------------------------------------------------------------------------
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "openvibe.base.logs.json_formatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": ENV.log_level},
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        "kombu": {"level": "WARNING"},
+        "pgmq": {"level": "WARNING"},
+    },
+}

@@ -1,0 +1,125 @@
+"""What an operator may set, read once from the process environment, and what it means for Django: the database and
+mail settings that a URL stands for, and the secret key kept in a file. docs/settings.md lists every field."""
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Environment(BaseSettings):
+    """`OPENVIBE_<NAME>` for each field; those with an alias use that name as it is."""
+
+    model_config = SettingsConfigDict(env_prefix="OPENVIBE_", extra="ignore", populate_by_name=True)
+
+    var: Path = Field(ROOT / "var", description="Folder for the embedded database, keys and process files.")
+    home: Path = Field(ROOT / "var" / "home", description="Folder for files of agents: workspaces/<handle>/skills, …")
+    debug: bool = Field(False, description="Developer error pages. Never on a server others can reach.")
+    secret_key: str = Field("", description="Signs sessions and encrypts keys. Made and kept in var/ when empty.")
+    secret_key_fallbacks: str = Field(
+        "", description="Comma-separated earlier secret keys: what they signed and encrypted can still be read."
+    )
+    production: bool = Field(
+        False,
+        description="Behind HTTPS for others: secure cookies, HSTS, and a secret key of your own is required.",
+    )
+    allowed_hosts: str = Field(
+        "localhost,127.0.0.1,[::1]", description="Comma-separated host names this server answers to."
+    )
+    csrf_trusted_origins: str = Field("", description="Comma-separated origins allowed to post, with scheme.")
+    database_url: str = Field("", alias="DATABASE_URL", description="An outside PostgreSQL ≥ 15 with pgvector.")
+    celery_broker_url: str = Field("", alias="CELERY_BROKER_URL", description="An outside RabbitMQ or Redis.")
+    port: int = Field(8000, alias="PORT", description="The port `make run` serves on.")
+    host: str = Field("127.0.0.1", description="The address `make run` listens on.")
+    worker_concurrency: int = Field(4, ge=1, description="Agent runs and jobs carried out at the same time.")
+    web_threads: int = Field(8, ge=1, description="Requests a web process answers at the same time.")
+    allow_private_endpoints: bool = Field(
+        False, description="Let admins name model endpoints on private and loopback addresses."
+    )
+    model_first_answer_seconds: float = Field(60, gt=0, description="How long a model may stay silent at first.")
+    model_total_seconds: float = Field(300, gt=0, description="How long one model answer may take in all.")
+    email_url: str = Field(
+        "", description="smtp://user:password@host:port for outgoing mail; empty prints it to the log."
+    )
+    from_email: str = Field("OpenVibe <openvibe@localhost>", description="Sender of outgoing mail.")
+    open_signup: bool = Field(False, description="Let anybody make an account without an invitation.")
+    log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR.")
+
+
+def database_settings(url: str, var: Path) -> dict[str, Any]:
+    """Settings of the one database. `url` is `postgres://user:password@host:port/name?option=value` or empty."""
+    connection_options: dict[str, Any] = {"CONN_MAX_AGE": 600, "CONN_HEALTH_CHECKS": True}
+    if not url:
+        return {**connection_options, "ENGINE": "openvibe.runner.postgres", "NAME": "openvibe", "VAR": var}
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgres", "postgresql") or not parts.path.strip("/"):
+        raise ImproperlyConfigured(
+            "DATABASE_URL must read postgres://user:password@host:port/name. Nothing else was changed."
+        )
+    options = dict(parse_qsl(parts.query))
+    return {
+        **connection_options,
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", "") or parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "OPTIONS": options,
+    }
+
+
+CONSOLE_BACKEND = "django.core.mail.backends.console.EmailBackend"
+SMTP_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+
+
+def mail_settings(url: str) -> dict[str, Any]:
+    """Django's EMAIL_… settings. `url` is smtp://user:password@host:port, smtps:// for TLS from the start, or empty."""
+    if not url:
+        return {"EMAIL_BACKEND": CONSOLE_BACKEND}
+    parts = urlsplit(url)
+    if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
+        raise ImproperlyConfigured("OPENVIBE_EMAIL_URL must read smtp://user:password@host:port, or smtps://….")
+    tls_from_start = parts.scheme == "smtps"
+    return {
+        "EMAIL_BACKEND": SMTP_BACKEND,
+        "EMAIL_HOST": parts.hostname,
+        "EMAIL_PORT": parts.port or (465 if tls_from_start else 587),
+        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_USE_SSL": tls_from_start,
+        "EMAIL_USE_TLS": not tls_from_start and bool(parts.username),
+        "EMAIL_TIMEOUT": 20,
+    }
+
+
+def read_or_create_secret_key(path: Path) -> str:
+    """The key in `path`, made on first use. Two processes starting together end up with the same key."""
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise ImproperlyConfigured(f"The key file {path} cannot be read ({error.strerror}).") from error
+    new_file = path.with_suffix(f".{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new_file.touch(mode=0o600)
+        new_file.write_text(secrets.token_urlsafe(50), encoding="ascii")
+        with suppress(FileExistsError):
+            os.link(new_file, path)  # atomic: exactly one of several starters wins
+        new_file.unlink()
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"OpenVibe keeps its data in {path.parent}, which cannot be written ({error.strerror}). "
+            "Make it writable, or set OPENVIBE_VAR to a folder that is."
+        ) from error
+    return path.read_text(encoding="ascii").strip()

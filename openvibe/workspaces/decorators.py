@@ -1,0 +1,111 @@
+"""`workspace_view`, the decorator of every workspace page: who asks, in which workspace, and what is answered when
+something is wrong. `request_access` says the same of an API call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, Concatenate, ParamSpec
+from zoneinfo import ZoneInfo, available_timezones
+
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django_htmx.middleware import HtmxDetails
+from rest_framework.request import Request
+
+from openvibe.api.auth import caller_of
+from openvibe.base.problems import Missing, Problem
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member, User, Workspace
+from openvibe.workspaces.queries import access_member, member_access
+
+P = ParamSpec("P")
+LAST_WORKSPACE_SESSION_KEY = "last_workspace"
+
+
+class WorkspaceRequest(HttpRequest):
+    """A request that came through `workspace_view`."""
+
+    user: User
+    member: Member
+    access: Access
+    workspace: Workspace
+    htmx: HtmxDetails
+
+
+WorkspaceView = Callable[Concatenate[WorkspaceRequest, P], HttpResponseBase]
+
+
+def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
+    """Let members in; the view gets a `WorkspaceRequest` and the address' other parts, not the slug.
+
+    Signed out: to the sign-in page and back. Strangers and unknown workspaces: the same 404. A `Problem` the view
+    raises becomes the answer of `problem_response`.
+    """
+
+    @wraps(view)
+    def wrapper(request: HttpRequest, slug: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            if wants_json(request) or request.headers.get("HX-Request"):
+                return problem_response(request, Problem("You are signed out. Sign in again, then send it once more.",
+                                               code="signed_out"), status=401)  # fmt: skip
+            return redirect_to_login(request.get_full_path())
+        try:
+            attach_workspace(request, slug)
+            with timezone.override(request_timezone(request)):
+                return view(request, *args, **kwargs)  # type: ignore[arg-type]
+        except Problem as problem:
+            return problem_response(request, problem)
+
+    return wrapper
+
+
+def attach_workspace(request: HttpRequest, slug: str) -> Access:
+    """Attach member, access and workspace to the request. Raises Missing for strangers."""
+    member = access_member(request.user, slug)  # type: ignore[arg-type]
+    request.member, request.workspace = member, member.workspace  # type: ignore[attr-defined]
+    request.access = member_access(member)  # type: ignore[attr-defined]
+    if request.session.get(LAST_WORKSPACE_SESSION_KEY) != slug:
+        request.session[LAST_WORKSPACE_SESSION_KEY] = slug
+    return request.access  # type: ignore[attr-defined, no-any-return]
+
+
+def request_timezone(request: HttpRequest) -> ZoneInfo:
+    """The reader's time zone: the page's own JavaScript keeps its name in a cookie. UTC until then."""
+    name = request.COOKIES.get("zone", "")
+    return ZoneInfo(name if name in timezone_names() else "UTC")
+
+
+@cache
+def timezone_names() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def wants_json(request: HttpRequest) -> bool:
+    return "application/json" in request.headers.get("Accept", "")
+
+
+def problem_response(request: HttpRequest, problem: Problem, *, status: int | None = None) -> HttpResponse:
+    """The answer to a problem in the form the asker reads: `{message, code, field}`, a note, or a page."""
+    status = status or problem.status
+    if wants_json(request):
+        body = {"message": problem.message, "code": problem.code, "field": problem.field}
+        return JsonResponse(body, status=status)
+    if request.headers.get("HX-Request"):
+        response = render(request, "errors/_problem.html", {"problem": problem}, status=status)
+        response.headers["HX-Retarget"] = "#toasts"
+        response.headers["HX-Reswap"] = "beforeend"
+        return response
+    if isinstance(problem, Missing):
+        return render(request, "404.html", {"message": problem.message}, status=404)
+    unsaved_texts = [text for name, text in request.POST.items() if name != "csrfmiddlewaretoken" and len(text) > 20]
+    return render(request, "errors/problem.html", {"problem": problem, "kept": unsaved_texts}, status=status)
+
+
+def request_access(request: Request) -> Access:
+    """What the caller may see: what every `visible_to` takes."""
+    access = caller_of(request).access
+    assert isinstance(access, Access)
+    return access

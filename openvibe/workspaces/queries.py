@@ -1,0 +1,68 @@
+"""Looks up members and workspaces, and computes the `Access` of a member, a participant or an admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.http import HttpRequest
+from django.utils.module_loading import import_string
+
+from openvibe.base.problems import Missing, Refused
+from openvibe.workspaces.access import Access, Role, role_access
+from openvibe.workspaces.models import Member, Participant, User, Workspace
+
+
+def access_member(user: User, slug: str) -> Member:
+    """The user's standing membership of a workspace. Raises Missing for strangers and for unknown workspaces."""
+    try:
+        return Member.objects.select_related("participant", "workspace", "user").get(
+            user=user, workspace__slug=slug, removed_at=None, user__is_active=True
+        )
+    except Member.DoesNotExist:
+        raise Missing from None
+
+
+def member_access(member: Member) -> Access:
+    role: Role = member.role  # type: ignore[assignment]
+    return role_access(workspace_id=member.workspace_id, participant_id=member.participant_id, role=role)
+
+
+def participant_access(participant: Participant) -> Access | None:
+    """What a participant may see now; None when it may see nothing any more (removed, deactivated, imported)."""
+    if participant.kind == Participant.Kind.AGENT:
+        access: Access | None = import_string(settings.AGENT_ACCESS)(participant)
+        return access
+    member = Member.objects.filter(participant=participant, removed_at=None, user__is_active=True).first()
+    return member_access(member) if member else None
+
+
+def resolve_workspace(slug: str) -> Workspace:
+    """The workspace of that slug; for an empty one the only workspace there is. Raises CommandError naming them."""
+    matches = list((Workspace.objects.filter(slug=slug) if slug else Workspace.objects.all())[:2])
+    if len(matches) == 1:
+        return matches[0]
+    slugs = ", ".join(Workspace.objects.order_by("slug").values_list("slug", flat=True)[:20])
+    if not slugs:
+        raise CommandError("There is no workspace yet. `manage.py demo` makes a first one.")
+    if slug:
+        raise CommandError(f"There is no workspace {slug!r}. There is: {slugs}.")
+    raise CommandError(f"Say which workspace with --workspace. There is: {slugs}.")
+
+
+def admin_access(request: HttpRequest, workspace_id: int) -> Access:
+    """The access under which the signed-in person writes in this workspace. Superusers count as owners.
+
+    Raises Refused for somebody who is no member: what is written needs a name to stand under.
+    """
+    user: Any = request.user
+    member = Member.objects.filter(user=user, workspace_id=workspace_id, removed_at=None).first()
+    if member is None:
+        raise Refused(
+            "You are not a member of this workspace, so there is no name this could be written under. "
+            "Let one of its owners invite you first."
+        )
+    if user.is_superuser:
+        return role_access(workspace_id=workspace_id, participant_id=member.participant_id, role="owner")
+    return member_access(member)

@@ -1,0 +1,358 @@
+"""Creates and changes workspaces, their members and their invitations; meters what models are asked in the background.
+
+Runs count what they ask themselves; `meter_client` is for what nobody waits for: summaries, reviews, judging
+contradictions. It waits when the day's budget is used up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+from django.utils.module_loading import import_string
+from django.utils.text import slugify
+
+from openvibe.api.models import Token
+from openvibe.base.events import emit
+from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.llm.errors import BudgetExceeded
+from openvibe.llm.offline import OfflineModel
+from openvibe.llm.protocol import ModelClient, ModelStream
+from openvibe.llm.tokens import count_prompt_tokens, count_tokens, counter_for
+from openvibe.llm.values import ChatMessage, Completion, StreamEnd, ToolSpec, Usage
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import (
+    Invitation,
+    Member,
+    Participant,
+    Spending,
+    User,
+    Workspace,
+    handle_validator,
+    hash_token,
+)
+
+MAX_INSTRUCTION_TOKENS = 2_000
+"""Tokens of organisation instructions that always fit beside the SOUL in P0."""
+
+
+@transaction.atomic
+def create_workspace(*, name: str, owner: User, slug: str = "", handle: str = "") -> Member:
+    """A new workspace with its owner as the first member."""
+    name = name.strip()
+    if not name or "\x00" in name or len(name) > 80:
+        raise Problem("Give the workspace a name of 1 to 80 characters.", code="bad_name", field="name")
+    base = slugify(slug or name)[:34] or "workspace"
+    free_slug, number = base, 1
+    while Workspace.objects.filter(slug=free_slug).exists():
+        number += 1
+        free_slug = f"{base}-{number}"
+    workspace = Workspace.objects.create(name=name, slug=free_slug)
+    return add_member(workspace=workspace, user=owner, role=Member.Role.OWNER, handle=handle)
+
+
+@transaction.atomic
+def update_workspace(*, workspace: Workspace, by: Access, name: str, description: str, instructions: str) -> Workspace:
+    """Change what the workspace is called and what its agents are told about it."""
+    if not by.administers or by.workspace_id != workspace.pk:
+        raise Refused("Only owners and admins may change the workspace.")
+    name = name.strip()
+    if not name or len(name) > 80 or "\x00" in name + description + instructions:
+        raise Problem("Give the workspace a name of 1 to 80 plain characters.", code="bad_name", field="name")
+    if len(description) > 1000:
+        raise Problem("A description has at most 1,000 characters.", code="too_long", field="description")
+    if (tokens := count_tokens(instructions)) > MAX_INSTRUCTION_TOKENS:
+        raise Problem(
+            f"These instructions are {tokens:,} tokens; at most {MAX_INSTRUCTION_TOKENS:,} fit. Shorten them.",
+            code="too_long",
+            field="instructions",
+        )
+    workspace.name, workspace.description, workspace.instructions = name, description.strip(), instructions.strip()
+    workspace.save(update_fields=["name", "description", "instructions", "updated_at"])
+    emit("workspace_changed", workspace_id=workspace.pk)
+    return workspace
+
+
+RESERVED_HANDLES = frozenset({"all", "channel", "everyone", "here", "system", "openvibe"})
+MAX_HANDLE_LENGTH = 32
+
+
+def generate_handle(workspace: Workspace, text: str) -> str:
+    """`wanted` made a valid handle, with a number when it is taken."""
+    base = slugify(text).strip("-_")[:MAX_HANDLE_LENGTH] or "person"
+    taken = set(
+        Participant.objects.filter(workspace=workspace, handle__startswith=base[: MAX_HANDLE_LENGTH - 4]).values_list(
+            "handle", flat=True
+        )
+    )
+    handle, number = base, 1
+    while handle in taken or handle in RESERVED_HANDLES:
+        number += 1
+        suffix = f"-{number}"
+        handle = base[: MAX_HANDLE_LENGTH - len(suffix)] + suffix
+    return handle
+
+
+def check_handle(handle: str) -> str:
+    try:
+        handle_validator(handle)
+    except ValidationError as error:
+        raise Problem(error.messages[0], code="bad_handle", field="handle") from None
+    if handle in RESERVED_HANDLES:
+        raise Problem(f"@{handle} is reserved. Choose another handle.", code="bad_handle", field="handle")
+    return handle
+
+
+@transaction.atomic
+def add_member(*, workspace: Workspace, user: User, role: str = Member.Role.MEMBER, handle: str = "") -> Member:
+    """Make the user a member, or bring back a removed one with the new role. A standing member is a Conflict."""
+    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    member = Member.objects.filter(workspace=workspace, user=user).select_related("participant").first()
+    if member is None:
+        new_handle = (
+            check_handle(handle) if handle else generate_handle(workspace, user.name or user.email.split("@")[0])
+        )
+        try:
+            with transaction.atomic():
+                participant = Participant.objects.create(
+                    workspace=workspace, kind=Participant.Kind.MEMBER, handle=new_handle, name=user.name or new_handle
+                )
+        except IntegrityError:
+            raise Conflict(
+                f"@{new_handle} is taken in this workspace. Choose another handle.", field="handle"
+            ) from None
+        member = Member.objects.create(participant=participant, workspace=workspace, user=user, role=role)
+    elif member.removed_at is None:
+        raise Conflict("You are a member of this workspace already.")
+    else:
+        member.removed_at, member.role = None, role
+        member.save(update_fields=["removed_at", "role"])
+        Participant.objects.filter(pk=member.participant_id).update(is_active=True)
+        member.participant.channel_memberships.all().delete()  # the rooms of before are not given by coming back
+    emit("members_changed", workspace_id=workspace.pk)
+    return member
+
+
+def _check_not_last_owner(member: Member) -> None:
+    others = Member.objects.select_for_update().filter(
+        workspace_id=member.workspace_id, role=Member.Role.OWNER, removed_at=None
+    )
+    if member.role == Member.Role.OWNER and not others.exclude(pk=member.pk).exists():
+        raise Refused("A workspace keeps at least one owner. Make somebody else an owner first.", code="last_owner")
+
+
+def _check_may_change(by: Access, member: Member) -> None:
+    if not by.administers or by.workspace_id != member.workspace_id:
+        raise Refused("Only owners and admins may change members.")
+    if member.role == Member.Role.OWNER and by.role != "owner":
+        raise Refused("Only an owner may change an owner.")
+
+
+@transaction.atomic
+def remove_member(*, member: Member, by: Access) -> Member:
+    """End somebody's access at once, and what they could come back with: tokens and open invitations they made.
+
+    What they said stays, under their name.
+    """
+    if by.participant_id != member.participant_id:
+        _check_may_change(by, member)
+    _check_not_last_owner(member)
+    member.removed_at = timezone.now()
+    member.save(update_fields=["removed_at"])
+    Participant.objects.filter(pk=member.participant_id).update(is_active=False)
+    Token.objects.filter(participant=member.participant_id, revoked_at=None).update(revoked_at=member.removed_at)
+    _revoke_invitations_of(member)
+    emit("members_changed", workspace_id=member.workspace_id)
+    emit("access_changed", workspace_id=member.workspace_id, participant_id=member.participant_id)
+    return member
+
+
+def _revoke_invitations_of(member: Member) -> None:
+    invitations = Invitation.objects.filter(created_by=member.participant_id, revoked_at=None)
+    invitations.update(revoked_at=timezone.now())
+
+
+@transaction.atomic
+def update_member_role(*, member: Member, role: str, by: Access) -> Member:
+    """Give a member another role. Owners are made by owners only."""
+    if role not in Member.Role.values:
+        raise Problem("Choose owner, admin, member or guest.", code="bad_role", field="role")
+    _check_may_change(by, member)
+    if role == Member.Role.OWNER and by.role != "owner":
+        raise Refused("Only an owner may make an owner.")
+    if role != Member.Role.OWNER:
+        _check_not_last_owner(member)
+    member.role = role
+    member.save(update_fields=["role"])
+    if role not in (Member.Role.OWNER, Member.Role.ADMIN):
+        _revoke_invitations_of(member)
+    emit("members_changed", workspace_id=member.workspace_id)
+    emit("access_changed", workspace_id=member.workspace_id, participant_id=member.participant_id)
+    return member
+
+
+@transaction.atomic
+def update_profile(*, member: Member, name: str, theme: str, enter_sends: bool, shortcuts: bool) -> Member:
+    """Change one's own name (everywhere), theme and habits in this workspace."""
+    name = " ".join(name.split())
+    if not name or len(name) > 80 or "\x00" in name:
+        raise Problem("Give a name of 1 to 80 characters.", code="bad_name", field="name")
+    if theme not in ("system", "light", "dark"):
+        raise Problem("Choose system, light or dark.", code="bad_theme", field="theme")
+    member.user.name, member.user.theme = name, theme
+    member.user.save(update_fields=["name", "theme"])
+    Participant.objects.filter(member__user=member.user).update(name=name)
+    member.enter_sends, member.shortcuts = enter_sends, shortcuts
+    member.save(update_fields=["enter_sends", "shortcuts"])
+    emit("members_changed", workspace_id=member.workspace_id)
+    return member
+
+
+@transaction.atomic
+def create_invitation(
+    *,
+    workspace: Workspace,
+    by: Access,
+    role: str,
+    days: int = 7,
+    uses: int = 1,
+    channel_ids: Iterable[int] = (),
+) -> tuple[Invitation, str]:
+    """An invitation and the secret of its link, which is not kept. `days` 1 to 30, `uses` 1 to 100."""
+    if not by.administers or by.workspace_id != workspace.pk:
+        raise Refused("Only owners and admins may invite.")
+    if role not in ("admin", "member", "guest"):
+        raise Problem("Invite as admin, member or guest.", code="bad_role", field="role")
+    if not 1 <= days <= 30:
+        raise Problem("An invitation lasts 1 to 30 days.", code="bad_days", field="days")
+    if not 1 <= uses <= 100:
+        raise Problem("An invitation is good for 1 to 100 people.", code="bad_uses", field="uses")
+    token = Invitation.new_token()
+    invitation = Invitation.objects.create(
+        workspace=workspace,
+        token_hash=hash_token(token),
+        role=role,
+        created_by_id=by.participant_id,
+        expires_at=timezone.now() + timedelta(days=days),
+        uses_left=uses,
+    )
+    channels = invitation.channels.model._default_manager.visible_to(by)
+    invitation.channels.set(channels.filter(pk__in=list(channel_ids)))
+    return invitation, token
+
+
+def access_invitation(token: str) -> Invitation:
+    """The invitation of a link. Raises Missing when it is unknown, expired, used up or taken back."""
+    invitation = Invitation.objects.select_related("workspace").filter(token_hash=hash_token(token)).first()
+    if invitation is None or not invitation.is_open:
+        raise Missing("This invitation is not valid any more. Ask the person who sent it for a new one.")
+    return invitation
+
+
+@transaction.atomic
+def accept_invitation(*, token: str, user: User) -> Member:
+    """Join by link. Two people racing for the last place: one joins, the other is told.
+
+    A link made before somebody was removed does not bring them back.
+    """
+    invitation = access_invitation(token)
+    member = Member.objects.filter(workspace=invitation.workspace, user=user).first()
+    if member is not None:
+        if member.removed_at is None:
+            return member
+        if invitation.created_at < member.removed_at:
+            raise Missing("Your access was ended after this invitation was made. Ask for a new one.")
+    claimed = Invitation.objects.filter(
+        pk=invitation.pk, uses_left__gt=0, revoked_at=None, expires_at__gt=timezone.now()
+    ).update(uses_left=F("uses_left") - 1)
+    if not claimed:
+        raise Missing("This invitation has just been used up. Ask the person who sent it for a new one.")
+    member = add_member(workspace=invitation.workspace, user=user, role=invitation.role)
+    for channel in invitation.channels.all():
+        channel.memberships.get_or_create(participant=member.participant)
+    return member
+
+
+@transaction.atomic
+def revoke_invitation(*, invitation: Invitation, by: Access) -> None:
+    if not by.administers or by.workspace_id != invitation.workspace_id:
+        raise Refused("Only owners and admins may take an invitation back.")
+    Invitation.objects.filter(pk=invitation.pk, revoked_at=None).update(revoked_at=timezone.now())
+
+
+def meter_client(
+    client: ModelClient, *, workspace_id: int, purpose: Spending.Purpose, agent_id: int | None = None
+) -> ModelClient:
+    """The same client, each call of it recorded and held against the budgets of the workspace and, where one is named,
+    of the agent (a participant's id). The offline model costs nothing and stays as it is."""
+    if client.model == OfflineModel.model:
+        return client
+    return MeteredClient(client, workspace_id, purpose, agent_id)
+
+
+def tokens_left(workspace_id: int, agent_id: int | None = None) -> int:
+    """Tokens that may still be used today, never below 0."""
+    count_left: Callable[[int, int | None], int] = import_string(settings.TOKENS_LEFT)
+    return count_left(workspace_id, agent_id)
+
+
+class MeteredClient:
+    """Raises BudgetSpent, before anything is sent, where the prompt alone would go over the budget."""
+
+    def __init__(
+        self, client: ModelClient, workspace_id: int, purpose: Spending.Purpose, agent_id: int | None = None
+    ) -> None:
+        self._client = client
+        self._workspace_id = workspace_id
+        self._purpose = purpose
+        self._agent_id = agent_id
+
+    @property
+    def model(self) -> str:
+        return self._client.model
+
+    def complete(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+    ) -> Completion:
+        spending = self._start_spending(messages, tools)
+        completion = self._client.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
+        _record_usage(spending, completion.usage)
+        return completion
+
+    def stream(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+    ) -> ModelStream:
+        spending = self._start_spending(messages, tools)
+        for event in self._client.stream(messages, tools=tools, max_output_tokens=max_output_tokens):
+            if isinstance(event, StreamEnd):
+                _record_usage(spending, event.completion.usage)
+            yield event
+
+    def _start_spending(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Spending:
+        """What is about to be sent counts however it ends; what the provider says takes its place."""
+        estimated = count_prompt_tokens(messages, tools, counter_for(self.model))
+        if estimated > tokens_left(self._workspace_id, self._agent_id):
+            owner = "workspace's" if self._agent_id is None else "agent's or the workspace's"
+            raise BudgetExceeded(f"The {owner} token budget for today is used up, so no model was asked.")
+        return Spending.objects.create(
+            workspace_id=self._workspace_id, agent_id=self._agent_id, purpose=self._purpose, model=self.model[:120],
+            input_tokens=estimated,
+        )  # fmt: skip
+
+
+def _record_usage(spending: Spending, usage: Usage) -> None:
+    spending.input_tokens = usage.input_tokens or spending.input_tokens
+    spending.output_tokens, spending.cached_tokens = usage.output_tokens, usage.cached_tokens
+    spending.save(update_fields=["input_tokens", "output_tokens", "cached_tokens"])
+
+
+def check_instructions(text: str) -> str:
+    """Instructions within their 2,000 tokens. Raises ValidationError with the number they take."""
+    tokens = count_tokens(text)
+    if tokens > MAX_INSTRUCTION_TOKENS:
+        raise ValidationError(f"These take {tokens:,} tokens; the limit is {MAX_INSTRUCTION_TOKENS:,}. Shorten them.")
+    return text

@@ -1,0 +1,222 @@
+"""Endpoints, workspaces, members, tokens, channels: the same rules as everywhere."""
+
+from unittest import mock
+
+import pytest
+
+from agents.models import Agent
+from memory.episodes.models import Episode
+from openvibe.api.models import Token
+from openvibe.chat.models import Channel
+from openvibe.llm.endpoints import EndpointTryResult
+from openvibe.llm.models import Endpoint
+from openvibe.workspaces.models import Invitation, Member
+from tests import factories
+from tests.admin.conftest import KEY, staff
+from tests.factories import make_channel
+
+
+def endpoint_form(endpoint: Endpoint, **changes: object) -> dict[str, object]:
+    names = ("name", "kind", "base_url", "model", "context_window", "output_reserve", "timeout_seconds")
+    values = {name: getattr(endpoint, name) for name in names}
+    return {**values, "workspace": endpoint.workspace_id, "api_key": "", "price_in": "", "price_out": "", **changes}
+
+
+def save(member: Member, endpoint: Endpoint, **changes: object) -> Endpoint:
+    response = staff(member).post(f"/admin/llm/endpoint/{endpoint.pk}/change/", endpoint_form(endpoint, **changes))
+    assert response.status_code == 302, response.context["errors"]
+    return Endpoint.objects.get(pk=endpoint.pk)
+
+
+@pytest.fixture
+def endpoint(garden: Member) -> Endpoint:
+    return Endpoint.objects.get(workspace=garden.workspace)
+
+
+def test_an_empty_key_keeps_the_old_one(garden: Member, endpoint: Endpoint) -> None:
+    assert save(garden, endpoint, name="Renamed").api_key == KEY
+
+
+def test_a_new_key_replaces_it_and_can_be_forgotten(garden: Member, endpoint: Endpoint) -> None:
+    assert save(garden, endpoint, api_key="sk-new-key-0123456789").api_key == "sk-new-key-0123456789"
+    assert save(garden, endpoint, forget_key="on").api_key == ""
+
+
+def test_one_default_per_workspace(garden: Member, endpoint: Endpoint) -> None:
+    save(garden, endpoint, is_default="on")
+    other = {**endpoint_form(endpoint, name="Second", is_default="on"), "api_key": KEY}
+    page = staff(garden).post("/admin/llm/endpoint/add/", other).content.decode()
+    assert "is the default of this workspace" in page
+    assert KEY not in page
+
+
+def test_one_writer_of_summaries_per_workspace(garden: Member, endpoint: Endpoint) -> None:
+    assert save(garden, endpoint, is_for_summaries="on").is_for_summaries
+    other = {**endpoint_form(endpoint, name="Second", is_for_summaries="on"), "api_key": KEY}
+    page = staff(garden).post("/admin/llm/endpoint/add/", other).content.decode()
+    assert "writes the summaries of this workspace already" in page
+    assert Endpoint.objects.filter(workspace=garden.workspace).count() == 1
+
+
+def test_a_key_does_not_follow_to_a_new_address(garden: Member, endpoint: Endpoint) -> None:
+    assert save(garden, endpoint, base_url="https://elsewhere.example/v1").api_key == ""
+
+
+def test_a_test_asks_first_and_says_how_it_went(garden: Member, endpoint: Endpoint) -> None:
+    client, address = staff(garden), f"/admin/llm/endpoint/{endpoint.pk}/test/"
+    with mock.patch("openvibe.llm.admin.try_endpoint", return_value=EndpointTryResult(True, "Hello!", 0.2)) as tried:
+        client.get(address)
+        assert not tried.called
+        page = client.post(address, follow=True).content.decode()
+    assert "answered in 0.2 s: Hello!" in page
+
+
+def test_foreign_endpoints_are_not_tested(garden: Member, endpoint: Endpoint, cleo: Member) -> None:
+    with mock.patch("openvibe.llm.admin.try_endpoint") as tried:
+        assert staff(cleo).post(f"/admin/llm/endpoint/{endpoint.pk}/test/").status_code == 302
+    assert not tried.called
+
+
+def workspace_form(member: Member, **changes: str) -> dict[str, str]:
+    base = {"name": "Garden", "description": "", "instructions": "", "budgets": "{}", "daily_token_budget": "1000"}
+    return {**base, **changes}
+
+
+def test_instructions_over_2000_tokens_are_refused(ana: Member) -> None:
+    address = f"/admin/workspaces/workspace/{ana.workspace_id}/change/"
+    response = staff(ana).post(address, workspace_form(ana, instructions="word " * 2500))
+    assert "the limit is 2,000" in response.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("budgets", "words"),
+    [
+        ('{"thread": {"ceiling": 100}}', "must be at least"),
+        ('{"lunch": {"ceiling": 9000}}', "no task type"),
+        ('{"thread": {"P9": 1}}', "no part called"),
+        ('{"thread": 5}', "must name its parts"),
+        ("[1]", "written by task type"),
+    ],
+)
+def test_budgets_that_cannot_work_are_refused(budgets: str, words: str, ana: Member) -> None:
+    address = f"/admin/workspaces/workspace/{ana.workspace_id}/change/"
+    assert words in staff(ana).post(address, workspace_form(ana, budgets=budgets)).content.decode()
+    ana.workspace.refresh_from_db()
+    assert ana.workspace.budgets == {}
+
+
+def test_good_budgets_are_kept(ana: Member) -> None:
+    address = f"/admin/workspaces/workspace/{ana.workspace_id}/change/"
+    staff(ana).post(address, workspace_form(ana, budgets='{"thread": {"ceiling": 12000}}'))
+    ana.workspace.refresh_from_db()
+    assert ana.workspace.budgets == {"thread": {"ceiling": 12000}}
+
+
+def test_roles_follow_the_rules_of_the_app(ana: Member, dora: Member) -> None:
+    client = staff(ana)
+    client.post(f"/admin/workspaces/member/{dora.pk}/change/", {"role": "admin"})
+    dora.refresh_from_db()
+    assert dora.role == "admin"
+    page = client.post(f"/admin/workspaces/member/{ana.pk}/change/", {"role": "member"}, follow=True).content.decode()
+    ana.refresh_from_db()
+    assert ana.role == "owner"
+    assert "keeps at least one owner" in page
+
+
+def test_an_admin_cannot_make_owners(ana: Member, dora: Member) -> None:
+    dora.role = "admin"
+    dora.save()
+    staff(dora).post(f"/admin/workspaces/member/{dora.pk}/change/", {"role": "owner"})
+    dora.refresh_from_db()
+    assert dora.role == "admin"
+
+
+def test_a_token_is_shown_once(ana: Member) -> None:
+    client = staff(ana)
+    data = {"participant": ana.participant_id, "name": "Script", "scopes": ["read"], "days": "30"}
+    page = client.post("/admin/api/token/add/", data, follow=True).content.decode()
+    token = Token.objects.get()
+    assert "ovk_" in page
+    assert token.expires_at is not None
+    again = (
+        client.get("/admin/api/token/").content.decode()
+        + client.get(f"/admin/api/token/{token.pk}/change/").content.decode()
+    )
+    assert "ovk_" not in again
+    assert token.token_hash not in again
+
+
+def test_nobody_makes_a_token_for_another_person(ana: Member, dora: Member) -> None:
+    dora.role = "admin"
+    dora.save()
+    data = {"participant": ana.participant_id, "name": "Script", "scopes": ["read"], "days": "30"}
+    staff(dora).post("/admin/api/token/add/", data)
+    assert not Token.objects.exists()
+
+
+def test_bulk_actions_ask_with_names_first(garden: Member) -> None:
+    client, token = staff(garden), Token.objects.get()
+    data = {"action": "revoke", "_selected_action": [token.pk]}
+    page = client.post("/admin/api/token/", data).content.decode()
+    assert token.name in page
+    token.refresh_from_db()
+    assert token.revoked_at is None
+    client.post("/admin/api/token/", {**data, "confirmed": "yes"})
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+
+
+def test_bulk_actions_do_not_reach_foreign_rows(garden: Member, other_garden: Member) -> None:
+    foreign = Invitation.objects.get(workspace=other_garden.workspace)
+    data = {"action": "take_back", "_selected_action": [foreign.pk], "confirmed": "yes"}
+    staff(garden).post("/admin/workspaces/invitation/", data)
+    foreign.refresh_from_db()
+    assert foreign.revoked_at is None
+
+
+def test_feedback_is_settled_in_bulk(garden: Member) -> None:
+    data = {"action": "settle", "_selected_action": [Episode.objects.get().pk], "confirmed": "yes"}
+    staff(garden).post("/admin/memory/episode/", data)
+    assert Episode.objects.get().applied_by == garden.participant
+
+
+def test_running_a_workspace_opens_no_private_channel(ana: Member, dora: Member) -> None:
+    dora.role = "admin"
+    dora.save()
+    secret = make_channel(ana, "secret", private=True)
+    client = staff(dora)
+    assert "secret" not in client.get("/admin/chat/channel/").content.decode()
+    assert client.get(f"/admin/chat/channel/{secret.pk}/change/").status_code == 302
+    assert "secret" in staff(ana).get("/admin/chat/channel/").content.decode()
+
+
+def test_channels_take_people_of_their_own_workspace(garden: Member, other_garden: Member, dora: Member) -> None:
+    channel = Channel.objects.get(workspace=garden.workspace, name="general")
+    form: dict[str, object] = {
+        "name": "general", "description": "", "instructions": "", "memberships-TOTAL_FORMS": "1",
+        "memberships-INITIAL_FORMS": "0", "memberships-0-participant": other_garden.participant_id,
+    }  # fmt: skip
+    client, address = staff(garden), f"/admin/chat/channel/{channel.pk}/change/"
+    client.post(address, form)
+    assert not channel.memberships.filter(participant=other_garden.participant).exists()
+    client.post(address, {**form, "memberships-0-participant": dora.participant_id})
+    assert channel.memberships.filter(participant=dora.participant).exists()
+
+
+@pytest.mark.parametrize("model", ["workspaces/invitation", "api/token", "memory/episode", "llm/endpoint"])
+def test_ticks_made_by_hand_choose_nothing(garden: Member, model: str) -> None:
+    action = {"workspaces/invitation": "take_back", "api/token": "revoke", "memory/episode": "settle"}
+    made_up = {"action": action.get(model, "delete_selected"), "_selected_action": ["zz", "1" * 40], "confirmed": "yes"}
+    assert staff(garden).post(f"/admin/{model}/", made_up).status_code == 302
+
+
+def test_an_agent_that_reads_a_private_channel_gives_no_token_to_who_does_not(ana: Member, vibe: Agent) -> None:
+    dora = factories.make_member("Dora", ana.workspace, role="admin")
+    den = factories.make_channel(ana, "den", private=True)
+    den.memberships.create(participant=vibe.participant)
+    data = {"participant": vibe.participant_id, "name": "peek", "scopes": ["read"], "days": "7"}
+    staff(dora).post("/admin/api/token/add/", data)
+    assert not Token.objects.exists()
+    den.memberships.create(participant=dora.participant)
+    staff(dora).post("/admin/api/token/add/", data)
+    assert Token.objects.get().participant == vibe.participant

@@ -1,0 +1,50 @@
+"""What Retry may not do: write into a deleted message, or spend outside today's budget."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from agents.access import tokens_used_today
+from agents.models import Agent, Run
+from agents.runs.executor import execute_run
+from agents.runs.lifecycle import retry_run
+from openvibe.base.problems import Conflict
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import delete_message
+from openvibe.llm.errors import ModelUnavailable
+from openvibe.workspaces.models import Member
+from tests.factories import access, say
+from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
+
+
+@pytest.fixture
+def failed(ana: Member, vibe: Agent, thread: Thread) -> Run:
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe when do I prune?"))
+    execute_run(run.pk, client=ScriptedModel([ScriptedAnswer("In Ma", then=ModelUnavailable("It is gone."))]))
+    run.refresh_from_db()
+    assert run.state == "failed"
+    assert run.reply is not None
+    return run
+
+
+def test_a_deleted_reply_is_not_written_again(ana: Member, failed: Run) -> None:
+    reply = Message.objects.get(run=failed)
+    delete_message(message=reply, by=access(ana))
+    with pytest.raises(Conflict, match="deleted"):
+        retry_run(run=failed, by=access(ana))
+    failed.refresh_from_db()
+    assert failed.state == "failed"
+
+
+def test_a_deleted_question_is_not_answered_again(ana: Member, failed: Run) -> None:
+    delete_message(message=failed.trigger, by=access(ana))
+    with pytest.raises(Conflict, match="deleted"):
+        retry_run(run=failed, by=access(ana))
+
+
+def test_what_a_retry_of_yesterdays_run_uses_counts_today(ana: Member, vibe: Agent, failed: Run) -> None:
+    Run.objects.filter(pk=failed.pk).update(queued_at=timezone.now() - timedelta(days=2))
+    assert tokens_used_today(agent=vibe) == 0
+    execute_run(retry_run(run=failed, by=access(ana)).pk, client=ScriptedModel(["In March."]))
+    assert tokens_used_today(agent=vibe) > 0

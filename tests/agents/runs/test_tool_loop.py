@@ -1,0 +1,279 @@
+"""Rounds of tool calls: carried out, stored, bounded, and begun afresh by the next attempt."""
+
+from functools import partial
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from structlog.testing import capture_logs
+
+from agents.access import tokens_used_today
+from agents.assembler.render import exact_tokens
+from agents.models import Agent, Run, ToolCall
+from agents.runs.executor import execute_run
+from agents.runs.lifecycle import retry_run, stop_run
+from agents.runs.recovery import recover_runs
+from memory.plugins.models import Compaction
+from memory.work.models import ProgressEntry
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import set_thread_access
+from openvibe.llm.errors import ModelUnavailable
+from openvibe.llm.models import Endpoint
+from openvibe.llm.tokens import counter_for
+from openvibe.workspaces.models import Member
+from tests.agents.runs.scripted_runs import LOG, WorkerDied, ask, calling, is_whole, meanwhile, reply_of, results, told
+from tests.factories import access, say
+from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
+
+COUNTER = counter_for("scripted")
+
+
+def test_a_call_is_carried_out_stored_and_answered(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    model = told(run, calling(LOG, text="Let me note that."), "In March.")
+    assert (run.state, reply_of(run).body) == ("done", "Let me note that.\n\nIn March.")
+    assert ProgressEntry.objects.get().checkpoint == "Bed 1 is mulched"
+    row = ToolCall.objects.get(run=run)
+    assert (row.attempt, row.round, row.name, row.decision) == (1, 1, "log_progress", "allowed")
+    assert row.result.startswith("Logged as progress:")
+    assert row.result_tokens > 0
+    first, second = model.calls
+    assert second.messages[: len(first.messages)] == first.messages
+    assert [message.role for message in second.messages[len(first.messages) :]] == ["assistant", "tool"]
+    assert row.result in results(second)[0]
+    assert is_whole(second.messages)
+
+
+def test_the_tools_of_the_agent_are_offered_and_noted(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    model = told(run, "In March.")
+    offered = [tool.name for tool in model.calls[0].tools]
+    assert "memory" in offered
+    assert run.snapshot.tool_names == sorted(offered)
+    assert run.snapshot.tokens == exact_tokens(model.calls[0].messages, model.calls[0].tools, COUNTER)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("spade", "{}", "Available: memory"),
+        ("log_progress", "{", "not valid JSON"),
+        ("sp\x00ade\ud800" * 100, "\x00", "There is no tool"),
+    ],
+)
+def test_a_refused_call_is_stored_and_the_model_reads_why(
+    ana: Member, vibe: Agent, thread: Thread, name: str, arguments: str, said: str
+) -> None:
+    run = ask(thread, ana)
+    model = told(run, calling((name, arguments)), "In March.")
+    row = ToolCall.objects.get(run=run)
+    assert (run.state, row.decision) == ("done", "refused")
+    assert said in row.why
+    assert said in results(model.calls[1])[0]
+
+
+def test_after_eight_rounds_the_model_answers_without_tools(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    model = told(run, *[calling(LOG)] * 8, "In March.")
+    assert (run.state, reply_of(run).body) == ("done", "In March.")
+    assert sorted(set(run.tool_calls.values_list("round", flat=True))) == list(range(1, 9))
+    assert [bool(call.tools) for call in model.calls] == [True] * 8 + [False]
+
+
+def test_a_model_that_never_stops_calling_fails_with_a_reason(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    told(run, calling(LOG))
+    assert (run.state, run.error_code) == ("failed", "model_bad_answer")
+    assert run.tool_calls.count() == 8
+
+
+def test_calls_with_the_same_id_stay_apart(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    twice = ScriptedAnswer("", (*calling(LOG).tool_calls, *calling(LOG).tool_calls))
+    model = told(run, twice, calling(LOG), "In March.")
+    assert run.state == "done", run.error
+    assert len(set(run.tool_calls.values_list("call_id", flat=True))) == 3
+    assert is_whole(model.calls[-1].messages)
+
+
+def test_more_calls_than_one_turn_may_hold_are_refused(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    model = told(run, calling(*[LOG] * 20), "In March.")
+    assert (run.state, ProgressEntry.objects.count()) == ("done", 16)
+    assert run.tool_calls.filter(decision="refused").count() == 4
+    assert is_whole(model.calls[-1].messages)
+
+
+def test_usage_is_summed_over_the_rounds(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    model = told(run, calling(LOG), "In March.")
+    asked = [exact_tokens(call.messages, call.tools, COUNTER) for call in model.calls]
+    assert run.input_tokens > asked[0] + asked[1] // 2
+    assert run.output_tokens == 3
+    assert tokens_used_today(agent=vibe) == run.input_tokens + run.output_tokens
+
+
+def test_a_growing_prompt_stays_within_its_budget(ana: Member, vibe: Agent, thread: Thread) -> None:
+    for number in range(60):
+        say(thread, ana, f"Row {number}: " + "roses want water and mulch " * 40)
+    run = ask(thread, ana)
+    search = ("memory", {"action": "search", "query": "roses"})
+    model = told(run, *[calling(search, search, search)] * 8, "In March.")
+    assert run.state == "done", run.error
+    assert len(model.calls) > 1
+    assert max(count_of(run, "result_tokens")) > 1_000
+    for call in model.calls:
+        assert exact_tokens(call.messages, call.tools, COUNTER) <= 8_000
+        assert is_whole(call.messages)
+
+
+def count_of(run: Run, field: str) -> list[int]:
+    return list(run.tool_calls.values_list(field, flat=True))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_stopped_between_calls_keeps_what_was_said(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+
+    told(run, meanwhile(lambda: stop_run(run=run, by=access(ana)), calling(LOG, text="Let me see.")))
+    assert (run.state, reply_of(run).body, reply_of(run).state) == ("stopped", "Let me see.", "stopped")
+    assert not ProgressEntry.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_agent_that_loses_the_thread_calls_nothing_more(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    close = partial(set_thread_access, thread=thread, by=access(ana), access="human_only")
+    model = told(run, meanwhile(close, calling(LOG, text="Let me see.")), "In March.")
+    assert (run.state, run.error_code, reply_of(run).body) == ("failed", "agent_silent", "Let me see.")
+    assert len(model.calls) == 1
+    assert not ToolCall.objects.exists()
+
+
+def test_a_worker_that_dies_between_rounds_leaves_a_run_to_begin_afresh(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    run = ask(thread, ana)
+
+    def dies(_: object) -> str:
+        raise WorkerDied
+
+    with pytest.raises(WorkerDied):
+        told(run, calling(LOG, text="Let me note that."), dies)
+    assert recover_runs() == [run.pk]
+    model = told(run, calling(LOG), "In March.")
+    assert (run.state, reply_of(run).body) == ("done", "In March.")
+    assert is_whole(model.calls[0].messages)
+    assert not results(model.calls[0])
+    assert list(run.tool_calls.values_list("attempt", "round")) == [(1, 1), (2, 1)]
+    assert Message.objects.filter(author=vibe.participant).count() == 1
+
+
+def test_a_worker_that_dies_within_a_call_leaves_neither_its_record_nor_its_effect(
+    ana: Member, vibe: Agent, thread: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ask(thread, ana)
+    create = ToolCall.objects.create
+
+    def dies(**row: object) -> None:
+        create(**row)
+        raise WorkerDied
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ToolCall.objects, "create", dies)
+        with pytest.raises(WorkerDied):
+            told(run, calling(LOG))
+    assert not ToolCall.objects.exists()
+    assert not ProgressEntry.objects.exists()
+
+
+def test_trying_again_keeps_the_calls_of_before(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    told(run, calling(LOG), ModelUnavailable("It is gone."))
+    assert run.state == "failed"
+    for _ in range(2):
+        retry_run(run=run, by=access(ana))
+        told(run, calling(LOG), ModelUnavailable("It is gone."))
+    retry_run(run=run, by=access(ana))
+    told(run, calling(LOG), "In March.")
+    assert (run.state, run.tool_calls.count()) == ("done", 4)
+    assert len(set(run.tool_calls.values_list("attempt", flat=True))) == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_lost_its_run_carries_out_no_call(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+    loses = partial(Run.objects.filter(pk=run.pk).update, attempt=2)
+    told(run, meanwhile(loses, calling(LOG)), "In March.")
+    assert (run.state, run.attempt) == ("writing", 2)
+    assert not ToolCall.objects.exists()
+    assert not ProgressEntry.objects.exists()
+
+
+def test_the_endpoint_is_asked_for_once(ana: Member, vibe: Agent, thread: Thread) -> None:
+    Endpoint.objects.create(workspace=ana.workspace, name="Steered", kind="offline", model="offline", is_default=True)
+    run = ask(thread, ana)
+    with CaptureQueriesContext(connection) as queries:
+        told(run, calling(LOG), "In March.")
+    assert run.state == "done", run.error
+    reads = [q for q in queries.captured_queries if (q["sql"] or "").startswith('SELECT "llm_endpoint"')]
+    assert len(reads) == 1
+
+
+def test_a_bulky_result_asks_for_a_compaction(ana: Member, vibe: Agent, thread: Thread) -> None:
+    for number in range(40):
+        say(thread, ana, f"Row {number}: " + "roses want water and mulch " * 40)
+    run = ask(thread, ana)
+    told(run, calling(("memory", {"action": "search", "query": "roses"})), "In March.")
+    assert run.tool_calls.get().result_tokens > 2_000
+    assert Compaction.objects.get(thread=thread).trigger == "tool_result"
+
+
+def test_a_thread_past_its_threshold_is_compacted_and_a_short_one_is_not(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    told(ask(thread, ana), "In March.")
+    assert not Compaction.objects.exists()
+    for number in range(100):
+        say(thread, ana, f"Row {number}: " + "roses want water and mulch " * 40)
+    told(ask(thread, ana), "In March.")
+    assert Compaction.objects.get(thread=thread).trigger == "threshold"
+
+
+def test_memory_that_fails_does_not_fail_the_run(
+    ana: Member, vibe: Agent, thread: Thread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(workspace_id: int) -> None:
+        raise RuntimeError("The plugin is broken.")
+
+    monkeypatch.setattr("agents.runs.executor.provider_for", fails)
+    run = ask(thread, ana)
+    with capture_logs() as logs:
+        told(run, "In March.")
+    assert run.state == "done"
+    assert "memory_not_told" in [line["event"] for line in logs]
+
+
+def test_the_offline_model_answers_with_tools_on_offer(ana: Member, vibe: Agent, thread: Thread) -> None:
+    say(thread, ana, "We prune in March.")
+    run = ask(thread, ana)
+    execute_run(run.pk)
+    run.refresh_from_db()
+    assert run.state == "done", run.error
+    assert "March" in reply_of(run).body
+
+
+def test_a_scripted_model_may_be_asked_for_a_whole_answer(vibe: Agent) -> None:
+    model = ScriptedModel([lambda messages: calling(LOG)])
+    assert model.complete(()).tool_calls[0].name == "log_progress"
+
+
+def test_a_window_too_small_for_tools_is_used_without_them(ana: Member, vibe: Agent, thread: Thread) -> None:
+    Endpoint.objects.create(
+        workspace=ana.workspace, name="Small", kind="offline", model="offline", is_default=True, context_window=1_200,
+        output_reserve=200,
+    )  # fmt: skip
+    run = ask(thread, ana)
+    model = told(run, "In March.")
+    assert run.state == "done", run.error
+    assert model.calls[0].tools == ()

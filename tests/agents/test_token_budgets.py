@@ -1,0 +1,135 @@
+"""What models are asked in the background counts against the day's budgets, and waits when they are used up."""
+
+import pytest
+
+from agents.access import reply_denied_reason, tokens_used_today
+from agents.admin.dashboard import _token_spend
+from agents.models import Agent
+from agents.statistics import tokens_per_day
+from agents.wiring import iter_reviewer_agents, tokens_left
+from knowledge.contradictions.detect import detect_contradictions
+from knowledge.models import Contradiction
+from memory.episodes.models import Proposal
+from memory.plugins.compaction import execute_compaction, request_compaction
+from memory.plugins.lcm.models import Summary
+from memory.plugins.lcm.provider import LcmProvider
+from memory.plugins.models import Compaction, ReviewMark
+from openvibe.chat.models import Thread
+from openvibe.llm.errors import BudgetExceeded, ModelUnavailable
+from openvibe.workspaces.models import Member, Spending, Workspace
+from tests.factories import make_entry, say
+from tests.llm.scripted_client import ScriptedModel
+from tests.memory.episodes.sample_reviews import LEARNING, review, suggesting
+
+SUMMARY = "Ana says that roses like sun, water and mulch."
+
+
+def cap(ana: Member, tokens: int) -> None:
+    Workspace.objects.filter(pk=ana.workspace_id).update(daily_token_budget=tokens)
+
+
+@pytest.fixture
+def told(ana: Member, thread: Thread) -> Thread:
+    say(thread, ana, "@vibe please always name the source. Roses like sun.")
+    return thread
+
+
+@pytest.fixture
+def long_thread(ana: Member, vibe: Agent, thread: Thread) -> Thread:
+    for number in range(40):
+        say(thread, ana, f"Row {number}. " + "The roses want sun, water, mulch and a little patience. " * 40)
+    return thread
+
+
+def compacted(thread: Thread, model: ScriptedModel) -> Compaction:
+    asked = request_compaction(thread=thread, trigger="threshold")
+    assert asked is not None
+    execute_compaction(asked.pk, provider=LcmProvider(client=model))
+    asked.refresh_from_db()
+    return asked
+
+
+# --- it counts ----------------------------------------------------------------------------------------------
+def test_a_review_counts_for_the_agent_and_its_workspace(ana: Member, vibe: Agent, told: Thread) -> None:
+    before = tokens_used_today(agent=vibe), tokens_used_today(workspace_id=vibe.workspace_id)
+    review(vibe, told, suggesting(LEARNING))
+    (row,) = Spending.objects.all()
+    cost = row.input_tokens + row.output_tokens
+    assert (row.purpose, row.agent_id, row.model) == ("review", vibe.participant_id, "scripted")
+    assert min(row.input_tokens, row.output_tokens) > 0
+    after = tokens_used_today(agent=vibe), tokens_used_today(workspace_id=vibe.workspace_id)
+    assert (after[0] - before[0], after[1] - before[1]) == (cost, cost)
+    assert tokens_per_day(agent=vibe)[-1].tokens == after[0]
+    assert tokens_per_day(workspace_ids=[vibe.workspace_id])[-1].tokens == after[1]
+    (shown,) = _token_spend([vibe.workspace_id])
+    assert (shown["used"], shown["background"]) == (after[1], cost)
+
+
+def test_summaries_count_for_the_workspace(vibe: Agent, long_thread: Thread) -> None:
+    done = compacted(long_thread, ScriptedModel([SUMMARY]))
+    assert (done.state, done.note) == ("done", "")
+    assert set(Spending.objects.values_list("purpose", flat=True)) == {"summaries"}
+    assert not Spending.objects.filter(agent__isnull=False).exists()
+    assert tokens_used_today(workspace_id=vibe.workspace_id) > 5_000
+    assert tokens_used_today(agent=vibe) == 0
+
+
+def test_judging_counts_for_the_workspace(ana: Member) -> None:
+    make_entry(ana)
+    make_entry(ana, content="Starter costs $39 a month.")
+    detect_contradictions(client=ScriptedModel(['{"contradictions": []}']))
+    assert set(Spending.objects.values_list("purpose", flat=True)) == {"contradictions"}
+
+
+def test_a_call_that_fails_counts_what_was_sent(vibe: Agent, told: Thread) -> None:
+    with pytest.raises(ModelUnavailable):
+        review(vibe, told, ScriptedModel([ModelUnavailable("down")]))
+    assert Spending.objects.get().input_tokens > 0
+
+
+def test_the_offline_model_costs_nothing(vibe: Agent, told: Thread) -> None:
+    assert review(vibe, told)
+    assert not Spending.objects.exists()
+
+
+def test_what_the_background_used_keeps_agents_from_answering(vibe: Agent, thread: Thread) -> None:
+    Spending.objects.create(workspace=vibe.workspace, agent=vibe.participant, purpose="review", input_tokens=500_000)
+    assert "used up" in (reply_denied_reason(vibe, thread, "mention") or "")
+    assert tokens_left(vibe.workspace_id, vibe.participant_id) == 0
+    assert tokens_left(vibe.workspace_id) == 1_500_000
+    assert list(iter_reviewer_agents()) == []
+
+
+# --- it waits -----------------------------------------------------------------------------------------------
+def test_a_review_waits_for_the_next_day(ana: Member, vibe: Agent, told: Thread) -> None:
+    Agent.objects.update(daily_token_budget=100)
+    model = suggesting(LEARNING)
+    with pytest.raises(BudgetExceeded):
+        review(vibe, told, model)
+    assert (model.calls, ReviewMark.objects.count(), Spending.objects.count()) == ([], 0, 0)
+    Agent.objects.update(daily_token_budget=100_000)
+    assert review(vibe, told, model)
+    assert Proposal.objects.exists()
+
+
+def test_without_tokens_the_rule_judges_alone(ana: Member) -> None:
+    make_entry(ana)
+    make_entry(ana, content="Starter costs $39 a month.")
+    model = ScriptedModel(['{"contradictions": []}'])
+    cap(ana, 50)
+    assert detect_contradictions(client=model) == 2
+    assert (model.calls, Spending.objects.count()) == ([], 0)
+    assert Contradiction.objects.get().found_by == "rule"
+
+
+def test_a_compaction_over_the_budget_asks_no_model_and_says_so(ana: Member, long_thread: Thread) -> None:
+    cap(ana, 200)
+    model = ScriptedModel([SUMMARY])
+    done = compacted(long_thread, model)
+    assert done.state == "done"
+    assert done.tokens_after is not None
+    assert done.tokens_before is not None
+    assert done.tokens_after < done.tokens_before / 2
+    assert "token budget for today is used up" in done.note
+    assert (model.calls, Spending.objects.count()) == ([], 0)
+    assert set(Summary.objects.values_list("level", flat=True)) == {"fallback"}

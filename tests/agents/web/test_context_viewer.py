@@ -1,0 +1,116 @@
+"""The context viewer shows what a run saw, to whoever may see it."""
+
+import pytest
+
+from agents.assembler.assemble import assemble
+from agents.assembler.snapshots.redaction import view_of_prompt
+from agents.assembler.snapshots.store import store_snapshot
+from agents.models import Agent, Run, Snapshot
+from agents.runs.executor import execute_run
+from agents.web.context_viewer import BAR_UNITS, bar_segments
+from memory.episodes.services import give_feedback
+from openvibe.chat.models import Thread
+from openvibe.chat.services import add_to_channel, delete_message, save_draft
+from openvibe.workspaces.models import Member
+from tests.agents.web.conftest import signed_in
+from tests.factories import access, make_channel, make_thread, say
+
+
+@pytest.mark.parametrize("tab", ["", "sections/", "dropped/", "raw/", "compared/"])
+@pytest.mark.parametrize("htmx", [{}, {"HX-Request": "true"}])
+def test_every_tab_opens_as_page_and_panel(tab: str, htmx: dict[str, str], ana: Member, answered: Run) -> None:
+    response = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/{tab}", headers=htmx)
+    assert response.status_code == 200
+    page = response.content.decode()
+    snapshot = Snapshot.objects.get(run=answered)
+    assert f"{snapshot.tokens:,} / {snapshot.budget:,} tokens" in page
+    assert ("<html" in page) is (not htmx)
+    assert "style=" not in page
+
+
+def test_an_unknown_tab_is_unknown(ana: Member, answered: Run) -> None:
+    assert signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/nonsense/").status_code == 404
+
+
+def test_the_texts_stand_there_with_source_author_and_label(ana: Member, answered: Run) -> None:
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/").content.decode()
+    assert "We prune the apple trees in late February." in page
+    assert "Semi-trusted" in page
+    assert "Trusted" in page
+
+
+def test_deleted_since_is_withheld_everywhere(ana: Member, answered: Run, thread: Thread) -> None:
+    first = thread.messages.order_by("seq").first()
+    assert first is not None
+    delete_message(message=first, by=access(ana))
+    for tab in ("sections", "raw"):
+        page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/{tab}/").content.decode()
+        assert "We prune the apple trees" not in page
+
+
+def test_text_older_than_30_days_leaves_the_numbers(ana: Member, answered: Run) -> None:
+    Snapshot.objects.update(content=None)
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{answered.pk}/context/").content.decode()
+    assert "no longer kept" in page
+
+
+def test_a_run_that_read_nothing_says_so(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe hello?"))
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{run.pk}/context/").content.decode()
+    assert "has read nothing yet" in page
+
+
+def test_the_bar_adds_up(ana: Member, vibe: Agent, thread: Thread) -> None:
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request="When?", asked_by=ana.participant)
+    drawn = bar_segments(view_of_prompt(prompt, access(ana)))
+    assert sum(segment.tokens for segment in drawn) == prompt.ceiling
+    assert abs(sum(segment.width for segment in drawn) - BAR_UNITS) < 1
+
+
+def test_the_preview_says_what_would_be_read(ana: Member, vibe: Agent, thread: Thread) -> None:
+    address = f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/"
+    page = signed_in(ana).get(address, {"text": "@vibe when?"}, headers={"HX-Request": "true"}).content.decode()
+    assert "Vibe (L2) will read this thread" in page
+    assert "of 8k tokens" in page
+    assert "<html" not in page
+
+
+def test_the_preview_says_why_an_agent_stays_silent(ana: Member, vibe: Agent, thread: Thread) -> None:
+    Thread.objects.filter(pk=thread.pk).update(access="human_only")
+    address = f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/"
+    assert "people only" in signed_in(ana).get(address, {"text": "@vibe when?"}).content.decode()
+
+
+def test_the_full_preview_reads_the_draft_and_stores_nothing(ana: Member, vibe: Agent, thread: Thread) -> None:
+    save_draft(thread=thread, by=access(ana), body="@vibe what about the quinces?")
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{thread.pk}/preview/vibe/").content.decode()
+    assert "what about the quinces?" in page
+    assert not Snapshot.objects.exists()
+    assert not Run.objects.exists()
+
+
+def test_two_prompts_are_compared(ana: Member, answered: Run, vibe: Agent, thread: Thread) -> None:
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe and the pears?"))
+    store_snapshot(run, assemble(agent=vibe, thread=thread, task="mention", request=run.trigger))
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/runs/{run.pk}/context/compared/").content.decode()
+    assert "are the same as in the" in page
+
+
+def test_what_was_learned_elsewhere_is_hidden_from_who_may_not_read_there(
+    ana: Member, ben: Member, vibe: Agent, answered: Run
+) -> None:
+    assert answered.reply is not None
+    give_feedback(message=answered.reply, by=access(ana), verdict="down", text="Name the gardener Eve.")
+    side = make_channel(ana, "side")
+    for participant in (ben.participant, vibe.participant):
+        add_to_channel(channel=side, participant=participant, by=access(ana))
+    thread = make_thread(side, ana, "Quinces")
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe where is the quince?"))
+    execute_run(run.pk)
+    home = f"/w/{ana.workspace.slug}"
+    assert "Name the gardener Eve." in signed_in(ana).get(f"{home}/runs/{run.pk}/context/").content.decode()
+    for page in (f"/runs/{run.pk}/context/", f"/runs/{run.pk}/context/raw/", f"/t/{thread.pk}/preview/vibe/"):
+        shown = signed_in(ben).get(home + page)
+        assert shown.status_code == 200
+        assert "1 item hidden by your access" in shown.content.decode()
+        assert "gardener Eve" not in shown.content.decode()

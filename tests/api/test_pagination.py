@@ -1,0 +1,181 @@
+"""Cursor pages: every row once, whatever is written meanwhile, at a constant number of queries."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from agents.models import Agent, Run
+from agents.statistics import record_uses
+from knowledge.models import Contradiction, Entry
+from knowledge.services import update_entry
+from memory.episodes.models import Episode, Proposal
+from memory.episodes.services import give_feedback
+from memory.plugins.models import Compaction, SessionInfo
+from memory.work.services import create_work_item, log_progress, request_approval
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.services import create_reply, publish_dive, start_dive
+from openvibe.llm.drafts import ResultDraft
+from openvibe.workspaces.models import Member
+from tests import factories
+from tests.api.client import Api, is_problem
+from tests.api.conftest import Enter
+
+
+@pytest.fixture
+def api(ana: Member, by_token: Enter) -> Api:
+    return by_token(ana.participant)
+
+
+def pages(api: Api, path: str, limit: int) -> Iterator[list[int]]:
+    joint, cursor = "&" if "?" in path else "?", ""
+    while True:
+        page = api.get(f"{path}{joint}limit={limit}{cursor}").json()
+        yield [row["id"] for row in page["results"]]
+        if page["next"] is None:
+            return
+        cursor = f"&cursor={page['next']}"
+
+
+def test_messages_come_once_each_though_more_are_written(api: Api, ana: Member, thread: Thread) -> None:
+    ids = [factories.say(thread, ana, f"Message {n}").pk for n in range(7)]
+    seen: list[int] = []
+    for page in pages(api, f"threads/{thread.pk}/messages/", 3):
+        seen += page
+        if len(seen) == 3:
+            ids.append(factories.say(thread, ana, "Meanwhile").pk)
+
+    assert seen == ids
+
+
+def test_newest_first_lists_do_not_shift(api: Api, ana: Member, channel: Channel) -> None:
+    ids = [factories.make_thread(channel, ana, f"Thread {n}").pk for n in range(5)]
+    walk = pages(api, "threads/", 2)
+    seen = next(walk)
+    factories.make_thread(channel, ana, "Newer")
+    for page in walk:
+        seen += page
+
+    assert seen == ids[::-1]
+
+
+def test_after_and_before_a_place(api: Api, ana: Member, thread: Thread) -> None:
+    for n in range(6):
+        factories.say(thread, ana, f"Message {n}")
+
+    def seqs(query: str) -> list[int]:
+        rows = api.get(f"threads/{thread.pk}/messages/?{query}").json()["results"]
+        return [row["seq"] for row in rows]
+
+    assert seqs("after_seq=4") == [5, 6]
+    assert seqs("before_seq=4&limit=2") == [3, 2]
+    assert seqs("after_seq=1&before_seq=4") == [2, 3]
+    assert seqs("after_seq=6") == []
+
+
+@pytest.mark.parametrize("limit", ["0", "101", "-1", "x", "9" * 30, "1.5", "٣"])
+def test_limits_are_1_to_100(api: Api, limit: str) -> None:
+    assert is_problem(api.get(f"threads/?limit={limit}"), 400, "bad_limit")
+
+
+def test_a_cursor_of_another_list_or_none_is_refused(api: Api, ana: Member, thread: Thread) -> None:
+    for n in range(3):
+        factories.say(thread, ana, f"Message {n}")
+    theirs = api.get(f"threads/{thread.pk}/messages/?limit=1").json()["next"]
+
+    for cursor in (theirs, "x", "%00", "AAAA", "MSAtaWQgLTE", "%F0%9F%8C%B1", "MSAtaWQgOTk5OTk5OTk5OTk5OTk5OTk5OTk5"):
+        assert is_problem(api.get(f"threads/?cursor={cursor}"), 400, "bad_cursor")
+
+
+def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
+    access = factories.access(ana)
+    factories.make_channel(ana, f"channel-{number}")
+    other = factories.make_thread(thread.channel, ana, f"Thread {number}")
+    other.allowed_agents.add(vibe.participant)
+    asked = factories.say(thread, ana, f"@vibe question about roses {number}")
+    reply = create_reply(thread=thread, author=vibe.participant, client_id=f"r{number}")
+    Message.objects.filter(pk=reply.pk).update(state="complete", body="Roses.")
+    Run.objects.get_or_create(
+        agent=vibe,
+        trigger=asked,
+        regenerates=None,
+        defaults={
+            "workspace": ana.workspace, "thread": thread, "requested_by": ana.participant, "task": "mention"
+        },
+    )  # fmt: skip
+    give_feedback(message=reply, by=access, verdict="down", text=f"Too short {number}")
+    Proposal.objects.create(
+        agent=vibe.participant, thread=thread, kind="profile", person=ana.participant, text=f"Likes roses {number}",
+        since_seq=0, upto_seq=1,
+    )  # fmt: skip
+    factories.make_agent(ana, f"agent-{number}")
+    SessionInfo.objects.create(agent=ana.participant, thread=other)
+    dive = start_dive(source=asked, by=access, agent=vibe.participant)
+    publish_dive(dive=dive, by=access, result=ResultDraft(f"Result {number}", ("One", "Two", "Three")))
+    create_work_item(thread=thread, by=access, kind="todo", text=f"Water {number}")
+    request_approval(thread=thread, by=access, what=f"Order {number}")
+    log_progress(thread=thread, by=access, checkpoint=f"Dug {number}")
+    Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
+    know_more(ana, thread, number)
+
+
+def know_more(ana: Member, thread: Thread, number: int) -> None:
+    """Two entries that contradict each other, one more revision of the first entry there is, and one more use."""
+    first, second = (factories.make_entry(ana, f"Topic {number}", f"In {month}.") for month in ("May", "June"))
+    Contradiction.objects.create(
+        workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1, why="Months differ."
+    )
+    oldest = Entry.objects.earliest("pk")
+    update_entry(entry=oldest, by=factories.access(ana), content=f"In {number} weeks.")
+    record_uses(run=Run.objects.filter(thread=thread).latest("pk"), entry_ids=[oldest.pk], how="prompt")
+
+
+LISTS = [
+    "channels/", "threads/", "threads/{thread}/messages/", "search/?q=roses", "runs/", "feedback/", "episodes/",
+    "dives/", "threads/?parent={thread}",
+    "agents/", "tokens/", "sessions/", "proposals/", "memory/compactions/", "work/", "progress/", "approvals/",
+    "knowledge/", "knowledge/contradictions/", "knowledge/{entry}/revisions/", "knowledge/{entry}/uses/",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_three_rows_cost_as_many_queries_as_one(
+    ana: Member, thread: Thread, vibe: Agent, by_token: Enter, path: str
+) -> None:
+    api = by_token(ana.participant)
+
+    def cost() -> tuple[int, int]:
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            rows = api.get(address).json()["results"]
+        return len(rows), len(captured)
+
+    row_of_each(ana, thread, vibe, 0)
+    address = path.format(thread=thread.pk, entry=Entry.objects.earliest("pk").pk)
+    api.get(address)  # the token's first use is noted
+    few, queries = cost()
+    for number in (1, 2):
+        row_of_each(ana, thread, vibe, number)
+        by_token(ana.participant)
+    many, more_queries = cost()
+
+    assert 1 <= few < many
+    assert queries == more_queries
+
+
+def test_every_list_is_among_these(schema_lists: Callable[[], set[str]]) -> None:
+    assert schema_lists() == {re.sub(r"{\w+}", "{id}", path.partition("?")[0]) for path in LISTS}
+
+
+def test_episodes_of_an_agent_are_its_own(ana: Member, thread: Thread, vibe: Agent, by_token: Enter) -> None:
+    row_of_each(ana, thread, vibe, 0)
+    other = factories.make_agent(ana, "fern", channel=thread.channel)
+    mine = by_token(vibe.participant).get("episodes/").json()["results"]
+    theirs = by_token(other.participant).get("episodes/").json()["results"]
+
+    assert [row["summary"] for row in mine] == ["Too short 0"]
+    assert theirs == []
+    assert Episode.objects.count() == 1

@@ -1,0 +1,63 @@
+"""A query compiled once answers as the query itself does, whatever it is asked with."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.db.models import QuerySet
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from openvibe.base.query_cache import CompiledQuery, array_literal
+from openvibe.chat.models import Message, Thread
+from openvibe.workspaces.models import Member
+from tests.factories import say
+
+
+@pytest.fixture
+def said(ana: Member, dora: Member, thread: Thread) -> list[Message]:
+    return [say(thread, by, body) for by, body in ((ana, "When?"), (dora, "In March."), (ana, "Thanks!"))]
+
+
+def of_these(ids: int) -> QuerySet[Message]:
+    return Message.objects.filter(pk__any_of=ids).select_related("author", "thread__channel").order_by("seq")
+
+
+def test_objects_come_with_those_beside_them(said: list[Message]) -> None:
+    wanted = [said[2].pk, said[0].pk]
+    compiled = CompiledQuery(of_these, 1)
+
+    with CaptureQueriesContext(connection) as asked:
+        found = compiled.objects(array_literal(wanted))
+        names = [(message.author.name, message.thread.channel.name) for message in found]
+
+    assert len(asked) == 1
+    plain = list(Message.objects.filter(pk__in=wanted).order_by("seq"))
+    assert found == plain
+    assert [(m.body, m.created_at, m.token_count) for m in found] == [
+        (m.body, m.created_at, m.token_count) for m in plain
+    ]
+    assert names == [(m.author.name, m.thread.channel.name) for m in plain]
+
+
+@pytest.mark.parametrize("many", [0, 1, 3])
+def test_an_array_is_one_value_however_long_it_is(said: list[Message], many: int) -> None:
+    compiled = CompiledQuery(lambda ids: of_these(ids).values_list("pk"), 1)
+    ids = [message.pk for message in said[:many]]
+    assert compiled.rows(array_literal(ids)) == [(pk,) for pk in ids]
+
+
+def test_times_are_the_present_or_the_one_that_is_given(said: list[Message]) -> None:
+    earlier = CompiledQuery(lambda ids: of_these(ids).filter(created_at__lt=timezone.now()).values_list("pk"), 1)
+    ids = array_literal(message.pk for message in said)
+    assert len(earlier.rows(ids)) == 3
+    assert earlier.rows(ids, now=said[0].created_at - timedelta(seconds=1)) == []
+
+
+def test_a_plan_of_its_own_changes_no_answer(said: list[Message]) -> None:
+    earlier = CompiledQuery(
+        lambda ids: of_these(ids).filter(created_at__lt=timezone.now()).values_list("pk", "body"), 1
+    )
+    ids = array_literal(message.pk for message in said)
+    assert earlier.rows_with_custom_plan(ids) == [(message.pk, message.body) for message in said]
+    assert earlier.rows_with_custom_plan(ids, now=said[1].created_at) == earlier.rows(ids, now=said[1].created_at)

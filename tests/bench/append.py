@@ -1,0 +1,80 @@
+"""`bench append`: one message with everything that belongs to it, against one bare INSERT of the same bytes."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from openvibe.chat.models import Thread
+from openvibe.chat.services import post_message
+from openvibe.llm.tokens import count_tokens
+from tests.bench.corpus import MESSAGE_COLUMNS, BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
+from tests.bench.measurement import Aim, Measurement, Report, Step, interleaved_medians, profile_shares
+from tests.bench.scratch_database import connect_bare
+
+SIZES = (100, 1_000, 10_000, 100_000)
+MAX_FLOOR_RATIO = 2.2
+MAX_GROWTH = 1.15
+PROFILED_FUNCTIONS = (
+    ("SQL, driver included", "psycopg/cursor.py", "execute"),
+    ("the commit", "psycopg/connection.py", "commit"),
+    ("message, mentions, reading place and draft", "chat/services/messages.py", "_said"),
+    ("asking which agents answer", "agents/receivers.py", "answer"),
+)
+BARE_TABLE = """CREATE TABLE IF NOT EXISTS bench_message
+(LIKE chat_message INCLUDING DEFAULTS INCLUDING IDENTITY, PRIMARY KEY (id))"""
+
+
+def measure_append(*, sizes: Sequence[int] = SIZES, repeats: int = 200, warm_up: int = 20) -> Report:
+    """`post_message` with a mention in threads of growing length: one committed transaction.
+
+    In it: the message with its count, number and text index, the mention, the event for open pages, the author's
+    reading place, and the draft that is done. A member is named, so no run is part of it.
+    The floor is one INSERT in autocommit into a table of the same columns that has a primary key and nothing else.
+    """
+    world = make_bench_workspace()
+    threads = {size: make_thread(world, size) for size in sizes}
+    vacuum_messages()
+    with closing(connect_bare()) as bare:
+        bare.execute(BARE_TABLE)
+        steps: dict[str, Step] = {"floor": _insert_step(world, bare)}
+        steps |= {f"append {size}": _post_step(world, thread) for size, thread in threads.items()}
+        medians = interleaved_medians(steps, repeats=repeats, warm_up=warm_up)
+    floor = medians["floor"]
+    rows = [Measurement("floor: one bare INSERT", floor, "ms")]
+    for size in sizes:
+        milliseconds = medians[f"append {size}"]
+        rows.append(Measurement(f"a message into a thread of {size:,}", milliseconds, "ms", milliseconds / floor))
+    profiled_step = _post_step(world, threads[sizes[-1]])
+    rows += profile_shares(
+        profiled_step, repeats=min(repeats, 100), total_of="post_message", functions=PROFILED_FUNCTIONS
+    )
+    ratios = [medians[f"append {size}"] / floor for size in sizes]
+    aims = (
+        Aim("a message costs at most so many times a bare INSERT", max(ratios), MAX_FLOOR_RATIO),
+        Aim(f"time at {sizes[-1]:,} messages over time at {sizes[0]:,}", ratios[-1] / ratios[0], MAX_GROWTH),
+    )
+    return Report("append", rows, aims)
+
+
+def _message_body(world: BenchWorkspace) -> str:
+    return f"@dora {world.language.message()}"
+
+
+def _post_step(world: BenchWorkspace, thread: Thread) -> Step:
+    by = world.by
+    return lambda: post_message(thread=thread, by=by, body=_message_body(world))
+
+
+def _insert_step(world: BenchWorkspace, bare: psycopg.Connection[Any]) -> Step:
+    statement = sql.SQL(
+        "INSERT INTO bench_message ({}) VALUES (1, 1, 1, 'text', 'complete', %s, '', '', %s, now())"
+    ).format(sql.SQL(MESSAGE_COLUMNS))
+
+    def insert() -> None:
+        body = _message_body(world)
+        bare.execute(statement, [body, count_tokens(body)])
+
+    return insert

@@ -1,0 +1,101 @@
+"""`bench assemble`: a full prompt from threads of growing length, against reading the same bytes with one SELECT."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import cycle
+from typing import Any
+
+import psycopg
+
+from agents.assembler.assemble import Prompt, assemble
+from openvibe.chat.models import Thread
+from tests.bench.corpus import BenchWorkspace, embed_all, make_bench_workspace, make_entries, make_thread
+from tests.bench.measurement import Aim, Measurement, Report, Step, interleaved_medians, profile_shares
+from tests.bench.scratch_database import connect_bare
+
+SIZES = (100, 1_000, 10_000, 100_000)
+QUESTIONS = 48
+ENTRIES = 400
+LEVEL = 3
+"""The agent reads shared knowledge; what is restricted or expired is looked for too, and named as left out."""
+
+MAX_FLOOR_RATIO = 4.0
+MAX_GROWTH = 1.15
+PROFILED_FUNCTIONS = (
+    ("SQL, driver included", "base/prepared.py", "prepared_rows"),
+    ("reading thread, history and episodes", "agents/assembler/queries.py", "read"),
+    ("making items of history", "agents/assembler/sections/history.py", "history"),
+    ("episodes and feedback", "agents/assembler/sections/identity.py", "remembered"),
+    ("knowledge, with its searches", "agents/assembler/sections/knowledge.py", "knowledge"),
+    ("recall", "agents/assembler/sections/recall.py", "recalled"),
+    ("ranking, of knowledge and of messages", "openvibe/search/ranking.py", "rank"),
+    ("counting tokens, everywhere", "agents/assembler/items.py", "count_text"),
+    ("choosing what fits", "agents/assembler/fit.py", "fit"),
+    ("rendering", "agents/assembler/render.py", "render"),
+)
+
+
+def measure_assemble(
+    *, sizes: Sequence[int] = SIZES, entries: int = ENTRIES, repeats: int = 60, warm_up: int = 8
+) -> Report:
+    """Prompts for a mention (ceiling 8,000 tokens), another question each time, in a database of the bench's own.
+
+    The workspace knows something, part of it restricted, part of it expired, and everything has its vector. The floor
+    reads as many bytes of message bodies as the prompt of that thread holds.
+    """
+    world = make_bench_workspace(level=LEVEL)
+    threads = {size: make_thread(world, size) for size in sizes}
+    make_entries(world, entries, mixed=True)
+    embed_all()
+    questions = [world.language.question() for _ in range(QUESTIONS)]
+    with closing(connect_bare()) as bare:
+        prompts = {size: _prompt(world, thread, questions[0]) for size, thread in threads.items()}
+        steps: dict[str, Step] = {}
+        for size, thread in threads.items():
+            steps[f"floor {size}"] = _range_read_step(bare, thread, prompts[size])
+            steps[f"assemble {size}"] = _assemble_step(world, thread, questions)
+        medians = interleaved_medians(steps, repeats=repeats, warm_up=warm_up)
+    rows: list[Measurement] = []
+    for size in sizes:
+        floor, milliseconds = medians[f"floor {size}"], medians[f"assemble {size}"]
+        rows.append(Measurement(f"{size:,} messages: floor", floor, "ms"))
+        rows.append(
+            Measurement(
+                f"{size:,} messages: prompt of {prompts[size].tokens:,} tokens",
+                milliseconds,
+                "ms",
+                milliseconds / floor,
+            )
+        )
+    profiled_step = _assemble_step(world, threads[sizes[-1]], questions)
+    rows += profile_shares(profiled_step, repeats=len(questions), total_of="assemble", functions=PROFILED_FUNCTIONS)
+    return Report("assemble", rows, tuple(_aims(medians, sizes)))
+
+
+def _aims(medians: dict[str, float], sizes: Sequence[int]) -> Iterator[Aim]:
+    ratios = [medians[f"assemble {size}"] / medians[f"floor {size}"] for size in sizes]
+    yield Aim("a prompt costs at most so many times one range read of the same bytes", max(ratios), MAX_FLOOR_RATIO)
+    flat = [size for size in sizes if size >= 1_000] or list(sizes)
+    growth = medians[f"assemble {flat[-1]}"] / medians[f"assemble {flat[0]}"]
+    yield Aim(f"time at {flat[-1]:,} messages over time at {flat[0]:,}", growth, MAX_GROWTH)
+
+
+def _prompt(world: BenchWorkspace, thread: Thread, question: str) -> Prompt:
+    return assemble(agent=world.vibe, thread=thread, task="mention", request=question, asked_by=world.ana.participant)
+
+
+def _assemble_step(world: BenchWorkspace, thread: Thread, questions: Sequence[str]) -> Step:
+    turn = cycle(questions)
+    return lambda: _prompt(world, thread, next(turn))
+
+
+def _range_read_step(bare: psycopg.Connection[Any], thread: Thread, prompt: Prompt) -> Step:
+    prompt_bytes = sum(len(message.content.encode()) for message in prompt.messages)
+    row = bare.execute(
+        "SELECT count(*) + 1 FROM (SELECT sum(octet_length(body)) OVER (ORDER BY seq DESC) AS bytes"
+        " FROM chat_message WHERE thread_id = %s ORDER BY seq DESC LIMIT 2000) AS newest WHERE bytes < %s",
+        [thread.pk, prompt_bytes],
+    ).fetchone()
+    read = "SELECT body FROM chat_message WHERE thread_id = %s AND seq BETWEEN %s AND %s ORDER BY seq"
+    between = [thread.pk, max(thread.last_seq - (row[0] if row else 0) + 1, 1), thread.last_seq]
+    return lambda: bare.execute(read, between).fetchall()

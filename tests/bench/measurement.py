@@ -1,0 +1,104 @@
+"""Timing and profiling of steps, and the report of a bench as a table and as JSON.
+
+Steps are timed in turns, so that what else the machine does hits all of them alike. Shares of one function's time
+are measured apart from the medians, because profiling slows down."""
+
+import cProfile
+import gc
+import pstats
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measure. `value` is in `unit`; `ratio` is to the floor of the same run, None where there is none."""
+
+    what: str
+    value: float
+    unit: str
+    ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A promise: `value` should be at most `limit`."""
+
+    aim: str
+    value: float
+    limit: float
+
+    @property
+    def holds(self) -> bool:
+        return self.value <= self.limit
+
+
+@dataclass(frozen=True)
+class Report:
+    bench: str
+    rows: Sequence[Measurement]
+    aims: Sequence[Aim] = ()
+
+    def as_values(self) -> dict[str, Any]:
+        """`{"bench", "rows": [...], "aims": [{"aim", "value", "limit", "holds"}]}`."""
+        return {
+            "bench": self.bench,
+            "rows": [asdict(row) for row in self.rows],
+            "aims": [{**asdict(aim), "holds": aim.holds} for aim in self.aims],
+        }
+
+    def as_table(self) -> str:
+        width = max(len(row.what) for row in self.rows)
+        lines = [f"bench {self.bench}"]
+        for row in self.rows:
+            ratio = "" if row.ratio is None else f"{row.ratio:>8.2f} × floor"
+            lines.append(f"  {row.what:<{width}}  {row.value:>10,.2f} {row.unit:<5}{ratio}".rstrip())
+        for aim in self.aims:
+            state = "holds " if aim.holds else "MISSED"
+            lines.append(f"  {state} {aim.aim}: {aim.value:.2f}, aim ≤ {aim.limit:g}")
+        return "\n".join(lines)
+
+
+Step = Callable[[], object]
+
+
+def interleaved_medians(steps: Mapping[str, Step], *, repeats: int, warm_up: int) -> dict[str, float]:
+    """Median milliseconds of each step; every round runs each of them once, in order."""
+    for _ in range(warm_up):
+        for step in steps.values():
+            step()
+    milliseconds: dict[str, list[float]] = {name: [] for name in steps}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(repeats):
+            for name, step in steps.items():
+                started = time.perf_counter()
+                step()
+                milliseconds[name].append((time.perf_counter() - started) * 1000)
+    finally:
+        gc.enable()
+    return {name: median(times) for name, times in milliseconds.items()}
+
+
+ProfiledFunction = tuple[str, str, str]
+"""A title, the end of a file's path, and a function in it whose cumulative time counts."""
+
+
+def profile_shares(
+    step: Callable[[], object], *, repeats: int, total_of: str, functions: Sequence[ProfiledFunction]
+) -> list[Measurement]:
+    """Percent of the time of function `whole` spent in each place; they overlap where one calls the other."""
+    profile = cProfile.Profile()
+    for _ in range(repeats):
+        profile.runcall(step)
+    spent: dict[tuple[str, int, str], tuple[Any, ...]] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    total = sum(found[3] for (_, _, name), found in spent.items() if name == total_of) or 1.0
+    rows = []
+    for title, file, function in functions:
+        seconds = sum(f[3] for (path, _, name), f in spent.items() if path.endswith(file) and name == function)
+        rows.append(Measurement(f"of it, {title}", 100 * seconds / total, "%"))
+    return rows

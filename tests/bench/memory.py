@@ -1,0 +1,233 @@
+"""`bench compact` and `bench cache`: what it costs to fold a long conversation, and how much of a prompt stays the same
+from one turn to the next, so that providers need not read it again."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from agents.access import visible_to
+from agents.assembler.assemble import Prompt, assemble
+from agents.assembler.snapshots.store import shared_prefix_with
+from agents.models import Agent
+from agents.tools.toolbox import Toolbox
+from memory.episodes.models import Episode
+from memory.plugins.base import CompactionResult, Compactor, MemoryProvider, Session
+from memory.plugins.models import MemoryPlugin
+from memory.plugins.records import context_budget
+from memory.plugins.registry import provider_named
+from openvibe.chat.importing.readers import read_qmsum
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import create_thread, post_message
+from openvibe.llm.tokens import count_tokens
+from openvibe.workspaces.models import Workspace
+from openvibe.workspaces.queries import member_access
+from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
+from tests.bench.measurement import Aim, Measurement, Report, Step
+
+LCM_PLUGIN = "memory/lcm"
+LCM_CONFIG = {"summaries": "deterministic"}
+TURNS = 1_000
+LONG_MESSAGE_TOKENS = 460  # tokens of a message of the second kind of conversation
+CHANGING_TOKENS = 1_500  # tokens that change with every request
+MAX_GROWTH = 1.5
+STEP_SIZES = (1_000, 10_000, 100_000)
+
+
+def measure_compact(*, messages: int = 100_000, sizes: Sequence[int] = STEP_SIZES, steps: int = 7) -> Report:
+    """A full compaction with the deterministic level, and incremental steps in threads of growing length, in turns.
+
+    The floor is taking the same messages in without folding them.
+    """
+    world = make_bench_workspace()
+    provider = provider_named(LCM_PLUGIN, LCM_CONFIG)
+    threads = {size: make_thread(world, size) for size in sorted({*sizes, messages})}
+    vacuum_messages()
+    rows = _full_compaction_rows(world, provider, threads[messages], messages)
+    for size in set(sizes) - {messages}:
+        provider.bootstrap(_session(world.vibe, threads[size]))
+        _check_compactor(provider).compact(
+            _session(world.vibe, threads[size]), context_budget(threads[size]), full=True
+        )
+    times: dict[int, list[float]] = {size: [] for size in sizes}
+    for _ in range(steps):
+        for size in sizes:
+            times[size].append(_incremental_step(world, provider, threads[size]))
+    medians = {size: median(times) for size, times in times.items()}
+    rows += [Measurement(f"one incremental step at {size:,} messages", medians[size], "ms") for size in sizes]
+    growth = medians[sizes[-1]] / medians[sizes[0]]
+    aim = Aim(f"a step at {sizes[-1]:,} messages over one at {sizes[0]:,}", growth, MAX_GROWTH)
+    return Report("compact", rows, (aim,))
+
+
+def _full_compaction_rows(
+    world: BenchWorkspace, provider: MemoryProvider, thread: Thread, messages: int
+) -> list[Measurement]:
+    """The thread taken in, asked whether it is due while nothing is folded, and folded in full."""
+    session, budget, compactor = _session(world.vibe, thread), context_budget(thread), _check_compactor(provider)
+    ingest_seconds = _seconds(lambda: provider.bootstrap(session))
+    check_seconds = [_seconds(lambda: compactor.needs_compaction(session, budget)) for _ in range(5)]
+    compactions: list[CompactionResult] = []
+    compact_seconds = _seconds(lambda: compactions.append(compactor.compact(session, budget, full=True)))
+    return [
+        Measurement(f"{messages:,} messages taken in", messages / ingest_seconds, "/s"),
+        Measurement("asking whether they are due", 1000 * median(check_seconds), "ms"),
+        Measurement("folded in full", messages / compact_seconds, "/s", compact_seconds / ingest_seconds),
+        Measurement("tokens before", compactions[0].tokens_before, "tok"),
+        Measurement("tokens after", compactions[0].tokens_after, "tok"),
+        Measurement("summaries made", len(compactions[0].created), ""),
+    ]
+
+
+def _incremental_step(world: BenchWorkspace, provider: MemoryProvider, thread: Thread) -> float:
+    """Milliseconds of one incremental compaction of a folded thread, once it has grown until that is due."""
+    session, budget, compactor = _session(world.vibe, thread), context_budget(thread), _check_compactor(provider)
+    while not compactor.needs_compaction(session, budget):
+        for _ in range(10):
+            post_message(thread=thread, by=world.by, body=" ".join(world.language.message() for _ in range(4)))
+        provider.bootstrap(session)
+    return 1000 * _seconds(lambda: compactor.compact(session, budget))
+
+
+def _seconds(step: Step) -> float:
+    started = time.perf_counter()
+    step()
+    return time.perf_counter() - started
+
+
+def _check_compactor(provider: MemoryProvider) -> Compactor:
+    if not isinstance(provider, Compactor):
+        raise TypeError("The bench measures a plugin that compacts.")
+    return provider
+
+
+def _session(agent: Agent, thread: Thread) -> Session:
+    return Session(thread.pk, visible_to(agent))
+
+
+@dataclass
+class PrefixTally:
+    """What the prompts of one kind add up to. Sizes in tokens."""
+
+    prompts: int = 0
+    tokens: int = 0
+    shared: int = 0
+    over: int = 0
+    represented: list[float] = field(default_factory=list)
+    last: Prompt | None = None
+
+    def add_prompt(self, prompt: Prompt, said_before: int) -> None:
+        """One more prompt; the first has nothing to share with."""
+        self.over += prompt.tokens > prompt.ceiling
+        if self.last is not None:
+            self.prompts += 1
+            self.tokens += prompt.tokens
+            tools = [entry for entry in self.last.included if entry.section == "tools"]
+            self.shared += shared_prefix_with(tools, self.last.messages, prompt)
+            self.represented.append(_represented_messages(prompt) / said_before)
+        self.last = prompt
+
+    @property
+    def share(self) -> float:
+        return 100 * self.shared / self.tokens
+
+
+def _represented_messages(prompt: Prompt) -> int:
+    """How many messages of the conversation stand in the prompt, themselves or in a summary."""
+    seen: set[int] = set()
+    for entry in prompt.included:
+        if entry.section == "history":
+            first, _, last = entry.ref.partition("-")
+            seen.update(range(int(first), int(last or first) + 1))
+    return len(seen)
+
+
+VARIANTS: dict[str, dict[str, int]] = {
+    "conversation alone": {"P6": 0},
+    f"with {CHANGING_TOKENS:,} changing tokens": {"P6": CHANGING_TOKENS},
+    "with everything that can be recalled": {},
+}
+"""What a workspace allows P6: nothing recalled, some of it, or whatever is left."""
+
+
+def measure_cache(*, turns: int = TURNS, data: Path | None = None) -> Report:
+    """One prompt for each message of a conversation an agent follows, ceiling 15,000 tokens, compacting when due.
+
+    `data` is a QMSum file whose meetings are strung together; without one, talk of the same lengths is made up.
+    """
+    world = make_bench_workspace()
+    Episode.objects.filter(agent=world.vibe.participant).delete()  # feedback changes between requests: measured apart
+    MemoryPlugin.objects.create(workspace=world.ana.workspace, name=LCM_PLUGIN, enabled=True, config=LCM_CONFIG)
+    rows: list[Measurement] = []
+    aims: list[Aim] = []
+    conversations = (
+        ("short messages", _short_messages(world, turns, data), 99.0),
+        (f"{LONG_MESSAGE_TOKENS} tokens each", _long_messages(world, turns), 92.5),
+    )
+    for name, bodies, share in conversations:
+        tallies = _tally_conversation(world, list(bodies))
+        for variant, tally in tallies.items():
+            rows += _tally_rows(f"{name}, {variant}", tally)
+        alone = tallies["conversation alone"]
+        represented = 100 * sum(alone.represented) / len(alone.represented)
+        aims += [
+            Aim(f"{name}: % of prompt tokens read anew", 100 - alone.share, round(100 - share, 1)),
+            Aim(f"{name}: % of history not represented", 100 - represented, 2.0),
+            Aim(f"{name}: prompts over budget", sum(tally.over for tally in tallies.values()), 0),
+        ]
+        if share == 99.0:
+            changing = tallies[f"with {CHANGING_TOKENS:,} changing tokens"]
+            aims.append(
+                Aim(f"{name}: % read anew with {CHANGING_TOKENS:,} changing tokens", 100 - changing.share, 17.0)
+            )
+    return Report("cache", rows, tuple(aims))
+
+
+def _tally_rows(name: str, tally: PrefixTally) -> Iterator[Measurement]:
+    yield Measurement(f"{name}: in the common prefix", tally.share, "%")
+    yield Measurement(f"{name}: uncached a turn", (tally.tokens - tally.shared) / tally.prompts, "tok")
+    yield Measurement(f"{name}: prompt", tally.tokens / tally.prompts, "tok")
+
+
+def _tally_conversation(world: BenchWorkspace, bodies: Sequence[str]) -> dict[str, PrefixTally]:
+    thread = create_thread(channel=world.channel, by=world.by, title="Cache")
+    provider = provider_named(LCM_PLUGIN, LCM_CONFIG)
+    session, budget = _session(world.vibe, thread), context_budget(thread)
+    tools = Toolbox.for_agent(world.vibe, thread).specs
+    tallies = {name: PrefixTally() for name in VARIANTS}
+    speakers = (world.by, member_access(world.dora))
+    for turn, body in enumerate(bodies):
+        posted = post_message(thread=thread, by=speakers[turn % 2], body=body)
+        request = Message.objects.select_related("author").get(pk=posted.pk)
+        for name, caps in VARIANTS.items():
+            Workspace.objects.filter(pk=world.ana.workspace_id).update(budgets={"thread": caps} if caps else {})
+            prompt = assemble(agent=world.vibe, thread=thread, task="thread", request=request, tools=tools)
+            tallies[name].add_prompt(prompt, max(request.seq - 1, 1))
+        provider.bootstrap(session)
+        if _check_compactor(provider).needs_compaction(session, budget):
+            _check_compactor(provider).compact(session, budget)
+    return tallies
+
+
+def _short_messages(world: BenchWorkspace, turns: int, data: Path | None) -> Iterator[str]:
+    """Utterances of real meetings, or made-up ones of the same lengths: most are a few words, some are long."""
+    if data is None:
+        for turn in range(turns):
+            words = world.language.message().split()
+            yield " ".join(words[: (3, 6, 10, 14, 40)[turn % 5]])
+        return
+    utterances = (line.text for meeting in read_qmsum(data) for line in meeting.lines if line.text.strip())
+    for _, body in zip(range(turns), utterances, strict=False):
+        yield body
+
+
+def _long_messages(world: BenchWorkspace, turns: int) -> Iterator[str]:
+    """Messages of LONG tokens, or a word less: the last sentence breaks off there."""
+    for _ in range(turns):
+        words: list[str] = []
+        while count_tokens(" ".join(words)) <= LONG_MESSAGE_TOKENS:
+            words += world.language.message().split()
+        while count_tokens(" ".join(words)) > LONG_MESSAGE_TOKENS:
+            words.pop()
+        yield " ".join(words)

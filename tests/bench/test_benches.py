@@ -1,0 +1,190 @@
+"""The benches measure, say what they found, and leave nothing behind."""
+
+import io
+import json
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from pytest_django import DjangoDbBlocker
+
+from tests import bench
+from knowledge.models import Entry, EntryVector
+from openvibe.chat.models import Message, MessageVector
+from openvibe.chat.services import post_message
+from openvibe.settings.environment import database_settings
+from tests.bench import (
+    Aim,
+    Measurement,
+    Report,
+    measure_append,
+    measure_assemble,
+    measure_cache,
+    measure_compact,
+    measure_http,
+    measure_recall,
+)
+from tests.bench.corpus import SyntheticLanguage, make_bench_workspace, make_thread
+from tests.bench.measurement import interleaved_medians
+from tests.bench.scratch_database import DATABASE_PREFIX, connect_bare, database_url, scratch_database
+
+
+@pytest.fixture(scope="module")
+def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """A database like the command's: threads are written past Django's connection, and committed."""
+    with django_db_blocker.unblock():
+        usual = connection.settings_dict["NAME"]
+        with scratch_database():
+            assert connection.settings_dict["NAME"].startswith(DATABASE_PREFIX)
+            yield
+        assert connection.settings_dict["NAME"] == usual
+        with connect_bare() as bare:
+            left = bare.execute(
+                "SELECT 1 FROM pg_database WHERE datname LIKE %s", [f"{DATABASE_PREFIX}{os.getpid()}_%"]
+            )
+            assert left.fetchone() is None
+        connection.close()
+
+
+def test_assemble_on_tiny_threads(scratch: None) -> None:
+    before = EntryVector.objects.count()
+    found = measure_assemble(sizes=(20, 60), entries=30, repeats=3, warm_up=1).as_values()
+    assert MessageVector.objects.filter(thread__title="60 messages").count() == 60
+    assert EntryVector.objects.count() == before + 30
+    assert Entry.objects.exclude(visibility="shared", status="active").count() == 6
+    assert len(Entry.objects.current()) == 24
+    rows = {row["what"]: row["value"] for row in found["rows"]}
+    assert 0 < rows["of it, knowledge, with its searches"] < 100
+    assert found["bench"] == "assemble"
+    assert [row["what"] for row in found["rows"][:2]] == ["20 messages: floor", found["rows"][1]["what"]]
+    assert all(row["value"] > 0 for row in found["rows"][:4])
+    assert found["rows"][1]["ratio"] == found["rows"][1]["value"] / found["rows"][0]["value"]
+    assert {aim["limit"] for aim in found["aims"]} == {4.0, 1.15}
+    assert all(aim["holds"] == (aim["value"] <= aim["limit"]) for aim in found["aims"])
+
+
+def test_append_on_tiny_threads(scratch: None) -> None:
+    found = measure_append(sizes=(5, 20), repeats=4, warm_up=1)
+    assert [row.ratio is None for row in found.rows[:4]] == [True, False, False, True]
+    assert {row.unit for row in found.rows[3:]} == {"%"}
+    assert found.aims[0].value == max(row.ratio or 0 for row in found.rows)
+    assert Message.objects.filter(mentions__participant__handle="dora").count() == 2 * (4 + 1) + 4
+
+
+def test_compact_on_tiny_threads(scratch: None) -> None:
+    found = measure_compact(messages=300, sizes=(120, 300), steps=2)
+    rows = {row.what: row.value for row in found.rows}
+    assert rows["tokens after"] < rows["tokens before"]
+    assert rows["summaries made"] > 0
+    assert all(row.value > 0 for row in found.rows)
+    steps = [rows[f"one incremental step at {size} messages"] for size in (120, 300)]
+    assert found.aims[0].value == steps[1] / steps[0]
+
+
+def test_cache_on_a_short_talk(scratch: None) -> None:
+    found = measure_cache(turns=30)
+    rows = {row.what: row.value for row in found.rows}
+    for talk in ("short messages", "460 tokens each"):
+        alone = f"{talk}, conversation alone"
+        assert 0 < rows[f"{alone}: in the common prefix"] < 100
+        assert 0 < rows[f"{alone}: uncached a turn"] < rows[f"{alone}: prompt"]
+    aims = {aim.aim: aim for aim in found.aims}
+    assert aims["short messages: prompts over budget"].holds
+    assert aims["460 tokens each: prompts over budget"].holds
+    assert aims["short messages: % of history not represented"].value == 0
+    assert len(aims) == 7
+
+
+def test_cache_talks_through_meetings(scratch: None, tmp_path: Path) -> None:
+    meeting = {"meeting_transcripts": [{"speaker": "A", "content": f"Rose {n}"} for n in range(6)]}
+    data = tmp_path / "meetings.jsonl"
+    data.write_text(json.dumps(meeting) + "\n")
+    measure_cache(turns=5, data=data)
+    assert Message.objects.filter(body="Rose 4").exists()
+    assert not Message.objects.filter(body="Rose 5").exists()
+
+
+def test_recall_of_a_few_facts(scratch: None) -> None:
+    found = measure_recall(meetings=1, facts=6)
+    rows = {row.what: row.value for row in found.rows}
+    assert rows["facts: evidence in 2,000 tokens"] == 100
+    assert rows["questions asked"] == 20 + 6 + 6
+    recalls = [rows[f"meetings: evidence in {budget:,} tokens"] for budget in (1_000, 2_000, 4_000, 8_000)]
+    assert 50 < recalls[0] < recalls[1] <= recalls[2] <= recalls[3] <= 100
+    assert found.aims[0].value == 100 - recalls[0]
+    assert len(found.aims) == 6
+
+
+def test_recall_in_meetings_of_a_file(scratch: None, tmp_path: Path) -> None:
+    said = [{"speaker": "A", "content": f"Words {n} about nothing much"} for n in range(9)]
+    said.insert(4, {"speaker": "B", "content": "The roses are pruned in February"})
+    query = {"query": "When are the roses pruned?", "relevant_text_span": [["4", "4"]]}
+    data = tmp_path / "meetings.jsonl"
+    data.write_text(json.dumps({"meeting_transcripts": said, "specific_query_list": [query]}) + "\n")
+    found = measure_recall(data=data, facts=2)
+    assert {row.value for row in found.rows if row.what.startswith("meetings")} == {100.0}
+
+
+def test_a_made_up_thread_is_like_a_real_one(scratch: None) -> None:
+    world = make_bench_workspace()
+    thread = make_thread(world, 30)
+    assert list(thread.messages.order_by("seq").values_list("seq", flat=True)) == list(range(1, 31))
+    assert all(10 < len(body.split()) <= 60 for body in thread.messages.values_list("body", flat=True))
+    assert post_message(thread=thread, by=world.by, body="Next").seq == 31
+
+
+def test_the_language_is_the_same_every_time() -> None:
+    assert [SyntheticLanguage().message(), SyntheticLanguage().question()] == [
+        SyntheticLanguage().message(),
+        SyntheticLanguage().question(),
+    ]
+
+
+def test_steps_take_turns() -> None:
+    order: list[str] = []
+    medians = interleaved_medians(
+        {"a": lambda: order.append("a"), "b": lambda: order.append("b")}, repeats=2, warm_up=1
+    )
+    assert order == ["a", "b"] * 3
+    assert set(medians) == {"a", "b"}
+
+
+def test_another_process_can_reach_the_scratch_database(scratch: None) -> None:
+    settings = database_settings(database_url(), None)  # type: ignore[arg-type]
+    assert settings["NAME"] == connection.settings_dict["NAME"]
+    with connect_bare() as bare:
+        assert bare.info.dbname == settings["NAME"]
+
+
+def test_a_table_says_what_was_missed() -> None:
+    report = Report(
+        "x", [Measurement("floor", 1.0, "ms"), Measurement("thing", 5.0, "ms", 5.0)], [Aim("cheap", 5.0, 4.0)]
+    )
+    assert report.as_table().splitlines() == [
+        "bench x",
+        "  floor        1.00 ms",
+        "  thing        5.00 ms       5.00 × floor",
+        "  MISSED cheap: 5.00, aim ≤ 4",
+    ]
+
+
+def test_the_command_prints_json(scratch: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "scratch_database", nullcontext)
+    monkeypatch.setitem(bench.BENCHES, "append", lambda *_: measure_append(sizes=(3,), repeats=2, warm_up=0))
+    said = io.StringIO()
+    call_command("bench", "append", "--quick", "--json", stdout=said)
+    found = json.loads(said.getvalue())
+    assert set(found) == {"bench", "rows", "aims"}
+    assert {frozenset(aim) for aim in found["aims"]} == {frozenset({"aim", "value", "limit", "holds"})}
+
+
+def test_http_asks_the_real_server(scratch: None) -> None:
+    report = measure_http(messages=20, seconds=0.1, turns=1)
+    assert [row.what for row in report.rows[::2]] == [
+        "floor: a bare view", "page: inbox", "page: channel", "page: thread", "API: me", "API: 20 messages",
+    ]  # fmt: skip
+    assert all(row.value > 0 for row in report.rows)

@@ -1,0 +1,65 @@
+"""Conversations whose questions have known evidence: the evidence is where the bench says it is."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from openvibe.llm.tokens import count_tokens
+from tests.bench.conversations import FIRST_RARE_RANK, LONG_MESSAGE_TOKENS, SyntheticConversations, read_meetings
+from tests.bench.corpus import SyntheticLanguage
+
+
+def a_file(folder: Path, said: list[str], queries: Sequence[Mapping[str, object]]) -> Path:
+    meeting = {
+        "meeting_transcripts": [{"speaker": "Ana", "content": text} for text in said],
+        "specific_query_list": queries,
+    }
+    path = folder / "meetings.jsonl"
+    path.write_text(json.dumps(meeting) + "\n\n")
+    return path
+
+
+def test_evidence_is_counted_among_what_is_imported(tmp_path: Path) -> None:
+    said = ["Hello", " ", "Roses", "", "Prune them", "Bye"]
+    query = {"query": "What about roses?", "relevant_text_span": [["2", "4"], ["1", "1"]]}
+    (talk,) = read_meetings(a_file(tmp_path, said, [query]))
+    assert [line.text for line in talk.imported.lines] == ["Hello", "Roses", "Prune them", "Bye"]
+    assert [(asked.text, asked.evidence) for asked in talk.asked] == [("What about roses?", frozenset({2, 3}))]
+
+
+def test_a_question_without_evidence_is_not_asked(tmp_path: Path) -> None:
+    query = {"query": "What about silence?", "relevant_text_span": [["1", "1"]]}
+    (talk,) = read_meetings(a_file(tmp_path, ["Hello", ""], [query]))
+    assert talk.asked == ()
+
+
+def test_made_up_meetings_name_their_subjects_where_the_evidence_is() -> None:
+    (talk,) = SyntheticConversations().meetings(1, stretches=3)
+    rare = set(SyntheticLanguage().words[FIRST_RARE_RANK:])
+    lines = [line.text for line in talk.imported.lines]
+    assert sorted(place for asked in talk.asked for place in asked.evidence) == list(range(1, len(lines) + 1))
+    for asked in talk.asked:
+        telling = rare & {*asked.text.rstrip("?").split()}
+        assert len(telling) >= 3
+        holding = {place for place, text in enumerate(lines, start=1) if telling & {*text.lower().split()}}
+        assert len(holding & asked.evidence) > 2
+
+
+@pytest.mark.parametrize("kind", ["facts", "long_messages"])
+def test_a_made_up_fact_stands_in_one_message(kind: str) -> None:
+    talk = getattr(SyntheticConversations(), kind)(5)
+    lines = [line.text for line in talk.imported.lines]
+    assert len(lines) == {"facts": 125, "long_messages": 15}[kind]
+    assert len({*talk.asked}) == 5
+    for asked in talk.asked:
+        (place,) = asked.evidence
+        telling = asked.question.removeprefix("What was said about ").split()[:2]
+        assert {*telling} <= {*lines[place - 1].split()}
+
+
+def test_long_messages_are_long_and_the_same_every_time() -> None:
+    talk = SyntheticConversations().long_messages(2)
+    assert all(count_tokens(line.text) >= LONG_MESSAGE_TOKENS for line in talk.imported.lines)
+    assert talk == SyntheticConversations().long_messages(2)

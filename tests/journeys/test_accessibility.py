@@ -1,0 +1,122 @@
+"""Pages anybody can use: no serious accessibility violation, in both themes and on a narrow screen."""
+
+import re
+from contextlib import nullcontext
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.journeys.sample_thread import Scene, laid_out
+from tests.journeys.test_conversation import replies, say, start_thread
+
+pytestmark = pytest.mark.browser
+PLUGINS = "/admin/memory/memoryplugin/"
+
+
+def violations(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found if v["impact"] in ("serious", "critical")]
+
+
+def scrolls_sideways(page: Page) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth + 1"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_no_serious_violation(people: People, installation: Installation, scheme: str, width: int) -> None:
+    installation.model.says("Use **twelve** litres.\n\n```python\nprint('water')\n```")
+    page = people.ana(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    start_thread(page, f"Looks {scheme} {width}", "The greenhouse needs `12` litres a day.")
+    say(page, "@vibe how much water?")
+    expect(replies(page)).to_have_attribute("data-state", "complete")
+    page.set_viewport_size({"width": width, "height": 800})
+    assert violations(page) == []
+    page.goto(str(replies(page).get_by_role("link", name=re.compile("context", re.I)).get_attribute("href")))
+    assert violations(page) == []
+    for address in ("/w/willow/", "/w/willow/search/?q=litres", "/w/willow/members/", "/w/willow/agents/vibe/"):
+        page.goto(address)
+        assert violations(page) == [], address
+        assert not scrolls_sideways(page), f"{address} scrolls sideways at {width}px"
+
+
+@pytest.fixture(scope="module")
+def scene(installation: Installation) -> Scene:
+    return laid_out(installation)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
+def test_memory_and_work_can_be_used_by_anybody(people: People, scene: Scene, scheme: str, width: int) -> None:
+    page = people.ana(color_scheme=scheme, viewport={"width": width, "height": 900})
+    said: list[str] = []
+    page.on(
+        "console",
+        lambda message: (
+            said.append(f"{message.text} {message.location}") if message.type in ("error", "warning") else None
+        ),
+    )
+    alone = (scene.memory, scene.summary, scene.work, scene.handoff, scene.agent, scene.versions)
+    beside = [f"{scene.thread}?panel={part}" for part in (scene.memory, scene.work)]
+    for address in (*alone, *beside, PLUGINS):
+        page.goto(address if address == PLUGINS else f"/w/willow/{address}")
+        if address in beside:
+            expect(page.locator("#panel").get_by_role("heading", level=1)).to_be_visible()
+        with page.expect_response(re.compile("inside")) if address == scene.memory else nullcontext():
+            open_everything(page)
+        assert violations(page) == [], address
+        assert not scrolls_sideways(page), f"{address} scrolls sideways at {width}px"
+    assert said == []
+
+
+def open_everything(page: Page) -> None:
+    page.locator("#main details, #panel details").evaluate_all("all => all.forEach((one) => { one.open = true })")
+
+
+def test_memory_and_work_by_keyboard(people: People, scene: Scene) -> None:
+    page = people.ana()
+    page.goto(f"/w/willow/{scene.thread}")
+    panel = page.locator("#panel")
+    memory = page.get_by_role("link", name="Memory", exact=True)
+    memory.focus()
+    page.keyboard.press("Enter")
+    expect(panel).to_be_focused()
+    leaves = panel.locator("summary", has_text="Leaf summaries")
+    leaves.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".map-words")).to_contain_text("the lemon tree is well")
+    page.keyboard.press("Escape")
+    expect(memory).to_be_focused()
+
+    page.get_by_role("link", name="Work", exact=True).press("Enter")
+    panel.locator("summary", has_text="Add").first.focus()
+    page.keyboard.press("Enter")
+    expect(panel.get_by_label("Add a constraint").last).to_be_focused()
+    page.keyboard.type("No candles.")
+    page.keyboard.press("Control+Enter")
+    expect(panel.locator(".work-row").filter(has_text="No candles.")).to_be_visible()
+    expect(panel.locator("#work")).to_be_focused()
+
+
+def test_by_keyboard_alone(people: People, installation: Installation) -> None:
+    installation.model.says("By keyboard.")
+    page = people.ana()
+    start_thread(page, "Keyboard", "Hello.")
+    page.locator("body").press("Escape")
+    page.locator("#composer-body").focus()
+    page.keyboard.type("@vi")
+    expect(page.get_by_role("listbox")).to_be_visible()
+    page.keyboard.press("Enter")
+    page.keyboard.type("can you hear me?")
+    page.keyboard.press("Enter")
+    expect(replies(page)).to_contain_text("By keyboard.")
+    page.locator("#main").focus()
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()

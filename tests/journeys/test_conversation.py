@@ -1,0 +1,251 @@
+"""A team and its agent, in real browsers: what one says the other sees, live."""
+
+import re
+
+import pytest
+from playwright.sync_api import APIResponse, Dialog, Locator, Page, Route, expect
+
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.llm.model_server import Answer
+from tests.operations.processes import wait_until
+
+pytestmark = pytest.mark.browser
+
+
+def start_thread(page: Page, title: str, body: str, channel: str = "general") -> None:
+    page.get_by_role("navigation", name="Workspace").get_by_role("link", name=re.compile(channel)).first.click()
+    new = page.locator("details.new-thread")
+    if new.get_attribute("open") is None:
+        new.get_by_text("New thread").click()
+    page.get_by_label(re.compile("^Title")).fill(title)
+    page.locator(".new-thread").get_by_label("Message", exact=True).fill(body)
+    page.get_by_role("button", name="Start thread").click()
+    expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
+
+
+def say(page: Page, body: str) -> None:
+    composer = page.locator("#composer-body")
+    composer.fill(body)
+    composer.press("Enter")
+
+
+def replies(page: Page) -> Locator:
+    return page.locator('#messages > li[data-handle="vibe"]')
+
+
+def invited(people: People, ana: Page, name: str, role: str = "Member") -> Page:
+    """Somebody who joined by a link that Ana made; into #general too. Journeys share people: a name joins once."""
+    ana.goto("/w/willow/members/")
+    invite = ana.locator("#invite")
+    invite.get_by_label("Role").select_option(role)
+    invite.get_by_label("#general").check()
+    ana.get_by_role("button", name="Make link").click()
+    page = people.page()
+    page.goto(ana.get_by_label("Invitation link").input_value())
+    page.get_by_role("link", name="Make an account").click()
+    page.get_by_label("Your name").fill(name)
+    page.get_by_label("Email").fill(f"{name.lower()}@example.org")
+    page.get_by_label(re.compile("^Password")).first.fill("a long enough password 7")
+    page.get_by_role("button", name="Make account").click()
+    page.get_by_role("button", name=f"Join as {name}").click()
+    page.wait_for_url("**/w/willow/**")
+    return page
+
+
+def test_a_reply_streams_to_two_people_and_feedback_is_in_the_next_prompt(
+    people: People, installation: Installation
+) -> None:
+    model = installation.model
+    ana = people.ana()
+    dora = invited(people, ana, "Dora")
+    ana.goto("/w/willow/")
+    start_thread(ana, "Pruning the roses", "Hello Dora, look here.")
+    dora.goto(ana.url)
+    expect(dora.get_by_text("Hello Dora, look here.")).to_be_visible()
+
+    go_on = model.holds_back_after_first_words("Prune the roses in March, before the buds open.")
+    say(ana, "@vibe when do I prune the roses?")
+    for page in (ana, dora):
+        expect(page.locator("#messages").get_by_text("when do I prune the roses?")).to_be_visible()
+        expect(replies(page).locator('.prose[aria-busy="true"]')).to_contain_text("Prune")
+    assert "before the buds open" not in replies(dora).inner_text()
+    go_on.set()
+    for page in (ana, dora):
+        expect(replies(page)).to_contain_text("Prune the roses in March, before the buds open.")
+        expect(replies(page)).to_have_attribute("data-state", "complete")
+
+    replies(ana).get_by_role("button", name="Not helpful").click()
+    replies(ana).get_by_label("What should it do differently?").fill("Name the month first.")
+    replies(ana).get_by_role("button", name="Save").click()
+    expect(replies(ana)).to_contain_text("Recorded")
+
+    model.says("March: prune the apples then.")
+    say(ana, "@vibe and the apples?")
+    expect(replies(dora).nth(1)).to_contain_text("March: prune the apples then.")
+    assert re.search(
+        r"\[RECENT FEEDBACK\] User Ana \((just now|\d+ \w+ ago)\): Name the month first\.", model.last_prompt
+    )
+    expect(replies(ana).first).to_contain_text("In prompt 1×")
+
+    replies(ana).first.get_by_role("button", name="Mark applied").click()
+    expect(replies(ana).first).to_contain_text("Applied")
+    say(ana, "@vibe and the pears?")
+    expect(replies(ana)).to_have_count(3)
+    expect(replies(ana).nth(2)).to_have_attribute("data-state", "complete")
+    assert "Name the month first" not in model.last_prompt
+
+
+def test_a_form_that_is_asked_for_outlives_a_change_of_its_message(people: People, installation: Installation) -> None:
+    ana = people.ana()
+    ana.goto("/w/willow/")
+    start_thread(ana, "Pruning the pears", "Look at the pears.")
+    say(ana, "@vibe and the pears?")
+    expect(replies(ana)).to_have_attribute("data-state", "complete")
+    held: list[tuple[Route, APIResponse]] = []
+    ana.route("**/feedback/", lambda route: held.append((route, route.fetch())))
+
+    with ana.expect_response(re.compile(r"/m/\d+/$")):  # the message is fetched again before the answer is there
+        replies(ana).get_by_role("button", name="Not helpful").click()
+    wait_until(lambda: bool(ana.evaluate("1") and held), "the answer is held back")
+    route, answer = held[0]
+    route.fulfill(response=answer)
+    ana.unroute_all(behavior="wait")
+
+    replies(ana).get_by_label("What should it do differently?").fill("Name the month first.")
+    replies(ana).get_by_role("button", name="Save").click()
+    expect(replies(ana)).to_contain_text("Recorded")
+
+
+def test_a_change_that_overtakes_its_message_is_not_lost(people: People, installation: Installation) -> None:
+    ana, slow = people.ana(), people.ana()
+    start_thread(ana, "Overtaken", "Hello.")
+    slow.goto(ana.url)
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold_the_unfinished(route: Route) -> None:
+        answer = route.fetch()
+        if not held and 'data-state="writing"' in answer.text():
+            held.append((route, answer))
+        else:
+            route.fulfill(response=answer)
+
+    slow.route(re.compile("live=1"), hold_the_unfinished)
+    go_on = installation.model.holds_back_after_first_words("Late but whole.")
+    say(ana, "@vibe are you there?")
+    expect(replies(ana)).to_contain_text("Late")
+    wait_until(lambda: slow.title() and held, "the unfinished reply is on its way")  # asking lets the page's events in
+    slow.evaluate("document.addEventListener('openvibe:event', (e) => { window.heard = e.detail.kind })")
+    go_on.set()
+    expect(replies(ana)).to_have_attribute("data-state", "complete")
+    slow.wait_for_function("window.heard === 'run_changed'")
+    (route, answer), *_ = held
+    route.fulfill(response=answer)
+    expect(replies(slow)).to_contain_text("Late but whole.")
+    slow.unroute_all(behavior="wait")  # nothing is held back when the page closes
+
+
+def test_stop_keeps_the_text_and_a_failure_can_be_tried_again(people: People, installation: Installation) -> None:
+    ana = people.ana()
+    start_thread(ana, "Stop and retry", "Hello.")
+    go_on = installation.model.holds_back_after_first_words("Once upon a time there was a rose.")
+    say(ana, "@vibe tell me a story")
+    expect(replies(ana).locator(".prose")).to_contain_text("Once")
+    replies(ana).get_by_role("button", name="Stop").click()
+    expect(replies(ana)).to_have_attribute("data-state", "stopped")
+    expect(replies(ana)).to_contain_text("Once")
+    go_on.set()
+
+    installation.model.answer = Answer(status=401)
+    say(ana, "@vibe and another?")
+    retry = ana.get_by_role("button", name="Retry").last
+    expect(retry).to_be_visible()
+    expect(ana.locator("#messages")).to_contain_text("key")
+    installation.model.says("Another story.")
+    retry.click()
+    expect(replies(ana).last).to_contain_text("Another story.")
+    expect(replies(ana)).to_have_count(2)
+
+
+def test_the_viewer_shows_what_the_agent_read(people: People, installation: Installation) -> None:
+    installation.model.says("Twelve litres.")
+    ana = people.ana()
+    start_thread(ana, "Watering", "The greenhouse needs twelve litres a day.")
+    say(ana, "@vibe how much water?")
+    expect(replies(ana)).to_have_attribute("data-state", "complete")
+    replies(ana).get_by_role("link", name=re.compile("context", re.I)).click()
+    panel = ana.locator("#panel")
+    expect(panel).to_contain_text("/ 8,000")
+    expect(panel).to_contain_text("semi")
+    ana.reload()
+    expect(ana.locator("#panel")).to_contain_text("/ 8,000")
+
+
+def test_a_people_only_thread_says_why_no_agent_answers(people: People, installation: Installation) -> None:
+    asked = len(installation.model.asked)
+    ana = people.ana()
+    ana.get_by_role("navigation", name="Workspace").get_by_role("link", name=re.compile("general")).first.click()
+    ana.locator("details.new-thread").evaluate("e => { e.open = true }")
+    ana.get_by_label(re.compile("^Title")).fill("Salaries")
+    ana.locator(".new-thread").get_by_label("Message", exact=True).fill("@vibe what does everybody earn?")
+    ana.get_by_label("People only").check()
+    ana.get_by_role("button", name="Start thread").click()
+    expect(ana.locator("#messages")).to_contain_text("this thread is for people only")
+    assert len(installation.model.asked) == asked
+
+
+def test_a_removed_member_sees_nothing_more(people: People, installation: Installation) -> None:
+    ana = people.ana()
+    cleo = invited(people, ana, "Cleopatra")
+    ana.goto("/w/willow/")
+    start_thread(ana, "Before the removal", "You can read this.")
+    cleo.goto(ana.url)
+    expect(cleo.get_by_text("You can read this.")).to_be_visible()
+    installation.shell(
+        "from openvibe.workspaces.models import Member\n"
+        "from openvibe.workspaces.services import access_of_member, remove_member\n"
+        "owner = Member.objects.get(role='owner', workspace__slug='willow')\n"
+        "remove_member(member=Member.objects.get(user__email='cleopatra@example.org'), by=access_of_member(owner))"
+    )
+    expect(cleo.locator("body")).to_contain_text(re.compile("no longer", re.I))
+    expect(cleo.get_by_text("You can read this.")).to_have_count(0)
+    say(ana, "Now we are among ourselves.")
+    cleo.goto(ana.url)
+    expect(cleo.get_by_text("Now we are among ourselves.")).to_have_count(0)
+
+
+def test_nothing_is_missed_while_the_server_restarts(people: People, installation: Installation) -> None:
+    ana, again = people.ana(), people.ana()
+    start_thread(ana, "Restart", "First.")
+    again.goto(ana.url)
+    expect(again.get_by_text("First.")).to_be_visible()
+    installation.kill("granian")
+
+    def is_back() -> bool:
+        try:
+            return installation.serve.status("/healthz") == 200
+        except OSError:
+            return False
+
+    wait_until(is_back, "the web process is back")
+    say(ana, "Second, after the restart.")
+    expect(again.locator("#messages").get_by_text("Second, after the restart.")).to_have_count(1, timeout=30_000)
+
+
+def test_hostile_text_stays_text(people: People, installation: Installation) -> None:
+    attack = "<img src=x onerror=alert(1)> <script>alert(2)</script> [x](javascript:alert(3)) ![y](http://evil.example/y.png)"
+    installation.model.says(attack)
+    ana = people.ana()
+    dialogs: list[str] = []
+
+    def note(dialog: Dialog) -> None:
+        dialogs.append(dialog.message)
+        dialog.dismiss()
+
+    ana.on("dialog", note)
+    start_thread(ana, attack, attack)
+    say(ana, f"@vibe {attack}")
+    expect(replies(ana)).to_have_attribute("data-state", "complete")
+    replies(ana).get_by_role("link", name=re.compile("context", re.I)).click()
+    expect(ana.locator("#panel")).to_contain_text("/ 8,000")
+    assert dialogs == []

@@ -1,0 +1,123 @@
+"""Contradictions are found, flagged once, shown to those who may read both, and settled by people."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from knowledge.contradictions.detect import detect_contradictions
+from knowledge.models import Contradiction, Entry, Notice
+from knowledge.services import archive_entry, renew_entry, settle_contradiction, update_entry
+from openvibe.llm.errors import ModelTimeout
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_entry
+from tests.knowledge.fault_injection import killed_at
+from tests.llm.scripted_client import ScriptedModel
+
+
+def told() -> list[tuple[int, str]]:
+    return list(Notice.objects.filter(seen_at=None).order_by("pk").values_list("participant", "reason"))
+
+
+def open_pairs() -> list[tuple[int, int]]:
+    return list(Contradiction.objects.filter(settled_at=None).values_list("first", "second"))
+
+
+@pytest.fixture
+def pair(ana: Member, dora: Member) -> tuple[Entry, Entry]:
+    make_entry(ana, "Gardening", "Roses are pruned in March.")
+    return make_entry(ana), make_entry(dora, "Plans", "Starter costs $39 a month, whatever the country.")
+
+
+def test_a_pair_is_flagged_once_and_both_owners_are_told(ana: Member, dora: Member, pair: tuple[Entry, Entry]) -> None:
+    assert (detect_contradictions(), detect_contradictions()) == (3, 0)
+
+    found = Contradiction.objects.get()
+    assert (found.first, found.second, found.found_by) == (*pair, "rule")
+    assert found.why == (
+        "Different amounts: “Starter costs $29 a month” and “Starter costs $39 a month”."
+    )  # fmt: skip
+    assert sorted(told()) == sorted([(one.participant_id, "contradiction") for one in (ana, dora)])
+    assert Entry.objects.current().count() == 3
+
+
+def test_what_people_settled_stays_settled_until_words_change(ana: Member, pair: tuple[Entry, Entry]) -> None:
+    detect_contradictions()
+    settle_contradiction(contradiction=Contradiction.objects.get(), by=access(ana))
+
+    renew_entry(entry=pair[0], by=access(ana), expires_at=None)
+    detect_contradictions()
+    assert open_pairs() == []
+
+    update_entry(entry=pair[0], by=access(ana), content="Starter costs $27 a month.")
+    detect_contradictions()
+    assert open_pairs() == [(pair[0].pk, pair[1].pk)]
+
+
+def test_mended_words_settle_the_pair(ana: Member, pair: tuple[Entry, Entry]) -> None:
+    detect_contradictions()
+
+    update_entry(entry=pair[0], by=access(ana), content="Starter costs $39 a month.")
+    detect_contradictions()
+
+    assert Contradiction.objects.get().settled_how == "edited"
+
+
+def test_archiving_one_settles_the_pair(ana: Member, pair: tuple[Entry, Entry]) -> None:
+    detect_contradictions()
+
+    archive_entry(entry=pair[0], by=access(ana))
+
+    assert Contradiction.objects.get().settled_how == "archived"
+    assert detect_contradictions() == 0
+
+
+def test_who_may_not_read_both_is_not_told(ana: Member, dora: Member) -> None:
+    make_entry(dora)
+    make_entry(ana, content="Starter costs $39 a month.", visibility="restricted")
+
+    detect_contradictions()
+
+    assert {participant for participant, _reason in told()} == {ana.participant_id}
+
+
+def test_other_workspaces_are_never_compared(ana: Member, cleo: Member) -> None:
+    make_entry(ana)
+    make_entry(cleo, content="Starter costs $39 a month.")
+
+    assert (detect_contradictions(), open_pairs()) == (2, [])
+
+
+def test_a_model_may_judge(ana: Member, pair: tuple[Entry, Entry]) -> None:
+    def judge(messages: object) -> str:
+        asks_about_roses = "Roses" in str(messages).split('ref="new"')[1].split("</data>")[0]
+        found = [] if asks_about_roses else [{"entry": 1, "why": "Two prices for\n one plan."}, {"entry": 99}]
+        return "```json\n" + json.dumps({"contradictions": found}) + "\n```"
+
+    detect_contradictions(client=ScriptedModel([judge]))
+
+    assert ("model", "Two prices for one plan.") in Contradiction.objects.values_list("found_by", "why")
+
+
+def test_a_model_overrules_the_rule(ana: Member, pair: tuple[Entry, Entry]) -> None:
+    detect_contradictions(client=ScriptedModel(['{"contradictions": []}']))
+
+    assert open_pairs() == []
+
+
+@pytest.mark.parametrize("reply", [ModelTimeout("too slow"), "I would say the second one.", '{"contradictions": 3}'])
+def test_a_model_that_fails_leaves_it_to_the_rule(pair: tuple[Entry, Entry], reply: str | ModelTimeout) -> None:
+    detect_contradictions(client=ScriptedModel([reply]))
+
+    assert Contradiction.objects.get().found_by == "rule"
+
+
+def test_a_killed_comparison_is_done_again_and_loses_nothing(pair: tuple[Entry, Entry]) -> None:
+    statement = 1
+    while killed_at(statement, detect_contradictions):
+        assert not Contradiction.objects.exists()
+        assert not told()
+        statement += 1
+
+    assert (statement > 10, open_pairs(), detect_contradictions()) == (True, [(pair[0].pk, pair[1].pk)], 0)

@@ -1,0 +1,250 @@
+"""Files of knowledge: what comes in is reported row by row, what goes out comes back the same."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.access import visible_to
+from agents.models import Agent
+from knowledge.exchange.files import ImportReport, export_entries, import_entries
+from knowledge.exchange.tabular import COLUMNS, MAX_BYTES, escape_formula, read_rows, unescape_formula
+from knowledge.models import Entry, Notice, Revision
+from knowledge.services import archive_entry, pin_result
+from knowledge.services.create import MAX_PENDING_SUGGESTIONS
+from openvibe.base.problems import Problem, Refused
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_channel, make_entry, make_thread, say
+
+GOOD = "topic,content,tags,pinned\nPricing,Starter costs $29,plans; saas,yes\nRoses,Prune in March,,\n"
+
+
+def imported(by: Member, text: str, form: str = "") -> ImportReport:
+    return import_entries(by=access(by), raw=text.encode(), form=form)
+
+
+def outcomes(report: ImportReport) -> list[tuple[int, str]]:
+    return [(row.number, row.outcome) for row in report.rows]
+
+
+def test_a_file_twice_changes_nothing_the_second_time(ana: Member) -> None:
+    first, second = imported(ana, GOOD), imported(ana, GOOD)
+
+    assert outcomes(first) == [(2, "imported"), (3, "imported")]
+    assert outcomes(second) == [(2, "same"), (3, "same")]
+    assert first.summary == "2 imported, 0 there already, 0 refused"
+    entry = Entry.objects.get(topic="Pricing")
+    assert (entry.tags, entry.is_pinned, entry.source) == (["plans", "saas"], True, "import")
+    assert entry.revisions.get().action == "imported"
+
+
+def test_bad_rows_do_not_stop_good_ones(ana: Member) -> None:
+    report = imported(
+        ana,
+        "topic;content;kind;expires_at;owner\n"
+        "Pricing;$29;;;\n"
+        ";no topic;;;\n"
+        "Kind;x;gossip;;\n"
+        "Past;x;;2020-01-01;\n"
+        "Ragged;x\n"
+        "\n"
+        "Nobody;x;;;@nobody\n"
+        f"Long;{'word ' * 2_100};;;\n"
+        "Zone;x;fact;2099-03-29T02:30:00+01:00;ana\n",
+    )
+
+    assert outcomes(report) == [
+        (2, "imported"), (3, "refused"), (4, "refused"), (5, "refused"), (6, "refused"), (8, "imported"),
+        (9, "refused"), (10, "imported"),
+    ]  # fmt: skip
+    sentences = [row.why for row in report.rows]
+    for place, part in (
+        (1, "topic"),
+        (2, "A kind is one of"),
+        (3, "past"),
+        (4, "2 cells"),
+        (5, "@nobody"),
+        (6, "2,000"),
+    ):
+        assert part in sentences[place]
+    zoned = Entry.objects.get(topic="Zone").expires_at
+    assert zoned
+    assert zoned.isoformat() == "2099-03-29T01:30:00+00:00"
+
+
+def test_jsonl_says_which_line_is_wrong(ana: Member) -> None:
+    report = imported(
+        ana,
+        '{"topic": "a", "content": "b", "tags": ["x"], "pinned": true, "client_id": "k"}\nnot json\n[1]\n'
+        '{"topic": "a", "content": "c", "client_id": "k"}\n{"topic": 5, "content": ["x"]}\n'
+        '{"topic": "n\\u0000", "content": "x"}\n{"topic": "p", "content": "q", "status": "proposed"}\n'
+        '{"topic": "p", "content": "r", "status": "superseded"}\n',
+    )
+
+    assert [outcome for _number, outcome in outcomes(report)] == [
+        "imported", "refused", "refused", "refused", "refused", "refused", "imported", "refused",
+    ]  # fmt: skip
+    assert "other words" in report.rows[3].why
+    assert Entry.objects.get(topic="p").status == "proposed"
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        (b"", "empty"),
+        (b"\xff\xfa\x00", "bad_encoding"),
+        (b"name,text\na,b\n", "no_header"),
+        (b"topic,content,topic\na,b,c\n", "bad_header"),
+        (b"topic,content\n" + b"a,b\n" * 5_001, "too_many"),
+        (b"x" * (10 * 1024 * 1024 + 1), "too_large"),
+    ],
+)
+def test_files_that_cannot_be_read_at_all(ana: Member, raw: bytes, code: str) -> None:
+    with pytest.raises(Problem) as refused:
+        import_entries(by=access(ana), raw=raw)
+
+    assert (refused.value.code, Entry.objects.exists()) == (code, False)
+
+
+def test_marks_at_the_beginning_of_files_are_read(ana: Member) -> None:
+    for raw in (GOOD.encode("utf-8-sig"), GOOD.encode("utf-16")):
+        assert len(import_entries(by=access(ana), raw=raw).rows) == 2
+
+
+def test_guests_and_agents_import_nothing(ana: Member, ben: Member, vibe: Agent) -> None:
+    with pytest.raises(Refused):
+        imported(ben, GOOD)
+    with pytest.raises(Refused):
+        import_entries(by=visible_to(vibe), raw=GOOD.encode())
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_what_goes_out_comes_back_the_same(ana: Member, cleo: Member, form: str) -> None:
+    text = '=cmd|"/c calc"!A1\n\n- one, two; "three"\n'
+    until = timezone.now() + timedelta(days=40)
+    entry = make_entry(ana, "'=1+1", text, tags=["a b", "c"], is_pinned=True, expires_at=until, kind="policy")
+    archive_entry(entry=make_entry(ana, "Old"), by=access(ana))
+    file = "".join(export_entries(access(ana), form))
+
+    assert {row.outcome for row in imported(ana, file).rows} == {"same"}
+    assert outcomes(imported(cleo, file, form))[0][1] == "imported"
+    copy = Entry.objects.get(workspace=cleo.workspace)
+    for name in ("topic", "content", "tags", "is_pinned", "expires_at", "kind", "visibility"):
+        assert getattr(copy, name) == getattr(entry, name)
+
+
+def test_a_spreadsheet_finds_no_formula(ana: Member) -> None:
+    for topic in ("=1+1", "+1", "-1", "@sum", " =1", "\uff1d1"):
+        make_entry(ana, topic, "x")
+
+    for row in list(csv.reader(io.StringIO("".join(export_entries(access(ana))))))[1:]:
+        assert all(cell[:1] not in "=+-@\uff1d\t\r" or not cell for cell in row)
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_the_apostrophe_is_taken_away_again(cell: str) -> None:
+    assert unescape_formula(escape_formula(cell)) == cell
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=400), st.sampled_from(["", "csv", "jsonl"]))
+def test_no_file_is_more_than_a_problem(raw: bytes, form: str) -> None:
+    with contextlib.suppress(Problem):
+        assert all(row.why or row.cells for row in read_rows(raw, form))
+
+
+def test_an_export_holds_only_what_the_asker_may_read(ana: Member, dora: Member) -> None:
+    board = make_thread(make_channel(ana, "board", private=True), ana)
+    secret = say(board, ana, "Psst")
+    pin_result(message=secret, by=access(ana), topic="Board", content="Psst")
+    pin_result(message=secret, by=access(ana), topic="Told", content="Everybody may know", visibility="shared")
+    make_entry(ana, "Hidden", visibility="restricted")
+
+    mine = [json.loads(line) for line in export_entries(access(ana), "jsonl")]
+    hers = [json.loads(line) for line in export_entries(access(dora), "jsonl", statuses=["active"])]
+
+    assert [row["topic"] for row in mine] == ["Board", "Told", "Hidden"]
+    assert [(row["topic"], row["source_thread"]) for row in hers] == [("Told", None)]
+    assert (mine[1]["source_message"], mine[1]["author"], tuple(mine[0])) == (secret.pk, "ana", COLUMNS)
+
+
+@pytest.mark.parametrize("column", ["client_id", "owner", "status", "kind", "visibility", "expires_at", "topic"])
+@pytest.mark.parametrize("sign", ["\\u0000", "\\ud800"])
+def test_a_row_that_cannot_be_kept_is_refused_alone(ana: Member, column: str, sign: str) -> None:
+    rows = f'{{"topic": "Roses", "content": "Prune.", "{column}": "a{sign}"}}\n{{"topic": "Hedge", "content": "Cut."}}'
+    assert outcomes(imported(ana, rows)) == [(1, "refused"), (2, "imported")]
+
+
+def test_two_files_at_once_do_not_meet_each_others_limits() -> None:
+    read_rows(b"topic,content\nRoses,Prune.\n")
+    assert csv.field_size_limit() == MAX_BYTES  # as it stays for one that is read in another thread meanwhile
+
+
+@pytest.mark.parametrize("status", ["gone", "a\x00b"])
+def test_an_unknown_status_is_refused_before_a_line_is_written(ana: Member, status: str) -> None:
+    make_entry(ana)
+    with pytest.raises(Problem, match="A status is one of proposed, active"):
+        export_entries(access(ana), statuses=[status])
+
+
+def rows_of(many: int) -> str:
+    """A third of them suggested, owned by dora or by nobody here."""
+    status, owner = ("active", "active", "proposed"), ("dora", "", "nobody")
+    cells = [f"Bed {n % 7},Prune rose {n}.,{status[n % 3]},{owner[n % 2]}\n" for n in range(many)]
+    return "topic,content,status,owner\n" + "".join(cells)
+
+
+def test_thirty_rows_cost_as_many_statements_as_three(ana: Member, dora: Member) -> None:
+    counts = []
+    for many, new in ((3, 3), (30, 27)):
+        with CaptureQueriesContext(connection) as asked:
+            report = imported(ana, rows_of(many))
+        assert (report.count("imported"), report.count("same")) == (new, many - new)
+        counts.append(len(asked))
+
+    assert counts[0] == counts[1] <= 15
+    assert Revision.objects.filter(entry__workspace=ana.workspace).count() == Entry.objects.count() == 30
+    first = Entry.objects.get(content="Prune rose 2.").revisions.get()
+    assert (first.action, first.how, first.by, first.changes["owner"]) == (
+        "suggested", "import", ana.participant, [None, "dora"],
+    )  # fmt: skip
+    assert set(Notice.objects.values_list("participant", "reason")) == {(dora.participant.pk, "proposed")}
+
+
+def test_rows_of_one_file_meet_each_other_across_chunks(ana: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        '{"topic": "a", "content": "b", "client_id": "k"}\n{"topic": "a", "content": "b"}\n'
+        '{"topic": "a", "content": "other", "client_id": "k"}\n{"topic": "a", "content": "c", "kind": "gossip"}\n'
+        '{"topic": "a", "content": "c", "visibility": "restricted"}\n{"topic": "a", "content": "c"}\n'
+    )
+    report = imported(ana, text)
+
+    assert [outcome for _number, outcome in outcomes(report)] == [
+        "imported", "same", "refused", "refused", "imported", "same",
+    ]  # fmt: skip
+    first = report.rows[0].entry_id
+    assert report.rows[1].entry_id == first
+    assert f"Entry {first} has the client_id 'k'" in report.rows[2].why
+    monkeypatch.setattr("knowledge.exchange.files.CHUNK_ROWS", 1)
+    assert [row.outcome for row in imported(ana, text).rows] == [
+        "same", "same", "refused", "same", "same", "same",
+    ]  # fmt: skip
+
+
+def test_more_suggestions_than_may_wait_are_refused_row_by_row(ana: Member) -> None:
+    rows = "".join(f"Rose {n},Prune it.,proposed\n" for n in range(MAX_PENDING_SUGGESTIONS + 2))
+    report = imported(ana, f"topic,content,status\n{rows}Hedge,Cut it.,active\n")
+
+    assert report.summary == "51 imported, 0 there already, 2 refused"
+    assert (report.rows[-1].outcome, report.rows[-2].why[:26]) == ("imported", "50 of your suggestions wai")

@@ -1,0 +1,52 @@
+"""What pages with knowledge on them ask the database for: the same for one row as for three."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from agents.models import Agent
+from knowledge.models import Contradiction, Entry
+from knowledge.services import flag_entry, pin_result, suggest_entry, update_entry
+from openvibe.chat.models import Thread
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_entry, make_suggestion, say
+from tests.knowledge.web.page_client import signed_in, text
+
+
+@pytest.fixture
+def entry(ana: Member) -> Entry:
+    return make_entry(ana)
+
+
+def one_more(ana: Member, dora: Member, vibe: Agent, thread: Thread, entry: Entry) -> None:
+    """A change of the entry, another that contradicts it, one of each kind that pages list, and a message pinned."""
+    edited = update_entry(entry=entry, by=access(ana), content=f"{Entry.objects.get(pk=entry.pk).content} Always.")
+    other = make_entry(dora, "Pricing", f"Starter costs $30 a month, says {edited.version}.")
+    Contradiction.objects.create(
+        workspace=entry.workspace, first=edited, second=other, first_version=edited.version, second_version=1, why="no"
+    )
+    flag_entry(entry=make_entry(ana, f"Hours {edited.version}", "Nine."), by=access(dora), reason="wrong")
+    make_suggestion(vibe, f"Pricing {edited.version}", "Pro costs $99.")
+    suggest_entry(by=access(dora), topic="Pricing", content=f"$31, says {edited.version}.", supersedes=other)
+    message = say(thread, dora, "Pro costs $99 a month.")
+    pin_result(message=message, by=access(ana), topic="Pricing", content=f"Pro: $99 ({edited.version}).")
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["knowledge/?q=pricing", "knowledge/{e}/", "knowledge/review/", "knowledge/new/?topic=Pricing", "", "t/{t}/"],
+)
+def test_three_rows_cost_as_many_queries_as_one(
+    page: str, ana: Member, dora: Member, vibe: Agent, thread: Thread, entry: Entry
+) -> None:
+    client = signed_in(ana)
+    address = f"/w/{ana.workspace.slug}/" + page.format(e=entry.pk, t=thread.pk)
+    counts = []
+    for many in (1, 2):
+        for _ in range(many):
+            one_more(ana, dora, vibe, thread, entry)
+        text(client, address)
+        with CaptureQueriesContext(connection) as asked:
+            assert "Pricing" in text(client, address)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]

@@ -1,0 +1,221 @@
+"""A model endpoint for tests: a real HTTP server on 127.0.0.1 that speaks the chat-completions protocol.
+
+    with serving(Answer("Hello"), Answer(status=429)) as server:
+        OpenAIModel(base_url=server.base_url, …)
+
+Answers are given in order, the last one again and again; or a function makes one from each request. Waiting is
+done on events, never by sleeping. `python -m tests.llm.model_server --port 8123 --say "Hello there"` serves by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Lock, Thread
+from typing import Any
+
+LONGEST_WAIT = 30.0  # seconds; a test that forgets to set an event still ends
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the endpoint does with one request.
+
+    `hold` is waited for before anything is sent, `hold_after_first` after the first piece of a stream.
+    `drop_after` pieces of a stream the connection is cut. `body` is sent as it is, whatever was asked.
+    """
+
+    text: str = ""
+    tool_calls: tuple[tuple[str, str, str], ...] = ()  # id, name, arguments
+    status: int = 200
+    error: dict[str, Any] | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    cached_tokens: int = 0
+    tells_usage: bool = True
+    finish_reason: str | None = None
+    hold: Event | None = None
+    hold_after_first: Event | None = None
+    drop_after: int | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request as it came in."""
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+Script = Callable[[Asked], Answer]
+
+
+class FakeEndpoint:
+    """The running server. `asked` holds every request, `hung_up` is set when a client left in mid-stream."""
+
+    def __init__(self, script: Script, port: int = 0) -> None:
+        self.asked: list[Asked] = []
+        self.hung_up = Event()
+        self._script = script
+        self._lock = Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
+        self._server.daemon_threads = True
+        self.port = int(self._server.server_address[1])
+        self.base_url = f"http://127.0.0.1:{self.port}/v1"
+
+    def answer(self, asked: Asked) -> Answer:
+        with self._lock:
+            self.asked.append(asked)
+            return self._script(asked)
+
+    def serve(self) -> None:
+        self._server.serve_forever(poll_interval=0.02)
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def serving(*answers: Answer, script: Script | None = None, port: int = 0) -> Iterator[FakeEndpoint]:
+    """Serve the answers, or what `script` makes of each request, until the block ends."""
+    endpoint = FakeEndpoint(script or in_order(*answers), port)
+    thread = Thread(target=endpoint.serve, daemon=True)
+    thread.start()
+    try:
+        yield endpoint
+    finally:
+        endpoint.stop()
+        thread.join(timeout=5)
+
+
+def in_order(*answers: Answer) -> Script:
+    """A script that gives the answers in order, and the last one from then on."""
+    left = list(answers)
+    return lambda asked: left.pop(0) if len(left) > 1 else left[0]
+
+
+def _handler(endpoint: FakeEndpoint) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            asked = Asked(self.path, {k.lower(): v for k, v in self.headers.items()}, json.loads(raw or b"{}"))
+            try:
+                _give(self, asked, endpoint.answer(asked))
+            except (BrokenPipeError, ConnectionResetError):
+                endpoint.hung_up.set()
+            self.close_connection = True
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Tests are quiet."""
+
+    return Handler
+
+
+def _give(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
+    if answer.hold is not None:
+        answer.hold.wait(LONGEST_WAIT)
+    streams = bool(asked.body.get("stream")) and answer.status == 200 and answer.body is None
+    to.send_response(answer.status)
+    to.send_header("Content-Type", "text/event-stream" if streams else "application/json")
+    to.send_header("Connection", "close")
+    for name, value in answer.headers.items():
+        to.send_header(name, value)
+    to.end_headers()
+    if streams:
+        _stream(to, asked, answer)
+    else:
+        to.wfile.write(answer.body if answer.body is not None else json.dumps(_whole(asked, answer)).encode())
+
+
+def _whole(asked: Asked, answer: Answer) -> dict[str, Any]:
+    if answer.status != 200:
+        return {"error": answer.error or {"message": f"Status {answer.status}", "type": "test", "code": None}}
+    said: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
+    if answer.tool_calls:
+        said["tool_calls"] = [
+            {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for id_, name, arguments in answer.tool_calls
+        ]
+    told: dict[str, Any] = {
+        "id": "chat-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": asked.body["model"],
+    }
+    told["choices"] = [{"index": 0, "message": said, "finish_reason": _reason(answer)}]
+    return told | ({"usage": _usage(asked, answer)} if answer.tells_usage else {})
+
+
+def _stream(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
+    for sent, delta in enumerate(_deltas(answer)):
+        if sent == answer.drop_after:
+            return
+        _event(to, asked, [{"index": 0, "delta": delta, "finish_reason": None}])
+        if sent == 1 and answer.hold_after_first is not None:
+            answer.hold_after_first.wait(LONGEST_WAIT)
+    if answer.drop_after is not None:
+        return
+    _event(to, asked, [{"index": 0, "delta": {}, "finish_reason": _reason(answer)}])
+    if answer.tells_usage and (asked.body.get("stream_options") or {}).get("include_usage"):
+        _event(to, asked, [], usage=_usage(asked, answer))
+    to.wfile.write(b"data: [DONE]\n\n")
+
+
+def _deltas(answer: Answer) -> Iterator[dict[str, Any]]:
+    yield {"role": "assistant", "content": ""}
+    for at, word in enumerate(answer.text.split(" ")):
+        if piece := (f" {word}" if at else word):
+            yield {"content": piece}
+    for at, (id_, name, arguments) in enumerate(answer.tool_calls):
+        yield _fragment(at, {"id": id_, "type": "function"}, {"name": name, "arguments": ""})
+        half = len(arguments) // 2
+        for part in (arguments[:half], arguments[half:]):
+            yield _fragment(at, {}, {"arguments": part})
+
+
+def _fragment(index: int, call: dict[str, Any], function: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": [{"index": index, **call, "function": function}]}
+
+
+def _event(to: BaseHTTPRequestHandler, asked: Asked, choices: list[dict[str, Any]], **more: Any) -> None:
+    chunk = {"id": "chat-1", "object": "chat.completion.chunk", "created": 1, "model": asked.body["model"]}
+    to.wfile.write(f"data: {json.dumps({**chunk, 'choices': choices, **more})}\n\n".encode())
+    to.wfile.flush()
+
+
+def _reason(answer: Answer) -> str:
+    return answer.finish_reason or ("tool_calls" if answer.tool_calls else "stop")
+
+
+def _usage(asked: Asked, answer: Answer) -> dict[str, Any]:
+    told = sum(len(str(m.get("content") or "").split()) for m in asked.body["messages"])
+    said = len(answer.text.split())
+    return {
+        "prompt_tokens": told,
+        "completion_tokens": said,
+        "total_tokens": told + said,
+        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="A fake chat-completions endpoint.")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--say", default="Hello from the fake endpoint.")
+    options = parser.parse_args()
+    endpoint = FakeEndpoint(in_order(Answer(options.say)), options.port)
+    print(endpoint.base_url, flush=True)
+    try:
+        endpoint.serve()
+    except KeyboardInterrupt:
+        endpoint.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Conversations and summaries written row by row, as compaction leaves them behind: for tests of what reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from django.db.models import Max
+
+from memory.plugins.base import Session
+from memory.plugins.lcm.models import Conversation, Item, Summary, SummaryEdge, SummaryMessage
+from openvibe.chat.models import Message, Thread
+from openvibe.llm.tokens import count_tokens
+from openvibe.workspaces.models import Participant
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def session_of(thread: Thread, who: Participant, *, before: int | None = None, dives: bool = True) -> Session:
+    """The thread as `who` sees it."""
+    from openvibe.workspaces.access import Access
+
+    access = Access(
+        thread.workspace_id, who.pk, is_agent=who.kind == "agent", reads_public_channels=True, reads_dive_results=dives
+    )
+    return Session(thread.pk, access, before=before)
+
+
+def told(thread: Thread, author: Participant, *bodies: str, **fields: object) -> list[Message]:
+    """Messages stored at once, numbered on from the thread's last, a minute apart."""
+    first = thread.last_seq + 1
+    messages = [
+        Message(**{
+            "thread": thread, "author": author, "seq": seq, "body": body, "token_count": count_tokens(body),
+            "created_at": NOON + timedelta(minutes=seq), **fields,
+        })
+        for seq, body in enumerate(bodies, first)
+    ]  # fmt: skip
+    Message.objects.bulk_create(messages)
+    ended(thread)
+    return messages
+
+
+def ended(thread: Thread) -> None:
+    """The thread knows its newest message."""
+    thread.last_seq = Message.objects.filter(thread=thread).aggregate(last=Max("seq"))["last"] or 0
+    thread.save(update_fields=["last_seq"])
+
+
+def taken_in(thread: Thread) -> Conversation:
+    """All messages of the thread as items, one each."""
+    conversation, _ = Conversation.objects.get_or_create(thread=thread)
+    new = Message.objects.filter(thread=thread, seq__gt=conversation.seen_seq).order_by("seq")
+    Item.objects.bulk_create([Item(conversation=conversation, ordinal=one.seq, message=one) for one in new])
+    conversation.seen_seq = thread.last_seq
+    conversation.save()
+    return conversation
+
+
+def leaf(conversation: Conversation, first: int, last: int, text: str = "They spoke.") -> Summary:
+    """Messages `first` to `last` as one summary, in their place."""
+    messages = list(Message.objects.filter(thread=conversation.thread_id, seq__range=(first, last)))
+    made = _summary(conversation, text, depth=0, first=first, last=last,
+                    times=[one.created_at for one in messages], messages=len(messages),
+                    source=sum(one.token_count for one in messages))  # fmt: skip
+    SummaryMessage.objects.bulk_create([SummaryMessage(summary=made, message=one) for one in messages])
+    Item.objects.filter(conversation=conversation, ordinal__range=(first, last)).delete()
+    Item.objects.create(conversation=conversation, ordinal=first, summary=made)
+    return made
+
+
+def condensed(conversation: Conversation, below: Sequence[Summary], text: str = "In short.") -> Summary:
+    """Neighbouring summaries of one depth as one, in their place."""
+    made = _summary(conversation, text, depth=below[0].depth + 1, first=below[0].first_seq, last=below[-1].last_seq,
+                    times=[at for one in below for at in (one.earliest_at, one.latest_at)],
+                    messages=sum(one.message_count for one in below),
+                    source=sum(one.token_count for one in below))  # fmt: skip
+    SummaryEdge.objects.bulk_create([SummaryEdge(container=made, constituent=one) for one in below])
+    Item.objects.filter(conversation=conversation, summary__in=below).delete()
+    Item.objects.create(conversation=conversation, ordinal=made.first_seq, summary=made)
+    return made
+
+
+def _summary(
+    conversation: Conversation, text: str, *, depth: int, first: int, last: int, times: Iterable[datetime],
+    messages: int, source: int,
+) -> Summary:  # fmt: skip
+    in_order = sorted(times)
+    return Summary.objects.create(
+        conversation=conversation, kind="condensed" if depth else "leaf", depth=depth, content=text,
+        token_count=count_tokens(text), first_seq=first, last_seq=last, earliest_at=in_order[0], latest_at=in_order[-1],
+        message_count=messages, source_tokens=source, level="normal", model="scripted",
+    )  # fmt: skip

@@ -1,0 +1,142 @@
+"""Finding words again, whatever characters they are made of."""
+
+import pytest
+
+from agents.models import Agent
+from memory.plugins.base import MemoryHit, Session
+from memory.plugins.lcm import retrieval
+from memory.plugins.lcm.retrieval import (
+    MAX_HITS,
+    MAX_SNIPPET_CHARACTERS,
+    make_snippet,
+    query_terms,
+    search_conversation,
+)
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import delete_message
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_thread
+from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told
+
+
+def numbers(found: list[MemoryHit]) -> list[int]:
+    return [hit.ordinal for hit in found]
+
+
+def test_the_newest_first_with_author_and_time(session: Session, thread: Thread, ana: Member, dora: Member) -> None:
+    told(thread, ana.participant, "Prune the ROSE in March", "Feed the cat")
+    (second,) = told(thread, dora.participant, "My roses bloom")
+    found = search_conversation(session, "rose")
+    assert found[0] == MemoryHit("message", second.pk, 3, "Dora", "2026-03-01T12:03:00+00:00", "My roses bloom")
+    assert numbers(found) == [3, 1]
+
+
+def test_every_term_has_to_be_there(session: Session, thread: Thread, ana: Member) -> None:
+    told(thread, ana.participant, "red apple", "green apple", "red pear")
+    assert numbers(search_conversation(session, "apple  red")) == [1]
+    assert search_conversation(session, "apple blue") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [("100%", 1), ("a_b", 2), ("o'clock", 3), ('"quoted"', 4), ("C:\\temp", 5), ("日本", 6), ("🎉", 7), ("(?:x", 8),
+     ("' OR 1=1 --", 9), ("%s %(limit)s", 10), ("{shown}", 11), ("ÄRGER", 12), ("cafe\u0301", 13),
+     ("a & !b | <->", 14)],
+)  # fmt: skip
+def test_every_character_means_itself(session: Session, thread: Thread, ana: Member, query: str, number: int) -> None:
+    told(
+        thread, ana.participant, "it rose 100% by noon", "the file a_b.txt", "at five o'clock", 'she "quoted" him',
+        "in C:\\temp it lies", "私は日本に住んでいます", "done 🎉🎉", "regex (?:x) here", "try ' OR 1=1 -- it",
+        "say %s and %(limit)s", "write {shown} here", "viel Ärger", "the café", "a & !b | <-> c",
+        "nothing: 1000 axb o clock quoted temp x 5 OR 1",
+    )  # fmt: skip
+    assert numbers(search_conversation(session, query)) == [number]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "   ", "\x00", "\ud800", "\x00\x00 \t\n", "x" * 10_000, "word " * 2_000, "%" * 10_000, "🎉" * 10_000, "\\",
+     "'", "(" * 10_000, "a\x00b", "\u202e"],
+    ids=lambda query: ascii(query[:6]),
+)  # fmt: skip
+def test_any_query_is_safe(session: Session, thread: Thread, ana: Member, query: str) -> None:
+    told(thread, ana.participant, "word")
+    leaf(taken_in(thread), 1, 1, "a summary")
+    assert len(search_conversation(session, query)) <= 1
+
+
+def test_no_more_hits_than_asked_for_in_all(session: Session, thread: Thread, ana: Member) -> None:
+    told(thread, ana.participant, *["the rose"] * 120)
+    conversation = taken_in(thread)
+    for first in range(1, 100, 10):
+        leaf(conversation, first, first + 9, "About a rose.")
+    for limit in (1, 3, 4, 20, 50):
+        assert len(search_conversation(session, "rose", limit)) == limit
+    kinds = [hit.kind for hit in search_conversation(session, "rose", 20)]
+    assert kinds == ["message"] * 15 + ["summary"] * 5
+    assert len(search_conversation(session, "rose", 10**9)) == MAX_HITS
+    assert search_conversation(session, "rose", 0) == search_conversation(session, "rose", -3) == []
+
+
+def test_summaries_are_found_too_wherever_they_are_in_the_graph(session: Session, thread: Thread, ana: Member) -> None:
+    told(thread, ana.participant, *["word"] * 20)
+    conversation = taken_in(thread)
+    low = leaf(conversation, 1, 10, "They agreed on Tuesday.")
+    above = condensed(conversation, [low, leaf(conversation, 11, 20)], "They agreed.")
+    found = search_conversation(session, "agreed")
+    assert {(hit.kind, hit.id) for hit in found} == {("summary", low.pk), ("summary", above.pk)}
+    assert [hit.snippet for hit in search_conversation(session, "tuesday")] == ["They agreed on Tuesday."]
+
+
+def test_a_snippet_stands_around_the_match(session: Session, thread: Thread, ana: Member) -> None:
+    told(thread, ana.participant, "filler " * 3_000 + "the needle is here" + " filler" * 3_000)
+    (hit,) = search_conversation(session, "needle")
+    assert "the needle is here" in hit.snippet
+    assert len(hit.snippet) <= MAX_SNIPPET_CHARACTERS
+
+
+@pytest.mark.parametrize("at", [0, 1, 250, 499, 500, 501, 5_000, 9_990])
+@pytest.mark.parametrize("needle", ["n", "needle", "n" * 480])
+def test_a_snippet_is_never_too_long_and_never_misses(at: int, needle: str) -> None:
+    text = "." * at + needle + "." * (10_000 - at)
+    snippet = make_snippet(text, [needle])
+    assert needle in snippet
+    assert len(snippet) <= MAX_SNIPPET_CHARACTERS
+
+
+def test_deleted_hidden_and_unseen_things_are_not_found(thread: Thread, ana: Member, vibe: Agent) -> None:
+    told(thread, ana.participant, "rose 1", "rose 2", "rose 3")
+    told(thread, vibe.participant, "rose 4", kind="dive_result")
+    told(thread, ana.participant, "rose 5", kind="system")
+    told(thread, ana.participant, "rose 6", state="writing")
+    told(thread, ana.participant, "rose 7")
+    leaf(taken_in(thread), 1, 2, "rose summary")
+    delete_message(message=Message.objects.get(thread=thread, seq=1), by=access(ana))
+    assert numbers(search_conversation(session_of(thread, vibe.participant), "rose")) == [7, 4, 3, 2]
+    assert numbers(search_conversation(session_of(thread, vibe.participant, dives=False), "rose")) == [7, 3, 2]
+    assert numbers(search_conversation(session_of(thread, vibe.participant, before=3), "rose")) == [2]
+
+
+def test_only_this_thread_of_this_workspace(session: Session, thread: Thread, ana: Member, cleo: Member) -> None:
+    other = make_thread(thread.channel, ana, "Another")
+    told(other, ana.participant, *["rose"] * 10)
+    leaf(taken_in(other), 1, 10, "rose")
+    told(thread, ana.participant, "rose")
+    assert len(search_conversation(session, "rose")) == 1
+    assert search_conversation(Session(thread.pk, access(cleo)), "rose") == []
+
+
+def test_words_are_found_however_long_ago(
+    session: Session, thread: Thread, ana: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(thread, ana.participant, "the wisteria a_b", "gardens", *["filler"] * 30, "a new wisteria")
+    monkeypatch.setattr(retrieval, "MAX_SCANNED_MESSAGES", 10)
+    assert numbers(search_conversation(session, "wisteria")) == [33, 1]
+    assert numbers(search_conversation(session, "wisteria", 1)) == [33]
+    assert numbers(search_conversation(session, "garden")) == [2]
+    assert search_conversation(session, "wister")[0].ordinal == 33
+
+
+def test_a_query_has_a_bounded_number_of_terms() -> None:
+    assert len(query_terms(" ".join(map(str, range(1_000))))) == retrieval.MAX_TERMS
+    assert query_terms("a b\x00c a") == ["a", "b", "c"]

@@ -1,0 +1,280 @@
+"""The memory map: for whoever sees the thread, from the tail down to the messages, and what compaction did."""
+
+import re
+from collections.abc import Sequence
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agents.models import Agent
+from memory.plugins.compaction import execute_compaction
+from memory.plugins.lcm.models import Summary
+from memory.plugins.models import Compaction, MemoryPlugin
+from openvibe.chat.models import Thread
+from openvibe.chat.services import add_to_channel, set_thread_access
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_channel, make_thread
+from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
+
+HTMX = {"HX-Request": "true"}
+
+
+def browser(member: Member) -> Client:
+    client = Client()
+    client.force_login(member.user)
+    return client
+
+
+def address(thread: Thread, more: str = "") -> str:
+    return f"/w/{thread.workspace.slug}/t/{thread.pk}/memory/{more}"
+
+
+def page_of(member: Member, thread: Thread, more: str = "", **headers: str) -> str:
+    answer = browser(member).get(address(thread, more), headers=headers)
+    assert answer.status_code == 200, answer.content
+    return answer.content.decode()
+
+
+def remembered(thread: Thread, ana: Member, leaves: Sequence[tuple[int, int]] = ((1, 4), (5, 8))) -> list[Summary]:
+    """Thirty messages; the first eight in leaves."""
+    told(thread, ana.participant, *(f"Roses number {n} need <b>sun</b>." for n in range(1, 31)))
+    conversation = taken_in(thread)
+    return [leaf(conversation, first, last, f"They spoke of {first} to {last} <script>") for first, last in leaves]
+
+
+def over(thread: Thread, **more: object) -> Compaction:
+    row = {"trigger": "threshold", "state": "done", "tokens_before": 12_000, "tokens_after": 7_000, "created_count": 2}
+    return Compaction.objects.create(
+        **{"thread": thread, "plugin": "memory/lcm", "finished_at": timezone.now(), **row, **more}
+    )
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX])
+def test_page_and_panel_show_the_shelves(ana: Member, thread: Thread, headers: dict[str, str]) -> None:
+    remembered(thread, ana)
+    page = page_of(ana, thread, **headers)
+    assert ("<html" in page) is (not headers)
+    for words in ("Fresh tail", "Not summarised yet", "Leaf summaries", "Compact now", "Compact everything",
+                  "messages 1–4", "2 for 8 messages", "need &lt;b&gt;sun&lt;/b&gt;"):  # fmt: skip
+        assert words in page
+    assert "style=" not in page
+    assert "They spoke of 1 to 4" not in page  # what a summary says comes when it is opened
+
+
+def test_a_summary_opens_to_its_constituents_and_those_to_the_messages(ana: Member, thread: Thread) -> None:
+    leaves = remembered(thread, ana)
+    above = condensed(leaves[0].conversation, leaves, "All of it.")
+    assert "Condensed, depth 1" in page_of(ana, thread)
+    opened = page_of(ana, thread, f"{above.pk}/?inside", **HTMX)
+    assert "All of it." in opened
+    assert f"/memory/{leaves[0].pk}/?inside" in opened
+    assert f"/memory/{leaves[1].pk}/?inside" in opened
+    messages = page_of(ana, thread, f"{leaves[0].pk}/?inside", **HTMX)
+    assert "They spoke of 1 to 4 &lt;script&gt;" in messages
+    assert all(f"Roses number {n} need" in messages for n in (1, 2, 3, 4))
+    assert "Roses number 5" not in messages
+    assert "<b>" not in messages
+
+
+def test_a_summary_has_a_page_of_its_own_with_the_way_up(ana: Member, thread: Thread) -> None:
+    leaves = remembered(thread, ana)
+    above = condensed(leaves[0].conversation, leaves, "All of it.")
+    page = page_of(ana, thread, f"{leaves[0].pk}/")
+    assert "<html" in page
+    assert f'/memory/{above.pk}/"' in page
+    assert "Summary of messages 1–4" in page
+
+
+def test_long_ones_come_in_parts(ana: Member, thread: Thread) -> None:
+    told(thread, ana.participant, *(f"Message {n}: " + "roses " * 900 for n in range(1, 11)))
+    first = leaf(taken_in(thread), 1, 10)
+    page = page_of(ana, thread, f"{first.pk}/?inside", **HTMX)
+    assert "Message 10:" not in page
+    cursor = page.split("after=")[1].split('"')[0]
+    rest = page_of(ana, thread, f"{first.pk}/?inside&after={cursor}", **HTMX)
+    assert f"Message {int(cursor) + 1}:" in rest
+    assert "Message 1:" not in rest
+    assert "They spoke" not in rest
+
+
+def test_only_who_sees_the_thread_sees_its_memory(
+    ana: Member, dora: Member, ben: Member, cleo: Member, thread: Thread
+) -> None:
+    (first, _) = remembered(thread, ana)
+    for more in ("", f"{first.pk}/", f"{first.pk}/?inside", "?part=state", "?part=search&q=roses"):
+        assert browser(dora).get(address(thread, more)).status_code == 200
+        assert browser(ben).get(address(thread, more)).status_code == 404
+        assert browser(cleo).get(address(thread, more)).status_code == 404
+        assert Client().get(address(thread, more)).status_code == 302
+    for stranger in (ben, cleo):
+        assert browser(stranger).post(address(thread, "compact/")).status_code == 404
+    assert not Compaction.objects.exists()
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
+    assert browser(ben).get(address(thread)).status_code == 200
+
+
+def test_a_summary_of_another_thread_is_unknown_here(ana: Member, dora: Member, thread: Thread) -> None:
+    private = make_thread(make_channel(ana, "private", private=True), ana)
+    (secret, _) = remembered(private, ana)
+    assert browser(ana).get(address(private, f"{secret.pk}/")).status_code == 200
+    assert browser(ana).get(address(thread, f"{secret.pk}/")).status_code == 404
+    assert browser(dora).get(address(thread, f"{secret.pk}/")).status_code == 404
+    assert browser(ana).get(address(thread, f"{10**30}/")).status_code == 404
+
+
+def test_people_only_threads_say_so(ana: Member, thread: Thread) -> None:
+    (first, _) = remembered(thread, ana)
+    set_thread_access(thread=thread, by=access(ana), access="human_only")
+    page = page_of(ana, thread)
+    assert "This thread is for people only." in page
+    assert "Compact now" not in page
+    assert browser(ana).get(address(thread, f"{first.pk}/")).status_code == 404
+    assert browser(ana).post(address(thread, "compact/")).status_code == 403
+
+
+def test_with_simple_memory_it_says_what_there_is(ana: Member, thread: Thread) -> None:
+    (first, _) = remembered(thread, ana)
+    MemoryPlugin.objects.filter(workspace=ana.workspace).delete()
+    MemoryPlugin.objects.create(workspace=ana.workspace, name="memory/simple", enabled=True)
+    page = page_of(ana, thread)
+    assert "makes no summaries" in page
+    assert "Fresh tail" not in page
+    assert browser(ana).get(address(thread, f"{first.pk}/")).status_code == 404
+
+
+def test_compact_now_and_everything_ask_once(ana: Member, dora: Member, thread: Thread) -> None:
+    remembered(thread, ana)
+    assert browser(dora).post(address(thread, "compact/")).status_code == 302
+    asked = Compaction.objects.get()
+    assert (asked.trigger, asked.full, asked.requested_by) == ("hand", False, dora.participant)
+    answer = browser(ana).post(address(thread, "compact/"), {"full": "1"}, headers=HTMX).content.decode()
+    assert Compaction.objects.get().full
+    assert "<html" not in answer
+    assert "waits for a worker" in answer
+    assert answer.count("aria-disabled") == 2
+    again = browser(ana).post(address(thread, "compact/"), headers=HTMX).content.decode()
+    assert "under way already" in again
+    assert browser(ana).get(address(thread, "compact/")).status_code == 405
+
+
+def test_compacting_the_same_again_is_answered_with_a_sentence(ana: Member, thread: Thread) -> None:
+    remembered(thread, ana)
+    browser(ana).post(address(thread, "compact/"), {"full": "1"})
+    execute_compaction(Compaction.objects.get().pk)
+    answer = browser(ana).post(address(thread, "compact/"), headers=HTMX)
+    assert answer.status_code == 200
+    assert "Nothing was said since the last compaction" in answer.content.decode()
+    followed = browser(ana).post(address(thread, "compact/"), follow=True)
+    assert "Nothing was said since the last compaction" in followed.content.decode()
+    assert Compaction.objects.count() == 1
+
+
+def test_a_guest_looks_and_does_not_compact(ana: Member, ben: Member, thread: Thread) -> None:
+    remembered(thread, ana)
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
+    page = page_of(ben, thread)
+    assert "Fresh tail" in page
+    assert "Compact now" not in page
+    assert browser(ben).post(address(thread, "compact/")).status_code == 403
+    assert not Compaction.objects.exists()
+
+
+def test_how_far_a_compaction_is(ana: Member, thread: Thread) -> None:
+    Compaction.objects.create(
+        thread=thread, plugin="memory/lcm", trigger="hand", full=True, state="running", done_messages=1_200,
+        of_messages=4_000,
+    )  # fmt: skip
+    page = page_of(ana, thread, "?part=state", **HTMX)
+    assert "1,200 of 4,000 messages" in page
+    assert '<progress max="4000" value="1200"' in page
+    assert "Fresh tail" not in page
+
+
+def test_before_and_after_and_why_it_failed_stand_there(ana: Member, thread: Thread) -> None:
+    over(thread)
+    assert "12,000 → 7,000 tokens" in page_of(ana, thread)
+    over(thread, state="failed", tokens_before=None, tokens_after=None, error="The key was <refused>.")
+    page = page_of(ana, thread)
+    assert "The last compaction failed" in page
+    assert "The key was &lt;refused&gt;." in page
+    over(thread, state="nothing", tokens_after=12_000)
+    assert "The last compaction failed" in page_of(ana, thread), "nobody asked, so nobody is told of nothing"
+    over(thread, state="nothing", tokens_after=12_000, trigger="hand")
+    assert "there was nothing to compact" in page_of(ana, thread)
+
+
+def test_the_history_is_drawn_and_told(ana: Member, thread: Thread) -> None:
+    assert "has not been compacted yet" in page_of(ana, thread)
+    over(thread)
+    over(thread, tokens_before=11_500, full=True, trigger="hand", requested_by=ana.participant)
+    page = page_of(ana, thread)
+    assert page.count('class="plot-mark"') == 2
+    assert "Ana asked for it (everything)" in page
+    assert "11,500" in page
+
+
+def test_search_finds_messages_and_summaries_to_the_letter(ana: Member, thread: Thread) -> None:
+    (first, _) = remembered(thread, ana)
+    page = page_of(ana, thread, "?part=search&q=number+7", **HTMX)
+    seventh = thread.messages.get(seq=7)
+    assert f'/m/{seventh.pk}/">Ana, message 7</a>' in page
+    assert "<b>sun" not in page
+    assert f"/memory/{first.pk}/" in page_of(ana, thread, "?q=spoke+1+to")
+    assert "Nothing holds all of these words" in page_of(ana, thread, "?q=100%25_")
+
+
+def test_no_reader_finds_what_was_said_where_they_may_not_read(ana: Member, dora: Member, thread: Thread) -> None:
+    private = make_thread(make_channel(ana, "private", private=True), ana)
+    remembered(private, ana)
+    assert "Nothing holds all" in page_of(dora, thread, "?q=Roses")
+
+
+def test_the_thread_leads_to_its_memory(ana: Member, thread: Thread) -> None:
+    page = browser(ana).get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").content.decode()
+    assert f'href="{address(thread)}" data-panel' in page
+
+
+def test_the_same_queries_for_one_and_three(ana: Member, thread: Thread) -> None:
+    remembered(thread, ana, [(1, 4)])
+    over(thread)
+    client = browser(ana)
+    client.get(address(thread))
+
+    def cost() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            client.get(address(thread, "?q=roses"))
+        return len(asked)
+
+    few = cost()
+    conversation = taken_in(thread)
+    leaf(conversation, 5, 8)
+    leaf(conversation, 9, 10)
+    for _ in range(2):
+        over(thread, requested_by=ana.participant)
+    assert cost() == few
+
+
+def test_a_change_is_told_but_not_drawn(ana: Member, thread: Thread) -> None:
+    over(thread, trigger="changed", tokens_before=500, tokens_after=480)
+    page = page_of(ana, thread)
+    assert "summaries were looked at anew" in page
+    assert "plot-mark" not in page
+
+
+def test_all_of_it_after_a_real_compaction(ana: Member, vibe: Agent, thread: Thread) -> None:
+    told(thread, ana.participant, *(f"Message {n}. " + "Roses like sun and rain. " * 60 for n in range(60)))
+    browser(ana).post(address(thread, "compact/"), {"full": "1"})
+    assert execute_compaction(Compaction.objects.get().pk) is None
+    page = page_of(ana, thread)
+    done = Compaction.objects.get()
+    assert f"{done.tokens_before:,} → {done.tokens_after:,} tokens" in page
+    assert "Not summarised yet" not in page
+    opened = page
+    while "Message 0." not in opened:
+        summary = re.search(rf"{address(thread)}(\d+)/\?inside", opened)
+        assert summary is not None
+        opened = page_of(ana, thread, f"{summary[1]}/?inside", **HTMX)
+    assert "map-original" in opened

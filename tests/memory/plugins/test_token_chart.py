@@ -1,0 +1,44 @@
+"""The drawing of tokens over time stays inside its frame and shows what was measured."""
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.plugins.token_chart import CHART_HEIGHT, CHART_WIDTH, CompactionStep, build_token_chart
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+sizes = st.integers(0, 10_000_000)
+steps = st.lists(st.tuples(st.integers(0, 10_000), sizes, sizes), max_size=20).map(
+    lambda found: [CompactionStep(BEGIN + timedelta(minutes=at), before, after) for at, before, after in sorted(found)]
+)
+
+
+@given(steps, sizes, st.integers(0, 20_000))
+@settings(deadline=None)
+def test_every_point_is_inside_and_time_runs_to_the_right(
+    history: list[CompactionStep], tokens: int, ends: int
+) -> None:
+    plot = build_token_chart(
+        history, begins=BEGIN, now=BEGIN + timedelta(minutes=ends), tokens=tokens, threshold=11_250, target=7_500
+    )
+    points = [tuple(map(float, point.split(","))) for point in plot.line.split()]
+    assert all(0 <= x <= CHART_WIDTH and 0 <= y <= CHART_HEIGHT for x, y in points)
+    assert [x for x, _ in points] == sorted(x for x, _ in points)
+    assert len(plot.marks) == len(history)
+
+
+def test_a_compaction_is_a_step_down() -> None:
+    at = BEGIN + timedelta(hours=1)
+    plot = build_token_chart(
+        [CompactionStep(at, 12_000, 7_000)],
+        begins=BEGIN,
+        now=at + timedelta(hours=1),
+        tokens=9_000,
+        threshold=11_250,
+        target=7_500,
+    )
+    (mark,) = plot.marks
+    assert mark.x == CHART_WIDTH / 2
+    assert mark.before_y < plot.threshold_y < plot.target_y < mark.after_y
+    assert plot.most == 12_000

@@ -1,0 +1,42 @@
+"""Memory plugins of other people's packages, installed the way pip installs them: files on the path."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memory.plugins import registry
+
+SOUND = """
+from memory.plugins.base import Setting, number
+from memory.plugins.simple import SimpleProvider
+
+class Notebook(SimpleProvider):
+    settings = (Setting("messages", "How many.", "all", number(1, 100)),)
+
+    def __init__(self, config):
+        if config.get("messages") == 13:
+            raise ValueError("thirteen is no number of messages")
+        super().__init__(config)
+"""
+BROKEN = "raise RuntimeError('no such luck')\n"
+NO_PLUGIN = "class Notebook:\n    def __init__(self, config):\n        pass\n"
+
+
+@contextmanager
+def installed_package(folder: Path, *, name: str = "acme/notebook", source: str = SOUND) -> Iterator[str]:
+    """While this lasts, a package offers a memory plugin of this name; the name of its module."""
+    module = "acme_notebook"
+    (folder / f"{module}.py").write_text(source)
+    record = folder / f"{module}-1.0.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (record / "entry_points.txt").write_text(f"[{registry.ENTRY_POINT_GROUP}]\n{name} = {module}:Notebook\n")
+    sys.path.insert(0, str(folder))
+    registry.clear_plugin_cache()
+    try:
+        yield module
+    finally:
+        sys.path.remove(str(folder))
+        sys.modules.pop(module, None)
+        registry.clear_plugin_cache()

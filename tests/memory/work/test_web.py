@@ -1,0 +1,220 @@
+"""The work panel: everything a thread works on, written and decided where it stands."""
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from agents.access import agent_access
+from agents.models import Agent
+from memory.work.handoff import create_handoff
+from memory.work.models import Approval, ProgressEntry, WorkItem
+from memory.work.services import close_work_item, create_work_item, log_progress, request_approval
+from openvibe.chat.models import Thread
+from openvibe.chat.services import add_to_channel, update_thread
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_thread, say
+
+PANEL = {"HX-Request": "true"}
+
+
+def signed_in(member: Member) -> Client:
+    client = Client()
+    client.force_login(member.user)
+    return client
+
+
+def at(thread: Thread, rest: str = "") -> str:
+    return f"/w/{thread.workspace.slug}/t/{thread.pk}/work/{rest}"
+
+
+def row_at(thread: Thread, what: str, pk: int) -> str:
+    return f"/w/{thread.workspace.slug}/{what}/{pk}/"
+
+
+@pytest.mark.parametrize("headers", [{}, PANEL])
+def test_page_and_panel_show_all_there_is(headers: dict[str, str], ana: Member, thread: Thread, vibe: Agent) -> None:
+    for kind in WorkItem.Kind.values:
+        create_work_item(thread=thread, by=access(ana), kind=kind, text=f"This is a {kind} <b>")
+    agent = agent_access(vibe.participant)
+    assert agent is not None
+    request_approval(thread=thread, by=agent, what="Order mulch", reason="Bare beds")
+    log_progress(thread=thread, by=agent, checkpoint="Beds dug", next_action="Drain the fifth")
+    create_handoff(thread=thread, trigger="hand")
+
+    page = signed_in(ana).get(at(thread), headers=headers).content.decode()
+
+    for kind in WorkItem.Kind.values:
+        assert f"This is a {kind} &lt;b&gt;" in page
+    for said in ("Vibe asks", "Order mulch", "Bare beds", "Grant", "Deny", "Beds dug", "Drain the fifth", "handoffs/"):
+        assert said in page
+    assert ("<html" in page) is (not headers)
+    assert "style=" not in page
+    assert "<script" not in page.partition('id="work"')[2].partition("</article>")[0]
+
+
+def test_the_thread_leads_there(ana: Member, thread: Thread) -> None:
+    message = say(thread, ana, "Never water after noon.")
+    page = signed_in(ana).get(f"/w/{thread.workspace.slug}/t/{thread.pk}/").content.decode()
+    assert f'href="{at(thread)}" data-panel' in page
+    assert f'href="{at(thread)}?keep={message.pk}" data-panel' in page
+
+
+def test_a_row_is_written_changed_checked_off_and_opened_again(ana: Member, thread: Thread) -> None:
+    client = signed_in(ana)
+    client.post(at(thread), {"kind": "goal", "text": "A hedge", "done_condition": "40 m stand", "budget": ""})
+    item = WorkItem.objects.get()
+    assert (item.text, item.data) == ("A hedge", {"done_condition": "40 m stand"})
+
+    address = row_at(thread, "work", item.pk)
+    fragment = client.post(
+        address, {"do": "save", "version": 1, "text": "A yew hedge", "done_condition": "", "budget": "200 €"},
+        headers=PANEL,
+    )  # fmt: skip
+    assert "A yew hedge" in fragment.content.decode()
+    assert "<html" not in fragment.content.decode()
+    item.refresh_from_db()
+    assert (item.version, item.data) == (2, {"budget": "200 €"})
+
+    assert client.post(address, {"do": "done", "version": 2}).status_code == 302
+    assert "Done and dropped" in client.get(at(thread)).content.decode()
+    client.post(address, {"do": "reopen", "version": 3})
+    item.refresh_from_db()
+    assert item.state == "open"
+
+
+def test_a_plan_is_approved_and_begun(ana: Member, thread: Thread) -> None:
+    plan = create_work_item(thread=thread, by=access(ana), kind="plan", text="Mulch, then plant")
+    client, address = signed_in(ana), row_at(thread, "work", plan.pk)
+    assert "Approved" in client.post(
+        address, {"do": "save", "version": 1, "stage": "approved"}, headers=PANEL
+    ).content.decode()  # fmt: skip
+    page = client.post(address, {"do": "save", "version": 2, "stage": "executing"}, headers=PANEL).content.decode()
+    assert "Under way" in page
+    assert "Start work" not in page
+    plan.refresh_from_db()
+    assert plan.text == "Mulch, then plant"
+
+
+def test_an_older_page_does_not_overwrite(ana: Member, dora: Member, thread: Thread) -> None:
+    item = create_work_item(thread=thread, by=access(ana), kind="todo", text="Buy twine")
+    address = row_at(thread, "work", item.pk)
+    signed_in(ana).post(address, {"do": "save", "version": 1, "text": "Buy 20 m of twine"})
+    answer = signed_in(dora).post(address, {"do": "save", "version": 1, "text": "Buy wire"}, headers=PANEL)
+    assert (answer.status_code, answer["HX-Retarget"]) == (409, "#toasts")
+    item.refresh_from_db()
+    assert item.text == "Buy 20 m of twine"
+
+
+def test_a_message_is_kept_as_a_constraint(ana: Member, thread: Thread) -> None:
+    message = say(thread, ana, "Never water after 9:30 & never by hose.")
+    client = signed_in(ana)
+    form = client.get(f"{at(thread)}?keep={message.pk}", headers=PANEL).content.decode()
+    assert "Never water after 9:30 &amp; never by hose.</textarea>" in form
+    client.post(at(thread), {"kind": "constraint", "text": message.body, "message": message.pk})
+    item = WorkItem.objects.get()
+    assert (item.text, item.message_id) == (message.body, message.pk)
+    elsewhere = say(make_thread(thread.channel, ana, "Hedge"), ana, "Other words")
+    assert client.get(f"{at(thread)}?keep={elsewhere.pk}").status_code == 404
+
+
+@pytest.mark.parametrize(("granted", "state", "word"), [("yes", "granted", "Granted"), ("no", "denied", "Denied")])
+def test_a_decision_says_who_made_it(granted: str, state: str, word: str, ana: Member, dora: Member,
+                                     thread: Thread) -> None:  # fmt: skip
+    asked = request_approval(thread=thread, by=access(ana), what="Order mulch")
+    address = row_at(thread, "approvals", asked.pk)
+    page = signed_in(dora).post(address, {"granted": granted, "note": "Bark only"}, headers=PANEL).content.decode()
+    assert word in page
+    assert "Dora, " in page
+    assert "Bark only" in page
+    assert Approval.objects.get().state == state
+    again = signed_in(ana).post(address, {"granted": "yes"}, headers=PANEL)
+    assert again.status_code == 409
+    assert signed_in(ana).post(address, {"granted": "perhaps"}).status_code == 400
+
+
+def test_a_guest_reads_and_does_not_decide(ana: Member, ben: Member, thread: Thread) -> None:
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
+    asked = request_approval(thread=thread, by=access(ana), what="Order mulch")
+    client = signed_in(ben)
+    page = client.get(at(thread)).content.decode()
+    assert "Order mulch" in page
+    assert "Grant" not in page
+    assert client.post(row_at(thread, "approvals", asked.pk), {"granted": "yes"}).status_code == 403
+
+
+def test_progress_is_noted(ana: Member, thread: Thread) -> None:
+    client = signed_in(ana)
+    client.post(at(thread, "progress/"), {"checkpoint": "Beds dug", "next_action": "Drain"})
+    assert [(row.checkpoint, row.next_action) for row in ProgressEntry.objects.all()] == [("Beds dug", "Drain")]
+    assert client.post(at(thread, "progress/"), {"checkpoint": " "}, headers=PANEL).status_code == 400
+
+
+def test_a_handoff_is_read_as_page_panel_and_markdown(ana: Member, thread: Thread) -> None:
+    create_work_item(thread=thread, by=access(ana), kind="constraint", text="Never water after noon.")
+    handoff = create_handoff(thread=thread, trigger="milestone", summary_ids=[987_654_321])
+    client, address = signed_in(ana), at(thread, f"handoffs/{handoff.pk}/")
+    for headers in ({}, PANEL):
+        page = client.get(address, headers=headers).content.decode()
+        assert "User constraints and preferences" in page
+        assert "Never water after noon." in page
+        assert "deleted or written anew since" in page
+    text = client.get(f"{address}?as=markdown")
+    assert text["Content-Type"].startswith("text/markdown")
+    assert text.content.decode().startswith("# Compaction Handoff\n\n## Current objective")
+    other = make_thread(thread.channel, ana, "Hedge")
+    assert client.get(at(other, f"handoffs/{handoff.pk}/")).status_code == 404
+
+
+def test_strangers_find_nothing(ana: Member, ben: Member, cleo: Member, thread: Thread) -> None:
+    item = create_work_item(thread=thread, by=access(ana), kind="todo", text="Buy twine")
+    asked = request_approval(thread=thread, by=access(ana), what="Order mulch")
+    handoff = create_handoff(thread=thread, trigger="hand")
+    for outside in (ben, cleo):
+        client = signed_in(outside)
+        reads = [client.get(at(thread)), client.get(at(thread, f"handoffs/{handoff.pk}/"))]
+        writes = [
+            client.post(at(thread), {"kind": "todo", "text": "x"}),
+            client.post(at(thread, "progress/"), {"checkpoint": "x"}),
+            client.post(row_at(thread, "work", item.pk), {"do": "done", "version": 1}),
+            client.post(row_at(thread, "approvals", asked.pk), {"granted": "yes"}),
+        ]
+        assert {answer.status_code for answer in (*reads, *writes)} == {404}
+    assert Client().get(at(thread)).status_code == 302
+
+
+def test_an_archived_thread_is_read_only(ana: Member, thread: Thread) -> None:
+    item = create_work_item(thread=thread, by=access(ana), kind="todo", text="Buy twine")
+    update_thread(thread=thread, by=access(ana), archived=True)
+    client = signed_in(ana)
+    page = client.get(at(thread)).content.decode()
+    assert "Buy twine" in page
+    assert "can be read, not changed" in page
+    assert row_at(thread, "work", item.pk) not in page
+    assert client.post(row_at(thread, "work", item.pk), {"do": "done", "version": 1}).status_code == 403
+
+
+def test_many_rows_cost_as_many_queries_as_one(ana: Member, thread: Thread) -> None:
+    client = signed_in(ana)
+
+    def cost() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            client.get(at(thread), headers=PANEL)
+        return len(asked)
+
+    def one_more(number: int) -> None:
+        for kind in WorkItem.Kind.values:
+            create_work_item(thread=thread, by=access(ana), kind=kind, text=f"{kind} {number}")
+        close_work_item(
+            item=create_work_item(thread=thread, by=access(ana), kind="todo", text=f"Done {number}"), by=access(ana)
+        )
+        request_approval(thread=thread, by=access(ana), what=f"Order {number}")
+        log_progress(thread=thread, by=access(ana), checkpoint=f"Dug {number}")
+        create_handoff(thread=thread, trigger="hand")
+
+    one_more(0)
+    cost()
+    few = cost()
+    for number in (1, 2):
+        one_more(number)
+    assert cost() == few

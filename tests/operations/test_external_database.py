@@ -1,0 +1,31 @@
+"""DATABASE_URL: everything, the queue included, lies in the server it names, and no embedded one is made."""
+
+from pathlib import Path
+
+import psycopg
+
+from openvibe.runner.postgres.server import ensure_server, find_postmaster, release_server
+from tests.operations.processes import manage, processes_of
+from tests.operations.server import serving
+
+
+def test_a_server_of_ones_own_is_served_from(var: Path) -> None:
+    ours, theirs = var / "ours", var / "theirs"
+    server = ensure_server(theirs)
+    url = f"postgres://{server.user}@/openvibe?host={server.socket}"
+    try:
+        with serving(ours, DATABASE_URL=url) as serve:
+            assert serve.status("/healthz") == 200
+            serve.wait_for("ready.")
+            doctor = manage("doctor", "--wait", "30", var=ours, DATABASE_URL=url)
+            assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+            assert ", outside." in doctor.stdout
+            assert serve.interrupt() == 0
+        with psycopg.connect(server.conninfo()) as connection:
+            row = connection.execute("SELECT count(*) FROM workspaces_workspace").fetchone()
+        assert row == (1,)
+        assert not (ours / "postgres").exists()
+        assert processes_of(ours) == []
+        assert find_postmaster(theirs / "postgres") is not None, "somebody else's server was stopped"
+    finally:
+        release_server(theirs)

@@ -1,0 +1,48 @@
+"""What is near by chance: measured with sentences that nobody means, for the language that is asked in."""
+
+import pytest
+
+from openvibe.llm.models import Endpoint
+from openvibe.search.calibration import chance_similarity
+from openvibe.search.services import use_embedder
+from openvibe.search.space_lifecycle import advance_spaces
+from openvibe.search.spaces import embed_query
+from openvibe.workspaces.models import Member
+from tests.factories import access
+from tests.search.fakes import FakeEmbedder
+
+
+def floor(by: Member, text: str) -> float:
+    question = embed_query(by.workspace_id, text)
+    assert question is not None
+    found = chance_similarity(by.workspace_id, question)
+    assert found is not None
+    return found
+
+
+def test_texts_of_one_language_are_somewhat_alike_and_each_has_its_own_measure(ana: Member) -> None:
+    english = floor(ana, "Customers pay their invoices within thirty days.")
+    german = floor(ana, "Die Kunden zahlen ihre Rechnungen innerhalb von dreißig Tagen.")
+    assert 0.1 < english < german < 0.6
+
+
+def test_without_an_embedder_that_serves_nothing_is_said(ana: Member, cleo: Member) -> None:
+    question = embed_query(ana.workspace_id, "Customers pay invoices.")
+    assert question is not None
+    assert chance_similarity(cleo.workspace_id, question) is None
+
+
+@pytest.mark.parametrize("trouble", ["down", "another dimension"])
+def test_an_embedder_in_trouble_leaves_it_to_words(
+    ana: Member, trouble: str, endpoint: Endpoint, fake_embedder: FakeEmbedder
+) -> None:
+    fake_embedder.dimension = 256
+    use_embedder(workspace=ana.workspace, kind="openai", endpoint=endpoint, by=access(ana))
+    assert advance_spaces() == 1
+    question = embed_query(ana.workspace_id, "Customers pay invoices.")
+    assert question is not None
+    if trouble == "down":
+        fake_embedder.trouble = RuntimeError("Nobody answers.")
+    else:
+        fake_embedder.dimension = 128
+    assert chance_similarity(ana.workspace_id, question) is None
