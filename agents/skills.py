@@ -113,8 +113,10 @@ def folder_problems(agent: Agent) -> list[str]:
     if folder is None:
         if not _is_within(_workspaces_folder(), plain):
             return []
-        return [f"The folder {plain.name} serves nobody: agents of this handle live in several workspaces. "
-                f"Name it {agent.handle}@{agent.workspace.slug}."]  # fmt: skip
+        return [
+            f"The folder {plain.name} serves nobody: agents of this handle live in several workspaces. "
+            f"Name it {agent.handle}@{agent.workspace.slug}."
+        ]
     files = [(name, _file_in_folder(folder, folder / name)) for name in OVERRIDE_FILES]
     troubles = [f"{name} is not used: {found.problem}" for name, found in files if found and found.problem]
     return troubles + [

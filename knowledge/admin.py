@@ -20,10 +20,32 @@ class EntryAdmin(ReadOnlyAdmin):
     search_fields = ("topic", "owner__handle")
     ordering = ("-id",)
     fields = (
-        "workspace", "topic", "content", "tokens", "kind", "visibility", "status", "status_since", "reason",
-        "reason_note", "expires_at", "source", "author", "owner", "decided_by", "decided_at", "supersedes", "tags",
-        "is_pinned", "use_count", "last_used_at", "version", "created_at", "updated_at", "its_page",
-    )  # fmt: skip
+        "workspace",
+        "topic",
+        "content",
+        "tokens",
+        "kind",
+        "visibility",
+        "status",
+        "status_since",
+        "reason",
+        "reason_note",
+        "expires_at",
+        "source",
+        "author",
+        "owner",
+        "decided_by",
+        "decided_at",
+        "supersedes",
+        "tags",
+        "is_pinned",
+        "use_count",
+        "last_used_at",
+        "version",
+        "created_at",
+        "updated_at",
+        "its_page",
+    )
     readonly_fields = ("its_page",)
 
     @admin.display(description="Fresh", ordering="expires_at")
@@ -56,5 +78,13 @@ class ContradictionAdmin(ReadOnlyAdmin):
     list_select_related = ("first", "second", "settled_by")
     ordering = ("-id",)
     fields = (
-        "workspace", "first", "second", "why", "found_by", "found_at", "settled_at", "settled_by", "settled_how",
-    )  # fmt: skip
+        "workspace",
+        "first",
+        "second",
+        "why",
+        "found_by",
+        "found_at",
+        "settled_at",
+        "settled_by",
+        "settled_how",
+    )

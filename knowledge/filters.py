@@ -1,4 +1,5 @@
-"""Which entries a query may answer with: what the asker may read, what holds now, and the filters of page, API and search.
+"""Which entries a query may answer with: what the asker may read, what holds now, and the filters of page, API and
+search.
 
 Most searches have no filters, and every prompt makes some of them: their statements, and those of the prompt beside
 them, are compiled once in a process."""
@@ -21,17 +22,29 @@ from openvibe.workspaces.access import Access
 
 
 def filter_entries(
-    entries: EntryQuerySet, *, topic: str = "", tag: str = "", status: str = "", owner_id: int | None = None,
-    kind: str = "", source: str = "", freshness: str = "", now: datetime | None = None,
-) -> EntryQuerySet:  # fmt: skip
+    entries: EntryQuerySet,
+    *,
+    topic: str = "",
+    tag: str = "",
+    status: str = "",
+    owner_id: int | None = None,
+    kind: str = "",
+    source: str = "",
+    freshness: str = "",
+    now: datetime | None = None,
+) -> EntryQuerySet:
     """Entries with all of these; what is empty does not narrow. An unknown word finds nothing.
 
     `topic` is the whole topic whatever its case, `freshness` one of `knowledge.expiry.STATES`.
     """
     lookups = {
-        "topic__iexact": topic, "tags__contains": [tag.lower().lstrip("#")] if tag else "", "status": status,
-        "owner_id": owner_id, "kind": kind, "source": source,
-    }  # fmt: skip
+        "topic__iexact": topic,
+        "tags__contains": [tag.lower().lstrip("#")] if tag else "",
+        "status": status,
+        "owner_id": owner_id,
+        "kind": kind,
+        "source": source,
+    }
     entries = entries.filter(**{name: value for name, value in lookups.items() if value not in ("", None)})
     return entries.filter(freshness_condition(freshness, now or timezone.now())) if freshness else entries
 

@@ -1,4 +1,5 @@
-"""Knowledge kept in order: entries expire, are archived when unused, go to review without their source; integrity checks.
+"""Knowledge kept in order: entries expire, are archived when unused, go to review without their source; integrity
+checks.
 
 Each job may run twice, at once, and die at any statement: every batch is one transaction, and rows that somebody holds
 are left to the next run."""

@@ -132,9 +132,13 @@ class Entry(Timestamped):
         Participant, on_delete=models.PROTECT, related_name="+", help_text="Who is told when it needs a review."
     )
     decided_by = models.ForeignKey(
-        Participant, null=True, blank=True, on_delete=models.PROTECT, related_name="+",
+        Participant,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="+",
         help_text="The person who let it in.",
-    )  # fmt: skip
+    )
     decided_at = models.DateTimeField(null=True, blank=True, help_text="When a person last said that it holds.")
     supersedes = models.OneToOneField(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="successor"

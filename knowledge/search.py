@@ -46,10 +46,21 @@ class EntrySearchResult:
 
 
 def find_entries(
-    access: Access, question: str, *, budget: int | None = None, most: int = 20, topic: str = "", tag: str = "",
-    status: str | None = None, owner_id: int | None = None, kind: str = "", source: str = "", freshness: str = "",
-    include_expired: bool = False, now: datetime | None = None,
-) -> EntrySearchResult:  # fmt: skip
+    access: Access,
+    question: str,
+    *,
+    budget: int | None = None,
+    most: int = 20,
+    topic: str = "",
+    tag: str = "",
+    status: str | None = None,
+    owner_id: int | None = None,
+    kind: str = "",
+    source: str = "",
+    freshness: str = "",
+    include_expired: bool = False,
+    now: datetime | None = None,
+) -> EntrySearchResult:
     """Entries the asker may read that bear on the question, the best first, at most `most` and `budget` tokens.
 
     Only those that hold at `now` (UTC, expiry inclusive), unless `status` or `freshness` ask for others, or `lapsed`
@@ -63,9 +74,14 @@ def find_entries(
         return EntrySearchResult()
     now = now or timezone.now()
     filters = {
-        "topic": topic, "tag": tag, "status": status or "", "owner_id": owner_id, "kind": kind, "source": source,
+        "topic": topic,
+        "tag": tag,
+        "status": status or "",
+        "owner_id": owner_id,
+        "kind": kind,
+        "source": source,
         "freshness": freshness,
-    }  # fmt: skip
+    }
     include_all = include_expired or bool(status or freshness)
     where = _prefilter_sql(access, include_expired=include_all, now=now)
     scope = EntryScope(access, now, include_expired)
@@ -194,9 +210,21 @@ MAX_COMPARED_CHARACTERS = 2_000
 """Characters of each text whose words are compared."""
 
 _LANGUAGES = (
-    "english", "german", "french", "spanish", "italian", "portuguese", "dutch", "danish", "norwegian", "swedish",
-    "finnish", "hungarian", "russian", "turkish",
-)  # fmt: skip
+    "english",
+    "german",
+    "french",
+    "spanish",
+    "italian",
+    "portuguese",
+    "dutch",
+    "danish",
+    "norwegian",
+    "swedish",
+    "finnish",
+    "hungarian",
+    "russian",
+    "turkish",
+)
 _STEMS_SQL = """SELECT tsvector_to_array(to_tsvector(language::regconfig, said))
 FROM unnest(%s::text[]) WITH ORDINALITY t (said, place), unnest(%s::text[]) WITH ORDINALITY l (language, rank)
 ORDER BY place, rank"""

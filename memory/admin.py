@@ -56,9 +56,14 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
     def _list_page(self, request: HttpRequest, workspace: Workspace, workspaces: list[Workspace]) -> HttpResponse:
         statuses = plugin_statuses(workspace.pk)
         return self._render_page(
-            request, "plugins", workspace, "Memory plugins", homes=workspaces, standings=[(status, _settings_form(status)) for status in statuses],
+            request,
+            "plugins",
+            workspace,
+            "Memory plugins",
+            homes=workspaces,
+            standings=[(status, _settings_form(status)) for status in statuses],
             default=DEFAULT_PLUGIN,
-        )  # fmt: skip
+        )
 
     def _switch_plugin(self, request: HttpRequest, workspace: Workspace) -> HttpResponse:
         name = request.POST.get("plugin", "")
@@ -68,9 +73,15 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
         if request.POST.get("confirmed") != "yes":
             before = next(status for status in plugin_statuses(workspace.pk) if status.enabled)
             return self._render_page(
-                request, "switch_plugin", workspace, f"Enable {name}?",
-                plugin=installed_plugins()[name], before=before, change=capability_diff(workspace.pk, name), said=_message_totals(workspace),
-            )  # fmt: skip
+                request,
+                "switch_plugin",
+                workspace,
+                f"Enable {name}?",
+                plugin=installed_plugins()[name],
+                before=before,
+                change=capability_diff(workspace.pk, name),
+                said=_message_totals(workspace),
+            )
         try:
             switch = enable_plugin(workspace=workspace, name=name, by=admin_access(request, workspace.pk))
         except Problem as problem:
@@ -106,9 +117,13 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, template: str, workspace: Workspace, title: str, **more: Any
     ) -> HttpResponse:
         context = {
-            **self.admin_site.each_context(request), "title": title, "opts": self.opts, "home": workspace, **more,
+            **self.admin_site.each_context(request),
+            "title": title,
+            "opts": self.opts,
+            "home": workspace,
+            **more,
             "here": self._changelist_url(workspace),
-        }  # fmt: skip
+        }
         return TemplateResponse(request, f"admin/memory/{template}.html", context)
 
     def _changelist_url(self, workspace: Workspace) -> str:
@@ -180,8 +195,19 @@ class EpisodeAdmin(WorkspaceScopedAdmin):
     list_select_related = ("agent", "applied_by")
     search_fields = ("summary", "learning", "agent__handle")
     ordering = ("-created_at",)
-    fields = ("agent", "kind", "summary", "learning", "prompt_count", "applied_at", "applied_by", "applied_how",
-              "created_at", "expires_at", "archived_at")  # fmt: skip
+    fields = (
+        "agent",
+        "kind",
+        "summary",
+        "learning",
+        "prompt_count",
+        "applied_at",
+        "applied_by",
+        "applied_how",
+        "created_at",
+        "expires_at",
+        "archived_at",
+    )
     readonly_fields = fields
     actions = ("settle", "remove")
 

@@ -1,4 +1,5 @@
-"""The Celery application. Its settings are `CELERY_…` in openvibe/settings/__init__.py; tasks live in each app's `tasks`."""
+"""The Celery application. Its settings are `CELERY_…` in openvibe/settings/__init__.py; tasks live in each app's
+`tasks`."""
 
 import os
 import time

@@ -2,8 +2,8 @@
 
 `record` writes what the product shows to the outside (routes, OpenAPI, task names, settings, help of the commands,
 the database's schema, prompts byte for byte) into FOLDER; `compare`, run with the changed code, says where it
-differs. Where FOLDER holds `world.dump` (made by `pg_dump -Fc` of an installation), prompts are assembled from a copy of that
-database, migrated first; the clock stands still meanwhile.
+differs. Where FOLDER holds `world.dump` (made by `pg_dump -Fc` of an installation), prompts are assembled from a copy
+of that database, migrated first; the clock stands still meanwhile.
 """
 
 import difflib

@@ -130,11 +130,19 @@ class AgentPages(WorkspaceScopedAdmin):
     ) -> HttpResponse:
         tokens = None if problems else _soul_token_count(checked or (agent.soul.source if agent.soul else ""))
         return self._render_page(
-            request, agent, "soul", "SOUL",
-            form=form, problems=problems, tokens=tokens, checked=bool(checked) and not problems,
-            limit=SOUL_TOKEN_LIMIT, advice=SOUL_TOKEN_ADVICE, newest=agent.soul.number if agent.soul else 0,
+            request,
+            agent,
+            "soul",
+            "SOUL",
+            form=form,
+            problems=problems,
+            tokens=tokens,
+            checked=bool(checked) and not problems,
+            limit=SOUL_TOKEN_LIMIT,
+            advice=SOUL_TOKEN_ADVICE,
+            newest=agent.soul.number if agent.soul else 0,
             versions=_soul_version_rows(agent, request.GET.get("diff", "")),
-        )  # fmt: skip
+        )
 
     # --- trust ----------------------------------------------------------------------------------------------
     @action(description="Trust level", url_path="trust")  # type: ignore[untyped-decorator]
@@ -158,10 +166,16 @@ class AgentPages(WorkspaceScopedAdmin):
             else:
                 problems = ["Choose a level from 1 to 4 and say why in at most 300 characters."]
         return self._render_page(
-            request, agent, "trust", "trust level",
-            form=form, problems=problems, table=trust_table(), acceptance=agent_acceptance(agent),
+            request,
+            agent,
+            "trust",
+            "trust level",
+            form=form,
+            problems=problems,
+            table=trust_table(),
+            acceptance=agent_acceptance(agent),
             changes=agent.trust_changes.select_related("by"),
-        )  # fmt: skip
+        )
 
     # --- channels -------------------------------------------------------------------------------------------
     @action(description="Channels", url_path="channels")  # type: ignore[untyped-decorator]

@@ -43,9 +43,23 @@ class RunAdmin(ReadOnlyAdmin):
     search_fields = ("=id", "error_code", "model")
     ordering = ("-id",)
     fields = (
-        "agent", "workspace", "task", "state", "error_code", "error", "attempt", "model", "input_tokens",
-        "output_tokens", "cached_tokens", "queued_at", "sent_at", "started_at", "finished_at", "what_it_saw",
-    )  # fmt: skip
+        "agent",
+        "workspace",
+        "task",
+        "state",
+        "error_code",
+        "error",
+        "attempt",
+        "model",
+        "input_tokens",
+        "output_tokens",
+        "cached_tokens",
+        "queued_at",
+        "sent_at",
+        "started_at",
+        "finished_at",
+        "what_it_saw",
+    )
     readonly_fields = ("what_it_saw",)
 
     @admin.display(description="Took")
@@ -68,5 +82,18 @@ class SnapshotAdmin(ReadOnlyAdmin):
     list_display = ("run", "task", "model", "tokens", "budget", "prefix_shared", "included_count", "dropped_count")
     list_select_related = ("run",)
     ordering = ("-id",)
-    fields = ("run", "task", "model", "assembler_version", "soul", "tokens", "budget", "counter", "layers",
-              "prefix_shared", "included_count", "dropped_count", "created_at")  # fmt: skip
+    fields = (
+        "run",
+        "task",
+        "model",
+        "assembler_version",
+        "soul",
+        "tokens",
+        "budget",
+        "counter",
+        "layers",
+        "prefix_shared",
+        "included_count",
+        "dropped_count",
+        "created_at",
+    )

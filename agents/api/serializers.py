@@ -63,10 +63,26 @@ class RunOut(serializers.ModelSerializer[Run]):
     class Meta:
         model = Run
         fields = (
-            "id", "agent", "thread", "trigger", "reply", "requested_by", "task", "state", "approval",
-            "stop_requested_at", "error_code", "error", "model", "input_tokens", "output_tokens", "cached_tokens",
-            "queued_at", "started_at", "finished_at",
-        )  # fmt: skip
+            "id",
+            "agent",
+            "thread",
+            "trigger",
+            "reply",
+            "requested_by",
+            "task",
+            "state",
+            "approval",
+            "stop_requested_at",
+            "error_code",
+            "error",
+            "model",
+            "input_tokens",
+            "output_tokens",
+            "cached_tokens",
+            "queued_at",
+            "started_at",
+            "finished_at",
+        )
         read_only_fields = fields
 
 
@@ -80,16 +96,23 @@ class AssembleIn(serializers.Serializer[Any]):
     thread = IdField()
     task = serializers.CharField(max_length=20, help_text="mention, thread, dive or publish.")
     request = TextField(
-        required=False, allow_null=True, default=None, max_length=100_000,
+        required=False,
+        allow_null=True,
+        default=None,
+        max_length=100_000,
         help_text="Text as if it were said now; the thread's newest human message when left out.",
-    )  # fmt: skip
+    )
     agent = serializers.CharField(
         required=False, max_length=40, help_text="A handle; for admins. An agent assembles for itself."
     )
     budget = serializers.IntegerField(
-        required=False, allow_null=True, default=None, min_value=1, max_value=10_000_000,
+        required=False,
+        allow_null=True,
+        default=None,
+        min_value=1,
+        max_value=10_000_000,
         help_text="Tokens of the whole prompt; can only lower the task's own ceiling.",
-    )  # fmt: skip
+    )
     model = serializers.CharField(
         required=False, allow_null=True, default=None, max_length=120, help_text="Whose tokens are counted."
     )

@@ -44,9 +44,12 @@ from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
 
 IF_MATCH = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER, required=True,
+    "If-Match",
+    str,
+    OpenApiParameter.HEADER,
+    required=True,
     description="The ETag the SOUL was read with; `0` (quoted) for the first version.",
-)  # fmt: skip
+)
 
 
 def agents_visible_to(access: Access) -> QuerySet[Agent]:

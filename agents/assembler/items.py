@@ -156,9 +156,16 @@ def data_block(text: str, *, source: str, ref: str, author: str, trust: TrustLab
 def knowledge_block(pk: int, text: str, *, kind: str, decided_by: str, decided: str, freshness: str) -> str:
     """An entry of knowledge, topic and content, as prompts and tools show it: who decided it, when (UTC), how fresh."""
     return fence(
-        "data", text, source="knowledge", ref=f"knowledge:{pk}", kind=kind, decided_by=decided_by,
-        decided=decided, freshness=freshness, trust="semi_trusted",
-    )  # fmt: skip
+        "data",
+        text,
+        source="knowledge",
+        ref=f"knowledge:{pk}",
+        kind=kind,
+        decided_by=decided_by,
+        decided=decided,
+        freshness=freshness,
+        trust="semi_trusted",
+    )
 
 
 def single_item_groups(items: Iterable[Item]) -> tuple[AtomicGroup, ...]:

@@ -167,24 +167,50 @@ MAX_APPROVALS, MAX_PROGRESS_ENTRIES, MAX_TOOL_RESULTS = 10, 3, 4
 """Approvals, lines of the progress log and answers of tools that prompts show, the newest first."""
 
 WORK_KIND_ORDER = (
-    "constraint", "objective", "plan", "goal", "do_not_redo", "todo", "open_question", "error_tried", "artifact",
-)  # fmt: skip
+    "constraint",
+    "objective",
+    "plan",
+    "goal",
+    "do_not_redo",
+    "todo",
+    "open_question",
+    "error_tried",
+    "artifact",
+)
 """Kinds of work in the order prompts show them: many to-dos do not keep out what must not be done again."""
 
 _THREAD_FIELDS = (
-    "pk", "channel_id", "title", "instructions", "last_seq", "channel__name", "channel__description",
-    "channel__instructions", "workspace__name", "workspace__description", "workspace__instructions",
-    "workspace__budgets", "dive__source",
-)  # fmt: skip
+    "pk",
+    "channel_id",
+    "title",
+    "instructions",
+    "last_seq",
+    "channel__name",
+    "channel__description",
+    "channel__instructions",
+    "workspace__name",
+    "workspace__description",
+    "workspace__instructions",
+    "workspace__budgets",
+    "dive__source",
+)
 _EPISODE_FIELDS = ("pk", "kind", "words", "giver", "from_feedback", "created_at", "is_usable")
 _BLOCK_FIELDS = ("pk", "label", "description", "content", "readonly")
 _PROFILE_NOTE_FIELDS = ("pk", "person_id", "person__name", "content")
 _WORK_ITEM_FIELDS = ("pk", "kind", "text", "data", "author__name", "author_id", "author__kind")
 _APPROVAL_FIELDS = ("pk", "what", "state", "requested_by__name", "decider", "note", "at")
 _PROGRESS_FIELDS = (
-    "pk", "checkpoint", "changed", "evidence", "open_issues", "next_action", "author__name", "author_id",
-    "author__kind", "created_at",
-)  # fmt: skip
+    "pk",
+    "checkpoint",
+    "changed",
+    "evidence",
+    "open_issues",
+    "next_action",
+    "author__name",
+    "author_id",
+    "author__kind",
+    "created_at",
+)
 _TOOL_RESULT_FIELDS = ("pk", "name", "arguments", "result", "created_at", "is_changed")
 
 
@@ -203,8 +229,22 @@ def read_prompt_context(access: Access, *, thread_id: int, person_id: int | None
     rows = query.rows(access.workspace_id, access.participant_id, thread_id, person_id or 0)
     if not rows:
         return None
-    (*place, endpoints, plugins, episodes, blocks, notes, work, approvals, progress, observed, skills,
-     tools_before, results, entries) = rows[0][0]  # fmt: skip
+    (
+        *place,
+        endpoints,
+        plugins,
+        episodes,
+        blocks,
+        notes,
+        work,
+        approvals,
+        progress,
+        observed,
+        skills,
+        tools_before,
+        results,
+        entries,
+    ) = rows[0][0]
     return PromptContext(
         thread=ThreadContext(*place),
         default_endpoint=next((ModelWindow(*row) for row in endpoints), None),

@@ -1,4 +1,5 @@
-"""Rendering a prompt: the built-in policy, the data notice and the order of messages, stable first, changing last. Pure.
+"""Rendering a prompt: the built-in policy, the data notice and the order of messages, stable first, changing last.
+Pure.
 
 tools · system (policy, SOUL, instructions) · reference (workspace, channel, blocks, skills) · history ·
 dynamic (work, notes, feedback, knowledge, dives, recall) · the request, which says when it was asked.

@@ -111,9 +111,14 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     endpoint = endpoint_for(run.agent)
     client = client or client_for(endpoint)
     assemble_prompt = partial(
-        assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model,
+        assemble,
+        agent=run.agent,
+        thread=run.thread,
+        task=run.task,
+        request=run.trigger,
+        model=client.model,
         tools=tools,
-    )  # fmt: skip
+    )
     try:
         prompt = assemble_prompt()
     except Problem as problem:

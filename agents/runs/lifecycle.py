@@ -102,8 +102,13 @@ def stop_run(*, run: Run, by: Access) -> Run:
         return current
     if current.state == Run.State.WAITING and current.reply_id:
         thread = current.thread  # the reply itself does not change, but what its page says of it does
-        emit("message_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id,
-             thread_id=thread.pk, message_id=current.reply_id)  # fmt: skip
+        emit(
+            "message_changed",
+            workspace_id=thread.workspace_id,
+            channel_id=thread.channel_id,
+            thread_id=thread.pk,
+            message_id=current.reply_id,
+        )
     if current.state in (Run.State.QUEUED, Run.State.WAITING):
         current.state, current.finished_at = Run.State.STOPPED, timezone.now()
     current.stop_requested_at = current.stop_requested_at or timezone.now()

@@ -234,7 +234,8 @@ BULKY_RESULT_TOKENS = 2_000
 
 @dataclass
 class RoundOutcome:
-    """What one round's calls came to. `awaits_approval`: the run waits for an approval now. `is_stopped`: a person stopped it."""
+    """What one round's calls came to. `awaits_approval`: the run waits for an approval now. `is_stopped`: a person
+    stopped it."""
 
     results: tuple[ToolResult, ...] = ()
     awaits_approval: bool = False

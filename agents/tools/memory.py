@@ -97,11 +97,15 @@ LOG_PROGRESS_SPEC = ToolSpec(
     {
         "type": "object",
         "properties": {
-            "checkpoint": STRING_SCHEMA, "changed": STRING_SCHEMA, "evidence": STRING_SCHEMA, "open_issues": STRING_SCHEMA, "next_action": STRING_SCHEMA,
+            "checkpoint": STRING_SCHEMA,
+            "changed": STRING_SCHEMA,
+            "evidence": STRING_SCHEMA,
+            "open_issues": STRING_SCHEMA,
+            "next_action": STRING_SCHEMA,
         },
         "required": ["checkpoint"],
     },
-)  # fmt: skip
+)
 REQUEST_APPROVAL_SPEC = ToolSpec(
     "request_approval",
     "Ask people whether you may do something (what: one line). You pause until they have decided.",
@@ -181,9 +185,11 @@ def _earlier_decision(context: ToolContext, what: str) -> Approval | None:
     if context.run is None:
         return None
     approvals = Approval.objects.filter(
-        thread=context.thread, requested_by=context.access.participant_id, what=what,
+        thread=context.thread,
+        requested_by=context.access.participant_id,
+        what=what,
         created_at__gte=context.run.trigger.created_at,
-    ).exclude(state=Approval.State.REQUESTED)  # fmt: skip
+    ).exclude(state=Approval.State.REQUESTED)
     return approvals.select_related("decided_by").order_by("-id").first()
 
 

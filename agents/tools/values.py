@@ -60,7 +60,8 @@ class Tool(Protocol):
 
 @dataclass(frozen=True)
 class FunctionTool:
-    """A tool made of its definition and a function. `validates_arguments`: it holds arguments against the schema itself."""
+    """A tool made of its definition and a function. `validates_arguments`: it holds arguments against the schema
+    itself."""
 
     spec: ToolSpec
     function: Callable[[dict[str, Any]], str | ToolOutcome]

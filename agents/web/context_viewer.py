@@ -279,9 +279,13 @@ def full_preview(request: WorkspaceRequest, thread_id: int, handle: str, tab: st
     }
     if not page["silence"]:
         prompt = assemble(
-            agent=agent, thread=thread, task=task, request=text or None, asked_by=request.member.participant,
+            agent=agent,
+            thread=thread,
+            task=task,
+            request=text or None,
+            asked_by=request.member.participant,
             tools=Toolbox.for_agent(agent, thread).specs,
-        )  # fmt: skip
+        )
         view = view_of_prompt(prompt, request.access)
         page |= {"view": view, "soul_number": prompt.soul_number} | viewer_values(view, tab)
     return render(request, "agents/_context.html" if request.htmx else "agents/context.html", page)
@@ -329,9 +333,13 @@ def _preview_agent(request: WorkspaceRequest, agent: Agent, thread: Thread, text
     if silence is None:
         try:
             prompt = assemble(
-                agent=agent, thread=thread, task=task, request=text or None, asked_by=request.member.participant,
+                agent=agent,
+                thread=thread,
+                task=task,
+                request=text or None,
+                asked_by=request.member.participant,
                 tools=Toolbox.for_agent(agent, thread).specs,
-            )  # fmt: skip
+            )
             tokens, ceiling = prompt.tokens, prompt.ceiling
         except (Problem, RequiredPartsTooLarge) as problem:
             silence = str(problem)

@@ -42,9 +42,11 @@ class TagsField(serializers.ListField):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
-            child=serializers.CharField(max_length=1_000, allow_blank=True), max_length=100,
-            help_text="At most 10, of at most 40 characters; kept in lower case.", **options,
-        )  # fmt: skip
+            child=serializers.CharField(max_length=1_000, allow_blank=True),
+            max_length=100,
+            help_text="At most 10, of at most 40 characters; kept in lower case.",
+            **options,
+        )
 
 
 NOTE_HELP = "Why, at most 2,000 characters; kept with the revision."
@@ -72,11 +74,35 @@ class EntryOut(serializers.ModelSerializer[Entry]):
     class Meta:
         model = Entry
         fields = (
-            "id", "topic", "content", "tokens", "kind", "visibility", "status", "status_since", "reason",
-            "reason_note", "freshness", "expires_at", "source", "source_thread", "source_message", "author", "owner",
-            "decided_by", "decided_at", "supersedes", "successor", "tags", "is_pinned", "use_count", "last_used_at",
-            "version", "created_at", "updated_at",
-        )  # fmt: skip
+            "id",
+            "topic",
+            "content",
+            "tokens",
+            "kind",
+            "visibility",
+            "status",
+            "status_since",
+            "reason",
+            "reason_note",
+            "freshness",
+            "expires_at",
+            "source",
+            "source_thread",
+            "source_message",
+            "author",
+            "owner",
+            "decided_by",
+            "decided_at",
+            "supersedes",
+            "successor",
+            "tags",
+            "is_pinned",
+            "use_count",
+            "last_used_at",
+            "version",
+            "created_at",
+            "updated_at",
+        )
         read_only_fields = fields
 
     @extend_schema_field(FreshnessOut)
@@ -120,9 +146,10 @@ class NewEntry(serializers.Serializer[Any]):
     content = TextField(help_text=CONTENT_HELP)
     kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False, help_text="Left out: fact.")
     visibility = serializers.ChoiceField(
-        choices=Entry.Visibility.choices, required=False,
+        choices=Entry.Visibility.choices,
+        required=False,
         help_text="Left out: shared; restricted where it comes from a private channel or a thread that is not open.",
-    )  # fmt: skip
+    )
     expires_at = ExpiryField(required=False)
     tags = TagsField(required=False)
     message = IdField(required=False, help_text="The result or message it is made from.")
@@ -187,8 +214,16 @@ class ContradictionOut(serializers.ModelSerializer[Contradiction]):
     class Meta:
         model = Contradiction
         fields = (
-            "id", "first", "second", "why", "found_by", "found_at", "settled_at", "settled_by", "settled_how",
-        )  # fmt: skip
+            "id",
+            "first",
+            "second",
+            "why",
+            "found_by",
+            "found_at",
+            "settled_at",
+            "settled_by",
+            "settled_how",
+        )
         read_only_fields = fields
 
 

@@ -201,9 +201,11 @@ def _access_predecessor(pk: int | None, access: Access) -> Entry | None:
 
 
 IF_MATCH_OPTIONAL = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER,
+    "If-Match",
+    str,
+    OpenApiParameter.HEADER,
     description="The ETag the entry was read with; another one by now is refused with 412.",
-)  # fmt: skip
+)
 
 
 class EntryAction(ApiView):
@@ -326,9 +328,11 @@ class Search(ApiView):
         tokens = sum(row["entry"].tokens for row in rows)
         may_tell = bool(rows) or not access.is_agent  # nothing found is all an agent learns of what it may not be given
         answer = {
-            "results": rows, "tokens": tokens,
-            "by_words": may_tell and result.by_words, "by_vectors": may_tell and result.by_vectors,
-        }  # fmt: skip
+            "results": rows,
+            "tokens": tokens,
+            "by_words": may_tell and result.by_words,
+            "by_vectors": may_tell and result.by_vectors,
+        }
         return Response(FoundEntriesOut(answer).data)
 
 

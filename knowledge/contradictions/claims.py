@@ -1,4 +1,5 @@
-"""What an entry states, clause by clause: of what, which quantities, whether said or denied; and the English word lists.
+"""What an entry states, clause by clause: of what, which quantities, whether said or denied; and the English word
+lists.
 
 Pure. No understanding, only rules: Markdown lines, sentences, clauses; what stands before the verb or the value is the
 subject; headings and words before a colon are what a list is about."""
@@ -58,26 +59,89 @@ NEGATIVE_WORDS = frozenset(_NEGATIVE_TEXT.split())
 """Of each pair of opposites, the word that says no."""
 
 SYNONYMS = {
-    "fee": "price", "cost": "price", "charge": "price", "pricing": "price", "priced": "price", "rate": "rate",
-    "reply": "answer", "respond": "answer", "response": "answer", "vacation": "holiday", "leave": "holiday",
-    "employee": "staff", "begin": "start", "launch": "release", "ship": "release", "deliver": "release", "shipped":
-    "release", "meet": "meeting", "due": "deadline", "client": "customer", "max": "maximum", "min": "minimum",
-    "logon": "login", "sign-in": "login", "retain": "keep", "kept": "keep", "store": "keep", "retention": "keep",
-    "timeout": "limit", "cap": "limit", "signup": "register", "host": "run", "ran": "run",
-}  # fmt: skip
+    "fee": "price",
+    "cost": "price",
+    "charge": "price",
+    "pricing": "price",
+    "priced": "price",
+    "rate": "rate",
+    "reply": "answer",
+    "respond": "answer",
+    "response": "answer",
+    "vacation": "holiday",
+    "leave": "holiday",
+    "employee": "staff",
+    "begin": "start",
+    "launch": "release",
+    "ship": "release",
+    "deliver": "release",
+    "shipped": "release",
+    "meet": "meeting",
+    "due": "deadline",
+    "client": "customer",
+    "max": "maximum",
+    "min": "minimum",
+    "logon": "login",
+    "sign-in": "login",
+    "retain": "keep",
+    "kept": "keep",
+    "store": "keep",
+    "retention": "keep",
+    "timeout": "limit",
+    "cap": "limit",
+    "signup": "register",
+    "host": "run",
+    "ran": "run",
+}
 """Words that mean the same here."""
 
 OPPOSITES = {
-    "forbidden": "allowed", "prohibited": "allowed", "disallowed": "allowed", "banned": "allowed", "forbid":
-    "allowed", "prohibit": "allowed", "permitted": "allowed", "permit": "allowed", "allow": "allowed", "disabled":
-    "enabled", "disable": "enabled", "enable": "enabled", "off": "enabled", "on": "enabled", "optional": "required",
-    "mandatory": "required", "require": "required", "need": "required", "closed": "open", "unsupported": "supported",
-    "support": "supported", "unavailable": "available", "impossible": "possible", "exclude": "include", "excluded":
-    "include", "included": "include", "rejected": "approved", "declined": "approved", "false": "true", "inactive":
-    "active", "paid": "free", "public": "private", "accept": "accepted", "refused": "accepted", "refuse": "accepted",
-    "reject": "accepted", "denied": "approved", "discontinued": "available", "deprecated": "supported", "down": "up",
-    "unlimited": "limited", "invalid": "valid", "unsafe": "safe", "insecure": "secure", "incompatible": "compatible",
-}  # fmt: skip
+    "forbidden": "allowed",
+    "prohibited": "allowed",
+    "disallowed": "allowed",
+    "banned": "allowed",
+    "forbid": "allowed",
+    "prohibit": "allowed",
+    "permitted": "allowed",
+    "permit": "allowed",
+    "allow": "allowed",
+    "disabled": "enabled",
+    "disable": "enabled",
+    "enable": "enabled",
+    "off": "enabled",
+    "on": "enabled",
+    "optional": "required",
+    "mandatory": "required",
+    "require": "required",
+    "need": "required",
+    "closed": "open",
+    "unsupported": "supported",
+    "support": "supported",
+    "unavailable": "available",
+    "impossible": "possible",
+    "exclude": "include",
+    "excluded": "include",
+    "included": "include",
+    "rejected": "approved",
+    "declined": "approved",
+    "false": "true",
+    "inactive": "active",
+    "paid": "free",
+    "public": "private",
+    "accept": "accepted",
+    "refused": "accepted",
+    "refuse": "accepted",
+    "reject": "accepted",
+    "denied": "approved",
+    "discontinued": "available",
+    "deprecated": "supported",
+    "down": "up",
+    "unlimited": "limited",
+    "invalid": "valid",
+    "unsafe": "safe",
+    "insecure": "secure",
+    "incompatible": "compatible",
+}
 """Each word of a pair of opposites, and the one that says yes."""
 
 _CONTRASTS_TEXT = """
@@ -213,8 +277,17 @@ def stem(word: str) -> str:
     """`prices` → `price`, `refunded` → `refund`. Rough, and the same for the same word."""
     word = word.lower().replace("’", "'").removesuffix("'s")
     word = SYNONYMS.get(word, word)
-    for ending, instead in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh"), ("xes", "x"), ("ing", ""),
-                            ("ed", ""), ("ly", ""), ("s", "")):  # fmt: skip
+    for ending, instead in (
+        ("ies", "y"),
+        ("sses", "ss"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("xes", "x"),
+        ("ing", ""),
+        ("ed", ""),
+        ("ly", ""),
+        ("s", ""),
+    ):
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith(("ss", "us", "is")):
             word = word[: len(word) - len(ending)] + instead
             break
@@ -292,10 +365,17 @@ def _parse_clause(clause: str, about: frozenset[str], inherited: frozenset[str])
     subject = stems(_remove_quantities(clause[:subject_end], [one for one in values_found if one.end <= subject_end]))
     values = tuple(one for one in values_found if one.start >= subject_end)
     return Statement(
-        text=clause[:160], subject=subject or inherited, words=words | (frozenset() if subject else inherited),
-        names=_proper_names(text_left), about=about, is_negated=_is_negated(text_left), values=values,
-        labels=tuple(_quantity_label(clause, one) for one in values), subject_values=fixed, replaced=replaced,
-    )  # fmt: skip
+        text=clause[:160],
+        subject=subject or inherited,
+        words=words | (frozenset() if subject else inherited),
+        names=_proper_names(text_left),
+        about=about,
+        is_negated=_is_negated(text_left),
+        values=values,
+        labels=tuple(_quantity_label(clause, one) for one in values),
+        subject_values=fixed,
+        replaced=replaced,
+    )
 
 
 def _find_subject(clause: str, found: list[Quantity]) -> tuple[int, frozenset[str]]:

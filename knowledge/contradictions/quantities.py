@@ -1,4 +1,5 @@
-"""Numbers, money, shares, durations, dates and times of day that a sentence states, and whether two of them differ. Pure.
+"""Numbers, money, shares, durations, dates and times of day that a sentence states, and whether two of them differ.
+Pure.
 
 English first: words such as "percent" or "March" are English, figures, signs and ISO dates are anybody's."""
 
@@ -63,21 +64,77 @@ def _exceeds_tolerance(one: float, other: float, tolerance: float) -> bool:
     return abs(one - other) > tolerance * max(abs(one), abs(other))
 
 
-MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
-          "november", "december")  # fmt: skip
+MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBER_VALUES = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11,
-    "twelve": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "ninety": 90,
-}  # fmt: skip
-_SECONDS = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800,
-            "month": 2_592_000, "year": 31_536_000}  # fmt: skip
-_SHORT_UNITS = {"ms": "millisecond", "s": "second", "sec": "second", "min": "minute", "h": "hour", "hr": "hour",
-                "d": "day", "mo": "month", "yr": "year"}  # fmt: skip
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+    "fifteen": 15,
+    "twenty": 20,
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "sixty": 60,
+    "ninety": 90,
+}
+_SECONDS = {
+    "millisecond": 0.001,
+    "second": 1,
+    "minute": 60,
+    "hour": 3600,
+    "day": 86_400,
+    "week": 604_800,
+    "month": 2_592_000,
+    "year": 31_536_000,
+}
+_SHORT_UNITS = {
+    "ms": "millisecond",
+    "s": "second",
+    "sec": "second",
+    "min": "minute",
+    "h": "hour",
+    "hr": "hour",
+    "d": "day",
+    "mo": "month",
+    "yr": "year",
+}
 _BYTES = {"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "kib": 1024, "mib": 1024**2, "gib": 1024**3}
 _MULTIPLIERS = {"k": 1e3, "thousand": 1e3, "m": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9, "hundred": 100}
-_CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy", "₹": "inr", "dollar": "usd", "euro": "eur",
-               "pound": "gbp", "美元": "usd", "元": "cny", "円": "jpy"}  # fmt: skip
+_CURRENCIES = {
+    "$": "usd",
+    "€": "eur",
+    "£": "gbp",
+    "¥": "jpy",
+    "₹": "inr",
+    "dollar": "usd",
+    "euro": "eur",
+    "pound": "gbp",
+    "美元": "usd",
+    "元": "cny",
+    "円": "jpy",
+}
 
 _NUMBER = r"[0-9]+(?:[.,'\u202f][0-9]+)*"
 _MULTIPLIER = r"(?:[ ]?(?P<times{0}>k|m|bn|thousand|million|billion|hundred)(?![a-z]))?"
@@ -176,14 +233,31 @@ def _build_measure(kind: str, match: re.Match[str], text: str, *, unit: frozense
     bound = ">" if _AT_LEAST.search(preceding) else "<" if _AT_MOST.search(preceding) else "="
     per = frozenset(_singular(word) for word in re.findall(r"[a-z]+", match.groupdict().get("per") or "")) - _PER_WORDS
     return Quantity(
-        kind, "", match.start(), match.end(), low * factor, high * factor, unit, per, bound,
+        kind,
+        "",
+        match.start(),
+        match.end(),
+        low * factor,
+        high * factor,
+        unit,
+        per,
+        bound,
         bool(_ROUGHLY.search(preceding)),
-    )  # fmt: skip
+    )
 
 
 _PER_WORDS = frozenset(("per", "each", "every", "a", "an"))
-_PERIODS = {"monthly": "month", "yearly": "year", "annually": "year", "daily": "day", "weekly": "week",
-            "hourly": "hour", "mo": "month", "yr": "year", "annum": "year"}  # fmt: skip
+_PERIODS = {
+    "monthly": "month",
+    "yearly": "year",
+    "annually": "year",
+    "daily": "day",
+    "weekly": "week",
+    "hourly": "hour",
+    "mo": "month",
+    "yr": "year",
+    "annum": "year",
+}
 
 
 def _singular(word: str) -> str:
@@ -303,7 +377,8 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str], _Builder]]:
     yield (
         "clock",
         re.compile(
-            rf"{_NUMBER_START}(?P<hour>[0-9]{{1,2}}):(?P<minute>[0-9]{{2}})(?::[0-9]{{2}})?[ ]?(?P<half>[ap]\.?m)?(?![\w:])"
+            rf"{_NUMBER_START}(?P<hour>[0-9]{{1,2}}):(?P<minute>[0-9]{{2}})(?::[0-9]{{2}})?[ "
+            f"]?(?P<half>[ap]\.?m)?(?![\w:])"
         ),
         _build_clock,
     )

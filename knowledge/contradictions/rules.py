@@ -148,17 +148,28 @@ def _find_differing_quantities(pairs: list[_StatementPair]) -> tuple[str, str, s
         if kinds:
             open_pairs.append((pair.jaccard, kinds[0], pair))
     unsettled = [
-        found for found in open_pairs
+        found
+        for found in open_pairs
         if (0, id(found[2].first)) not in settled and (1, id(found[2].second)) not in settled
-    ]  # fmt: skip
+    ]
     if not unsettled:
         return None
     _closeness, kind, pair = max(unsettled, key=lambda found: found[0])
     return f"Different {_KIND_LABELS[kind]}", pair.first.text, pair.second.text
 
 
-_KIND_LABELS = {"money": "amounts", "percent": "shares", "span": "lengths of time", "clock": "times of day", "date": "dates",
-          "period": "dates", "weekday": "days", "size": "sizes", "version": "versions", "count": "numbers"}  # fmt: skip
+_KIND_LABELS = {
+    "money": "amounts",
+    "percent": "shares",
+    "span": "lengths of time",
+    "clock": "times of day",
+    "date": "dates",
+    "period": "dates",
+    "weekday": "days",
+    "size": "sizes",
+    "version": "versions",
+    "count": "numbers",
+}
 
 
 def _quantity_verdicts(pair: _StatementPair) -> Iterable[tuple[bool, str]]:
@@ -170,11 +181,19 @@ def _quantity_verdicts(pair: _StatementPair) -> Iterable[tuple[bool, str]]:
         first_values = [one for one in left if one[0].kind == kind]
         second_values = [one for one in right if one[0].kind == kind]
         compared = [
-            verdict for first_value, first_label in first_values for second_value, second_label in second_values
-            if not (first_label and second_label and first_label != second_label and not {first_label, second_label} & GENERIC_STEMS)
+            verdict
+            for first_value, first_label in first_values
+            for second_value, second_label in second_values
+            if not (
+                first_label
+                and second_label
+                and first_label != second_label
+                and not {first_label, second_label} & GENERIC_STEMS
+            )
             if first_value.unit or first_value.kind != "count" or not _both_say_more(pair)
-            for verdict in [quantities_differ(first_value, second_value)] if verdict is not None
-        ]  # fmt: skip
+            for verdict in [quantities_differ(first_value, second_value)]
+            if verdict is not None
+        ]
         if compared:
             yield all(compared), kind
 
@@ -205,10 +224,13 @@ def _have_different_dates(pair: _StatementPair) -> bool:
 def _find_denial(pairs: list[_StatementPair]) -> tuple[str, str, str] | None:
     """One says what the other denies, in nearly the same words."""
     close = [
-        pair for pair in pairs
-        if pair.first.is_negated != pair.second.is_negated and len(pair.shared) >= 2 and _overlap_mostly(pair)
+        pair
+        for pair in pairs
+        if pair.first.is_negated != pair.second.is_negated
+        and len(pair.shared) >= 2
+        and _overlap_mostly(pair)
         and not _have_different_dates(pair)
-    ]  # fmt: skip
+    ]
     if not close:
         return None
     best = max(close, key=lambda pair: pair.jaccard)

@@ -206,12 +206,21 @@ def _build_entry(words: RowText, rest: RowFields, state: _ImportState) -> Entry:
     """The entry as it will be stored; where the owner named is not here, whoever imports it owns it."""
     is_suggested = rest.status == Entry.Status.PROPOSED
     entry = Entry(
-        workspace_id=state.by.workspace_id, author_id=state.by.participant_id, status=rest.status,
+        workspace_id=state.by.workspace_id,
+        author_id=state.by.participant_id,
+        status=rest.status,
         source=Entry.Source.SUGGESTION if is_suggested else Entry.Source.IMPORT,
-        topic=words.topic, content=words.content, tokens=words.tokens, client_id=words.key,
-        kind=rest.kind, visibility=rest.visibility, expires_at=rest.expires_at, tags=rest.tags,
-        owner=state.owners.get(rest.owner, state.importer), is_pinned=rest.is_pinned and not is_suggested,
-    )  # fmt: skip
+        topic=words.topic,
+        content=words.content,
+        tokens=words.tokens,
+        client_id=words.key,
+        kind=rest.kind,
+        visibility=rest.visibility,
+        expires_at=rest.expires_at,
+        tags=rest.tags,
+        owner=state.owners.get(rest.owner, state.importer),
+        is_pinned=rest.is_pinned and not is_suggested,
+    )
     if not is_suggested:
         mark_decided(entry, state.by)
     return entry
@@ -241,15 +250,29 @@ def _readable_entries(access: Access, statuses: Sequence[str]) -> Iterator[Entry
 def _export_row(entry: Entry, access: Access) -> Cells:
     thread, message = _visible_source(entry, access)
     return {
-        "id": entry.pk, "client_id": entry.client_id, "topic": entry.topic, "content": entry.content,
-        "kind": entry.kind, "visibility": entry.visibility, "status": entry.status, "tags": list(entry.tags),
-        "expires_at": _iso_instant(entry.expires_at), "owner": entry.owner.handle, "pinned": entry.is_pinned,
-        "source": entry.source, "author": entry.author.handle,
-        "decided_by": entry.decided_by.handle if entry.decided_by else None, "decided_at": _iso_instant(entry.decided_at),
-        "created_at": _iso_instant(entry.created_at), "source_thread": thread, "source_message": message,
-        "supersedes": entry.supersedes_id, "use_count": entry.use_count,
-        "last_used_at": _iso_instant(entry.last_used_at), "version": entry.version,
-    }  # fmt: skip
+        "id": entry.pk,
+        "client_id": entry.client_id,
+        "topic": entry.topic,
+        "content": entry.content,
+        "kind": entry.kind,
+        "visibility": entry.visibility,
+        "status": entry.status,
+        "tags": list(entry.tags),
+        "expires_at": _iso_instant(entry.expires_at),
+        "owner": entry.owner.handle,
+        "pinned": entry.is_pinned,
+        "source": entry.source,
+        "author": entry.author.handle,
+        "decided_by": entry.decided_by.handle if entry.decided_by else None,
+        "decided_at": _iso_instant(entry.decided_at),
+        "created_at": _iso_instant(entry.created_at),
+        "source_thread": thread,
+        "source_message": message,
+        "supersedes": entry.supersedes_id,
+        "use_count": entry.use_count,
+        "last_used_at": _iso_instant(entry.last_used_at),
+        "version": entry.version,
+    }
 
 
 def _visible_source(entry: Entry, access: Access) -> tuple[int | None, int | None]:

@@ -17,10 +17,29 @@ MAX_BYTES = 10 * 1024 * 1024
 MAX_ROWS = 5_000
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 COLUMNS = (
-    "id", "client_id", "topic", "content", "kind", "visibility", "status", "tags", "expires_at", "owner", "pinned",
-    "source", "author", "decided_by", "decided_at", "created_at", "source_thread", "source_message", "supersedes",
-    "use_count", "last_used_at", "version",
-)  # fmt: skip
+    "id",
+    "client_id",
+    "topic",
+    "content",
+    "kind",
+    "visibility",
+    "status",
+    "tags",
+    "expires_at",
+    "owner",
+    "pinned",
+    "source",
+    "author",
+    "decided_by",
+    "decided_at",
+    "created_at",
+    "source_thread",
+    "source_message",
+    "supersedes",
+    "use_count",
+    "last_used_at",
+    "version",
+)
 """What an export holds. An import reads the first eleven and passes over the rest."""
 
 IMPORTED_COLUMNS = COLUMNS[:11]
@@ -117,7 +136,8 @@ def _parse_header(cells: Sequence[str]) -> list[str]:
     missing = [name for name in ("topic", "content") if name not in names]
     if missing:
         raise Problem(
-            f"The first row names the columns, and {' and '.join(missing)} is missing. Known are {', '.join(IMPORTED_COLUMNS)}.",
+            f"The first row names the columns, and {' and '.join(missing)} is missing."
+            f" Known are {', '.join(IMPORTED_COLUMNS)}.",
             code="no_header",
             field="file",
         )

@@ -119,9 +119,16 @@ def pin_result(
     """
     check_may_manage(by)
     entry = _build_entry(
-        by, _Origin(_source_kind(message), message), topic, content, kind,
-        visibility or default_visibility(message.thread), expires_at, tags, client_id,
-    )  # fmt: skip
+        by,
+        _Origin(_source_kind(message), message),
+        topic,
+        content,
+        kind,
+        visibility or default_visibility(message.thread),
+        expires_at,
+        tags,
+        client_id,
+    )
     entry.owner, entry.is_pinned = clean_owner(owner, by), is_pinned
     return _create_once(entry, by, partial(_insert_pinned, entry, message, by, supersedes, how, note))
 
@@ -151,9 +158,16 @@ def suggest_entry(
     _check_may_suggest(by)
     thread = source_message.thread if source_message else None
     entry = _build_entry(
-        by, _Origin(Entry.Source.SUGGESTION, source_message), topic, content, kind,
-        visibility or (default_visibility(thread) if thread else Entry.Visibility.SHARED), expires_at, tags, client_id,
-    )  # fmt: skip
+        by,
+        _Origin(Entry.Source.SUGGESTION, source_message),
+        topic,
+        content,
+        kind,
+        visibility or (default_visibility(thread) if thread else Entry.Visibility.SHARED),
+        expires_at,
+        tags,
+        client_id,
+    )
     entry.status, entry.reason_note = Entry.Status.PROPOSED, clean_note(why)
     entry.owner = clean_owner(owner, by) if owner else _default_owner(by, source_message)
     return _create_once(entry, by, partial(_insert_suggestion, entry, by, supersedes, how))
@@ -179,17 +193,33 @@ def default_visibility(thread: Thread) -> str:
 
 # --- pieces -------------------------------------------------------------------------------------------------
 def _build_entry(
-    by: Access, origin: _Origin, topic: str, content: str, kind: str, visibility: str,
-    expires_at: datetime | None, tags: Iterable[str], client_id: str,
-) -> Entry:  # fmt: skip
+    by: Access,
+    origin: _Origin,
+    topic: str,
+    content: str,
+    kind: str,
+    visibility: str,
+    expires_at: datetime | None,
+    tags: Iterable[str],
+    client_id: str,
+) -> Entry:
     clean_text, tokens = clean_content(content)
     message = origin.message
     return Entry(
-        workspace_id=by.workspace_id, author_id=by.participant_id, source=origin.source, topic=clean_topic(topic),
-        content=clean_text, tokens=tokens, kind=clean_kind(kind), visibility=clean_visibility(visibility),
-        expires_at=clean_expiry(expires_at), tags=clean_tags(tags), client_id=clean_client_id(client_id),
-        source_message=message, source_thread_id=message.thread_id if message else None,
-    )  # fmt: skip
+        workspace_id=by.workspace_id,
+        author_id=by.participant_id,
+        source=origin.source,
+        topic=clean_topic(topic),
+        content=clean_text,
+        tokens=tokens,
+        kind=clean_kind(kind),
+        visibility=clean_visibility(visibility),
+        expires_at=clean_expiry(expires_at),
+        tags=clean_tags(tags),
+        client_id=clean_client_id(client_id),
+        source_message=message,
+        source_thread_id=message.thread_id if message else None,
+    )
 
 
 def _create_once(entry: Entry, by: Access, write: partial[Entry]) -> Entry:

@@ -213,9 +213,19 @@ def supersede_entry(
     """
     if successor is None:
         return _supersede_with_new(
-            entry, by, based_on, topic=topic, content=content, kind=kind, visibility=visibility,
-            expires_at=expires_at, tags=tags, client_id=client_id, note=note, how=how,
-        )  # fmt: skip
+            entry,
+            by,
+            based_on,
+            topic=topic,
+            content=content,
+            kind=kind,
+            visibility=visibility,
+            expires_at=expires_at,
+            tags=tags,
+            client_id=client_id,
+            note=note,
+            how=how,
+        )
     if successor.pk == entry.pk:
         raise Conflict("An entry cannot supersede itself.", code="circle")
     current, after = lock_entries([entry, successor], by)

@@ -19,9 +19,18 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
 
 REVISION_FIELDS = (
-    "topic", "content", "kind", "visibility", "status", "reason", "expires_at", "tags", "is_pinned", "owner",
+    "topic",
+    "content",
+    "kind",
+    "visibility",
+    "status",
+    "reason",
+    "expires_at",
+    "tags",
+    "is_pinned",
+    "owner",
     "supersedes",
-)  # fmt: skip
+)
 """What a revision tells of, in this order."""
 
 EntryValues = dict[str, Any]
@@ -93,10 +102,14 @@ def save_revision(
         entry.save()
     notify_source_message(entry)
     return Revision.objects.create(
-        entry=entry, number=entry.version, action=action, by_id=by.participant_id if by else None,
-        how=revision_origin(by, how), note=clean_note(note),
+        entry=entry,
+        number=entry.version,
+        action=action,
+        by_id=by.participant_id if by else None,
+        how=revision_origin(by, how),
+        note=clean_note(note),
         changes={name: [before[name], after[name]] for name in REVISION_FIELDS if before[name] != after[name]},
-    )  # fmt: skip
+    )
 
 
 def insert_entry(entry: Entry, *, action: str, by: Access, how: str = "page", note: str = "") -> Revision:
@@ -113,17 +126,27 @@ def build_first_revision(entry: Entry, *, action: str, by: Access, how: str = "p
     """What a new entry begins with; not stored yet. The entry has its id."""
     changes = {name: [None, value] for name, value in entry_values(entry).items() if value not in (None, "", [])}
     return Revision(
-        entry=entry, number=entry.version, action=action, by_id=by.participant_id, how=revision_origin(by, how),
-        note=clean_note(note), changes=changes,
-    )  # fmt: skip
+        entry=entry,
+        number=entry.version,
+        action=action,
+        by_id=by.participant_id,
+        how=revision_origin(by, how),
+        note=clean_note(note),
+        changes=changes,
+    )
 
 
 def notify_source_message(entry: Entry) -> None:
     """Pages that show the message it was made from show anew where that stands in knowledge."""
     messages = Message.objects.filter(pk=entry.source_message_id) if entry.source_message_id else Message.objects.none()
     for thread_id, channel_id in messages.order_by().values_list("thread_id", "thread__channel_id"):
-        emit("pins_changed", workspace_id=entry.workspace_id, channel_id=channel_id, thread_id=thread_id,
-             message_id=entry.source_message_id)  # fmt: skip
+        emit(
+            "pins_changed",
+            workspace_id=entry.workspace_id,
+            channel_id=channel_id,
+            thread_id=thread_id,
+            message_id=entry.source_message_id,
+        )
 
 
 def revision_origin(by: Access | None, how: str) -> str:

@@ -69,8 +69,14 @@ def update_entry(
     current = lock_entry(entry, by, based_on)
     check_editable(current)
     before = entry_values(current)
-    given = {"topic": topic, "content": content, "kind": kind, "visibility": visibility, "tags": tags,
-             "is_pinned": is_pinned}  # fmt: skip
+    given = {
+        "topic": topic,
+        "content": content,
+        "kind": kind,
+        "visibility": visibility,
+        "tags": tags,
+        "is_pinned": is_pinned,
+    }
     apply_changes(current, by, given, expires_at)
     after = entry_values(current)
     if after == before:

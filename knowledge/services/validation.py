@@ -45,7 +45,8 @@ def clean_topic(text: str) -> str:
         raise Problem(message, code=error.code, field="topic") from None
     if len(topic) > MAX_TOPIC_CHARACTERS:
         raise Problem(
-            f"This topic has {len(topic):,} characters; at most {MAX_TOPIC_CHARACTERS} fit. Nothing was lost: shorten it.",
+            f"This topic has {len(topic):,} characters; at most {MAX_TOPIC_CHARACTERS} fit. Nothing was lost: "
+            f"shorten it.",
             code="too_long",
             field="topic",
         )

@@ -71,8 +71,13 @@ def create(request: WorkspaceRequest) -> HttpResponse:
         return render_form(request, form, new_form_data(initial, request))
     typed = read_form_data(request)
     try:
-        entry = create_entry(by=request.access, supersedes=access_superseded(request, typed), client_id=typed.client_id,
-                          note=typed.note, **typed.all_fields(request))  # fmt: skip
+        entry = create_entry(
+            by=request.access,
+            supersedes=access_superseded(request, typed),
+            client_id=typed.client_id,
+            note=typed.note,
+            **typed.all_fields(request),
+        )
     except Problem as problem:
         return render_form(request, form, typed, problem)
     return redirect_to_entry(request, entry)
@@ -118,15 +123,27 @@ def supersede(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
     """Write what takes an entry's place, beginning with its own words."""
     check_may_manage(request.access)
     entry = access_entry(request, entry_id)
-    form = EntryFormPage("Supersede entry", "Supersede", entry, shows_similar=False, asks_owner=False,
-                hint="This takes its place; the old entry is kept, and leaves every prompt.")  # fmt: skip
+    form = EntryFormPage(
+        "Supersede entry",
+        "Supersede",
+        entry,
+        shows_similar=False,
+        asks_owner=False,
+        hint="This takes its place; the old entry is kept, and leaves every prompt.",
+    )
     if request.method != "POST":
         initial = replace(form_data_of(entry), expires="90d", expires_on="")
         return render_form(request, form, replace(initial, client_id=get_random_string(24)))
     typed = read_form_data(request)
     try:
-        newer = supersede_entry(entry=entry, by=request.access, based_on=typed.based_on, note=typed.note,
-                                client_id=typed.client_id, **typed.words())  # fmt: skip
+        newer = supersede_entry(
+            entry=entry,
+            by=request.access,
+            based_on=typed.based_on,
+            note=typed.note,
+            client_id=typed.client_id,
+            **typed.words(),
+        )
     except Missing:
         raise
     except Problem as problem:
@@ -215,9 +232,13 @@ def pin(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     typed = read_form_data(request)
     try:
         entry = pin_result(
-            message=message, by=request.access, supersedes=access_superseded(request, typed),
-            client_id=typed.client_id, note=typed.note, **typed.all_fields(request),
-        )  # fmt: skip
+            message=message,
+            by=request.access,
+            supersedes=access_superseded(request, typed),
+            client_id=typed.client_id,
+            note=typed.note,
+            **typed.all_fields(request),
+        )
     except AlreadyPinned as problem:
         return _render_already_pinned(request, message, typed, problem)
     except Missing:

@@ -132,9 +132,15 @@ def _list_entries(request: WorkspaceRequest, params: dict[str, str]) -> Sequence
     topic, tag, status, freshness = (params.get(name, "") for name in ("topic", "tag", "status", "freshness"))
     if params.get("q"):
         result = find_entries(
-            request.access, params["q"], most=MAX_HITS, topic=topic, tag=tag, status=status, freshness=freshness,
+            request.access,
+            params["q"],
+            most=MAX_HITS,
+            topic=topic,
+            tag=tag,
+            status=status,
+            freshness=freshness,
             owner_id=owner_id,
-        )  # fmt: skip
+        )
         return [hit.entry for hit in result.hits]
     entries = Entry.objects.visible_to(request.access).with_related()
     if not status and not freshness:
@@ -297,9 +303,12 @@ def settle(request: WorkspaceRequest, contradiction_id: int) -> HttpResponse:
         raise Missing
     keep = int_param(request.POST, "keep")
     settle_contradiction(
-        contradiction=contradiction, by=request.access, how=request.POST.get("how", ""),
-        keep=access_entry(request, keep) if keep else None, note=request.POST.get("note", ""),
-    )  # fmt: skip
+        contradiction=contradiction,
+        by=request.access,
+        how=request.POST.get("how", ""),
+        keep=access_entry(request, keep) if keep else None,
+        note=request.POST.get("note", ""),
+    )
     return render_queue(request)
 
 
@@ -338,13 +347,22 @@ def _review_context(request: WorkspaceRequest) -> dict[str, Any]:
 def _review_items(page: Page[Entry], now: datetime, access: Access) -> list[ReviewItem]:
     rows, previous_section = [], None
     visible_ids = set(
-        Entry.objects.visible_to(access).filter(pk__in=[e.supersedes_id for e in page if e.supersedes_id])
-        .order_by().values_list("pk", flat=True)
-    )  # fmt: skip
+        Entry.objects.visible_to(access)
+        .filter(pk__in=[e.supersedes_id for e in page if e.supersedes_id])
+        .order_by()
+        .values_list("pk", flat=True)
+    )
     for entry in page:
         section = REVIEW_SECTIONS[entry.section]  # type: ignore[attr-defined]
-        rows.append(ReviewItem(entry_row(entry, now), renewal_expiry(entry, now), section, section != previous_section,
-                            entry.supersedes if entry.supersedes_id in visible_ids else None))  # fmt: skip
+        rows.append(
+            ReviewItem(
+                entry_row(entry, now),
+                renewal_expiry(entry, now),
+                section,
+                section != previous_section,
+                entry.supersedes if entry.supersedes_id in visible_ids else None,
+            )
+        )
         previous_section = section
     return rows
 

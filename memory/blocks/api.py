@@ -111,9 +111,12 @@ MEMORY_SCOPE = "memory"
 
 def if_match_header(required: bool) -> OpenApiParameter:
     return OpenApiParameter(
-        "If-Match", str, OpenApiParameter.HEADER, required=required,
+        "If-Match",
+        str,
+        OpenApiParameter.HEADER,
+        required=required,
         description="The ETag the block was read with; another one by now is refused with 412.",
-    )  # fmt: skip
+    )
 
 
 def access_requested_agent(access: Access, params: dict[str, Any]) -> Participant:
@@ -163,9 +166,11 @@ class OneBlock(BlockView):
         return block_response(block)
 
     @extend_schema(
-        operation_id="blocks_save", parameters=[AgentAsked, if_match_header(True)], request=BlockChange,
+        operation_id="blocks_save",
+        parameters=[AgentAsked, if_match_header(True)],
+        request=BlockChange,
         responses=BlockOut,
-    )  # fmt: skip
+    )
     def put(self, request: Request, label: str) -> Response:
         """The next version of a block, made on the one that If-Match names."""
         blocks, payload = self.writable(), self.validated_body(BlockChange)
@@ -178,9 +183,11 @@ class OneBlock(BlockView):
             raise to_stale_match(problem) from None
 
     @extend_schema(
-        operation_id="blocks_delete", parameters=[AgentAsked, if_match_header(False)], request=None,
+        operation_id="blocks_delete",
+        parameters=[AgentAsked, if_match_header(False)],
+        request=None,
         responses={204: None},
-    )  # fmt: skip
+    )
     def delete(self, request: Request, label: str) -> Response:
         """Delete a block with its versions. A predefined one is empty again."""
         try:
@@ -192,9 +199,11 @@ class OneBlock(BlockView):
 
 class Appended(BlockView):
     @extend_schema(
-        operation_id="blocks_append", parameters=[AgentAsked, if_match_header(False)], request=AppendIn,
+        operation_id="blocks_append",
+        parameters=[AgentAsked, if_match_header(False)],
+        request=AppendIn,
         responses=BlockOut,
-    )  # fmt: skip
+    )
     def post(self, request: Request, label: str) -> Response:
         """Add to the end of a block, after a newline. Nothing another writer added meanwhile is lost."""
         blocks, payload = self.writable(), self.validated_body(AppendIn)
@@ -230,9 +239,12 @@ def to_stale_match(problem: Conflict) -> Problem:
 
 
 NOTES_IF_MATCH = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER, required=True,
+    "If-Match",
+    str,
+    OpenApiParameter.HEADER,
+    required=True,
     description="The ETag the notes were read with; `0` (quoted) for the first ones.",
-)  # fmt: skip
+)
 
 
 class Profile(ApiView):
@@ -258,9 +270,14 @@ class Profile(ApiView):
         thread_id = self.asked(NotesAsked).get("thread")
         try:
             notes = update_notes(
-                agent=agent, person=person, by=access, text=payload["text"], how="api", version=version,
+                agent=agent,
+                person=person,
+                by=access,
+                text=payload["text"],
+                how="api",
+                version=version,
                 thread_id=thread_id,
-            )  # fmt: skip
+            )
         except Conflict as problem:
             raise to_stale_match(problem) from None
         return _notes_response(notes)

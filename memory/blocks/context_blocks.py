@@ -241,9 +241,14 @@ class ContextBlocks:
         return self._store(label, change)
 
     def create(
-        self, label: str, content: str, *, description: str = "", max_tokens: int | None = None,
+        self,
+        label: str,
+        content: str,
+        *,
+        description: str = "",
+        max_tokens: int | None = None,
         readonly: bool | None = None,
-    ) -> ContextBlock:  # fmt: skip
+    ) -> ContextBlock:
         """Like `set`, but Conflict when the agent has a block of this label."""
         values.check_label(label)
         if self.store.get_block(label) is not None:

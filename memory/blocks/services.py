@@ -88,15 +88,19 @@ def store_notes(
 def clean_notes(text: str) -> str:
     """The text as it is kept. Raises Problem: characters that cannot be kept, or too long."""
     if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise Problem("These notes hold a character that cannot be kept. Paste them again as plain text.",
-                      code="bad_text", field="text")  # fmt: skip
+        raise Problem(
+            "These notes hold a character that cannot be kept. Paste them again as plain text.",
+            code="bad_text",
+            field="text",
+        )
     content = text.replace("\r\n", "\n").replace("\r", "\n").strip()
     tokens = count_tokens(content) if len(content) <= MAX_NOTES_CHARACTERS else len(content)
     if tokens > PROFILE_TOKEN_LIMIT:
         raise Problem(
             f"These notes take {tokens:,} tokens; at most {PROFILE_TOKEN_LIMIT} fit. Shorten them.",
-            code="too_long", field="text",
-        )  # fmt: skip
+            code="too_long",
+            field="text",
+        )
     return content
 
 
@@ -124,9 +128,15 @@ NOTES_CHANGED = "blocks_changed"
 
 @transaction.atomic
 def update_notes(
-    *, agent: Participant, person: Participant, by: Access, text: str, how: str, version: int | None = None,
+    *,
+    agent: Participant,
+    person: Participant,
+    by: Access,
+    text: str,
+    how: str,
+    version: int | None = None,
     thread_id: int | None = None,
-) -> ProfileNotes:  # fmt: skip
+) -> ProfileNotes:
     """Replace the notes; "" clears them. Admins and the agent write, a member may only clear those about herself.
 
     `thread_id` says where an agent learned it: Refused where that is not open to everybody.
@@ -157,7 +167,8 @@ def update_notes(
 def restore_notes(
     *, agent: Participant, person: Participant, by: Access, number: int, how: str, version: int | None = None
 ) -> ProfileNotes:
-    """What the notes said in an earlier version becomes their next one. Raises Missing, and what `update_notes` does."""
+    """What the notes said in an earlier version becomes their next one. Raises Missing, and what `update_notes`
+    does."""
     check_notes_readable(agent, person, by)
     previous = CarriedVersion.objects.filter(note__agent=agent, note__person=person, number=number).first()
     if previous is None:

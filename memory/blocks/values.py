@@ -112,8 +112,9 @@ def check_writable(block: ContextBlock) -> None:
 def check_change(before: ContextBlock | None, after: ContextBlock, author: BlockAuthor) -> None:
     """Limit and flag are set by those who configure; while a block is readonly, taking that back is all there is."""
     if before is not None and before.readonly:
-        unlocked = ContextBlock(after.label, after.description, after.content, after.max_tokens, True,
-                              after.version, after.id)  # fmt: skip
+        unlocked = ContextBlock(
+            after.label, after.description, after.content, after.max_tokens, True, after.version, after.id
+        )
         if not author.configures or unlocked != before:
             check_writable(before)
     default = ContextBlock(after.label)

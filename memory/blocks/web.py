@@ -112,9 +112,14 @@ def _block_error_response(
 ) -> HttpResponse:
     """The blocks as they are now, the form open with what was typed and the reason beside it."""
     draft = BlockDraft(
-        typed.label, typed.content, typed.description, typed.max_tokens, typed.new_label, problem.message,
+        typed.label,
+        typed.content,
+        typed.description,
+        typed.max_tokens,
+        typed.new_label,
+        problem.message,
         problem.field or "",
-    )  # fmt: skip
+    )
     response = _blocks_response(request, agent, draft, status=problem.status)
     response.headers["HX-Retarget"], response.headers["HX-Reswap"] = "#agent-blocks", "outerHTML"
     return response

@@ -49,9 +49,19 @@ class EpisodeOut(serializers.ModelSerializer[Episode]):
     class Meta:
         model = Episode
         fields = (
-            "id", "agent", "kind", "summary", "learning", "thread", "message", "created_at", "expires_at",
-            "prompt_count", "applied_at", "applied_how",
-        )  # fmt: skip
+            "id",
+            "agent",
+            "kind",
+            "summary",
+            "learning",
+            "thread",
+            "message",
+            "created_at",
+            "expires_at",
+            "prompt_count",
+            "applied_at",
+            "applied_how",
+        )
         read_only_fields = fields
 
     def get_message(self, episode: Episode) -> int | None:
@@ -134,9 +144,21 @@ class ProposalOut(serializers.ModelSerializer[Proposal]):
     class Meta:
         model = Proposal
         fields = (
-            "id", "agent", "thread", "kind", "person", "text", "before", "because", "since_seq", "upto_seq", "state",
-            "decided_by", "decided_at", "created_at",
-        )  # fmt: skip
+            "id",
+            "agent",
+            "thread",
+            "kind",
+            "person",
+            "text",
+            "before",
+            "because",
+            "since_seq",
+            "upto_seq",
+            "state",
+            "decided_by",
+            "decided_at",
+            "created_at",
+        )
         read_only_fields = fields
 
 

@@ -168,7 +168,7 @@ class Proposal(models.Model):
             models.UniqueConstraint(
                 "agent", "thread", "kind", "person", "upto_seq", MD5("text"), name="proposal_once", nulls_distinct=False
             ),
-        ]  # fmt: skip
+        ]
         indexes = [models.Index(fields=["agent", "-id"], name="proposal_of_agent")]
 
     def __str__(self) -> str:

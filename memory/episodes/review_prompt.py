@@ -117,9 +117,16 @@ def _summary_fence(entry: ContextEntry) -> str:
 def _message_fence(entry: ContextEntry, material: ReviewMaterial) -> str:
     speaker = material.speakers.get(entry.author_id or 0)
     return fence(
-        "data", _truncate(entry.text), source="message", ref=entry.ordinal, author=entry.author_name,
-        handle=speaker.handle if speaker else None, kind=entry.kind, time=entry.at, trust="untrusted",
-    )  # fmt: skip
+        "data",
+        _truncate(entry.text),
+        source="message",
+        ref=entry.ordinal,
+        author=entry.author_name,
+        handle=speaker.handle if speaker else None,
+        kind=entry.kind,
+        time=entry.at,
+        trust="untrusted",
+    )
 
 
 def _truncate(text: str) -> str:

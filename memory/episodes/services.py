@@ -40,8 +40,13 @@ def _episode_summary(feedback: Feedback) -> str:
 
 def _emit_feedback_changed(message: Message) -> None:
     thread = message.thread
-    emit("feedback_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id,
-         thread_id=thread.pk, message_id=message.pk)  # fmt: skip
+    emit(
+        "feedback_changed",
+        workspace_id=thread.workspace_id,
+        channel_id=thread.channel_id,
+        thread_id=thread.pk,
+        message_id=message.pk,
+    )
 
 
 @transaction.atomic
@@ -117,8 +122,13 @@ EPISODE_LIFETIME = timedelta(days=90)
 
 def _emit_episode_changed(episode: Episode) -> None:
     message_id = episode.feedback.message_id if episode.feedback else None
-    emit("feedback_changed", workspace_id=episode.agent.workspace_id, channel_id=episode.channel_id,
-         thread_id=episode.thread_id, message_id=message_id)  # fmt: skip
+    emit(
+        "feedback_changed",
+        workspace_id=episode.agent.workspace_id,
+        channel_id=episode.channel_id,
+        thread_id=episode.thread_id,
+        message_id=message_id,
+    )
 
 
 def _check_may_settle(episode: Episode, by: Access) -> None:
@@ -263,9 +273,12 @@ def _apply_notes(current: Proposal, by: Access) -> None:
             code="notes_changed",
         )
     store_notes(
-        agent_id=current.agent_id, person_id=current.person_id, text=current.text, by_id=by.participant_id,
+        agent_id=current.agent_id,
+        person_id=current.person_id,
+        text=current.text,
+        by_id=by.participant_id,
         how="review",
-    )  # fmt: skip
+    )
 
 
 def _revert_proposal(current: Proposal, by: Access) -> None:
@@ -282,18 +295,23 @@ def _revert_proposal(current: Proposal, by: Access) -> None:
             code="notes_changed",
         )
     store_notes(
-        agent_id=current.agent_id, person_id=current.person_id, text=current.before, by_id=by.participant_id,
+        agent_id=current.agent_id,
+        person_id=current.person_id,
+        text=current.before,
+        by_id=by.participant_id,
         how="review",
-    )  # fmt: skip
+    )
 
 
 @transaction.atomic
 def delete_learned_from(*, message: Message) -> None:
     """A message was deleted: what was proposed or learned from it goes with it. Notes written since stay."""
     citing_proposals = Proposal.objects.select_for_update().filter(
-        thread_id=message.thread_id, since_seq__lt=message.seq, upto_seq__gte=message.seq,
+        thread_id=message.thread_id,
+        since_seq__lt=message.seq,
+        upto_seq__gte=message.seq,
         because__regex=rf"^Messages? [0-9, ]*\m{message.seq}\M",
-    )  # fmt: skip
+    )
     for proposal in citing_proposals:
         if proposal.episode_id is not None:
             Episode.objects.filter(pk=proposal.episode_id).delete()

@@ -93,8 +93,9 @@ def sessions_to_review(agent: Participant, access: Access) -> list[int]:
     joined_ids = {
         *Message.objects.filter(thread__in=thread_ids, author=agent).values_list("thread_id", flat=True).distinct(),
         *Message.objects.filter(thread__in=thread_ids, mentions__participant=agent)
-        .values_list("thread_id", flat=True).distinct(),
-    }  # fmt: skip
+        .values_list("thread_id", flat=True)
+        .distinct(),
+    }
     return [thread_id for thread_id in thread_ids if thread_id in joined_ids]
 
 
@@ -191,9 +192,13 @@ def _review_material(
 
 @transaction.atomic
 def _store_proposals(
-    provider: ReviewSource, session: Session, agent: Participant, span: UnreviewedSession,
-    suggestions: list[Suggestion], rule_note: str,
-) -> list[Proposal]:  # fmt: skip
+    provider: ReviewSource,
+    session: Session,
+    agent: Participant,
+    span: UnreviewedSession,
+    suggestions: list[Suggestion],
+    rule_note: str,
+) -> list[Proposal]:
     """Proposals and the mark, together. What the agent proposed before from this thread is not proposed again."""
     cited_seqs = {number for suggestion in suggestions for number in suggestion.messages}
     messages = Message.objects.select_for_update(no_key=True).filter(thread=session.thread_id, seq__in=cited_seqs)
@@ -206,14 +211,20 @@ def _store_proposals(
     known_proposals = set(Proposal.objects.filter(agent=agent, thread=thread).values_list("kind", "person_id", "text"))
     rows = [
         Proposal(
-            agent=agent, thread=thread, kind=suggestion.kind, person_id=suggestion.person_id, text=suggestion.text,
+            agent=agent,
+            thread=thread,
+            kind=suggestion.kind,
+            person_id=suggestion.person_id,
+            text=suggestion.text,
             before=read_notes(agent.pk, suggestion.person_id) if suggestion.person_id else "",
             because=" ".join(filter(None, (_citation(suggestion.messages), rule_note))),
-            since_seq=span.since, upto_seq=span.upto,
+            since_seq=span.since,
+            upto_seq=span.upto,
         )
         for suggestion in suggestions
-        if (suggestion.kind, suggestion.person_id, suggestion.text) not in known_proposals and not deleted_seqs.intersection(suggestion.messages)
-    ]  # fmt: skip
+        if (suggestion.kind, suggestion.person_id, suggestion.text) not in known_proposals
+        and not deleted_seqs.intersection(suggestion.messages)
+    ]
     Proposal.objects.bulk_create(rows, ignore_conflicts=True)
     provider.mark_reviewed(session, span.upto)
     return list(Proposal.objects.filter(agent=agent, thread=thread, upto_seq=span.upto, since_seq=span.since))

@@ -98,10 +98,25 @@ class CompactionOut(serializers.ModelSerializer[Compaction]):
     class Meta:
         model = Compaction
         fields = (
-            "id", "thread", "plugin", "trigger", "full", "state", "tokens_before", "tokens_after", "created_count",
-            "summary_ids", "at_seq", "done_messages", "of_messages", "error", "note", "queued_at",
-            "started_at", "finished_at",
-        )  # fmt: skip
+            "id",
+            "thread",
+            "plugin",
+            "trigger",
+            "full",
+            "state",
+            "tokens_before",
+            "tokens_after",
+            "created_count",
+            "summary_ids",
+            "at_seq",
+            "done_messages",
+            "of_messages",
+            "error",
+            "note",
+            "queued_at",
+            "started_at",
+            "finished_at",
+        )
         read_only_fields = fields
 
 
@@ -206,8 +221,9 @@ class Compact(ApiView):
 class Compactions(ApiView):
     scopes = {"GET": "memory"}
 
-    @extend_schema(operation_id="memory_compactions_list", parameters=[ThreadAskedMaybe],
-                   responses=CompactionOut(many=True))  # fmt: skip
+    @extend_schema(
+        operation_id="memory_compactions_list", parameters=[ThreadAskedMaybe], responses=CompactionOut(many=True)
+    )
     def get(self, request: Request) -> Response:
         """Compactions of threads the caller may read, newest first."""
         params = self.asked(ThreadAskedMaybe)

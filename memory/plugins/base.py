@@ -1,4 +1,5 @@
-"""What a memory plugin promises: five methods, six capabilities it may have besides, and the settings it may declare. Pure.
+"""What a memory plugin promises: five methods, six capabilities it may have besides, and the settings it may declare.
+Pure.
 
 All plugins work on the same messages, so changing one for another loses nothing. Sizes are in tokens (o200k_base);
 an entry's size includes ENVELOPE_TOKENS, what a prompt needs around it. `memory.plugins.testing` holds every plugin

@@ -1,5 +1,5 @@
-"""What every plugin does the same way, because all work on the same messages: storing messages, reading them back, notes
-about people, what an agent keeps about its sessions, and how many tokens a prompt has for a conversation."""
+"""What every plugin does the same way, because all work on the same messages: storing messages, reading them back,
+notes about people, what an agent keeps about its sessions, and how many tokens a prompt has for a conversation."""
 
 from __future__ import annotations
 
@@ -28,11 +28,24 @@ MAX_MESSAGES_PER_APPEND = 500  # messages
 MAX_INFO_BYTES = 8_000
 _ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
-_KIND_BY_ROLE = {"user": Message.Kind.TEXT, "assistant": Message.Kind.TEXT, "tool_call": Message.Kind.TOOL_CALL,
-          "tool_result": Message.Kind.TOOL_RESULT}  # fmt: skip
+_KIND_BY_ROLE = {
+    "user": Message.Kind.TEXT,
+    "assistant": Message.Kind.TEXT,
+    "tool_call": Message.Kind.TOOL_CALL,
+    "tool_result": Message.Kind.TOOL_RESULT,
+}
 _ENTRY_COLUMNS = (
-    "seq", "kind", "body", "token_count", "created_at", "pk", "author_id", "author__name", "author__kind", "call_id",
-)  # fmt: skip
+    "seq",
+    "kind",
+    "body",
+    "token_count",
+    "created_at",
+    "pk",
+    "author_id",
+    "author__name",
+    "author__kind",
+    "call_id",
+)
 
 
 # --- storing ------------------------------------------------------------------------------------------------------
@@ -74,12 +87,16 @@ def _clean_new_message(message: NewMessage) -> str:
         raise Problem("A role is user, assistant, tool_call or tool_result.", code="bad_role", field="role")
     is_tool = message.role in ("tool_call", "tool_result")
     if is_tool != bool(message.call_id):
-        raise Problem("A tool_call and its tool_result, and only these, carry the same call_id.",
-                      code="bad_id", field="call_id")  # fmt: skip
+        raise Problem(
+            "A tool_call and its tool_result, and only these, carry the same call_id.", code="bad_id", field="call_id"
+        )
     ids = (message.external_id, message.call_id)
     if any(len(value) > MAX_ID_CHARACTERS or not value.isprintable() for value in ids):
-        raise Problem(f"An external_id and a call_id are at most {MAX_ID_CHARACTERS} plain characters.",
-                      code="bad_id", field="external_id")  # fmt: skip
+        raise Problem(
+            f"An external_id and a call_id are at most {MAX_ID_CHARACTERS} plain characters.",
+            code="bad_id",
+            field="external_id",
+        )
     if not message.name.isprintable():
         raise Problem("A name is plain text on one line.", code="bad_name", field="name")
     return clean_message_body(message.text)
@@ -117,9 +134,14 @@ def _known_messages(thread: Thread, messages: Iterable[NewMessage]) -> dict[tupl
 
 def _message_row(thread: Thread, author: int, message: NewMessage, body: str) -> Message:
     return Message(
-        thread=thread, author_id=author, kind=_KIND_BY_ROLE[message.role], body=body, call_id=message.call_id,
-        client_id=message.external_id, token_count=count_tokens(body),
-    )  # fmt: skip
+        thread=thread,
+        author_id=author,
+        kind=_KIND_BY_ROLE[message.role],
+        body=body,
+        call_id=message.call_id,
+        client_id=message.external_id,
+        token_count=count_tokens(body),
+    )
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
@@ -144,12 +166,23 @@ def message_entries(messages: QuerySet[Message]) -> list[ContextEntry]:
     """These messages as entries, in the order of the query. One statement."""
     return [
         ContextEntry(
-            ordinal=seq, last=seq, kind=kind, text=body, tokens=min(tokens, MAX_ENTRY_TOKENS), at=at.isoformat(),
-            message_id=pk, author_id=author_id, author_name=name, author_kind=author_kind, call_id=call_id,
+            ordinal=seq,
+            last=seq,
+            kind=kind,
+            text=body,
+            tokens=min(tokens, MAX_ENTRY_TOKENS),
+            at=at.isoformat(),
+            message_id=pk,
+            author_id=author_id,
+            author_name=name,
+            author_kind=author_kind,
+            call_id=call_id,
             until=at.isoformat(),
         )
-        for seq, kind, body, tokens, at, pk, author_id, name, author_kind, call_id in messages.values_list(*_ENTRY_COLUMNS)
-    ]  # fmt: skip
+        for seq, kind, body, tokens, at, pk, author_id, name, author_kind, call_id in messages.values_list(
+            *_ENTRY_COLUMNS
+        )
+    ]
 
 
 def message_history(session: Session, *, after: int = 0, limit: int = 200) -> list[ContextEntry]:
@@ -212,11 +245,15 @@ def clean_session_info(info: Mapping[str, Any]) -> dict[str, Any]:
         serialized = json.dumps(dict(info), allow_nan=False, ensure_ascii=False)
         size = len(serialized.encode())
     except (TypeError, ValueError, RecursionError):  # half of a character is a ValueError, too
-        raise Problem("The info of a session is a JSON object, not nested too deeply.",
-                      code="bad_info", field="info") from None  # fmt: skip
+        raise Problem(
+            "The info of a session is a JSON object, not nested too deeply.", code="bad_info", field="info"
+        ) from None
     if size > MAX_INFO_BYTES or _ESCAPED_NUL.search(serialized):
-        raise Problem(f"The info of a session is at most {MAX_INFO_BYTES:,} bytes of JSON, without NUL characters.",
-                      code="bad_info", field="info")  # fmt: skip
+        raise Problem(
+            f"The info of a session is at most {MAX_INFO_BYTES:,} bytes of JSON, without NUL characters.",
+            code="bad_info",
+            field="info",
+        )
     clean_info: dict[str, Any] = json.loads(serialized)
     return clean_info
 

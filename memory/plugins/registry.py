@@ -46,8 +46,8 @@ class Plugin:
 
 
 class ActivePlugin(NamedTuple):
-    """The plugin a workspace uses now. `active_plugin_name` differs from `name` when the enabled one cannot be loaded: then
-    `problem` says why, and the default stands in."""
+    """The plugin a workspace uses now. `active_plugin_name` differs from `name` when the enabled one cannot be
+    loaded: then `problem` says why, and the default stands in."""
 
     name: str
     config: dict[str, Any]
@@ -68,8 +68,12 @@ BUILT_IN_PLUGINS: tuple[Plugin, ...] = (
                 "a quarter of the prompt's budget",
                 integer_parser(1, 1_000_000, keyword="none"),
             ),
-            PluginSetting("summaries", "Who writes summaries: a model, or a plain cut of the text.", "model",
-                    choice_parser("model", "deterministic")),
+            PluginSetting(
+                "summaries",
+                "Who writes summaries: a model, or a plain cut of the text.",
+                "model",
+                choice_parser("model", "deterministic"),
+            ),
         ),
         is_built_in=True,
     ),
@@ -78,10 +82,14 @@ BUILT_IN_PLUGINS: tuple[Plugin, ...] = (
         "Simple memory",
         "The newest messages that fit. No summaries, nothing to search; older messages stay in the thread.",
         lambda: import_string("memory.plugins.simple.SimpleProvider"),
-        (PluginSetting("messages", "How many messages at most a prompt shows.", "as many as fit", integer_parser(1, 4_000)),),
+        (
+            PluginSetting(
+                "messages", "How many messages at most a prompt shows.", "as many as fit", integer_parser(1, 4_000)
+            ),
+        ),
         is_built_in=True,
     ),
-)  # fmt: skip
+)
 
 
 @cache

@@ -99,8 +99,9 @@ def _check_installed(name: str) -> None:
     if name not in installed_plugins():
         raise Problem(
             f"There is no memory plugin {name!r}. Installed: {', '.join(installed_plugins())}.",
-            code="unknown_plugin", field="name",
-        )  # fmt: skip
+            code="unknown_plugin",
+            field="name",
+        )
 
 
 def _enabled_plugin(rows: Mapping[str, MemoryPlugin]) -> str:

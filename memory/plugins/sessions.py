@@ -68,8 +68,11 @@ def create_session(
     if not by.is_agent:
         raise Refused("Sessions are the conversations agents lead elsewhere. Begin a thread instead.")
     if len(external_id) > MAX_SESSION_ID_CHARACTERS or not external_id.isprintable():
-        raise Problem(f"An external_id is at most {MAX_SESSION_ID_CHARACTERS} plain characters.",
-                      code="bad_id", field="external_id")  # fmt: skip
+        raise Problem(
+            f"An external_id is at most {MAX_SESSION_ID_CHARACTERS} plain characters.",
+            code="bad_id",
+            field="external_id",
+        )
     clean_info = clean_session_info(info or {})
     if external_id and _session_exists(by, external_id):
         return _access_own_session(by, external_id), False

@@ -70,12 +70,16 @@ def build_summary_tree(provider: MemoryProvider, session: Session, budget: int) 
 def _tree_levels(entries: Sequence[ContextEntry], tail_start: int) -> list[TreeLevel]:
     before = entries[:tail_start]
     tree_levels = [
-        _tree_level("tail", "Fresh tail", "The newest messages, word for word. They are never summarised.", entries[tail_start:]),
         _tree_level(
-            "open", "Not summarised yet", "Older messages that still stand word for word.",
+            "tail", "Fresh tail", "The newest messages, word for word. They are never summarised.", entries[tail_start:]
+        ),
+        _tree_level(
+            "open",
+            "Not summarised yet",
+            "Older messages that still stand word for word.",
             [entry for entry in before if entry.summary_id is None],
         ),
-    ]  # fmt: skip
+    ]
     for depth in sorted({entry.depth for entry in before if entry.summary_id is not None}):
         summaries = [entry for entry in before if entry.summary_id is not None and entry.depth == depth]
         title = f"Condensed, depth {depth}" if depth else "Leaf summaries"
@@ -90,9 +94,16 @@ def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry
     lines = tuple(tree_lines(entries))
     max_listed = MAX_LISTED_SUMMARIES if entries[0].summary_id is not None else MAX_LISTED_MESSAGES
     return TreeLevel(
-        key, title, about, lines[-max_listed:], len(lines), sum(entry.message_count for entry in entries),
-        sum(line.cost for line in lines), min(line.at for line in lines), max(line.until for line in lines),
-    )  # fmt: skip
+        key,
+        title,
+        about,
+        lines[-max_listed:],
+        len(lines),
+        sum(entry.message_count for entry in entries),
+        sum(line.cost for line in lines),
+        min(line.at for line in lines),
+        max(line.until for line in lines),
+    )
 
 
 def tree_lines(entries: Iterable[ContextEntry]) -> list[TreeLine]:

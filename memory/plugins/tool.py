@@ -205,7 +205,8 @@ def _describe(provider: Explorer, session: Session, arguments: Arguments) -> str
     summary = provider.describe(session, int(arguments["summary_id"]))
     provenance = f"by {summary.model or 'no model'}, level {summary.level}"
     lines = [
-        f"summary {summary.id}: {summary.kind}, depth {summary.depth}, stands for {_format_span(summary.first, summary.last)}"
+        f"summary {summary.id}: {summary.kind}, depth {summary.depth},"
+        f" stands for {_format_span(summary.first, summary.last)}"
         f" ({summary.message_count} messages, {summary.earliest} to {summary.latest})",
         f"{summary.tokens} tokens made from {summary.source_tokens}, {provenance}",
         *_format_relations(summary),
@@ -264,7 +265,10 @@ SUMMARY_ID: Final = ToolArgument("summary_id", "integer", "the number of a summa
 TOOL_ACTIONS: Final = (
     ToolAction("status", "how much was said and how much of it is remembered in which form.", _status),
     ToolAction(
-        "search", "messages and summaries that hold these words, literally.", _search, Searcher,
+        "search",
+        "messages and summaries that hold these words, literally.",
+        _search,
+        Searcher,
         (
             ToolArgument("query", "string", "words to look for.", required=True, most=1_000),
             ToolArgument("limit", "integer", "most hits; 20 unless said.", most=20),
@@ -272,16 +276,22 @@ TOOL_ACTIONS: Final = (
     ),
     ToolAction("describe", "a summary and where it stands.", _describe, Explorer, (SUMMARY_ID,)),
     ToolAction(
-        "expand", "what a summary stands for, one step down: its messages or its summaries.", _expand, Explorer,
+        "expand",
+        "what a summary stands for, one step down: its messages or its summaries.",
+        _expand,
+        Explorer,
         (SUMMARY_ID, ToolArgument("cursor", "integer", "where the last answer said there is more.", minimum=0)),
     ),
     ToolAction(
         "profile_get", "your notes about the person you talk to.", _profile_get, ProfileStore, for_agents_only=True
     ),
     ToolAction(
-        "profile_update", "replace your notes about the person you talk to; keep what still holds.", _profile_update,
-        ProfileStore, (ToolArgument("text", "string", "the notes, whole.", required=True, minimum=0, most=20_000),),
+        "profile_update",
+        "replace your notes about the person you talk to; keep what still holds.",
+        _profile_update,
+        ProfileStore,
+        (ToolArgument("text", "string", "the notes, whole.", required=True, minimum=0, most=20_000),),
         for_agents_only=True,
     ),
-)  # fmt: skip
+)
 """In the order in which the tool offers them. `status` is every plugin's."""

@@ -140,17 +140,24 @@ def _token_chart(thread: Thread, finished: list[Compaction], state: MemoryState)
     steps = [
         CompactionStep(row.finished_at, row.tokens_before, row.tokens_after)
         for row in reversed(finished)
-        if row.state == Compaction.State.DONE and row.trigger != Compaction.Trigger.CHANGED
-        and row.finished_at is not None and row.tokens_before is not None and row.tokens_after is not None
-    ]  # fmt: skip
+        if row.state == Compaction.State.DONE
+        and row.trigger != Compaction.Trigger.CHANGED
+        and row.finished_at is not None
+        and row.tokens_before is not None
+        and row.tokens_after is not None
+    ]
     if not steps:
         return None
     steps.sort(key=lambda step: step.at)
     begins = steps[0].at if len(finished) == MAX_HISTORY else min(thread.created_at, steps[0].at)
     return build_token_chart(
-        steps, begins=begins, now=timezone.now(), tokens=state.stats.tokens, threshold=state.threshold,
+        steps,
+        begins=begins,
+        now=timezone.now(),
+        tokens=state.stats.tokens,
+        threshold=state.threshold,
         target=int(state.budget * COMPACTION_TARGET),
-    )  # fmt: skip
+    )
 
 
 def _hit_row(hit: MemoryHit) -> dict[str, Any]:

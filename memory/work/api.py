@@ -45,9 +45,21 @@ class WorkOut(serializers.ModelSerializer[WorkItem]):
     class Meta:
         model = WorkItem
         fields = (
-            "id", "thread", "kind", "text", "tokens", "data", "state", "author", "message", "version", "created_at",
-            "updated_at", "closed_by", "closed_at",
-        )  # fmt: skip
+            "id",
+            "thread",
+            "kind",
+            "text",
+            "tokens",
+            "data",
+            "state",
+            "author",
+            "message",
+            "version",
+            "created_at",
+            "updated_at",
+            "closed_by",
+            "closed_at",
+        )
         read_only_fields = fields
 
 
@@ -147,8 +159,17 @@ class ApprovalOut(serializers.ModelSerializer[Approval]):
     class Meta:
         model = Approval
         fields = (
-            "id", "thread", "what", "reason", "state", "requested_by", "decided_by", "decided_at", "note", "created_at",
-        )  # fmt: skip
+            "id",
+            "thread",
+            "what",
+            "reason",
+            "state",
+            "requested_by",
+            "decided_by",
+            "decided_at",
+            "note",
+            "created_at",
+        )
         read_only_fields = fields
 
 

@@ -37,9 +37,21 @@ NEXT = "Next recommended step"
 DO_NOT_REDO = "Do not redo"
 
 SECTIONS = (
-    OBJECTIVE, CONSTRAINTS, INSTRUCTIONS, PLAN, WORKFLOW, GOAL, APPROVALS, RESOURCES, FACTS, ACTIONS, ERRORS, PENDING,
-    NEXT, DO_NOT_REDO,
-)  # fmt: skip
+    OBJECTIVE,
+    CONSTRAINTS,
+    INSTRUCTIONS,
+    PLAN,
+    WORKFLOW,
+    GOAL,
+    APPROVALS,
+    RESOURCES,
+    FACTS,
+    ACTIONS,
+    ERRORS,
+    PENDING,
+    NEXT,
+    DO_NOT_REDO,
+)
 """The fourteen, in order."""
 
 MAX_DONE_ITEMS = 20
@@ -49,8 +61,12 @@ _MARKUP = re.compile(r"^(\s*\d*)([#>*+=~`<|_.)-])")
 """What would make a line a heading, a list, a fence or HTML."""
 
 FIELD_LABELS = {
-    "state": "State", "stage": "Stage", "requested_by": "Requested by", "decided_by": "Decided by", "note": "Note",
-}  # fmt: skip
+    "state": "State",
+    "stage": "Stage",
+    "requested_by": "Requested by",
+    "decided_by": "Decided by",
+    "note": "Note",
+}
 """What of a line is shown beside its words, so that no words can pass for it."""
 
 DELETED_PLACEHOLDER = "[What this said was deleted or written anew since.]"

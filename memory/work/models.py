@@ -60,8 +60,17 @@ class WorkItem(Timestamped):
         constraints = [
             models.CheckConstraint(
                 condition=Q(
-                    kind__in=["objective", "constraint", "plan", "goal", "todo", "artifact", "error_tried",
-                              "open_question", "do_not_redo"]
+                    kind__in=[
+                        "objective",
+                        "constraint",
+                        "plan",
+                        "goal",
+                        "todo",
+                        "artifact",
+                        "error_tried",
+                        "open_question",
+                        "do_not_redo",
+                    ]
                 ),
                 name="work_kind_known",
             ),
@@ -74,7 +83,7 @@ class WorkItem(Timestamped):
                 fields=["thread"], condition=Q(kind="objective", state="open"), name="work_one_objective"
             ),
             models.UniqueConstraint(fields=["thread"], condition=Q(kind="plan", state="open"), name="work_one_plan"),
-        ]  # fmt: skip
+        ]
         indexes = [models.Index(fields=["thread", "kind", "id"], name="work_of_thread")]
 
     def __str__(self) -> str:
@@ -142,7 +151,8 @@ class ProgressEntry(models.Model):
 
 
 class Handoff(models.Model):
-    """What is handed over at a compaction's boundary: fourteen sections (`memory.work.handoff.SECTIONS`). Never changed.
+    """What is handed over at a compaction's boundary: fourteen sections (`memory.work.handoff.SECTIONS`). Never
+    changed.
 
     `sections` holds what the work rows said, and ids of summaries; a summary's words are read from the summary, so
     that nothing deleted lives on here.

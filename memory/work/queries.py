@@ -100,14 +100,38 @@ class WorkState:
 
 
 _WORK_COLUMNS = (
-    "pk", "kind", "text", "tokens", "data", "author__name", "author__kind", "message_id", "version", "created_at",
-)  # fmt: skip
+    "pk",
+    "kind",
+    "text",
+    "tokens",
+    "data",
+    "author__name",
+    "author__kind",
+    "message_id",
+    "version",
+    "created_at",
+)
 _APPROVAL_COLUMNS = (
-    "pk", "what", "reason", "state", "requested_by__name", "decided_by__name", "decided_at", "note", "created_at",
-)  # fmt: skip
+    "pk",
+    "what",
+    "reason",
+    "state",
+    "requested_by__name",
+    "decided_by__name",
+    "decided_at",
+    "note",
+    "created_at",
+)
 _PROGRESS_COLUMNS = (
-    "pk", "checkpoint", "changed", "evidence", "open_issues", "next_action", "author__name", "created_at",
-)  # fmt: skip
+    "pk",
+    "checkpoint",
+    "changed",
+    "evidence",
+    "open_issues",
+    "next_action",
+    "author__name",
+    "created_at",
+)
 
 
 def get_work_state(thread_id: int) -> WorkState:

@@ -377,7 +377,8 @@ def request_approval(*, thread: Thread, by: Access, what: str, reason: str = "")
         return duplicate
     if pending.count() >= MAX_PENDING_APPROVALS:
         raise Problem(
-            f"{MAX_PENDING_APPROVALS} approvals wait in this thread already. Wait until a person has decided some of them.",
+            f"{MAX_PENDING_APPROVALS} approvals wait in this thread already. Wait until a person has decided "
+            f"some of them.",
             code="too_many",
         )
     approval = Approval.objects.create(
@@ -405,8 +406,9 @@ def decide_approval(*, approval: Approval, by: Access, granted: bool, note: str 
     current = Approval.objects.select_for_update(of=("self",)).select_related("decided_by").get(pk=approval.pk)
     if current.state != ApprovalState.REQUESTED:
         decider = current.decided_by.name if current.decided_by else "Somebody"
-        raise Conflict(f"{decider} has {current.get_state_display().lower()} this already. A decision is final.",
-                       code="decided")  # fmt: skip
+        raise Conflict(
+            f"{decider} has {current.get_state_display().lower()} this already. A decision is final.", code="decided"
+        )
     current.state = ApprovalState.GRANTED if granted else ApprovalState.DENIED
     current.decided_by_id, current.decided_at, current.note = by.participant_id, timezone.now(), cleaned_note
     current.save(update_fields=["state", "decided_by", "decided_at", "note", "updated_at"])
@@ -434,9 +436,12 @@ def log_progress(
     details = {
         name: clean_text_field(text, field=name, max_characters=2_000, required=False)
         for name, text in (
-            ("changed", changed), ("evidence", evidence), ("open_issues", open_issues), ("next_action", next_action),
+            ("changed", changed),
+            ("evidence", evidence),
+            ("open_issues", open_issues),
+            ("next_action", next_action),
         )
-    }  # fmt: skip
+    }
     cleaned_checkpoint = " ".join(clean_text_field(checkpoint, field="checkpoint", max_characters=200).split())
     locked = lock_thread(thread, by)
     entry = ProgressEntry.objects.create(

@@ -74,8 +74,9 @@ def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
     version = int_param(request.POST, "version") or 0
     match request.POST.get("do"):
         case "save":
-            update_work_item(item=item, by=request.access, version=version, text=request.POST.get("text"),
-                        data=_posted_data(request))  # fmt: skip
+            update_work_item(
+                item=item, by=request.access, version=version, text=request.POST.get("text"), data=_posted_data(request)
+            )
         case "done":
             close_work_item(item=item, by=request.access, version=version)
         case "drop":
@@ -150,20 +151,39 @@ def _work_sections(state: WorkState) -> tuple[WorkSection, ...]:
         return (row,) if row is not None else ()
 
     return (
-        WorkSection("objective", "Objective", "What this thread is for.", "Set the objective", optional_row(state.objective), True),
-        WorkSection("constraint", "Constraints", "Stand in every prompt, word for word.", "Add a constraint",
-                state.constraints),
+        WorkSection(
+            "objective",
+            "Objective",
+            "What this thread is for.",
+            "Set the objective",
+            optional_row(state.objective),
+            True,
+        ),
+        WorkSection(
+            "constraint", "Constraints", "Stand in every prompt, word for word.", "Add a constraint", state.constraints
+        ),
         WorkSection("plan", "Plan", "How it is to be done.", "Write a plan", optional_row(state.plan), True),
         WorkSection("goal", "Goals", "What is reached when it is done.", "Add a goal", state.goals),
         WorkSection("todo", "To do", "What is left to do.", "Add a to-do", state.todos),
-        WorkSection("open_question", "Open questions", "What nobody has answered yet.", "Add a question",
-                state.open_questions),
-        WorkSection("do_not_redo", "Do not redo", "What is settled, so that nobody does it again.", "Add something settled",
-                state.do_not_redo),
-        WorkSection("error_tried", "Errors and what was tried", "What went wrong, and what did not help.", "Add an error",
-                state.errors_tried),
+        WorkSection(
+            "open_question", "Open questions", "What nobody has answered yet.", "Add a question", state.open_questions
+        ),
+        WorkSection(
+            "do_not_redo",
+            "Do not redo",
+            "What is settled, so that nobody does it again.",
+            "Add something settled",
+            state.do_not_redo,
+        ),
+        WorkSection(
+            "error_tried",
+            "Errors and what was tried",
+            "What went wrong, and what did not help.",
+            "Add an error",
+            state.errors_tried,
+        ),
         WorkSection("artifact", "Artifacts", "What was made, and where it is.", "Add an artifact", state.artifacts),
-    )  # fmt: skip
+    )
 
 
 def _summary_texts(request: WorkspaceRequest, thread: Thread, ids: Sequence[int]) -> Mapping[int, str]:

@@ -10,9 +10,12 @@ from rest_framework.response import Response
 from openvibe.base.problems import Problem
 
 IF_MATCH_PARAMETER = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER, required=True,
+    "If-Match",
+    str,
+    OpenApiParameter.HEADER,
+    required=True,
     description='The ETag the row was read with, such as `"3"`.',
-)  # fmt: skip
+)
 
 
 class PreconditionFailed(Problem):

@@ -78,15 +78,14 @@ def _validation_problem(error: exceptions.ValidationError) -> dict[str, Any]:
 
 
 EXCEPTION_CODES: dict[type[exceptions.APIException], tuple[str, str]] = {
-    exceptions.NotAuthenticated: (
-        "not_authenticated", "Sign in, or send a token: Authorization: Bearer ovk_…"),
+    exceptions.NotAuthenticated: ("not_authenticated", "Sign in, or send a token: Authorization: Bearer ovk_…"),
     exceptions.AuthenticationFailed: ("bad_token", ""),
     exceptions.MethodNotAllowed: ("method_not_allowed", ""),
     exceptions.UnsupportedMediaType: ("unsupported_media_type", "Send JSON: Content-Type: application/json"),
     exceptions.Throttled: ("throttled", "Too many calls. Wait as long as Retry-After says, then go on."),
     exceptions.PermissionDenied: ("not_allowed", ""),
     exceptions.ParseError: ("bad_json", ""),
-}  # fmt: skip
+}
 
 
 def _api_exception_problem(error: exceptions.APIException) -> dict[str, Any]:

@@ -194,7 +194,7 @@ SIDEBAR_GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         (
             ("Entries", "menu_book", "knowledge.entry"),
             ("Revisions", "history", "knowledge.revision"),
-            ("Contradictions", "compare_arrows", "knowledge.contradictions.rules"),
+            ("Contradictions", "compare_arrows", "knowledge.contradiction"),
         ),
     ),
     (

@@ -141,9 +141,14 @@ class MessagePage:
 
 
 def message_page(
-    thread: Thread, access: Access, *, before_seq: int | None = None, after_seq: int | None = None,
-    around_seq: int | None = None, size: int = 50,
-) -> MessagePage:  # fmt: skip
+    thread: Thread,
+    access: Access,
+    *,
+    before_seq: int | None = None,
+    after_seq: int | None = None,
+    around_seq: int | None = None,
+    size: int = 50,
+) -> MessagePage:
     """The newest `size` messages, or those before, after or around a place. One query for the messages."""
     messages: QuerySet[Message] = Message.objects.visible_to(access).filter(thread=thread)
     messages = with_authors_and_mentions(messages)
@@ -191,9 +196,15 @@ def members_with_access(channel: Channel) -> QuerySet[Participant]:
 
 
 def search_messages(
-    access: Access, words: str, *, channel_id: int | None = None, author: str = "", kind: str = "",
-    since: object = None, until: object = None,
-) -> QuerySet[Message]:  # fmt: skip
+    access: Access,
+    words: str,
+    *,
+    channel_id: int | None = None,
+    author: str = "",
+    kind: str = "",
+    since: object = None,
+    until: object = None,
+) -> QuerySet[Message]:
     """Messages that hold the words (web search syntax), newest first, with `snippet`: FOUND and END around hits."""
     messages: QuerySet[Message] = Message.objects.visible_to(access).filter(deleted_at=None)
     filters = {

@@ -29,9 +29,19 @@ class EndpointForm(SameWorkspaceForm):
     class Meta:
         model = Endpoint
         fields = (
-            "workspace", "name", "kind", "base_url", "model", "context_window", "output_reserve",
-            "price_in", "price_out", "timeout_seconds", "is_default", "is_for_summaries",
-        )  # fmt: skip
+            "workspace",
+            "name",
+            "kind",
+            "base_url",
+            "model",
+            "context_window",
+            "output_reserve",
+            "price_in",
+            "price_out",
+            "timeout_seconds",
+            "is_default",
+            "is_for_summaries",
+        )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -87,10 +87,15 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
             for status in statuses
         }
         context = {
-            **self.admin_site.each_context(request), "title": "Search embedder", "opts": self.opts, "home": workspace,
-            "homes": workspaces, "spaces": statuses, "choices": list(_embedder_options(self._endpoints(request, workspace), states)),
+            **self.admin_site.each_context(request),
+            "title": "Search embedder",
+            "opts": self.opts,
+            "home": workspace,
+            "homes": workspaces,
+            "spaces": statuses,
+            "choices": list(_embedder_options(self._endpoints(request, workspace), states)),
             "texts": max((status.made + status.waiting for status in statuses), default=0),
-        }  # fmt: skip
+        }
         return TemplateResponse(request, "admin/search/embedder.html", context)
 
     def _endpoints(self, request: HttpRequest, workspace: Any) -> list[Any]:
@@ -104,24 +109,27 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
 def _embedder_options(endpoints: list[Any], states: dict[tuple[str, int | None], str]) -> list[EmbedderOption]:
     """Every embedder that the workspace can choose."""
     built_in = EmbedderOption(
-        "static", "Built in",
+        "static",
+        "Built in",
         "Vectors are made on this server; no text leaves it and no model is asked. Knows words and their kin.",
         states.get((Kind.STATIC, None), ""),
-    )  # fmt: skip
+    )
     endpoint_options = [
         EmbedderOption(
-            f"openai-{endpoint.pk}", f"{endpoint.name}: {endpoint.model}",
+            f"openai-{endpoint.pk}",
+            f"{endpoint.name}: {endpoint.model}",
             "Every message and every knowledge entry of this workspace, with secrets masked, is sent to "
             f"{endpoint.base_url} once, and so is every question that is searched for. That may cost money. "
             "Its model has to be one that makes embeddings: Test tells.",
             states.get((Kind.OPENAI, endpoint.pk), ""),
         )
         for endpoint in endpoints
-    ]  # fmt: skip
+    ]
     none = EmbedderOption(
-        "none", "None",
+        "none",
+        "None",
         "Search goes by words alone, at once, and all vectors are removed. An embedder that is chosen later makes "
         "them anew.",
         states.get((Kind.NONE, None), ""),
-    )  # fmt: skip
+    )
     return [built_in, *endpoint_options, none]

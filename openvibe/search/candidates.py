@@ -33,7 +33,8 @@ AND s.attname = 'search' WHERE c.oid = %(texts)s::regclass"""
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """`corpus_size` rows; `document_frequencies`: about how many of all texts hold each of the most frequent lexemes, and
+    """`corpus_size` rows; `document_frequencies`: about how many of all texts hold each of the most frequent lexemes,
+    and
     `max_unlisted_frequency` how many may hold any other. All of it zero until the database has looked at its tables."""
 
     corpus_size: float = 0.0

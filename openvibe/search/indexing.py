@@ -1,7 +1,8 @@
 """Vector indexing: tables of vectors and their queues, embedding what is pending batch by batch, HNSW indexes.
 
 Safe to kill anywhere: a pending text is taken from the queue in the transaction that stores its vector, and only if
-it is still what was embedded, so nothing is lost, and nothing stale stays. Vectors go in by PostgreSQL's binary COPY."""
+it is still what was embedded, so nothing is lost, and nothing stale stays. Vectors go in by PostgreSQL's binary
+COPY."""
 
 from __future__ import annotations
 
@@ -52,8 +53,10 @@ class EmbeddableText:
 class VectorTable:
     """The vectors of one kind of text (`what`, for people), and the texts that wait for theirs.
 
-    `vector_table` and `waiting` are tables that name their texts in the column `item_column`; `extra_columns` are more columns of
-    `vector_table`; `index_prefix` begins the names of its HNSW indexes, which end in the dimension; `lock_kind` is owned by whoever
+    `vector_table` and `waiting` are tables that name their texts in the column `item_column`; `extra_columns` are
+    more columns of
+    `vector_table`; `index_prefix` begins the names of its HNSW indexes, which end in the dimension; `lock_kind` is
+    owned by whoever
     works it off. `eligible_sql` is SQL for the ids of all texts of the workspace %(workspace)s that want vectors.
     `read(ids, locked)` gives these texts as they are now, with all rows they come from locked FOR SHARE when asked;
     what it leaves out wants no vector.

@@ -43,9 +43,12 @@ class VectorSpace(models.Model):
     endpoint = models.ForeignKey("llm.Endpoint", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     model = models.CharField(max_length=200, blank=True, help_text="The embedding model, as the endpoint knows it.")
     address = models.CharField(
-        max_length=500, blank=True, default="", db_default="",
+        max_length=500,
+        blank=True,
+        default="",
+        db_default="",
         help_text="Where the endpoint was when this space began: somewhere else may be another model.",
-    )  # fmt: skip
+    )
     dimension = models.PositiveSmallIntegerField(
         default=0, help_text="Numbers in a vector; 0 until the first one was made."
     )

@@ -49,8 +49,11 @@ def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
     def wrapper(request: HttpRequest, slug: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_authenticated:
             if wants_json(request) or request.headers.get("HX-Request"):
-                return problem_response(request, Problem("You are signed out. Sign in again, then send it once more.",
-                                               code="signed_out"), status=401)  # fmt: skip
+                return problem_response(
+                    request,
+                    Problem("You are signed out. Sign in again, then send it once more.", code="signed_out"),
+                    status=401,
+                )
             return redirect_to_login(request.get_full_path())
         try:
             attach_workspace(request, slug)

@@ -339,9 +339,12 @@ class MeteredClient:
             owner = "workspace's" if self._agent_id is None else "agent's or the workspace's"
             raise BudgetExceeded(f"The {owner} token budget for today is used up, so no model was asked.")
         return Spending.objects.create(
-            workspace_id=self._workspace_id, agent_id=self._agent_id, purpose=self._purpose, model=self.model[:120],
+            workspace_id=self._workspace_id,
+            agent_id=self._agent_id,
+            purpose=self._purpose,
+            model=self.model[:120],
             input_tokens=estimated,
-        )  # fmt: skip
+        )
 
 
 def _record_usage(spending: Spending, usage: Usage) -> None:

@@ -33,9 +33,12 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
     issue_token(participant=member.participant, name=f"Script {n} of {member.workspace.slug}", scopes=["read"])
     create_invitation(workspace=member.workspace, by=by, role="member")
     Endpoint.objects.create(
-        workspace=member.workspace, name=f"Model {n} of {member.workspace.slug}", api_key=KEY, model="m",
+        workspace=member.workspace,
+        name=f"Model {n} of {member.workspace.slug}",
+        api_key=KEY,
+        model="m",
         base_url="https://models.example/v1",
-    )  # fmt: skip
+    )
     first, second = (factories.make_entry(member, f"Prices {n}", f"{price} a month.") for price in ("$29", "$35"))
     Contradiction.objects.create(
         workspace=member.workspace, first=first, second=second, first_version=1, second_version=1, why="Sums differ."

@@ -76,8 +76,15 @@ def test_staff_see_and_open_only_their_own_rows(label: str, garden: Member, othe
 
 def test_the_overview_opens_with_numbers(root: Client, garden: Member) -> None:
     page = root.get(reverse("admin:index")).content.decode()
-    for words in ("Failed runs, 24 h", "Open thumbs down", "Tokens used today", "Shared prefix", "Runs waiting",
-                  "Knowledge expiring", "Knowledge to review"):  # fmt: skip
+    for words in (
+        "Failed runs, 24 h",
+        "Open thumbs down",
+        "Tokens used today",
+        "Shared prefix",
+        "Runs waiting",
+        "Knowledge expiring",
+        "Knowledge to review",
+    ):
         assert words in page
 
 

@@ -193,9 +193,13 @@ def test_running_a_workspace_opens_no_private_channel(ana: Member, dora: Member)
 def test_channels_take_people_of_their_own_workspace(garden: Member, other_garden: Member, dora: Member) -> None:
     channel = Channel.objects.get(workspace=garden.workspace, name="general")
     form: dict[str, object] = {
-        "name": "general", "description": "", "instructions": "", "memberships-TOTAL_FORMS": "1",
-        "memberships-INITIAL_FORMS": "0", "memberships-0-participant": other_garden.participant_id,
-    }  # fmt: skip
+        "name": "general",
+        "description": "",
+        "instructions": "",
+        "memberships-TOTAL_FORMS": "1",
+        "memberships-INITIAL_FORMS": "0",
+        "memberships-0-participant": other_garden.participant_id,
+    }
     client, address = staff(garden), f"/admin/chat/channel/{channel.pk}/change/"
     client.post(address, form)
     assert not channel.memberships.filter(participant=other_garden.participant).exists()

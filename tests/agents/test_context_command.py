@@ -27,8 +27,16 @@ def test_json_fits_the_ceiling_and_adds_up(ana: Member, vibe: Agent, thread: Thr
     say(thread, ana, "@vibe what do roses want?")
     answer = json.loads(show(thread, "--task", task, "--json"))
     assert set(answer) == {
-        "messages", "tools", "tokens", "budget", "counter", "model", "layers", "dropped", "prefix_shared",
-    }  # fmt: skip
+        "messages",
+        "tools",
+        "tokens",
+        "budget",
+        "counter",
+        "model",
+        "layers",
+        "dropped",
+        "prefix_shared",
+    }
     assert 0 < answer["tokens"] <= answer["budget"] == {"mention": 8_000, "thread": 15_000}[task]
     assert sum(layer["tokens"] for layer in answer["layers"]) == answer["tokens"]
     assert [layer["layer"] for layer in answer["layers"]] == ["P0", "P1", "P2", "P3", "P4", "P5", "P6", "frame"]

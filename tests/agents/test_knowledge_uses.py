@@ -126,10 +126,17 @@ def test_many_uses_cost_one_query_and_a_bounded_list(
     entry, first = known(ana), asked(thread, ana, vibe)
     triggers = [say(thread, ana, f"Note {n}") for n in range(MAX_USES_SHOWN + 3)]
     runs = Run.objects.bulk_create(
-        Run(workspace=ana.workspace, agent=vibe, thread=thread, trigger=trigger, requested_by=ana.participant,
-            task="mention", state="done")
+        Run(
+            workspace=ana.workspace,
+            agent=vibe,
+            thread=thread,
+            trigger=trigger,
+            requested_by=ana.participant,
+            task="mention",
+            state="done",
+        )
         for trigger in triggers
-    )  # fmt: skip
+    )
     for run in [first, *runs]:
         record_uses(run=run, entry_ids=[entry.pk], how="prompt")
 

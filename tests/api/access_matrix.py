@@ -127,9 +127,25 @@ class Place:
 
 
 NUMBERED = (
-    "channel", "thread", "message", "reply", "run", "episode", "feedback", "session", "proposal", "token", "compaction",
-    "work", "approval", "progress", "dive", "entry", "suggestion", "contradiction",
-)  # fmt: skip
+    "channel",
+    "thread",
+    "message",
+    "reply",
+    "run",
+    "episode",
+    "feedback",
+    "session",
+    "proposal",
+    "token",
+    "compaction",
+    "work",
+    "approval",
+    "progress",
+    "dive",
+    "entry",
+    "suggestion",
+    "contradiction",
+)
 UNKNOWN: dict[str, int | str] = {
     **dict.fromkeys(NUMBERED, 987_654_321),
     **dict.fromkeys(("agent", "person", "block"), "unknown"),

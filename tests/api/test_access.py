@@ -121,7 +121,10 @@ ROWS = {
         "knowledge/", "message", 201, MEMBERS_ONLY, {"topic": "Roses", "content": "In sun.", "message": "{message}"}
     ),
     "POST api-knowledge-suggest": Row(
-        "knowledge/suggest/", "message", 201, {"l1": 403},
+        "knowledge/suggest/",
+        "message",
+        201,
+        {"l1": 403},
         {"topic": "Roses", "content": "In sun.", "message": "{message}"},
     ),
     "POST api-knowledge-import": Row(
@@ -162,8 +165,12 @@ ROWS = {
     "GET api-agent": Row("agents/{agent}/", "agent"),
     "GET api-soul": Row("agents/{agent}/soul/", "agent", 200, {**OTHERS, "l1": 200}),
     "PUT api-soul": Row(
-        "agents/{agent}/soul/", "agent", 200, OTHERS,
-        {"source": SOUL.format(name="L1"), "note": "Again"}, {"If_Match": '"1"'},
+        "agents/{agent}/soul/",
+        "agent",
+        200,
+        OTHERS,
+        {"source": SOUL.format(name="L1"), "note": "Again"},
+        {"If_Match": '"1"'},
     ),
     "GET api-blocks": Row("blocks/?agent={agent}", "agent", 200, OTHER_AGENTS),
     "POST api-blocks": Row("blocks/?agent={agent}", "agent", 201, NOT_ITS_OWN, {"label": "new", "content": "New"}),
@@ -177,10 +184,14 @@ ROWS = {
     "POST api-block-append": Row("blocks/notes/append/?agent={agent}", "agent", 200, NOT_ITS_OWN, {"content": "More"}),
     "GET api-profile": Row("profile/?agent={agent}&person={person}", "agent", 200, NOT_ITS_OWN),
     "PUT api-profile": Row(
-        "profile/?agent={agent}&person={person}", "agent", 200, NOT_ITS_OWN, {"text": "Likes roses."},
+        "profile/?agent={agent}&person={person}",
+        "agent",
+        200,
+        NOT_ITS_OWN,
+        {"text": "Likes roses."},
         {"If_Match": '"0"'},
     ),
-}  # fmt: skip
+}
 NAMING = [name for name, row in ROWS.items() if row.thing]
 LISTING = [name for name, row in ROWS.items() if row.lists]
 PLAIN = [name for name, row in ROWS.items() if not row.thing and not row.public]

@@ -21,9 +21,15 @@ def test_an_agent_makes_reads_and_changes_its_own(vibe: Agent, by_token: Enter) 
 
     one = api.get("blocks/notes/")
     assert one.json() == {
-        "label": "notes", "description": "", "content": "Two\nThree", "tokens": 3, "max_tokens": 300,
-        "readonly": False, "version": 3, "etag": one["ETag"].strip('"'),
-    }  # fmt: skip
+        "label": "notes",
+        "description": "",
+        "content": "Two\nThree",
+        "tokens": 3,
+        "max_tokens": 300,
+        "readonly": False,
+        "version": 3,
+        "etag": one["ETag"].strip('"'),
+    }
     assert [row["label"] for row in api.get("blocks/").json()["results"]] == ["learned", "notes", "team"]
     assert "Two\nThree" in api.get("blocks/text/").json()["text"]
     versions = CarriedVersion.objects.filter(block__label="notes")
@@ -139,12 +145,20 @@ def test_an_agent_keeps_notes_about_whoever_asks(
     about = f"profile/?thread={thread.pk}"
     nothing = api.get(about)
     assert nothing.json() == {
-        "agent": "vibe", "person": "dora", "text": "", "tokens": 0, "max_tokens": 500, "version": 0
-    }  # fmt: skip
+        "agent": "vibe",
+        "person": "dora",
+        "text": "",
+        "tokens": 0,
+        "max_tokens": 500,
+        "version": 0,
+    }
     noted = api.call("PUT", about, {"text": "Likes roses."}, If_Match=nothing["ETag"])
     assert (noted.status_code, noted.json()["text"], noted.json()["version"], noted["ETag"]) == (
-        200, "Likes roses.", 1, '"1"',
-    )  # fmt: skip
+        200,
+        "Likes roses.",
+        1,
+        '"1"',
+    )
     assert api.get("profile/?person=@dora").json()["text"] == "Likes roses."
     assert api.get("profile/?person=ana").json()["text"] == ""
     assert is_problem(api.call("PUT", about, {"text": "Hates roses."}, If_Match='"0"'), 412, "stale")

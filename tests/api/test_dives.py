@@ -61,8 +61,12 @@ def test_the_agent_s_draft_comes_in_its_parts(api: Api, vibe: Agent, by_token: E
     assert written.status_code == 201
 
     assert api.get(f"dives/{started['id']}/draft/").json()["draft"] == {
-        "headline": "March", "bullets": ["One", "Two", "Three"], "full": "All of it", "deferred": [], "questions": [],
-    }  # fmt: skip
+        "headline": "March",
+        "bullets": ["One", "Two", "Three"],
+        "full": "All of it",
+        "deferred": [],
+        "questions": [],
+    }
 
 
 def test_the_same_key_starts_and_publishes_once(api: Api, ana: Member, vibe: Agent, thread: Thread) -> None:

@@ -39,8 +39,10 @@ def test_the_schema_is_what_the_plugin_and_the_caller_allow(ana: Member, vibe: A
     assert actions_of(by_token(ana.participant).get("memory/tool/").json()) == actions_of(schema)[:4]
     MemoryPlugin.objects.create(workspace=ana.workspace, name="memory/simple", enabled=True)
     assert actions_of(by_token(vibe.participant).get("memory/tool/").json()) == [
-        "status", "profile_get", "profile_update",
-    ]  # fmt: skip
+        "status",
+        "profile_get",
+        "profile_update",
+    ]
 
 
 def test_an_agent_looks_up_what_was_said(ana: Member, vibe: Agent, thread: Thread, by_token: Enter) -> None:
@@ -140,8 +142,11 @@ def test_compact_now_and_see_what_came_of_it(
     execute_compaction(row["id"])
     done = api.get(f"memory/compactions/{row['id']}/").json()
     assert (done["state"], done["tokens_before"], done["tokens_after"], done["summary_ids"]) == (
-        "done", 900, 400, [7, 8],
-    )  # fmt: skip
+        "done",
+        900,
+        400,
+        [7, 8],
+    )
     listed = by_token(vibe.participant).get(f"memory/compactions/?thread={thread.pk}").json()["results"]
     assert [one["id"] for one in listed] == [row["id"]]
     assert api.get("memory/compactions/?thread=987654321").json()["results"] == []

@@ -101,15 +101,18 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
         agent=vibe,
         trigger=asked,
         regenerates=None,
-        defaults={
-            "workspace": ana.workspace, "thread": thread, "requested_by": ana.participant, "task": "mention"
-        },
-    )  # fmt: skip
+        defaults={"workspace": ana.workspace, "thread": thread, "requested_by": ana.participant, "task": "mention"},
+    )
     give_feedback(message=reply, by=access, verdict="down", text=f"Too short {number}")
     Proposal.objects.create(
-        agent=vibe.participant, thread=thread, kind="profile", person=ana.participant, text=f"Likes roses {number}",
-        since_seq=0, upto_seq=1,
-    )  # fmt: skip
+        agent=vibe.participant,
+        thread=thread,
+        kind="profile",
+        person=ana.participant,
+        text=f"Likes roses {number}",
+        since_seq=0,
+        upto_seq=1,
+    )
     factories.make_agent(ana, f"agent-{number}")
     SessionInfo.objects.create(agent=ana.participant, thread=other)
     dive = start_dive(source=asked, by=access, agent=vibe.participant)
@@ -133,11 +136,28 @@ def know_more(ana: Member, thread: Thread, number: int) -> None:
 
 
 LISTS = [
-    "channels/", "threads/", "threads/{thread}/messages/", "search/?q=roses", "runs/", "feedback/", "episodes/",
-    "dives/", "threads/?parent={thread}",
-    "agents/", "tokens/", "sessions/", "proposals/", "memory/compactions/", "work/", "progress/", "approvals/",
-    "knowledge/", "knowledge/contradictions/", "knowledge/{entry}/revisions/", "knowledge/{entry}/uses/",
-]  # fmt: skip
+    "channels/",
+    "threads/",
+    "threads/{thread}/messages/",
+    "search/?q=roses",
+    "runs/",
+    "feedback/",
+    "episodes/",
+    "dives/",
+    "threads/?parent={thread}",
+    "agents/",
+    "tokens/",
+    "sessions/",
+    "proposals/",
+    "memory/compactions/",
+    "work/",
+    "progress/",
+    "approvals/",
+    "knowledge/",
+    "knowledge/contradictions/",
+    "knowledge/{entry}/revisions/",
+    "knowledge/{entry}/uses/",
+]
 
 
 @pytest.mark.parametrize("path", LISTS)

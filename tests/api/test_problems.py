@@ -45,10 +45,17 @@ def test_methods_and_types(api: Api, messages: str) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b"{", b"nul", b"\xff\xfe", b'{"body": "\xc3\x28"}', b'{"body": "a\x00b"}', b'{"body": NaN}', b"[" * 100_000,
-        b'{"a":' * 20_000 + b"1" + b"}" * 20_000, b"9" * 10_000,
+        b"{",
+        b"nul",
+        b"\xff\xfe",
+        b'{"body": "\xc3\x28"}',
+        b'{"body": "a\x00b"}',
+        b'{"body": NaN}',
+        b"[" * 100_000,
+        b'{"a":' * 20_000 + b"1" + b"}" * 20_000,
+        b"9" * 10_000,
     ],
-)  # fmt: skip
+)
 def test_what_is_not_json(api: Api, messages: str, raw: bytes) -> None:
     assert is_problem(api.post(messages, raw), 400, "bad_json")
 
@@ -162,10 +169,32 @@ JSON = st.recursive(
     max_leaves=6,
 )
 FIELDS = (
-    "body", "title", "name", "channel", "thread", "task", "budget", "message", "verdict", "text", "tags", "scopes",
-    "days", "client_id", "kind", "call_id", "access", "allowed_agents", "agent", "request", "model", "source",
-    "note", "is_private", "description",
-)  # fmt: skip
+    "body",
+    "title",
+    "name",
+    "channel",
+    "thread",
+    "task",
+    "budget",
+    "message",
+    "verdict",
+    "text",
+    "tags",
+    "scopes",
+    "days",
+    "client_id",
+    "kind",
+    "call_id",
+    "access",
+    "allowed_agents",
+    "agent",
+    "request",
+    "model",
+    "source",
+    "note",
+    "is_private",
+    "description",
+)
 
 
 @settings(

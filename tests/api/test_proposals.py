@@ -13,9 +13,14 @@ from tests.api.conftest import Enter
 @pytest.fixture
 def proposal(vibe: Agent, thread: Thread) -> Proposal:
     return Proposal.objects.create(
-        agent=vibe.participant, thread=thread, kind="episode", text="Ana wants sources.", because="Message 1.",
-        since_seq=0, upto_seq=1,
-    )  # fmt: skip
+        agent=vibe.participant,
+        thread=thread,
+        kind="episode",
+        text="Ana wants sources.",
+        because="Message 1.",
+        since_seq=0,
+        upto_seq=1,
+    )
 
 
 def test_an_admin_accepts_and_takes_back(ana: Member, proposal: Proposal, by_token: Enter) -> None:

@@ -156,9 +156,13 @@ def _entry_rows(world: BenchWorkspace, entries: int, mixed: bool) -> Iterator[En
     for number in range(entries):
         content = world.language.message()
         entry = Entry(
-            workspace_id=world.ana.workspace_id, topic=content[:40], content=content, tokens=count_tokens(content),
-            author_id=author, owner_id=author,
-        )  # fmt: skip
+            workspace_id=world.ana.workspace_id,
+            topic=content[:40],
+            content=content,
+            tokens=count_tokens(content),
+            author_id=author,
+            owner_id=author,
+        )
         position = number % MIXED_PERIOD if mixed else MIXED_PERIOD
         if position == 0:
             entry.visibility = Entry.Visibility.RESTRICTED

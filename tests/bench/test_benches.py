@@ -12,11 +12,11 @@ from django.core.management import call_command
 from django.db import connection
 from pytest_django import DjangoDbBlocker
 
-from tests import bench
 from knowledge.models import Entry, EntryVector
 from openvibe.chat.models import Message, MessageVector
 from openvibe.chat.services import post_message
 from openvibe.settings.environment import database_settings
+from tests import bench
 from tests.bench import (
     Aim,
     Measurement,
@@ -185,6 +185,11 @@ def test_the_command_prints_json(scratch: None, monkeypatch: pytest.MonkeyPatch)
 def test_http_asks_the_real_server(scratch: None) -> None:
     report = measure_http(messages=20, seconds=0.1, turns=1)
     assert [row.what for row in report.rows[::2]] == [
-        "floor: a bare view", "page: inbox", "page: channel", "page: thread", "API: me", "API: 20 messages",
-    ]  # fmt: skip
+        "floor: a bare view",
+        "page: inbox",
+        "page: channel",
+        "page: thread",
+        "API: me",
+        "API: 20 messages",
+    ]
     assert all(row.value > 0 for row in report.rows)

@@ -50,12 +50,18 @@ class TestPublishing:
         message = publish_dive(dive=dive, by=access(ana), result=RESULT)
 
         assert (message.thread, message.kind, message.author, message.body) == (
-            dive.parent, "dive_result", ana.participant, CARD,
-        )  # fmt: skip
+            dive.parent,
+            "dive_result",
+            ana.participant,
+            CARD,
+        )
         result = DiveResult.objects.get(message=message)
         assert (result.headline, result.full, result.deferred, result.questions) == (
-            RESULT.headline, RESULT.full, ["The hedge"], ["Who has the ladder?"],
-        )  # fmt: skip
+            RESULT.headline,
+            RESULT.full,
+            ["The hedge"],
+            ["Who has the ladder?"],
+        )
         assert result.full_tokens > 0
         assert (now(dive).state, now(dive).result, now(dive).slot) == ("published", message, None)
 
@@ -101,8 +107,9 @@ class TestPublishing:
         message = publish_dive(dive=dive, by=access(ana), result=replace(RESULT, headline="@dora and @vibe: in March"))
 
         assert {mention.participant for mention in Mention.objects.filter(message=message)} == {
-            dora.participant, vibe.participant,
-        }  # fmt: skip
+            dora.participant,
+            vibe.participant,
+        }
         assert not vibe.runs.exists()
 
     def test_the_thread_has_reached_a_milestone(self, ana: Member, dive: Dive) -> None:

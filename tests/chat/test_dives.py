@@ -57,8 +57,11 @@ def dive(ana: Member, vibe: Agent, source: Message) -> Dive:
 class TestStarting:
     def test_a_dive_is_a_thread_beside_the_one_it_started_in(self, dive: Dive, source: Message, ana: Member) -> None:
         assert (dive.parent, dive.source, dive.started_by, dive.state) == (
-            source.thread, source, ana.participant, "active",
-        )  # fmt: skip
+            source.thread,
+            source,
+            ana.participant,
+            "active",
+        )
         assert dive.thread.parent == source.thread
         assert dive.thread.channel == source.thread.channel
 

@@ -55,6 +55,7 @@ def test_trouble_is_said(ana: Member, thread: Thread, fake_embedder: FakeEmbedde
     assert "messages: 1 still wait. It is on fire. Look at the endpoint." in embed()
     what, found, advice = diagnose_search()
     assert (what, found) == (
-        "search", "1 texts wait for their vectors. Ana's garden: It is on fire. Look at the endpoint.",
-    )  # fmt: skip
+        "search",
+        "1 texts wait for their vectors. Ana's garden: It is on fire. Look at the endpoint.",
+    )
     assert "Search embedder" in advice

@@ -115,11 +115,27 @@ class TestHostileText:
 
     @pytest.mark.parametrize(
         "body",
-        ["[" * 99_999, "![" * 45_000, ">" * 99_999, "*" * 99_999, "> - " * 24_000, "*a_" * 33_000, "[a](" * 24_000,
-         "`a``" * 24_000, "- " * 49_000, "<a" * 49_000, "\n" * 99_999, "a|b\n-|-\n" * 12_000, "[a]: <b\n" * 12_000,
-         "[" * 1_000_000, "@a " * 33_000, "```java\n" + "\n" * 90_000, "```c\n" + "\n \n" * 2_000],
+        [
+            "[" * 99_999,
+            "![" * 45_000,
+            ">" * 99_999,
+            "*" * 99_999,
+            "> - " * 24_000,
+            "*a_" * 33_000,
+            "[a](" * 24_000,
+            "`a``" * 24_000,
+            "- " * 49_000,
+            "<a" * 49_000,
+            "\n" * 99_999,
+            "a|b\n-|-\n" * 12_000,
+            "[a]: <b\n" * 12_000,
+            "[" * 1_000_000,
+            "@a " * 33_000,
+            "```java\n" + "\n" * 90_000,
+            "```c\n" + "\n \n" * 2_000,
+        ],
         ids=lambda body: repr(body[:10]),
-    )  # fmt: skip
+    )
     def test_hostile_shapes_take_bounded_time(self, body: str) -> None:
         begun = time.process_time()
 
@@ -188,7 +204,7 @@ class TestMentions:
         ("body", "handles"),
         [
             ("@fern when do I prune?", ("fern",)),
-            ("@Fern, (@ben)! \"@ana's\" @cleo: @dan-", ("fern", "ben", "ana", "cleo", "dan")),
+            ('@Fern, (@ben)! "@ana\'s" @cleo: @dan-', ("fern", "ben", "ana", "cleo", "dan")),
             ("Ask @deep-researcher.", ("deep-researcher",)),
             ("@fern and @FERN", ("fern",)),
             ("**@fern** _@ben_ ~~@ana~~\n> @cleo\n\n- @dan\n\n# @eve", ("fern", "ben", "ana", "cleo", "dan", "eve")),
@@ -207,7 +223,7 @@ class TestMentions:
             ("@" + "x" * 32, ("x" * 32,)),
             ("@fernñ ñ@fern", ()),
         ],
-    )  # fmt: skip
+    )
     def test_mentions_are_read_from_the_text_alone(self, body: str, handles: tuple[str, ...]) -> None:
         assert mentioned_handles(body) == handles
 

@@ -36,11 +36,15 @@ def fill(thread: Thread, by: Member, messages: int, said: dict[int, str]) -> Non
     at = datetime(2026, 1, 5, tzinfo=UTC)
     Message.objects.bulk_create(
         Message(
-            thread=thread, seq=seq, author_id=by.participant_id, created_at=at, token_count=8,
+            thread=thread,
+            seq=seq,
+            author_id=by.participant_id,
+            created_at=at,
+            token_count=8,
             body=said.get(seq, f"Small talk number {seq} over coffee and cake"),
         )
         for seq in range(1, messages + 1)
-    )  # fmt: skip
+    )
     Thread.objects.filter(pk=thread.pk).update(last_seq=messages, last_message_at=at)
     embed_pending_messages()
 
@@ -148,9 +152,26 @@ def test_other_alphabets_are_words_too(ana: Member, thread: Thread, said: str, q
 
 @pytest.mark.parametrize(
     "question",
-    ["", "   ", "\x00", "'", '"', "%", "_", "a & | ! b", "<->", "roses:*", "\\", "🌹", "the of and", "x" * 10_000,
-     "roses & !'pruning' | (", "'; DROP TABLE chat_message; --", "{term0} %(thread)s %s"],
-)  # fmt: skip
+    [
+        "",
+        "   ",
+        "\x00",
+        "'",
+        '"',
+        "%",
+        "_",
+        "a & | ! b",
+        "<->",
+        "roses:*",
+        "\\",
+        "🌹",
+        "the of and",
+        "x" * 10_000,
+        "roses & !'pruning' | (",
+        "'; DROP TABLE chat_message; --",
+        "{term0} %(thread)s %s",
+    ],
+)
 def test_any_text_is_a_question_and_never_an_error(ana: Member, thread: Thread, question: str) -> None:
     say(thread, ana, "The roses 🌹 are 100% red")
     embed_pending_messages()

@@ -83,5 +83,6 @@ def laid_out(installation: Installation) -> Scene:
     installation.model.says("The heater kept the greenhouse above four degrees, and the lemon tree is well.")
     thread, summary, handoff = json.loads(installation.shell(MAKE).splitlines()[-1])
     below = f"t/{thread}/"
-    return Scene(below, f"{below}memory/", f"{below}memory/{summary}/", f"{below}work/",
-                 f"{below}work/handoffs/{handoff}/")  # fmt: skip
+    return Scene(
+        below, f"{below}memory/", f"{below}memory/{summary}/", f"{below}work/", f"{below}work/handoffs/{handoff}/"
+    )

@@ -172,9 +172,13 @@ def test_the_queue_is_worked_off_by_keys(people: People, installation: Installat
     expect(badge).to_have_count(0)
     states = json.loads(installation.shell(BEGIN + STATES).splitlines()[-1])
     assert states == {
-        "Opening hours": "active", "Winter sale": "archived", "Watering": "active", "The moon": "archived",
-        "Support": "active", "Support times": "active",
-    }  # fmt: skip
+        "Opening hours": "active",
+        "Winter sale": "archived",
+        "Watering": "active",
+        "The moon": "archived",
+        "Support": "active",
+        "Support times": "active",
+    }
     ana.keyboard.press("?")
     expect(ana.locator("#help")).to_contain_text("Supersede the entry")
 

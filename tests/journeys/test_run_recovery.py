@@ -71,9 +71,16 @@ def test_a_meeting_is_imported_and_asked_about(installation: Installation) -> No
     try:
         for _ in range(2):  # the second import adds nothing
             installation.manage(
-                "conversation", "import", "tests/data/meeting.jsonl", "--format", "qmsum",
-                "--channel", "meetings", "--workspace", "willow",
-            )  # fmt: skip
+                "conversation",
+                "import",
+                "tests/data/meeting.jsonl",
+                "--format",
+                "qmsum",
+                "--channel",
+                "meetings",
+                "--workspace",
+                "willow",
+            )
         found = [t for t in installation.api("GET", "threads/", token)["results"] if "heater" in t["title"].lower()]
         assert len(found) == 1
         thread = found[0]["id"]

@@ -36,15 +36,21 @@ class Standing:
         (Standing(expires_at=NOW), "expired", "expired just now"),
         (Standing(expires_at=NOW - timedelta(days=3)), "expired", "expired 3 d ago"),
         (Standing("needs_review", NOW - timedelta(days=3), "expired"), "expired", "expired 3 d ago"),
-        (Standing("needs_review", NOW - timedelta(days=3), "wrong"), "needs_review",
-         "needs review: somebody said it was wrong"),
-        (Standing("needs_review", None, "source_gone"), "needs_review",
-         "needs review: what it was made from was deleted"),
+        (
+            Standing("needs_review", NOW - timedelta(days=3), "wrong"),
+            "needs_review",
+            "needs review: somebody said it was wrong",
+        ),
+        (
+            Standing("needs_review", None, "source_gone"),
+            "needs_review",
+            "needs review: what it was made from was deleted",
+        ),
         (Standing("proposed", NOW - SECOND), "proposed", "proposed"),
         (Standing("superseded"), "superseded", "superseded"),
         (Standing("archived", None, "unused"), "archived", "archived: nobody used it for 90 days"),
     ],
-)  # fmt: skip
+)
 def test_every_standing_has_its_words(entry: Standing, state: str, words: str) -> None:
     found = compute_freshness(entry, NOW)
 

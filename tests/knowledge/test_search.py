@@ -126,12 +126,13 @@ def test_whatever_is_typed_searches(ana: Member, question: str) -> None:
 
 
 KNOWN = {
-    "Pricing": "Starter costs $29 a month.", "Roses": "Climbing roses are pruned in March, before the buds open.",
+    "Pricing": "Starter costs $29 a month.",
+    "Roses": "Climbing roses are pruned in March, before the buds open.",
     "On call": "Whoever is on call answers pages within 15 minutes.",
     "Rechnungen": "Kunden zahlen ihre Rechnungen innerhalb von 30 Tagen.",
     "Sicherung": "Die Datenbank wird in jeder Nacht um zwei Uhr gesichert.",
     "玫瑰": "请在三月修剪玫瑰然后浇水",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", ["static", "none"])

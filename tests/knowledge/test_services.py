@@ -248,8 +248,10 @@ def test_superseding_is_one_story_in_both_entries(ana: Member) -> None:
 
     assert (new.supersedes_id, new.topic, new.tags, new.visibility) == (old.pk, "Pricing", ["plans"], "restricted")
     assert (fresh(old).status, story(old), story(new)) == (
-        "superseded", [(1, "created"), (2, "superseded")], [(1, "created")],
-    )  # fmt: skip
+        "superseded",
+        [(1, "created"), (2, "superseded")],
+        [(1, "created")],
+    )
     assert list(Entry.objects.current()) == [new]
 
 

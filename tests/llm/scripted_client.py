@@ -43,8 +43,8 @@ class RecordedCall:
 class ScriptedModel:
     """Gives the replies in order, the last one again and again. `calls` holds what it was asked.
 
-    A reply is a text, a `ScriptedAnswer`, an error to raise, or a function of the messages that gives a text or a `ScriptedAnswer`. An
-    empty text is an empty answer, which is a BadAnswer, as from any model.
+    A reply is a text, a `ScriptedAnswer`, an error to raise, or a function of the messages that gives a text or a
+    `ScriptedAnswer`. An empty text is an empty answer, which is a BadAnswer, as from any model.
     """
 
     replies: Iterable[ScriptedReply] = ("All right.",)

@@ -73,10 +73,13 @@ Ana said so.
 Frost: it kills what is cut too early."""
 AS_JSON = json.dumps(
     {
-        "headline": ROSES.headline, "key_points": ROSES.bullets, "full_text": ROSES.full,
-        "deferred": ROSES.deferred, "open_questions": ROSES.questions,
+        "headline": ROSES.headline,
+        "key_points": ROSES.bullets,
+        "full_text": ROSES.full,
+        "deferred": ROSES.deferred,
+        "open_questions": ROSES.questions,
     }
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +100,20 @@ def test_the_same_draft_in_any_form(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "Prune in March.", "## Headline\n\n## Key points\n- One", "## Headline\nMarch", "{", "[" * 100_000,
-        '{"headline":' * 50_000, '{"headline": 3, "key_points": {"a": 1}}', "#" * 100_000, "- " * 100_000,
-        "Headline" * 50_000, "\n" * 200_000,
+        "",
+        "Prune in March.",
+        "## Headline\n\n## Key points\n- One",
+        "## Headline\nMarch",
+        "{",
+        "[" * 100_000,
+        '{"headline":' * 50_000,
+        '{"headline": 3, "key_points": {"a": 1}}',
+        "#" * 100_000,
+        "- " * 100_000,
+        "Headline" * 50_000,
+        "\n" * 200_000,
     ],
-)  # fmt: skip
+)
 def test_what_is_no_draft_is_none(text: str) -> None:
     assert parse_draft(text) is None
 

@@ -60,9 +60,16 @@ def asks(thread: Thread, by: Member, agent: Agent) -> Prompt:
 
 def proposed(vibe: Agent, thread: Thread, person: Member, text: str, before: str = "") -> Proposal:
     return Proposal.objects.create(
-        agent=vibe.participant, thread=thread, kind="profile", person=person.participant, text=text, before=before,
-        because="Message 1.", since_seq=0, upto_seq=9,
-    )  # fmt: skip
+        agent=vibe.participant,
+        thread=thread,
+        kind="profile",
+        person=person.participant,
+        text=text,
+        before=before,
+        because="Message 1.",
+        since_seq=0,
+        upto_seq=9,
+    )
 
 
 @pytest.fixture
@@ -90,9 +97,14 @@ def test_deleted_words_are_in_no_table(ana: Member, vibe: Agent, thread: Thread,
     proposed(vibe, thread, ana, "Opens the gate.", before=proposal.text)
     Proposal.objects.exclude(pk=proposal.pk).update(because="Message 2.")
     assert set(tables_holding(CANARY)) == {
-        "agents_toolcall", "chat_message", "lcm_summary", "memory_carriedversion", "memory_profilenote",
-        "memory_proposal", "memory_workitem",
-    }  # fmt: skip
+        "agents_toolcall",
+        "chat_message",
+        "lcm_summary",
+        "memory_carriedversion",
+        "memory_profilenote",
+        "memory_proposal",
+        "memory_workitem",
+    }
 
     delete_message(message=secret, by=by)
 

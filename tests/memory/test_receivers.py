@@ -41,9 +41,12 @@ def cost_of_saying(thread: Thread, by: Member, number: int) -> int:
 
 # --- messages -----------------------------------------------------------------------------------------------
 def test_every_25_messages_of_a_thread_that_agents_follow_a_worker_looks(
-    ana: Member, vibe: Agent, thread: Thread, told: InstalledProvider,
+    ana: Member,
+    vibe: Agent,
+    thread: Thread,
+    told: InstalledProvider,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
-) -> None:  # fmt: skip
+) -> None:
     thread.following_agents.add(vibe.participant)
     with django_capture_on_commit_callbacks(execute=True):
         costs = {cost_of_saying(thread, ana, number) for number in range(1, 25)}
@@ -55,9 +58,11 @@ def test_every_25_messages_of_a_thread_that_agents_follow_a_worker_looks(
 
 
 def test_a_thread_no_agent_follows_is_not_looked_at(
-    ana: Member, thread: Thread, told: InstalledProvider,
+    ana: Member,
+    thread: Thread,
+    told: InstalledProvider,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
-) -> None:  # fmt: skip
+) -> None:
     with django_capture_on_commit_callbacks(execute=True):
         for number in range(25):
             say(thread, ana, f"Message {number}")
@@ -84,9 +89,12 @@ def test_a_thread_that_is_gone_is_not_missed(told: InstalledProvider) -> None:
 
 @pytest.mark.parametrize("change", ["edit", "delete"])
 def test_a_changed_message_has_its_summaries_written_anew(
-    ana: Member, thread: Thread, told: InstalledProvider, change: str,
+    ana: Member,
+    thread: Thread,
+    told: InstalledProvider,
+    change: str,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
-) -> None:  # fmt: skip
+) -> None:
     held, other = say(thread, ana, "Roses"), say(thread, ana, "Tulips")
     told.held = {held.pk}
     with django_capture_on_commit_callbacks(execute=True):
@@ -131,9 +139,11 @@ def test_a_change_that_is_taken_back_asks_for_nothing(ana: Member, thread: Threa
 
 
 def test_a_milestone_is_a_moment_to_compact(
-    ana: Member, thread: Thread, told: InstalledProvider,
+    ana: Member,
+    thread: Thread,
+    told: InstalledProvider,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
-) -> None:  # fmt: skip
+) -> None:
     with django_capture_on_commit_callbacks(execute=True):
         create_work_item(thread=thread, by=access(ana), kind="objective", text="A hedge of roses")
         assert not Compaction.objects.exists()

@@ -366,8 +366,9 @@ def test_an_embedder_can_be_tried_before_it_is_chosen(
     fake_embedder.trouble = Trouble("It is on fire.")
     bad = try_embedder(kind="openai", endpoint=endpoint)
     assert (bad.ok, bad.message) == (
-        False, "small at https://models.example/v1 does not work: It is on fire. Look at the endpoint.",
-    )  # fmt: skip
+        False,
+        "small at https://models.example/v1 does not work: It is on fire. Look at the endpoint.",
+    )
     assert not try_embedder(kind="magic").ok
     assert try_embedder(kind="none").ok
     assert try_embedder(kind="static").ok

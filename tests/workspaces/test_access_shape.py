@@ -14,8 +14,14 @@ def test_people_of_one_role_have_one_shape_and_others_another() -> None:
 
 def test_whatever_an_access_allows_is_part_of_its_shape() -> None:
     access = Access(workspace_id=3, participant_id=5)
-    others = {"is_agent": True, "role": "guest", "level": 2, "reads_public_channels": True, "reads_dive_results": False,
-              "knowledge": "none"}  # fmt: skip
+    others = {
+        "is_agent": True,
+        "role": "guest",
+        "level": 2,
+        "reads_public_channels": True,
+        "reads_dive_results": False,
+        "knowledge": "none",
+    }
     assert {field.name for field in fields(Access)} == {*others, "workspace_id", "participant_id"}
     for name, value in others.items():
         assert replace(access, **{name: value}).shape != access.shape  # type: ignore[arg-type]  # names of its fields

@@ -210,9 +210,17 @@ def hidden_dive_results(request: PromptRequest, entries: Sequence[ContextEntry])
     reason = trust_drop_reason(request.agent.level)
     return [
         make_dropped(
-            make_item(request.counter, section="history", key=f"message:{hidden_message.pk}", text=f"<{hidden_message.token_count}>",
-                 trust="untrusted", source=f"message {hidden_message.seq}", author=hidden_message.author.name, ref=str(hidden_message.seq)),
+            make_item(
+                request.counter,
+                section="history",
+                key=f"message:{hidden_message.pk}",
+                text=f"<{hidden_message.token_count}>",
+                trust="untrusted",
+                source=f"message {hidden_message.seq}",
+                author=hidden_message.author.name,
+                ref=str(hidden_message.seq),
+            ),
             reason,
         )
         for hidden_message in rows.select_related("author").order_by("-seq")[:MAX_HIDDEN_RESULTS]
-    ]  # fmt: skip
+    ]

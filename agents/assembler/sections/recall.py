@@ -64,9 +64,17 @@ def recall_candidates(request: PromptRequest, in_view: Collection[int], room: in
 
 def _hit_item(request: PromptRequest, hit: MessageHit) -> Item:
     entry = ContextEntry(
-        hit.seq, hit.seq, hit.kind, hit.body, hit.tokens, hit.at.isoformat(), hit.message_id, hit.author_id,
-        hit.author_name, hit.author_kind,
-    )  # fmt: skip
+        hit.seq,
+        hit.seq,
+        hit.kind,
+        hit.body,
+        hit.tokens,
+        hit.at.isoformat(),
+        hit.message_id,
+        hit.author_id,
+        hit.author_name,
+        hit.author_kind,
+    )
     return recalled_item(request.counter, entry, request.asked.text if hit.tokens > MAX_MESSAGE_TOKENS else "")
 
 

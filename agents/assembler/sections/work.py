@@ -109,8 +109,11 @@ def approval_item(counter: TokenCounter, row: ApprovalRow) -> Item:
 def progress_item(counter: TokenCounter, row: ProgressRow, *, is_own: bool) -> Item:
     """One checkpoint of the progress log."""
     parts = (
-        ("Changed", row.changed), ("Evidence", row.evidence), ("Open", row.open_issues), ("Next", row.next_action),
-    )  # fmt: skip
+        ("Changed", row.changed),
+        ("Evidence", row.evidence),
+        ("Open", row.open_issues),
+        ("Next", row.next_action),
+    )
     lines = "\n".join([row.checkpoint, *(f"{name}: {text}" for name, text in parts if text)])
     text = truncate_middle(mask_secrets(lines), TOOL_RESULT_TOKENS, counter, " … ")
     trust = author_trust(row.author_kind, is_own=is_own)

@@ -1,6 +1,7 @@
 """Redaction: stored prompts and tool calls as one viewer may see them.
 
-What her access or a deletion withholds is withheld everywhere: in items, raw messages, dropped items and API answers."""
+What her access or a deletion withholds is withheld everywhere: in items, raw messages, dropped items and API
+answers."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -85,8 +85,13 @@ def _count_episode_uses(episode_ids: list[int]) -> None:
     given = used.filter(feedback__isnull=False).select_related("feedback__message__thread")
     for message in [episode.feedback.message for episode in given if episode.feedback]:
         thread = message.thread
-        emit("feedback_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id,
-             thread_id=thread.pk, message_id=message.pk)  # fmt: skip
+        emit(
+            "feedback_changed",
+            workspace_id=thread.workspace_id,
+            channel_id=thread.channel_id,
+            thread_id=thread.pk,
+            message_id=message.pk,
+        )
 
 
 def expire_snapshots() -> int:

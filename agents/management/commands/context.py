@@ -39,9 +39,13 @@ class Command(BaseCommand):
         agent = get_agent(thread, options["agent"])
         try:
             prompt = assemble(
-                agent=agent, thread=thread, task=options["task"], request=options["request"],
-                budget=options["budget"], tools=Toolbox.for_agent(agent, thread).specs,
-            )  # fmt: skip
+                agent=agent,
+                thread=thread,
+                task=options["task"],
+                request=options["request"],
+                budget=options["budget"],
+                tools=Toolbox.for_agent(agent, thread).specs,
+            )
         except Missing:
             raise CommandError(
                 f"@{agent.handle} (L{agent.level}) may not see thread {thread.pk}. Add it to #{thread.channel.name}, "

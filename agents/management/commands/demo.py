@@ -51,7 +51,8 @@ def sign_in_line(url: str) -> str:
     password = read_password(credentials_path())
     if password and user.check_password(password):
         return f"Sign in: {url} as {OWNER_EMAIL} with password {password}"
-    return f"Sign in: {url} as {OWNER_EMAIL} with the password you have set (`manage.py changepassword {OWNER_EMAIL}` sets another)."
+    reset = f"`manage.py changepassword {OWNER_EMAIL}` sets another"
+    return f"Sign in: {url} as {OWNER_EMAIL} with the password you have set ({reset})."
 
 
 def write_credentials(file: Path, password: str) -> None:

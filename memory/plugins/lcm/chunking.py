@@ -50,9 +50,13 @@ class ContextItem(NamedTuple):
 def item_from_entry(entry: ContextEntry) -> ContextItem:
     """The place of something a prompt shows."""
     return ContextItem(
-        entry.ordinal, entry.kind, entry.cost, entry.call_id,
-        by_person=entry.kind == "text" and entry.author_kind != "agent", depth=entry.depth,
-    )  # fmt: skip
+        entry.ordinal,
+        entry.kind,
+        entry.cost,
+        entry.call_id,
+        by_person=entry.kind == "text" and entry.author_kind != "agent",
+        depth=entry.depth,
+    )
 
 
 def tool_pair_spans(entries: Sequence[ContextEntry]) -> list[tuple[int, int]]:
@@ -125,8 +129,10 @@ def leaf_chunks(
     newest = newest if newest is not None else (items[-1].ordinal if items else 0)
     call_pairs = tool_pairs(items)
     pending = _pending_calls(items, call_pairs, newest)
-    foldable = [_is_summarizable(item) and item.ordinal not in excluded and index not in pending and index < end
-                for index, item in enumerate(items)]  # fmt: skip
+    foldable = [
+        _is_summarizable(item) and item.ordinal not in excluded and index not in pending and index < end
+        for index, item in enumerate(items)
+    ]
     writing = next((index for index, item in enumerate(items) if item.is_writing), len(items))
     foldable[writing:] = [False] * (len(items) - writing)
     while split := [pair for pair in call_pairs if _is_split_pair(pair, foldable)]:
@@ -168,9 +174,13 @@ def _pending_calls(items: Sequence[ContextItem], call_pairs: Iterable[tuple[int,
     """Calls that may still get their result."""
     answered = {call for call, _ in call_pairs}
     return {
-        index for index, item in enumerate(items)
-        if item.kind == "tool_call" and item.cost and index not in answered and newest - item.ordinal < MAX_PAIR_DISTANCE
-    }  # fmt: skip
+        index
+        for index, item in enumerate(items)
+        if item.kind == "tool_call"
+        and item.cost
+        and index not in answered
+        and newest - item.ordinal < MAX_PAIR_DISTANCE
+    }
 
 
 def _is_split_pair(pair: tuple[int, int], foldable: Sequence[bool]) -> bool:

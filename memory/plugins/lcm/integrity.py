@@ -2,7 +2,8 @@
 
 Each invariant is a statement that finds the rows which break it. Those of the rows look at one moment: the
 conversation's row is locked meanwhile, as by a compaction. What the database promises by itself (unique ordinals, no
-message in two leaves, no empty summary) is looked up all the same, where a row could still break it by another's change."""
+message in two leaves, no empty summary) is looked up all the same, where a row could still break it by another's
+change."""
 
 from __future__ import annotations
 
@@ -65,8 +66,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "every item resolves, in its own conversation",
         "Item {0} at {1} holds nothing of its own conversation.",
-        "SELECT id, ordinal FROM items"
-        " WHERE first IS NULL OR held_by <> %(conversation)s OR thread_id <> %(thread)s",
+        "SELECT id, ordinal FROM items WHERE first IS NULL OR held_by <> %(conversation)s OR thread_id <> %(thread)s",
         _ITEMS_CTE,
     ),
     Invariant(
@@ -113,8 +113,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "coverage: nothing is held that was not taken in",
         "Item {0} reaches to {1}, further than what was taken in.",
-        "SELECT id, last FROM items"
-        " WHERE last > (SELECT seen_seq FROM lcm_conversation WHERE id = %(conversation)s)",
+        "SELECT id, last FROM items WHERE last > (SELECT seen_seq FROM lcm_conversation WHERE id = %(conversation)s)",
         _ITEMS_CTE,
     ),
     Invariant(
@@ -182,7 +181,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "SELECT id FROM lcm_summary WHERE conversation_id = %(conversation)s AND (content !~ '\\S'"
         " OR (stale AND content <> %(rewriting)s) OR (NOT stale AND content = %(rewriting)s))",
     ),
-)  # fmt: skip
+)
 
 
 _TOKEN_COUNT_INVARIANT = "stored tokens equal the tokenizer's"

@@ -133,7 +133,8 @@ ORDER BY found.ordinal
 
 
 class NewestEntries(NamedTuple):
-    """Entries, oldest first; `is_all`: there is nothing older. `long_tokens`: tokens of those over LONGEST, by ordinal."""
+    """Entries, oldest first; `is_all`: there is nothing older. `long_tokens`: tokens of those over LONGEST, by
+    ordinal."""
 
     entries: list[ContextEntry]
     is_all: bool
@@ -163,9 +164,13 @@ def _round_up_rows(rows: int) -> int:
 def _newest_statement(rows: int) -> str:
     """The statement for so many rows: the planner has to know how many there will be."""
     return _NEWEST_ENTRIES.format(
-        message=MESSAGE_COLUMNS, shown=VISIBLE_FILTER, row=ENTRY_COLUMNS, longest=sql.Literal(MAX_ENTRY_TOKENS), envelope=sql.Literal(ENVELOPE_TOKENS),
+        message=MESSAGE_COLUMNS,
+        shown=VISIBLE_FILTER,
+        row=ENTRY_COLUMNS,
+        longest=sql.Literal(MAX_ENTRY_TOKENS),
+        envelope=sql.Literal(ENVELOPE_TOKENS),
         rows=sql.Literal(rows),
-    ).as_string()  # fmt: skip
+    ).as_string()
 
 
 def session_params(session: Session) -> dict[str, Any]:
@@ -188,12 +193,40 @@ def fetch_rows(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> lis
 def entry_from_row(row: tuple[Any, ...]) -> ContextEntry:
     """An entry from the columns of ROW, whose times are text: most rows have one, and reading it as a time is dear.
     Summaries have no author; only they end at another time than they begin."""
-    (ordinal, last, kind, text, tokens, at, message_id, author_id, author_name, author_kind, call_id, summary_id,
-     depth, until, message_count) = row  # fmt: skip
+    (
+        ordinal,
+        last,
+        kind,
+        text,
+        tokens,
+        at,
+        message_id,
+        author_id,
+        author_name,
+        author_kind,
+        call_id,
+        summary_id,
+        depth,
+        until,
+        message_count,
+    ) = row
     return ContextEntry(
-        ordinal, last, kind, text, min(tokens, MAX_ENTRY_TOKENS), _normalize_time(at), message_id, author_id, author_name,
-        author_kind, call_id, summary_id, depth, until and _normalize_time(until), message_count,
-    )  # fmt: skip
+        ordinal,
+        last,
+        kind,
+        text,
+        min(tokens, MAX_ENTRY_TOKENS),
+        _normalize_time(at),
+        message_id,
+        author_id,
+        author_name,
+        author_kind,
+        call_id,
+        summary_id,
+        depth,
+        until and _normalize_time(until),
+        message_count,
+    )
 
 
 def iso_time(at: datetime) -> str:

@@ -63,24 +63,29 @@ class Summary(models.Model):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     messages = models.ManyToManyField(Message, through="SummaryMessage", related_name="+")
     constituents = models.ManyToManyField(
-        "self", through="SummaryEdge", symmetrical=False, through_fields=("container", "constituent"),
+        "self",
+        through="SummaryEdge",
+        symmetrical=False,
+        through_fields=("container", "constituent"),
         related_name="containers",
-    )  # fmt: skip
+    )
 
     class Meta:
         constraints = [
             models.CheckConstraint(condition=Q(kind__in=["leaf", "condensed"]), name="summary_kind_known"),
-            models.CheckConstraint(condition=Q(kind="leaf", depth=0) | Q(kind="condensed", depth__gte=1),
-                                   name="summary_depth_fits_kind"),
+            models.CheckConstraint(
+                condition=Q(kind="leaf", depth=0) | Q(kind="condensed", depth__gte=1), name="summary_depth_fits_kind"
+            ),
             models.CheckConstraint(condition=Q(content__regex=r"\S"), name="summary_not_empty"),
-            models.CheckConstraint(condition=Q(level__in=["normal", "aggressive", "fallback"]),
-                                   name="summary_level_known"),
+            models.CheckConstraint(
+                condition=Q(level__in=["normal", "aggressive", "fallback"]), name="summary_level_known"
+            ),
             models.CheckConstraint(
                 condition=Q(message_count__gte=1, token_count__gte=1), name="summary_stands_for_some"
             ),
             models.CheckConstraint(condition=Q(last_seq__gte=models.F("first_seq")), name="summary_seqs_in_order"),
             models.CheckConstraint(condition=Q(latest_at__gte=models.F("earliest_at")), name="summary_times_in_order"),
-        ]  # fmt: skip
+        ]
         indexes = [
             models.Index(fields=["conversation", "depth", "first_seq"], name="summary_place"),
             models.Index(fields=["conversation"], condition=Q(stale=True), name="summary_stale"),

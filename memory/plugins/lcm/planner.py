@@ -184,10 +184,16 @@ def plan_leaf(conversation_id: int, items: Sequence[ContextItem], *, chunk_token
     rows = fetch_rows(f"SELECT {MESSAGE_FINGERPRINT}, {MESSAGE_CONTENT} {FROM_ITEMS}", [conversation_id, first, last])
     messages = source_messages(rows)
     return SummaryPlan(
-        conversation_id, first, last, True, tuple(row[:FINGERPRINT_COLUMNS] for row in rows),
-        message_source(messages, chunk_tokens=chunk_tokens), _earlier_summaries(conversation_id, first, chunk_tokens),
-        sum(entry_cost(message.tokens) for message in messages), len(rows),
-    )  # fmt: skip
+        conversation_id,
+        first,
+        last,
+        True,
+        tuple(row[:FINGERPRINT_COLUMNS] for row in rows),
+        message_source(messages, chunk_tokens=chunk_tokens),
+        _earlier_summaries(conversation_id, first, chunk_tokens),
+        sum(entry_cost(message.tokens) for message in messages),
+        len(rows),
+    )
 
 
 def plan_condensed(conversation_id: int, items: Sequence[ContextItem], *, chunk_tokens: int) -> SummaryPlan:
@@ -198,9 +204,16 @@ def plan_condensed(conversation_id: int, items: Sequence[ContextItem], *, chunk_
     )
     summaries = [SourceSummary(*row[FINGERPRINT_COLUMNS:]) for row in rows]
     return SummaryPlan(
-        conversation_id, first, last, False, tuple(row[:FINGERPRINT_COLUMNS] for row in rows),
-        summary_source(summaries), _earlier_summaries(conversation_id, first, chunk_tokens), sum(entry_cost(summary.tokens) for summary in summaries), 0,
-    )  # fmt: skip
+        conversation_id,
+        first,
+        last,
+        False,
+        tuple(row[:FINGERPRINT_COLUMNS] for row in rows),
+        summary_source(summaries),
+        _earlier_summaries(conversation_id, first, chunk_tokens),
+        sum(entry_cost(summary.tokens) for summary in summaries),
+        0,
+    )
 
 
 def _earlier_summaries(conversation_id: int, ordinal: int, chunk_tokens: int) -> tuple[str, ...]:
@@ -213,10 +226,17 @@ def _earlier_summaries(conversation_id: int, ordinal: int, chunk_tokens: int) ->
 def source_messages(rows: Sequence[DbRow]) -> list[SourceMessage]:
     """The lines of messages read as MESSAGE_MARK and SAID: those that prompts show."""
     return [
-        SourceMessage(created_at, "tool" if kind.startswith("tool") else "assistant" if author_kind == "agent" else "user", name, body, tokens,
-             kind.startswith("tool"))
-        for _, _, kind, is_shown, _, created_at, author_kind, name, body, tokens in rows if is_shown
-    ]  # fmt: skip
+        SourceMessage(
+            created_at,
+            "tool" if kind.startswith("tool") else "assistant" if author_kind == "agent" else "user",
+            name,
+            body,
+            tokens,
+            kind.startswith("tool"),
+        )
+        for _, _, kind, is_shown, _, created_at, author_kind, name, body, tokens in rows
+        if is_shown
+    ]
 
 
 def write_summary(plan: SummaryPlan, draft: SummaryDraft) -> int | None:
@@ -225,9 +245,14 @@ def write_summary(plan: SummaryPlan, draft: SummaryDraft) -> int | None:
     None, with nothing written, when what it was made from is no longer what was read.
     """
     values: dict[str, Any] = {
-        "conversation": plan.conversation_id, "first": plan.first, "last": plan.last, "content": draft.content,
-        "tokens": draft.tokens, "level": draft.level, "model": draft.model,
-    }  # fmt: skip
+        "conversation": plan.conversation_id,
+        "first": plan.first,
+        "last": plan.last,
+        "content": draft.content,
+        "tokens": draft.tokens,
+        "level": draft.level,
+        "model": draft.model,
+    }
     bounds = [plan.conversation_id, plan.first, plan.last]
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         if plan.is_leaf:
@@ -321,9 +346,13 @@ def _update_if_unchanged(
 ) -> bool:
     """Write the new words, if what they were made from is still what was read; whether they stand."""
     values: dict[str, Any] = {
-        "summary": summary.pk, "content": draft.content, "tokens": draft.tokens, "level": draft.level,
-        "model": draft.model, "source_tokens": source_tokens,
-    }  # fmt: skip
+        "summary": summary.pk,
+        "content": draft.content,
+        "tokens": draft.tokens,
+        "level": draft.level,
+        "model": draft.model,
+        "source_tokens": source_tokens,
+    }
     is_leaf = summary.kind == Summary.Kind.LEAF
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         if is_leaf:

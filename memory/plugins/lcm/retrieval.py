@@ -1,4 +1,5 @@
-"""Retrieval from a conversation: search in messages and summaries, describe and expand a summary, what is to be reviewed.
+"""Retrieval from a conversation: search in messages and summaries, describe and expand a summary, what is to be
+reviewed.
 
 The scope comes first. A summary's id that is unknown, one of another thread or workspace and one that stands for
 messages the session does not see yet are the same: Missing. Search looks through the newest messages character by
@@ -194,9 +195,14 @@ def search_conversation(session: Session, query: str, limit: int = 20) -> list[M
     if not terms or limit < 1:
         return []
     values: dict[str, Any] = {
-        **items.session_params(session), "terms": terms, "words": " ".join(terms), "limit": limit,
-        "looked_through": MAX_SCANNED_MESSAGES, "candidates": MAX_CANDIDATES, "summaries": MAX_SCANNED_SUMMARIES,
-    }  # fmt: skip
+        **items.session_params(session),
+        "terms": terms,
+        "words": " ".join(terms),
+        "limit": limit,
+        "looked_through": MAX_SCANNED_MESSAGES,
+        "candidates": MAX_CANDIDATES,
+        "summaries": MAX_SCANNED_SUMMARIES,
+    }
     messages, summaries = items.fetch_rows(MATCHING_MESSAGES, values), items.fetch_rows(MATCHING_SUMMARIES, values)
     max_summaries = max(limit // 4, limit - len(messages))
     summaries = summaries[:max_summaries]
@@ -310,9 +316,12 @@ def _last_finished_seq() -> Coalesce:
 def _unreviewed_count(access: Access) -> Coalesce:
     """How many messages there are to review, of those a prompt may show."""
     new = Message.objects.filter(
-        thread=OuterRef("pk"), seq__gt=OuterRef("since"), seq__lte=OuterRef("upto"), deleted_at=None,
+        thread=OuterRef("pk"),
+        seq__gt=OuterRef("since"),
+        seq__lte=OuterRef("upto"),
+        deleted_at=None,
         state__in=[Message.State.COMPLETE, Message.State.STOPPED],
-    ).exclude(Q(kind=Message.Kind.SYSTEM) | Q(body=""))  # fmt: skip
+    ).exclude(Q(kind=Message.Kind.SYSTEM) | Q(body=""))
     if not access.reads_dive_results:
         new = new.exclude(kind=Message.Kind.DIVE_RESULT)
     counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")

@@ -123,8 +123,8 @@ def message_source(messages: Sequence[SourceMessage], *, chunk_tokens: int) -> S
 
 def summary_source(summaries: Sequence[SourceSummary]) -> SummarySource:
     lines = [
-        f"[{_format_minute(summary.earliest)} – {_format_minute(summary.latest)} | summary | messages {summary.first}–{summary.last}] "
-        + _indent(summary.content)
+        f"[{_format_minute(summary.earliest)} – {_format_minute(summary.latest)} | summary | messages "
+        f"{summary.first}–{summary.last}] " + _indent(summary.content)
         for summary in summaries
     ]
     return SummarySource(mask_secrets("\n".join(lines)), sum(summary.tokens for summary in summaries))

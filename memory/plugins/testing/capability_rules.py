@@ -42,8 +42,10 @@ def info_of_sessions_is_kept(scenario: Scenario, provider: Any) -> None:
     provider.save_info(first, {"title": "Roses, again"})
     require(provider.load_info(first) == {"title": "Roses, again"}, "save_info() replaces the info.")
     infos = provider.list_info(first.access)
-    require(infos == [(scenario.other.pk, {"title": "Beans"}), (scenario.thread.pk, {"title": "Roses, again"})],
-          "list_info() gives the agent's own sessions, newest first.")  # fmt: skip
+    require(
+        infos == [(scenario.other.pk, {"title": "Beans"}), (scenario.thread.pk, {"title": "Roses, again"})],
+        "list_info() gives the agent's own sessions, newest first.",
+    )
 
 
 def history_is_given_page_by_page(scenario: Scenario, provider: Any) -> None:
@@ -141,8 +143,10 @@ def compaction_loses_nothing(scenario: Scenario, provider: Any) -> None:
             sum(entry.last - entry.ordinal + 1 for entry in entries) == len(everything), "No message stands in two."
         )
         require(entries[-10:] == tail, "The newest messages are never summarised.")
-    require(list(scenario.thread.messages.order_by("seq").values_list("body", "deleted_at")) == bodies,
-          "Compaction never changes a message.")  # fmt: skip
+    require(
+        list(scenario.thread.messages.order_by("seq").values_list("body", "deleted_at")) == bodies,
+        "Compaction never changes a message.",
+    )
     seqs = scenario.talk(5)
     require(
         set(seqs) <= set(ordinals(provider.assemble(session, UNLIMITED_BUDGET, 20))),
@@ -159,8 +163,10 @@ def summaries_can_be_opened(scenario: Scenario, provider: Any) -> None:
     bodies = dict(scenario.thread.messages.values_list("seq", "body"))
     for entry in summaries:
         described = provider.describe(session, entry.summary_id)
-        require((described.first, described.last, described.content) == (entry.ordinal, entry.last, entry.text),
-              "describe() tells what the entry shows.")  # fmt: skip
+        require(
+            (described.first, described.last, described.content) == (entry.ordinal, entry.last, entry.text),
+            "describe() tells what the entry shows.",
+        )
         opened = dict(_expand_all(provider, session, int(entry.summary_id or 0)))
         expected = {seq: bodies[seq] for seq in range(entry.ordinal, entry.last + 1)}
         require(opened == expected, "Expanding again and again gives back every message, word for word.")
@@ -193,8 +199,10 @@ def _check_out_of_scope(scenario: Scenario, provider: Explorer, summary_id: int)
     for act in (provider.describe, provider.expand):
         elsewhere = partial(act, scenario.session(scenario.other), summary_id)
         other = expect_problem(elsewhere, "A summary of another conversation raises Missing.")
-        require((type(other), other.message) == (type(unknown), unknown.message),
-              "An id out of scope and one that is unknown give the same answer.")  # fmt: skip
+        require(
+            (type(other), other.message) == (type(unknown), unknown.message),
+            "An id out of scope and one that is unknown give the same answer.",
+        )
 
 
 def reviews_take_each_message_once(scenario: Scenario, provider: Any) -> None:

@@ -34,8 +34,10 @@ def bootstrap_may_be_repeated(scenario: Scenario, provider: MemoryProvider) -> N
     provider.bootstrap(session)
     before = provider.stats(session), provider.assemble(session, UNLIMITED_BUDGET, 20)
     provider.bootstrap(session)
-    require(before == (provider.stats(session), provider.assemble(session, UNLIMITED_BUDGET, 20)),
-          "bootstrap() a second time changed what is recalled.")  # fmt: skip
+    require(
+        before == (provider.stats(session), provider.assemble(session, UNLIMITED_BUDGET, 20)),
+        "bootstrap() a second time changed what is recalled.",
+    )
     require(scenario.thread.messages.count() == 30, "bootstrap() added or removed messages of the thread.")
 
 
@@ -145,8 +147,10 @@ def entries_stand_in_order_and_once(scenario: Scenario, provider: MemoryProvider
     for budget in BUDGETS:
         entries = provider.assemble(scenario.session(), budget, 20)
         ends = [(entry.ordinal, entry.last) for entry in entries]
-        require(all(before[1] < after[0] for before, after in pairwise(ends)),
-              "Entries stand oldest first, and no message stands in two of them.")  # fmt: skip
+        require(
+            all(before[1] < after[0] for before, after in pairwise(ends)),
+            "Entries stand oldest first, and no message stands in two of them.",
+        )
         gaps = set(range(min(covered_ordinals(entries), default=131), 131)) - covered_ordinals(entries)
         require(not gaps, "What is recalled is the end of the conversation, without gaps.")
 
@@ -185,8 +189,10 @@ def _check_pairs(entries: list[ContextEntry]) -> None:
     require("lost" not in calls, "A call that has no result is not recalled.")
     require("found" not in results, "A result that has no call is not recalled.")
     require(sorted(calls) == sorted(results), "A tool's call and its result are recalled together, or neither.")
-    require(all(entry.author_kind == "agent" for entry in entries if entry.kind in ("tool_call", "tool_result")),
-          "A tool's call and result never become somebody else's words.")  # fmt: skip
+    require(
+        all(entry.author_kind == "agent" for entry in entries if entry.kind in ("tool_call", "tool_result")),
+        "A tool's call and result never become somebody else's words.",
+    )
 
 
 def assembling_writes_nothing(scenario: Scenario, provider: MemoryProvider) -> None:
@@ -220,8 +226,10 @@ def what_may_not_be_shown_is_not_recalled(scenario: Scenario, provider: MemoryPr
     scenario.say("Stopped half-way.", by=scenario.agent, state="stopped")
     for _ in range(2):
         recalled = [entry.text for entry in provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)]
-        require(recalled == ["Shown.", "Stopped half-way."],
-              "Messages being written, failed, deleted, or of the system are not recalled.")  # fmt: skip
+        require(
+            recalled == ["Shown.", "Stopped half-way."],
+            "Messages being written, failed, deleted, or of the system are not recalled.",
+        )
         provider.bootstrap(scenario.session())
 
 
@@ -292,7 +300,9 @@ def stats_are_true(scenario: Scenario, provider: MemoryProvider) -> None:
 def nothing_is_remembered_between_calls(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(50)
     provider.bootstrap(scenario.session())
-    require(provider.assemble(scenario.session(), 2_000, 5) == scenario.make().assemble(scenario.session(), 2_000, 5),
-          "Another worker's provider recalls the same.")  # fmt: skip
+    require(
+        provider.assemble(scenario.session(), 2_000, 5) == scenario.make().assemble(scenario.session(), 2_000, 5),
+        "Another worker's provider recalls the same.",
+    )
     provider.close()
     provider.close()

@@ -67,9 +67,13 @@ class Scenario:
     def session(self, thread: Thread | None = None, *, level: int = 3, **more: Any) -> Session:
         """The agent's; level 1 and 2 read no dive results."""
         access = Access(
-            workspace_id=self.agent.workspace_id, participant_id=self.agent.pk, is_agent=True, level=level,
-            reads_public_channels=True, reads_dive_results=level >= 3,
-        )  # fmt: skip
+            workspace_id=self.agent.workspace_id,
+            participant_id=self.agent.pk,
+            is_agent=True,
+            level=level,
+            reads_public_channels=True,
+            reads_dive_results=level >= 3,
+        )
         return Session((thread or self.thread).pk, access, **more)
 
     def say(self, *texts: str, thread: Thread | None = None, by: Participant | None = None, **more: Any) -> list[int]:

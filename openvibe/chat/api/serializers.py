@@ -34,9 +34,19 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
     class Meta:
         model = Thread
         fields = (
-            "id", "channel", "parent", "title", "access", "allowed_agents", "following_agents", "created_by",
-            "created_at", "archived_at", "last_seq", "last_message_at",
-        )  # fmt: skip
+            "id",
+            "channel",
+            "parent",
+            "title",
+            "access",
+            "allowed_agents",
+            "following_agents",
+            "created_by",
+            "created_at",
+            "archived_at",
+            "last_seq",
+            "last_message_at",
+        )
         read_only_fields = fields
 
     def get_allowed_agents(self, thread: Thread) -> list[str]:
@@ -94,9 +104,21 @@ class MessageOut(serializers.ModelSerializer[Message]):
     class Meta:
         model = Message
         fields = (
-            "id", "thread", "seq", "author", "kind", "state", "body", "call_id", "client_id", "token_count",
-            "mentions", "created_at", "edited_at", "deleted_at",
-        )  # fmt: skip
+            "id",
+            "thread",
+            "seq",
+            "author",
+            "kind",
+            "state",
+            "body",
+            "call_id",
+            "client_id",
+            "token_count",
+            "mentions",
+            "created_at",
+            "edited_at",
+            "deleted_at",
+        )
         read_only_fields = fields
 
 
@@ -114,9 +136,11 @@ class MessageIn(serializers.Serializer[Any]):
 class MessageEdit(serializers.Serializer[Any]):
     body = TextField(help_text="The new text.")
     based_on = TextField(
-        required=False, allow_null=True, default=None,
+        required=False,
+        allow_null=True,
+        default=None,
         help_text="The text you began from; 409 `stale` when it is not the current one any more.",
-    )  # fmt: skip
+    )
 
 
 class MessagesAsked(serializers.Serializer[Any]):
@@ -141,9 +165,12 @@ class FoundOut(MessageOut):
 class BearingAsked(serializers.Serializer[Any]):
     q = serializers.CharField(max_length=4000, help_text="A question, or words. Nothing in it is an operator.")
     budget = serializers.IntegerField(
-        required=False, default=4000, min_value=1, max_value=100_000,
+        required=False,
+        default=4000,
+        min_value=1,
+        max_value=100_000,
         help_text="Tokens that all messages may cost together: each costs its text and its author's name.",
-    )  # fmt: skip
+    )
     before_seq = SeqField(required=False, help_text="Only messages before this one.")
 
 
@@ -180,9 +207,16 @@ class ResultOut(serializers.ModelSerializer[DiveResult]):
     class Meta:
         model = DiveResult
         fields = (
-            "message", "headline", "bullets", "full", "full_tokens", "deferred", "questions", "published_by",
+            "message",
+            "headline",
+            "bullets",
+            "full",
+            "full_tokens",
+            "deferred",
+            "questions",
+            "published_by",
             "published_at",
-        )  # fmt: skip
+        )
         read_only_fields = fields
 
 
@@ -198,16 +232,28 @@ class DiveOut(serializers.ModelSerializer[Dive]):
     started_by = ParticipantOut(read_only=True)
     ended_by = ParticipantOut(read_only=True, allow_null=True, help_text="Who published or discarded it.")
     result = ResultOut(
-        source="result.dive_result", read_only=True, allow_null=True, default=None,
+        source="result.dive_result",
+        read_only=True,
+        allow_null=True,
+        default=None,
         help_text="Once published; null again when its message was deleted.",
-    )  # fmt: skip
+    )
 
     class Meta:
         model = Dive
         fields = (
-            "id", "thread", "parent", "message", "agent", "started_by", "state", "result", "created_at", "ended_at",
+            "id",
+            "thread",
+            "parent",
+            "message",
+            "agent",
+            "started_by",
+            "state",
+            "result",
+            "created_at",
+            "ended_at",
             "ended_by",
-        )  # fmt: skip
+        )
         read_only_fields = fields
 
 

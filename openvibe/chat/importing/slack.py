@@ -246,11 +246,12 @@ def _display_name(user: dict[str, object]) -> str:
 
 def _file_labels(value: dict[str, object]) -> list[str]:
     files = value.get("files")
-    return [
-        f"[file: {replace_unstorable(_text_or_empty(each.get('title')) or _text_or_empty(each.get('name')) or 'without a name')}]"
+    names = [
+        _text_or_empty(each.get("title")) or _text_or_empty(each.get("name")) or "without a name"
         for each in (files if isinstance(files, list) else [])
         if isinstance(each, dict)
     ]
+    return [f"[file: {replace_unstorable(name)}]" for name in names]
 
 
 def _text_or_empty(value: object) -> str:

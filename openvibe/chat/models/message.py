@@ -29,9 +29,13 @@ def break_long_words(column: str) -> Func:
     one message of `_a_a_a…` took minutes to index.
     """
     return Func(
-        F(column), Value(r"(\S{100})"), Value(r"\1 "), Value("g"),
-        function="regexp_replace", output_field=models.TextField(),
-    )  # fmt: skip
+        F(column),
+        Value(r"(\S{100})"),
+        Value(r"\1 "),
+        Value("g"),
+        function="regexp_replace",
+        output_field=models.TextField(),
+    )
 
 
 class MessageQuerySet(models.QuerySet["Message"]):

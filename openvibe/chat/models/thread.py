@@ -45,9 +45,14 @@ class Thread(Timestamped):
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="threads")
     channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="threads")
     parent = models.ForeignKey(
-        "self", null=True, blank=True, editable=False, on_delete=models.CASCADE, related_name="side_threads",
+        "self",
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="side_threads",
         help_text="For a dive: the thread it started in.",
-    )  # fmt: skip
+    )
     title = models.CharField(max_length=200)
     access = models.CharField(max_length=16, choices=Access.choices, default=Access.OPEN)
     allowed_agents = models.ManyToManyField(Participant, blank=True, related_name="+")

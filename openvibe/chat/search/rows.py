@@ -32,8 +32,8 @@ VECTOR_DTYPE = np.dtype([("seq", ">i8"), ("own", ">f4"), ("pair", ">f4")])
 PARTS_DTYPE = np.dtype([("seq", ">i8"), ("size", ">i4")])
 COUNTS_DTYPE = np.dtype([("vectors", ">i4"), ("parts", ">i4")])
 
-_PACKED_MESSAGES = sql.SQL("""(SELECT string_agg(int8send(id) || int8send(seq) || int8send(author_id) || int4send(token_count)
-|| int4send(hashtext(body)) || int4send({bits}), ''::bytea) FROM chat_message
+_PACKED_MESSAGES = sql.SQL("""(SELECT string_agg(int8send(id) || int8send(seq) || int8send(author_id) ||
+int4send(token_count) || int4send(hashtext(body)) || int4send({bits}), ''::bytea) FROM chat_message
 WHERE thread_id = %(thread)s AND {where} AND kind = ANY(%(kinds)s) AND state IN ('complete', 'stopped')
 AND deleted_at IS NULL)""")
 
@@ -214,8 +214,12 @@ def older_by_words(
         for text, weight in indexed
     )
     values = {
-        "thread": thread.thread_id, "before": before, "words": words, "kinds": list(kinds), "most": limit,
-    }  # fmt: skip
+        "thread": thread.thread_id,
+        "before": before,
+        "words": words,
+        "kinds": list(kinds),
+        "most": limit,
+    }
     return _fetch_unprepared(_OLDER_BY_WORDS.format(weight=weight), values)
 
 
@@ -225,8 +229,12 @@ def older_by_index(thread: ThreadScope, query: Query, before: int, limit: int) -
     if question is None:
         return []
     values = {
-        "thread": thread.thread_id, "before": before, "space": question.space_id, "vector": query.vector_literal, "most": limit,
-    }  # fmt: skip
+        "thread": thread.thread_id,
+        "before": before,
+        "space": question.space_id,
+        "vector": query.vector_literal,
+        "most": limit,
+    }
     return _fetch_unprepared(_OLDER_BY_INDEX.format(dimension=question.dimension), values)
 
 
@@ -236,9 +244,15 @@ def older_by_exact_scan(thread: ThreadScope, query: Query, before: int, limit: i
     if question is None:
         return []
     values = {
-        "thread": thread.thread_id, "before": before, "space": question.space_id, "dimension": question.dimension,
-        "vector": query.vector_literal, "signs": query.sign_bits, "nearest": SIGNS_OVERSAMPLING * limit, "most": limit,
-    }  # fmt: skip
+        "thread": thread.thread_id,
+        "before": before,
+        "space": question.space_id,
+        "dimension": question.dimension,
+        "vector": query.vector_literal,
+        "signs": query.sign_bits,
+        "nearest": SIGNS_OVERSAMPLING * limit,
+        "most": limit,
+    }
     return [row[0] for row in fetch_prepared(_OLDER_BY_EXACT_SCAN, values)]
 
 

@@ -174,10 +174,20 @@ def _build_result(
         spent += cost
         hits.append(
             MessageHit(
-                message_id, seq, thread_id, kind, body, tokens, author_id, name, author_kind, at,
-                float(scores[index]), bool(is_neighbour[index]),
+                message_id,
+                seq,
+                thread_id,
+                kind,
+                body,
+                tokens,
+                author_id,
+                name,
+                author_kind,
+                at,
+                float(scores[index]),
+                bool(is_neighbour[index]),
             )
-        )  # fmt: skip
+        )
     by_vectors = candidates.similarity is not None and bool(np.isfinite(candidates.similarity).any())
     return MessageSearchResult(hits, spent, by_words=bool(candidates.hits.any()), by_vectors=by_vectors)
 

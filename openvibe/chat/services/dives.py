@@ -61,9 +61,13 @@ def start_dive(*, source: Message, by: Access, agent: Participant, body: str = "
         return existing
     _check_start(source, parent, agent)
     dive = Dive.objects.create(
-        thread=_create_dive_thread(parent, by, agent, key), parent=parent, source=source, agent=agent,
-        started_by_id=by.participant_id, slot=_find_free_slot(parent),
-    )  # fmt: skip
+        thread=_create_dive_thread(parent, by, agent, key),
+        parent=parent,
+        source=source,
+        agent=agent,
+        started_by_id=by.participant_id,
+        slot=_find_free_slot(parent),
+    )
     dive.refresh_from_db(fields=["created_at"])
     _emit_changed(dive)
     dive_started.send(sender=Dive, dive=dive)
@@ -112,9 +116,13 @@ def _find_free_slot(parent: Thread) -> int:
 def _create_dive_thread(parent: Thread, by: Access, agent: Participant, key: str) -> Thread:
     """Named by the thread alone: a deleted source or first message leaves no words in a title."""
     thread = Thread.objects.create(
-        workspace_id=parent.workspace_id, channel=parent.channel, parent=parent, external_id=key,
-        title=clean_title(f"Dive with @{agent.handle}: {parent.title}"), created_by_id=by.participant_id,
-    )  # fmt: skip
+        workspace_id=parent.workspace_id,
+        channel=parent.channel,
+        parent=parent,
+        external_id=key,
+        title=clean_title(f"Dive with @{agent.handle}: {parent.title}"),
+        created_by_id=by.participant_id,
+    )
     thread.refresh_from_db(fields=["access"])
     return thread
 
@@ -159,10 +167,17 @@ def publish_dive(*, dive: Dive, by: Access, result: ResultDraft) -> Message:
     _check_no_reply_in_progress(current)
     message = _post_result(current, by, cleaned)
     DiveResult.objects.create(
-        message=message, dive=current, headline=cleaned.headline, bullets=list(cleaned.bullets), full=cleaned.full,
-        full_tokens=count_tokens(cleaned.full), deferred=list(cleaned.deferred), questions=list(cleaned.questions),
-        agent_id=current.agent_id, published_by_id=by.participant_id,
-    )  # fmt: skip
+        message=message,
+        dive=current,
+        headline=cleaned.headline,
+        bullets=list(cleaned.bullets),
+        full=cleaned.full,
+        full_tokens=count_tokens(cleaned.full),
+        deferred=list(cleaned.deferred),
+        questions=list(cleaned.questions),
+        agent_id=current.agent_id,
+        published_by_id=by.participant_id,
+    )
     current.result = message
     _end_dive(current, Dive.State.PUBLISHED, by)
     _check_no_reply_in_progress(current)  # a worker may have begun to write before it heard
@@ -225,9 +240,12 @@ def _post_result(dive: Dive, by: Access, result: ResultDraft) -> Message:
     """The card in the thread above. It is no question to anybody: agents named in it are not asked."""
     body = render_card(result)
     message = Message.objects.create(
-        thread=dive.parent, author_id=by.participant_id, kind=Message.Kind.DIVE_RESULT, body=body,
+        thread=dive.parent,
+        author_id=by.participant_id,
+        kind=Message.Kind.DIVE_RESULT,
+        body=body,
         token_count=count_tokens(body),
-    )  # fmt: skip
+    )
     message.refresh_from_db(fields=["seq", "created_at"])
     create_mentions(message)
     ReadMarker.objects.filter(
@@ -245,8 +263,13 @@ def _end_dive(dive: Dive, state: Dive.State, by: Access) -> None:
 
 def _emit_changed(dive: Dive) -> None:
     parent = dive.parent
-    emit("dive_changed", workspace_id=parent.workspace_id, channel_id=parent.channel_id,
-         thread_id=parent.pk, message_id=dive.source_id)  # fmt: skip
+    emit(
+        "dive_changed",
+        workspace_id=parent.workspace_id,
+        channel_id=parent.channel_id,
+        thread_id=parent.pk,
+        message_id=dive.source_id,
+    )
 
 
 class InvalidResult(Problem):
@@ -282,8 +305,9 @@ def _clean_bullets(result: ResultDraft) -> tuple[str, ...]:
     if not MIN_BULLETS <= len(bullets) <= MAX_BULLETS:
         raise Problem(
             f"A result has {MIN_BULLETS} to {MAX_BULLETS} key points; these are {len(bullets)}.",
-            code="bad_bullets", field="bullets",
-        )  # fmt: skip
+            code="bad_bullets",
+            field="bullets",
+        )
     return bullets
 
 
@@ -300,8 +324,12 @@ def _clean_questions(result: ResultDraft) -> tuple[str, ...]:
 
 
 _FIELD_CLEANERS: Mapping[str, Callable[[ResultDraft], Any]] = {
-    "headline": _clean_headline, "bullets": _clean_bullets, "full": _clean_full, "deferred": _clean_deferred, "questions": _clean_questions,
-}  # fmt: skip
+    "headline": _clean_headline,
+    "bullets": _clean_bullets,
+    "full": _clean_full,
+    "deferred": _clean_deferred,
+    "questions": _clean_questions,
+}
 """In the order of the form."""
 
 

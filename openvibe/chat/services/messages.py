@@ -97,14 +97,22 @@ def post_message(
     text = clean_message_body(body)
     check_not_archived(thread)
     if kind not in POSTABLE_KINDS or (kind != Message.Kind.TEXT and not (by.is_agent and call_id)):
-        raise Problem("Messages are of kind text; agents may also post tool_call and tool_result with a call_id.",
-                      code="bad_kind", field="kind")  # fmt: skip
+        raise Problem(
+            "Messages are of kind text; agents may also post tool_call and tool_result with a call_id.",
+            code="bad_kind",
+            field="kind",
+        )
     if len(client_id) > 100 or len(call_id) > 100 or "\x00" in client_id + call_id:
         raise Problem("client_id and call_id are at most 100 plain characters.", code="bad_id", field="client_id")
     message = Message(
-        thread=thread, author_id=by.participant_id, body=text, kind=kind, call_id=call_id,
-        client_id=client_id, token_count=count_tokens(text),
-    )  # fmt: skip
+        thread=thread,
+        author_id=by.participant_id,
+        body=text,
+        kind=kind,
+        call_id=call_id,
+        client_id=client_id,
+        token_count=count_tokens(text),
+    )
     try:
         with transaction.atomic(savepoint=bool(client_id or thread.parent_id)):
             check_dive_party(thread, by)
@@ -122,10 +130,17 @@ def _insert_message(message: Message, by: Access) -> bool:
     False, with nothing stored, when it was said before.
     """
     values: dict[str, Any] = {
-        "thread": message.thread_id, "author": message.author_id, "workspace": message.thread.workspace_id,
-        "kind": str(message.kind), "body": message.body, "call_id": message.call_id, "client_id": message.client_id,
-        "tokens": message.token_count, "handles": list(mentioned_handles(message.body)), "by_person": not by.is_agent,
-    }  # fmt: skip
+        "thread": message.thread_id,
+        "author": message.author_id,
+        "workspace": message.thread.workspace_id,
+        "kind": str(message.kind),
+        "body": message.body,
+        "call_id": message.call_id,
+        "client_id": message.client_id,
+        "tokens": message.token_count,
+        "handles": list(mentioned_handles(message.body)),
+        "by_person": not by.is_agent,
+    }
     with connection.cursor() as cursor:
         cursor.execute(INSERT_MESSAGE, values)
         row = cursor.fetchone()

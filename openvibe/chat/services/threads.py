@@ -99,8 +99,13 @@ def set_thread_followers(*, thread: Thread, by: Access, agents: Iterable[Partici
 
 
 def _emit_read_changed(thread: Thread, by: Access) -> None:
-    emit("read_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id,
-         thread_id=thread.pk, participant_id=by.participant_id)  # fmt: skip
+    emit(
+        "read_changed",
+        workspace_id=thread.workspace_id,
+        channel_id=thread.channel_id,
+        thread_id=thread.pk,
+        participant_id=by.participant_id,
+    )
 
 
 @transaction.atomic

@@ -188,9 +188,12 @@ def dive_start(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     key = request.POST.get("client_id", "")
     try:
         dive = start_dive(
-            source=source, by=request.access, agent=_posted_agent(request, source.thread), body=body.strip() and body,
+            source=source,
+            by=request.access,
+            agent=_posted_agent(request, source.thread),
+            body=body.strip() and body,
             client_id=key,
-        )  # fmt: skip
+        )
     except Problem as problem:
         return _render_start_page(request, source, problem=problem, body=body, key=key)
     return render_dive(request, access_dive(request, dive.pk)) if request.htmx else redirect(dive_url(request, dive))
@@ -210,16 +213,23 @@ def _posted_agent(request: WorkspaceRequest, parent: Thread) -> Participant:
 
 def _render_start_page(
     request: WorkspaceRequest, source: Message, *, problem: Problem | None = None, body: str = "", key: str = ""
-) -> HttpResponse:  # fmt: skip
+) -> HttpResponse:
     agents = [(one, reply_denied_reason(one, source.thread, "dive")) for one in agents_with_access(source.thread)]
     available_ids = [one.pk for one, denied_reason in agents if denied_reason is None]
     result = result_cards([source]).get(source.pk)
     context = {
-        "source": source, "source_html": render_safe_html(source.body[:MAX_SOURCE_CHARACTERS]), "result": result,
-        "parent": source.thread, "agents": agents, "chosen": int_param(request.POST, "agent") or _suggest_agent(source, available_ids),
-        "is_possible": bool(available_ids), "text": body.replace("\x00", ""), "client_id": key or uuid4().hex,
-        "problem": problem, "max_characters": MAX_BODY_CHARACTERS,
-    }  # fmt: skip
+        "source": source,
+        "source_html": render_safe_html(source.body[:MAX_SOURCE_CHARACTERS]),
+        "result": result,
+        "parent": source.thread,
+        "agents": agents,
+        "chosen": int_param(request.POST, "agent") or _suggest_agent(source, available_ids),
+        "is_possible": bool(available_ids),
+        "text": body.replace("\x00", ""),
+        "client_id": key or uuid4().hex,
+        "problem": problem,
+        "max_characters": MAX_BODY_CHARACTERS,
+    }
     template = "chat/_dive_start.html" if request.htmx else "chat/dive_start.html"
     response = render(request, template, context, status=problem.status if problem else 200)
     return retarget(response, "#dive", "outerHTML") if problem and request.htmx else response
@@ -291,8 +301,14 @@ def _publish_form_context(form_data: ResultFormData, problem: Problem | None) ->
     preview = preview_card(form_data.draft)
     problems = problem.problems if isinstance(problem, InvalidResult) else [problem] if problem else []
     field_errors = {one.field: one.message for one in problems if one.field}
-    return {"drafted": form_data, "problem": problem, "wrong": field_errors, "preview": preview, "typed": form_data.draft,
-            "limits": RESULT_LIMITS}  # fmt: skip
+    return {
+        "drafted": form_data,
+        "problem": problem,
+        "wrong": field_errors,
+        "preview": preview,
+        "typed": form_data.draft,
+        "limits": RESULT_LIMITS,
+    }
 
 
 @workspace_view

@@ -229,14 +229,38 @@ def _cache_key(row: MessageRow, thread: Thread, request: WorkspaceRequest) -> tu
     """Everything the template and the fragments in it read: what is added there is added here."""
     message, author = row.message, row.message.author
     return (
-        request.workspace.slug, request.access.is_guest, timezone.get_current_timezone_name(),
-        thread.pk, thread.parent_id,
-        message.pk, message.seq, message.kind, message.state, message.body, message.client_id,
-        message.created_at, message.edited_at, message.deleted_at,
-        author.pk, author.name, author.handle, author.kind, author.agent.level if author.is_agent else None,
-        row.html, row.starts_group, row.starts_day, row.is_first_new, row.is_mine, row.names_me,
-        row.may_edit, row.may_delete, row.notes, row.dives, row.result, tuple(row.extras.items()),
-    )  # fmt: skip
+        request.workspace.slug,
+        request.access.is_guest,
+        timezone.get_current_timezone_name(),
+        thread.pk,
+        thread.parent_id,
+        message.pk,
+        message.seq,
+        message.kind,
+        message.state,
+        message.body,
+        message.client_id,
+        message.created_at,
+        message.edited_at,
+        message.deleted_at,
+        author.pk,
+        author.name,
+        author.handle,
+        author.kind,
+        author.agent.level if author.is_agent else None,
+        row.html,
+        row.starts_group,
+        row.starts_day,
+        row.is_first_new,
+        row.is_mine,
+        row.names_me,
+        row.may_edit,
+        row.may_delete,
+        row.notes,
+        row.dives,
+        row.result,
+        tuple(row.extras.items()),
+    )
 
 
 PAGE_SIZE = 50

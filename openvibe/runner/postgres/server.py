@@ -163,7 +163,8 @@ def create_data_folder(home: Path, user: SystemUser) -> None:
         data_major = (data / "PG_VERSION").read_text().strip()
         if data_major != str(POSTGRESQL_MAJOR):
             raise DatabaseUnavailable(
-                f"{data} was made by PostgreSQL {data_major}; this is PostgreSQL {POSTGRESQL_MAJOR}. Export with the older OpenVibe, "
+                f"{data} was made by PostgreSQL {data_major}; this is PostgreSQL {POSTGRESQL_MAJOR}. Export "
+                f"with the older OpenVibe, "
                 "move the folder away, and import."
             )
         return

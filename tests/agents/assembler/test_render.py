@@ -63,8 +63,15 @@ def a_prompt(*, feedback: str = "Be brief", question: str = "When do I prune?", 
 def test_what_changes_least_stands_first() -> None:
     messages = render(a_prompt())
     assert [message.role for message in messages] == [
-        "system", "user", "user", "assistant", "user", "assistant", "user", "user",
-    ]  # fmt: skip
+        "system",
+        "user",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "user",
+    ]
     assert messages[0].content == "Be honest.\n\nYou are Fern.\n\n"
     assert messages[1].content.startswith(DATA_NOTICE)
     assert [parse_fences(message.content)[0].text for message in messages[1:3]] == ["The roof garden", "Ana says 0"]

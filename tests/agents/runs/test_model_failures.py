@@ -26,9 +26,13 @@ def endpoint(request: pytest.FixtureRequest, ana: Member, settings: Settings) ->
     settings.MODEL_FIRST_ANSWER_SECONDS = 0.3
     with serving(request.param, Answer("In March.")) as server:
         Endpoint.objects.create(
-            workspace=ana.workspace, name="Steered", base_url=server.base_url, api_key="sk-test", model="gpt-4o",
+            workspace=ana.workspace,
+            name="Steered",
+            base_url=server.base_url,
+            api_key="sk-test",
+            model="gpt-4o",
             is_default=True,
-        )  # fmt: skip
+        )
         yield server
         NEVER.set()
     NEVER.clear()

@@ -270,9 +270,14 @@ def test_a_scripted_model_may_be_asked_for_a_whole_answer(vibe: Agent) -> None:
 
 def test_a_window_too_small_for_tools_is_used_without_them(ana: Member, vibe: Agent, thread: Thread) -> None:
     Endpoint.objects.create(
-        workspace=ana.workspace, name="Small", kind="offline", model="offline", is_default=True, context_window=1_200,
+        workspace=ana.workspace,
+        name="Small",
+        kind="offline",
+        model="offline",
+        is_default=True,
+        context_window=1_200,
         output_reserve=200,
-    )  # fmt: skip
+    )
     run = ask(thread, ana)
     model = told(run, "In March.")
     assert run.state == "done", run.error

@@ -22,9 +22,13 @@ def endpoint(ana: Member, settings: Settings) -> Iterator[FakeEndpoint]:
     noting = Answer("Let me note that.", tool_calls=(CALL,), cached_tokens=64)
     with serving(noting, Answer(tool_calls=(CALL,), cached_tokens=128), Answer("In March.")) as server:
         Endpoint.objects.create(
-            workspace=ana.workspace, name="Steered", base_url=server.base_url, api_key="sk-test", model="gpt-4o",
+            workspace=ana.workspace,
+            name="Steered",
+            base_url=server.base_url,
+            api_key="sk-test",
+            model="gpt-4o",
             is_default=True,
-        )  # fmt: skip
+        )
         yield server
 
 

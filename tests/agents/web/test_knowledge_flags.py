@@ -113,9 +113,15 @@ def test_results_of_a_search_are_shown_to_who_may_read_all_of_it(
     ana: Member, dora: Member, run: Run, entry: Entry
 ) -> None:
     ToolCall.objects.create(
-        run=run, attempt=1, round=1, call_id="c1", name="knowledge_search", arguments='{"query": "pay"}',
-        decision="allowed", result="Starter costs $29 a month.",
-    )  # fmt: skip
+        run=run,
+        attempt=1,
+        round=1,
+        call_id="c1",
+        name="knowledge_search",
+        arguments='{"query": "pay"}',
+        decision="allowed",
+        result="Starter costs $29 a month.",
+    )
     (open_call,) = visible_tool_calls(run, access(dora))
     record_uses(run=run, entry_ids=[make_entry(ana, "Pay", visibility="restricted").pk], how="tool")
     (closed_call,) = visible_tool_calls(run, access(dora))

@@ -32,10 +32,18 @@ class Reader:
         if last_event_id:
             headers.append((b"last-event-id", last_event_id.encode()))
         self._scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
-            "path": path, "raw_path": path.encode(), "query_string": query.encode(), "headers": headers,
-            "client": ("127.0.0.1", 1), "server": ("testserver", 80),
-        }  # fmt: skip
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": headers,
+            "client": ("127.0.0.1", 1),
+            "server": ("testserver", 80),
+        }
         self._frames: queue.Queue[Frame | None] = queue.Queue()
         self._started = threading.Event()
         self._text = ""

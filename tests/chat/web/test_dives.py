@@ -237,9 +237,15 @@ def test_discarding_asks_first_and_says_by_whom_and_leaves_it_to_be_read(
 
 @pytest.mark.parametrize("page", ["t/{t}/", "t/{t}/dives/", "dive/{d}/"])
 def test_three_dives_and_results_cost_as_many_queries_as_one(
-    page: str, ana: Member, vibe: Agent, source: Message, dive: Dive, home: str, signed_in: SignedIn,
+    page: str,
+    ana: Member,
+    vibe: Agent,
+    source: Message,
+    dive: Dive,
+    home: str,
+    signed_in: SignedIn,
     django_assert_num_queries: DjangoAssertNumQueries,
-) -> None:  # fmt: skip
+) -> None:
     browser, address = signed_in(ana), home + page.format(t=source.thread_id, d=dive.pk)
 
     def another() -> None:

@@ -82,9 +82,15 @@ def test_another_workspaces_ids_are_unknown_here(ana: Member, cleo: Member, sign
 
 @pytest.mark.parametrize("page", ["t/{t}/", "c/{c}/", "", "mentions/", "search/?q=word"])
 def test_three_rows_cost_as_many_queries_as_one(
-    page: str, ana: Member, dora: Member, vibe: Agent, thread: Thread, home: str, signed_in: SignedIn,
+    page: str,
+    ana: Member,
+    dora: Member,
+    vibe: Agent,
+    thread: Thread,
+    home: str,
+    signed_in: SignedIn,
     django_assert_num_queries: DjangoAssertNumQueries,
-) -> None:  # fmt: skip
+) -> None:
     browser = signed_in(ana)
     address = home + page.format(t=thread.pk, c=thread.channel_id)
 

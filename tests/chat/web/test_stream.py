@@ -43,8 +43,11 @@ def test_what_is_said_reaches_who_looks_as_ids_only(
         frame = reader.next()
         assert told(frame) == ("message_posted", message.pk)
         assert json.loads(frame.data) == {
-            "kind": "message_posted", "channel": thread.channel_id, "thread": thread.pk, "message": message.pk,
-        }  # fmt: skip
+            "kind": "message_posted",
+            "channel": thread.channel_id,
+            "thread": thread.pk,
+            "message": message.pk,
+        }
         update_message(message=message, by=access(ana), body="other words")
         assert told(reader.next()) == ("message_changed", message.pk)
 

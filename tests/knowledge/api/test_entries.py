@@ -35,8 +35,11 @@ def test_a_member_writes_reads_and_changes_an_entry(dora: Member, api: Api) -> N
 
     newest, first = api.get(f"knowledge/{row['id']}/revisions/").json()["results"]
     assert (newest["action"], newest["note"], newest["how"], newest["by"]["handle"]) == (
-        "edited", "Dearer", "api", "dora",
-    )  # fmt: skip
+        "edited",
+        "Dearer",
+        "api",
+        "dora",
+    )
     assert newest["changes"] == {"content": ["Starter costs $29.", "It costs $35."]}
     assert first["action"] == "created"
 

@@ -35,9 +35,7 @@ def test_a_pair_is_flagged_once_and_both_owners_are_told(ana: Member, dora: Memb
 
     found = Contradiction.objects.get()
     assert (found.first, found.second, found.found_by) == (*pair, "rule")
-    assert found.why == (
-        "Different amounts: “Starter costs $29 a month” and “Starter costs $39 a month”."
-    )  # fmt: skip
+    assert found.why == ("Different amounts: “Starter costs $29 a month” and “Starter costs $39 a month”.")
     assert sorted(told()) == sorted([(one.participant_id, "contradiction") for one in (ana, dora)])
     assert Entry.objects.current().count() == 3
 

@@ -64,9 +64,15 @@ def test_bad_rows_do_not_stop_good_ones(ana: Member) -> None:
     )
 
     assert outcomes(report) == [
-        (2, "imported"), (3, "refused"), (4, "refused"), (5, "refused"), (6, "refused"), (8, "imported"),
-        (9, "refused"), (10, "imported"),
-    ]  # fmt: skip
+        (2, "imported"),
+        (3, "refused"),
+        (4, "refused"),
+        (5, "refused"),
+        (6, "refused"),
+        (8, "imported"),
+        (9, "refused"),
+        (10, "imported"),
+    ]
     sentences = [row.why for row in report.rows]
     for place, part in (
         (1, "topic"),
@@ -92,8 +98,15 @@ def test_jsonl_says_which_line_is_wrong(ana: Member) -> None:
     )
 
     assert [outcome for _number, outcome in outcomes(report)] == [
-        "imported", "refused", "refused", "refused", "refused", "refused", "imported", "refused",
-    ]  # fmt: skip
+        "imported",
+        "refused",
+        "refused",
+        "refused",
+        "refused",
+        "refused",
+        "imported",
+        "refused",
+    ]
     assert "other words" in report.rows[3].why
     assert Entry.objects.get(topic="p").status == "proposed"
 
@@ -217,8 +230,11 @@ def test_thirty_rows_cost_as_many_statements_as_three(ana: Member, dora: Member)
     assert Revision.objects.filter(entry__workspace=ana.workspace).count() == Entry.objects.count() == 30
     first = Entry.objects.get(content="Prune rose 2.").revisions.get()
     assert (first.action, first.how, first.by, first.changes["owner"]) == (
-        "suggested", "import", ana.participant, [None, "dora"],
-    )  # fmt: skip
+        "suggested",
+        "import",
+        ana.participant,
+        [None, "dora"],
+    )
     assert set(Notice.objects.values_list("participant", "reason")) == {(dora.participant.pk, "proposed")}
 
 
@@ -231,15 +247,25 @@ def test_rows_of_one_file_meet_each_other_across_chunks(ana: Member, monkeypatch
     report = imported(ana, text)
 
     assert [outcome for _number, outcome in outcomes(report)] == [
-        "imported", "same", "refused", "refused", "imported", "same",
-    ]  # fmt: skip
+        "imported",
+        "same",
+        "refused",
+        "refused",
+        "imported",
+        "same",
+    ]
     first = report.rows[0].entry_id
     assert report.rows[1].entry_id == first
     assert f"Entry {first} has the client_id 'k'" in report.rows[2].why
     monkeypatch.setattr("knowledge.exchange.files.CHUNK_ROWS", 1)
     assert [row.outcome for row in imported(ana, text).rows] == [
-        "same", "same", "refused", "same", "same", "same",
-    ]  # fmt: skip
+        "same",
+        "same",
+        "refused",
+        "same",
+        "same",
+        "same",
+    ]
 
 
 def test_more_suggestions_than_may_wait_are_refused_row_by_row(ana: Member) -> None:

@@ -37,8 +37,12 @@ def make_result(thread: Thread, by: Member) -> Message:
     message = say(thread, by, "**Starter costs $29**")
     Message.objects.filter(pk=message.pk).update(kind=Message.Kind.DIVE_RESULT)
     DiveResult.objects.create(
-        message=message, headline="Starter costs $29: a month, without VAT", bullets=["One", "Two", "Three"],
-        full="Everything.", agent=by.participant, published_by=by.participant,
-    )  # fmt: skip
+        message=message,
+        headline="Starter costs $29: a month, without VAT",
+        bullets=["One", "Two", "Three"],
+        full="Everything.",
+        agent=by.participant,
+        published_by=by.participant,
+    )
     message.refresh_from_db()
     return message

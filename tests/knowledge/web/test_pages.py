@@ -31,12 +31,17 @@ def test_filters_narrow_and_chips_take_them_back(ana: Member, dora: Member) -> N
     archive_entry(entry=gone, by=access(ana))
     client = signed_in(ana)
     for query, found, missing in (
-        ("topic=pricing", "Pro costs", "Berlin"), ("tag=Sales", "Pro costs", "Berlin"),
-        (f"owner={dora.participant_id}", "Berlin", "Pro costs"), ("status=archived", "Bonn", "Berlin"),
-        ("freshness=archived", "Bonn", "Berlin"), ("freshness=fresh", "Berlin", "Bonn"), ("", "Berlin", "Bonn"),
-        ("q=berlin", "Berlin", "Pro costs"), ("status=nonsense", "Nothing you may read", "Berlin"),
+        ("topic=pricing", "Pro costs", "Berlin"),
+        ("tag=Sales", "Pro costs", "Berlin"),
+        (f"owner={dora.participant_id}", "Berlin", "Pro costs"),
+        ("status=archived", "Bonn", "Berlin"),
+        ("freshness=archived", "Bonn", "Berlin"),
+        ("freshness=fresh", "Berlin", "Bonn"),
+        ("", "Berlin", "Bonn"),
+        ("q=berlin", "Berlin", "Pro costs"),
+        ("status=nonsense", "Nothing you may read", "Berlin"),
         ("owner=x&page=zz", "Berlin", "Bonn"),
-    ):  # fmt: skip
+    ):
         page = text(client, f"{at(ana)}?{query}", headers=PANEL)
         assert found in page, query
         assert missing not in page, query
@@ -71,8 +76,17 @@ def test_an_entry_tells_all_there_is_about_it(ana: Member, thread: Thread) -> No
     entry = Entry.objects.get()
     update_entry(entry=entry, by=access(ana), content="Pro costs $89.", note="The board lowered it")
     page = text(client, at(ana, f"{entry.pk}/"))
-    for said in ("Pro costs $89.", "message in Pruning", "Ana", "The board lowered it", "<del>", "<ins>", "Version",
-                 "Where it was used", "version 2"):  # fmt: skip
+    for said in (
+        "Pro costs $89.",
+        "message in Pruning",
+        "Ana",
+        "The board lowered it",
+        "<del>",
+        "<ins>",
+        "Version",
+        "Where it was used",
+        "version 2",
+    ):
         assert said.lower() in page.lower(), said
     fragment = text(client, at(ana, f"{entry.pk}/"), headers=PANEL)
     assert "<html" not in fragment

@@ -124,9 +124,14 @@ def contradicting(ana: Member, **extra: str) -> Contradiction:
     first = make_entry(ana, "Pricing", "Starter costs $29.")
     second = make_entry(ana, "Pricing", "Starter costs $31.", **extra)
     return Contradiction.objects.create(
-        workspace=ana.workspace, first=first, second=second, first_version=1, second_version=1,
-        why="$29 or $31?", found_by="rule",
-    )  # fmt: skip
+        workspace=ana.workspace,
+        first=first,
+        second=second,
+        first_version=1,
+        second_version=1,
+        why="$29 or $31?",
+        found_by="rule",
+    )
 
 
 def test_contradictions_stand_side_by_side_until_somebody_says_what_holds(ana: Member) -> None:

@@ -24,9 +24,13 @@ from tests.factories import access
 
 def stored(vibe: Agent, person: Member, text: str, version: int | None = None) -> ProfileNote:
     return store_notes(
-        agent_id=vibe.participant_id, person_id=person.participant_id, text=text, by_id=vibe.participant_id,
-        how="agent", version=version,
-    )  # fmt: skip
+        agent_id=vibe.participant_id,
+        person_id=person.participant_id,
+        text=text,
+        by_id=vibe.participant_id,
+        how="agent",
+        version=version,
+    )
 
 
 def said_by_vibe(vibe: Agent, person: Member) -> str:
@@ -53,8 +57,11 @@ def test_notes_of_agents_and_people_do_not_mix(ana: Member, dora: Member, vibe: 
     stored(vibe, dora, "Vibe about Dora")
     stored(fern, ana, "Fern about Ana")
     assert [said_by_vibe(vibe, ana), said_by_vibe(vibe, dora), said_by_vibe(fern, ana), said_by_vibe(fern, dora)] == [
-        "Vibe about Ana", "Vibe about Dora", "Fern about Ana", "",
-    ]  # fmt: skip
+        "Vibe about Ana",
+        "Vibe about Dora",
+        "Fern about Ana",
+        "",
+    ]
 
 
 def test_equality_passes_and_one_token_more_does_not(ana: Member, vibe: Agent) -> None:

@@ -68,8 +68,12 @@ def test_only_admins_who_see_the_thread_decide(
 ) -> None:
     (proposal,) = review(vibe, thread)
     for verb in (accept_proposal, reject_proposal, undo_proposal):
-        for by, error in ((access(dora), Refused), (visible_to(vibe), Refused), (access(ben), Missing),
-                          (access(cleo), Missing)):  # fmt: skip
+        for by, error in (
+            (access(dora), Refused),
+            (visible_to(vibe), Refused),
+            (access(ben), Missing),
+            (access(cleo), Missing),
+        ):
             with pytest.raises(error):
                 verb(proposal=proposal, by=by)
     assert Proposal.objects.get().state == "proposed"

@@ -60,9 +60,23 @@ class LookingProvider(PlainProvider):
         if summary_id != 5:
             raise Missing
         return SummaryDescription(
-            5, "leaf", 0, self.words, 3, 300, 1, 3, "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", 3, 9, (),
-            "normal", "gpt-4o", False,
-        )  # fmt: skip
+            5,
+            "leaf",
+            0,
+            self.words,
+            3,
+            300,
+            1,
+            3,
+            "2026-01-01T00:00:00Z",
+            "2026-01-02T00:00:00Z",
+            3,
+            9,
+            (),
+            "normal",
+            "gpt-4o",
+            False,
+        )
 
     def expand(self, session: Session, summary_id: int, cursor: int | None = None) -> SummaryExpansion:
         self.describe(session, summary_id)

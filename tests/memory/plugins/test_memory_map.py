@@ -57,8 +57,16 @@ def test_page_and_panel_show_the_shelves(ana: Member, thread: Thread, headers: d
     remembered(thread, ana)
     page = page_of(ana, thread, **headers)
     assert ("<html" in page) is (not headers)
-    for words in ("Fresh tail", "Not summarised yet", "Leaf summaries", "Compact now", "Compact everything",
-                  "messages 1–4", "2 for 8 messages", "need &lt;b&gt;sun&lt;/b&gt;"):  # fmt: skip
+    for words in (
+        "Fresh tail",
+        "Not summarised yet",
+        "Leaf summaries",
+        "Compact now",
+        "Compact everything",
+        "messages 1–4",
+        "2 for 8 messages",
+        "need &lt;b&gt;sun&lt;/b&gt;",
+    ):
         assert words in page
     assert "style=" not in page
     assert "They spoke of 1 to 4" not in page  # what a summary says comes when it is opened
@@ -184,9 +192,14 @@ def test_a_guest_looks_and_does_not_compact(ana: Member, ben: Member, thread: Th
 
 def test_how_far_a_compaction_is(ana: Member, thread: Thread) -> None:
     Compaction.objects.create(
-        thread=thread, plugin="memory/lcm", trigger="hand", full=True, state="running", done_messages=1_200,
+        thread=thread,
+        plugin="memory/lcm",
+        trigger="hand",
+        full=True,
+        state="running",
+        done_messages=1_200,
         of_messages=4_000,
-    )  # fmt: skip
+    )
     page = page_of(ana, thread, "?part=state", **HTMX)
     assert "1,200 of 4,000 messages" in page
     assert '<progress max="4000" value="1200"' in page

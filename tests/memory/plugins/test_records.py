@@ -152,9 +152,7 @@ def test_notes_are_an_agents_and_about_somebody(ana: Member, thread: Thread, ses
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "word " * 501, "x" * 30_000])
 def test_notes_that_cannot_be_kept_are_refused(vibe: Agent, ana: Member, text: str) -> None:
     with pytest.raises(Problem):
-        store_notes(
-            agent_id=vibe.participant_id, person_id=ana.participant_id, text=text, by_id=None, how="api"
-        )  # fmt: skip
+        store_notes(agent_id=vibe.participant_id, person_id=ana.participant_id, text=text, by_id=None, how="api")
     assert not ProfileNote.objects.exists()
 
 
@@ -167,9 +165,14 @@ def test_info_that_cannot_be_kept_is_refused(session: Session, info: dict[str, o
 
 @pytest.mark.parametrize(
     ("budgets", "tokens"),
-    [({}, 15_000), ({"thread": {"ceiling": 9_000}}, 9_000), ({"mention": {"ceiling": 9_000}}, 15_000),
-     ({"thread": {"ceiling": True}}, 15_000), ({"thread": 3}, 15_000)],
-)  # fmt: skip
+    [
+        ({}, 15_000),
+        ({"thread": {"ceiling": 9_000}}, 9_000),
+        ({"mention": {"ceiling": 9_000}}, 15_000),
+        ({"thread": {"ceiling": True}}, 15_000),
+        ({"thread": 3}, 15_000),
+    ],
+)
 def test_the_budget_of_a_conversation(thread: Thread, budgets: dict[str, object], tokens: int) -> None:
     thread.workspace.budgets = budgets
 

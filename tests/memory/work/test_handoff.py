@@ -74,9 +74,7 @@ def test_the_fourteen_sections_stand_in_their_order() -> None:
 def test_every_section_says_what_its_rows_say(full: Thread) -> None:
     handoff = create_handoff(thread=full, trigger="hand", summary_ids=[5])
     text = render_handoff_markdown(render_sections(handoff, lambda ids: dict.fromkeys(ids, "They chose roses.")))
-    said = {
-        part.partition("\n")[0]: part.partition("\n")[2].strip() for part in text.split("\n## ")[1:]
-    }  # fmt: skip
+    said = {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in text.split("\n## ")[1:]}
 
     assert text.startswith("# Compaction Handoff\n\n## Current objective\n\n- A garden that needs no hose\n")
     assert said == {

@@ -14,9 +14,14 @@ from tests.factories import access
 
 def test_a_line_says_where_the_work_stands(ana: Member, thread: Thread) -> None:
     log_progress(
-        thread=thread, by=access(ana), checkpoint="Beds\ndug", changed="Four beds", evidence="Photo in #general",
-        open_issues="The fifth is under water", next_action="Drain it",
-    )  # fmt: skip
+        thread=thread,
+        by=access(ana),
+        checkpoint="Beds\ndug",
+        changed="Four beds",
+        evidence="Photo in #general",
+        open_issues="The fifth is under water",
+        next_action="Drain it",
+    )
     (row,) = get_work_state(thread.pk).progress
     assert (row.checkpoint, row.changed, row.evidence) == ("Beds dug", "Four beds", "Photo in #general")
     assert (row.open_issues, row.next_action, row.author) == ("The fifth is under water", "Drain it", "Ana")

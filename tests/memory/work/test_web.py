@@ -68,9 +68,10 @@ def test_a_row_is_written_changed_checked_off_and_opened_again(ana: Member, thre
 
     address = row_at(thread, "work", item.pk)
     fragment = client.post(
-        address, {"do": "save", "version": 1, "text": "A yew hedge", "done_condition": "", "budget": "200 €"},
+        address,
+        {"do": "save", "version": 1, "text": "A yew hedge", "done_condition": "", "budget": "200 €"},
         headers=PANEL,
-    )  # fmt: skip
+    )
     assert "A yew hedge" in fragment.content.decode()
     assert "<html" not in fragment.content.decode()
     item.refresh_from_db()
@@ -86,9 +87,10 @@ def test_a_row_is_written_changed_checked_off_and_opened_again(ana: Member, thre
 def test_a_plan_is_approved_and_begun(ana: Member, thread: Thread) -> None:
     plan = create_work_item(thread=thread, by=access(ana), kind="plan", text="Mulch, then plant")
     client, address = signed_in(ana), row_at(thread, "work", plan.pk)
-    assert "Approved" in client.post(
-        address, {"do": "save", "version": 1, "stage": "approved"}, headers=PANEL
-    ).content.decode()  # fmt: skip
+    assert (
+        "Approved"
+        in client.post(address, {"do": "save", "version": 1, "stage": "approved"}, headers=PANEL).content.decode()
+    )
     page = client.post(address, {"do": "save", "version": 2, "stage": "executing"}, headers=PANEL).content.decode()
     assert "Under way" in page
     assert "Start work" not in page
@@ -119,8 +121,9 @@ def test_a_message_is_kept_as_a_constraint(ana: Member, thread: Thread) -> None:
 
 
 @pytest.mark.parametrize(("granted", "state", "word"), [("yes", "granted", "Granted"), ("no", "denied", "Denied")])
-def test_a_decision_says_who_made_it(granted: str, state: str, word: str, ana: Member, dora: Member,
-                                     thread: Thread) -> None:  # fmt: skip
+def test_a_decision_says_who_made_it(
+    granted: str, state: str, word: str, ana: Member, dora: Member, thread: Thread
+) -> None:
     asked = request_approval(thread=thread, by=access(ana), what="Order mulch")
     address = row_at(thread, "approvals", asked.pk)
     page = signed_in(dora).post(address, {"granted": granted, "note": "Bark only"}, headers=PANEL).content.decode()

@@ -122,9 +122,12 @@ def test_all_of_it_costs_three_queries_whatever_there_is(ana: Member, thread: Th
 
 def test_what_a_goal_adds_stands_below_its_words(ana: Member, thread: Thread) -> None:
     goal = create_work_item(
-        thread=thread, by=access(ana), kind="goal", text="A hedge",
+        thread=thread,
+        by=access(ana),
+        kind="goal",
+        text="A hedge",
         data={"done_condition": "40 m stand", "budget": "200 €"},
-    )  # fmt: skip
+    )
     (row,) = get_work_state(thread.pk).goals
     assert (row.pk, row.kind) == (goal.pk, "goal")
     assert row_text(row.text, row.data) == "A hedge\nDone when: 40 m stand\nBudget: 200 €"

@@ -44,7 +44,8 @@ class Command(BaseCommand):
             embedded += done
             left = table.count_pending(space.pk)
             self.stdout.write(
-                f"{name}: {embedded:,} made, {left:,} wait ({embedded / (time.monotonic() - started_at):,.0f} a second)."
+                f"{name}: {embedded:,} made, {left:,} wait ({embedded / (time.monotonic() - started_at):,.0f} a "
+                f"second)."
             )
         left = table.count_pending(space.pk)
         if left:

@@ -40,17 +40,34 @@ def ran(agent: Agent, thread: Thread, by: Member, tools: list[str]) -> Run:
     """A run that is over, with what it was offered and one answer of a tool."""
     trigger = say(thread, by, "Begin.")
     run = Run.objects.create(
-        workspace=agent.workspace, agent=agent, thread=thread, trigger=trigger, requested_by=by.participant,
-        task="mention", state=Run.State.DONE,
-    )  # fmt: skip
+        workspace=agent.workspace,
+        agent=agent,
+        thread=thread,
+        trigger=trigger,
+        requested_by=by.participant,
+        task="mention",
+        state=Run.State.DONE,
+    )
     Snapshot.objects.create(
-        run=run, task="mention", model="offline", assembler_version=1, budget=8000, tokens=1, counter="o200k_base",
+        run=run,
+        task="mention",
+        model="offline",
+        assembler_version=1,
+        budget=8000,
+        tokens=1,
+        counter="o200k_base",
         tool_names=tools,
-    )  # fmt: skip
+    )
     ToolCall.objects.create(
-        run=run, attempt=1, round=1, call_id="c1", name="memory", arguments='{"action": "search", "query": "mulch"}',
-        decision="allowed", result="message 7: the mulch lies behind the shed",
-    )  # fmt: skip
+        run=run,
+        attempt=1,
+        round=1,
+        call_id="c1",
+        name="memory",
+        arguments='{"action": "search", "query": "mulch"}',
+        decision="allowed",
+        result="message 7: the mulch lies behind the shed",
+    )
     return run
 
 
@@ -85,9 +102,13 @@ def test_after_a_compaction_everything_listed_is_attached_again(
     add(thread, vibe, "artifact", "List of the beds", ref="message 12")
     add(thread, ana, "do_not_redo", "The soil was tested already.")
     Approval.objects.create(
-        thread=thread, what="Order new shears", requested_by=vibe.participant, state="granted",
-        decided_by=ana.participant, decided_at=timezone.now(),
-    )  # fmt: skip
+        thread=thread,
+        what="Order new shears",
+        requested_by=vibe.participant,
+        state="granted",
+        decided_by=ana.participant,
+        decided_at=timezone.now(),
+    )
     ProgressEntry.objects.create(
         thread=thread, author=vibe.participant, checkpoint="Half of the roses", next_action="Go on with row 4"
     )

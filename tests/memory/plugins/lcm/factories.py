@@ -30,12 +30,19 @@ def told(thread: Thread, author: Participant, *bodies: str, **fields: object) ->
     """Messages stored at once, numbered on from the thread's last, a minute apart."""
     first = thread.last_seq + 1
     messages = [
-        Message(**{
-            "thread": thread, "author": author, "seq": seq, "body": body, "token_count": count_tokens(body),
-            "created_at": NOON + timedelta(minutes=seq), **fields,
-        })
+        Message(
+            **{
+                "thread": thread,
+                "author": author,
+                "seq": seq,
+                "body": body,
+                "token_count": count_tokens(body),
+                "created_at": NOON + timedelta(minutes=seq),
+                **fields,
+            }
+        )
         for seq, body in enumerate(bodies, first)
-    ]  # fmt: skip
+    ]
     Message.objects.bulk_create(messages)
     ended(thread)
     return messages
@@ -60,9 +67,16 @@ def taken_in(thread: Thread) -> Conversation:
 def leaf(conversation: Conversation, first: int, last: int, text: str = "They spoke.") -> Summary:
     """Messages `first` to `last` as one summary, in their place."""
     messages = list(Message.objects.filter(thread=conversation.thread_id, seq__range=(first, last)))
-    made = _summary(conversation, text, depth=0, first=first, last=last,
-                    times=[one.created_at for one in messages], messages=len(messages),
-                    source=sum(one.token_count for one in messages))  # fmt: skip
+    made = _summary(
+        conversation,
+        text,
+        depth=0,
+        first=first,
+        last=last,
+        times=[one.created_at for one in messages],
+        messages=len(messages),
+        source=sum(one.token_count for one in messages),
+    )
     SummaryMessage.objects.bulk_create([SummaryMessage(summary=made, message=one) for one in messages])
     Item.objects.filter(conversation=conversation, ordinal__range=(first, last)).delete()
     Item.objects.create(conversation=conversation, ordinal=first, summary=made)
@@ -71,10 +85,16 @@ def leaf(conversation: Conversation, first: int, last: int, text: str = "They sp
 
 def condensed(conversation: Conversation, below: Sequence[Summary], text: str = "In short.") -> Summary:
     """Neighbouring summaries of one depth as one, in their place."""
-    made = _summary(conversation, text, depth=below[0].depth + 1, first=below[0].first_seq, last=below[-1].last_seq,
-                    times=[at for one in below for at in (one.earliest_at, one.latest_at)],
-                    messages=sum(one.message_count for one in below),
-                    source=sum(one.token_count for one in below))  # fmt: skip
+    made = _summary(
+        conversation,
+        text,
+        depth=below[0].depth + 1,
+        first=below[0].first_seq,
+        last=below[-1].last_seq,
+        times=[at for one in below for at in (one.earliest_at, one.latest_at)],
+        messages=sum(one.message_count for one in below),
+        source=sum(one.token_count for one in below),
+    )
     SummaryEdge.objects.bulk_create([SummaryEdge(container=made, constituent=one) for one in below])
     Item.objects.filter(conversation=conversation, summary__in=below).delete()
     Item.objects.create(conversation=conversation, ordinal=made.first_seq, summary=made)
@@ -82,12 +102,29 @@ def condensed(conversation: Conversation, below: Sequence[Summary], text: str = 
 
 
 def _summary(
-    conversation: Conversation, text: str, *, depth: int, first: int, last: int, times: Iterable[datetime],
-    messages: int, source: int,
-) -> Summary:  # fmt: skip
+    conversation: Conversation,
+    text: str,
+    *,
+    depth: int,
+    first: int,
+    last: int,
+    times: Iterable[datetime],
+    messages: int,
+    source: int,
+) -> Summary:
     in_order = sorted(times)
     return Summary.objects.create(
-        conversation=conversation, kind="condensed" if depth else "leaf", depth=depth, content=text,
-        token_count=count_tokens(text), first_seq=first, last_seq=last, earliest_at=in_order[0], latest_at=in_order[-1],
-        message_count=messages, source_tokens=source, level="normal", model="scripted",
-    )  # fmt: skip
+        conversation=conversation,
+        kind="condensed" if depth else "leaf",
+        depth=depth,
+        content=text,
+        token_count=count_tokens(text),
+        first_seq=first,
+        last_seq=last,
+        earliest_at=in_order[0],
+        latest_at=in_order[-1],
+        message_count=messages,
+        source_tokens=source,
+        level="normal",
+        model="scripted",
+    )

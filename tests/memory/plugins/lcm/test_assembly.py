@@ -62,9 +62,17 @@ def test_a_summary_stands_for_its_messages(session: Session, thread: Thread, ana
     above = condensed(conversation, below, "Both.")
     found = recalled(session)[0]
     assert found == ContextEntry(
-        1, 20, "summary", "Both.", count_tokens("Both."), "2026-03-01T12:01:00+00:00", summary_id=above.pk, depth=1,
-        until="2026-03-01T12:20:00+00:00", message_count=20,
-    )  # fmt: skip
+        1,
+        20,
+        "summary",
+        "Both.",
+        count_tokens("Both."),
+        "2026-03-01T12:01:00+00:00",
+        summary_id=above.pk,
+        depth=1,
+        until="2026-03-01T12:20:00+00:00",
+        message_count=20,
+    )
     assert places(recalled(session)) == [1, *range(21, 41)]
 
 

@@ -168,8 +168,16 @@ def histories(draw: st.DrawFn) -> list[ContextItem]:
         kind = draw(kinds)
         cost = 0 if kind == "system" else draw(st.sampled_from([0, ENVELOPE_TOKENS + 1, 80, 500, 1_244]))
         tool = draw(st.sampled_from("abcd")) if kind.startswith("tool") else ""
-        places.append(ContextItem(ordinal, kind, cost, tool, by_person=kind == "text" and draw(st.booleans()),
-                            is_writing=kind == "text" and cost == 0 and draw(st.integers(0, 40)) == 0))  # fmt: skip
+        places.append(
+            ContextItem(
+                ordinal,
+                kind,
+                cost,
+                tool,
+                by_person=kind == "text" and draw(st.booleans()),
+                is_writing=kind == "text" and cost == 0 and draw(st.integers(0, 40)) == 0,
+            )
+        )
     return places
 
 

@@ -54,9 +54,11 @@ def test_no_transaction_is_open_while_the_model_answers(long: Thread, session: S
 
 def rows_of(thread: Thread) -> tuple[Any, ...]:
     return (
-        items(thread), list(Summary.objects.order_by("pk").values_list("pk", "content")),
-        SummaryMessage.objects.count(), Conversation.objects.get(thread=thread).version,
-    )  # fmt: skip
+        items(thread),
+        list(Summary.objects.order_by("pk").values_list("pk", "content")),
+        SummaryMessage.objects.count(),
+        Conversation.objects.get(thread=thread).version,
+    )
 
 
 def test_a_models_error_writes_nothing_and_says_why(long: Thread, session: Session) -> None:
@@ -128,8 +130,10 @@ def test_an_edit_while_the_model_answers_makes_it_read_again(long: Thread, sessi
     asked = model(edit_then_answer)
     done = fold(session, asked)
     assert len(asked.calls) == len(done.created) + 1
-    assert all(content.endswith("True") for content in Summary.objects.filter(depth=0, first_seq=1)
-               .values_list("content", flat=True))  # fmt: skip
+    assert all(
+        content.endswith("True")
+        for content in Summary.objects.filter(depth=0, first_seq=1).values_list("content", flat=True)
+    )
     assert find_violations(long.pk) == []
 
 

@@ -71,8 +71,12 @@ def test_many_messages_need_no_more_statements_than_one(thread: Thread, ana: Mem
 
 def test_appending_stores_and_takes_in_and_gives_the_numbers(vibe: Agent, thread: Thread) -> None:
     session = session_of(thread, vibe.participant)
-    messages = [NewMessage("user", "When do I prune?", "x1"), NewMessage("tool_call", "{}", "x2", "c1"),
-                NewMessage("tool_result", "March", "x3", "c1"), NewMessage("assistant", "In March.", "x4")]  # fmt: skip
+    messages = [
+        NewMessage("user", "When do I prune?", "x1"),
+        NewMessage("tool_call", "{}", "x2", "c1"),
+        NewMessage("tool_result", "March", "x3", "c1"),
+        NewMessage("assistant", "In March.", "x4"),
+    ]
     assert append_messages(session, messages) == [1, 2, 3, 4]
     assert ordinals(thread) == [1, 2, 3, 4]
     assert find_violations(thread.pk) == []

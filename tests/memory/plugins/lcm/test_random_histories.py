@@ -21,17 +21,26 @@ from tests.factories import access
 from tests.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.lcm.factories import session_of, told
 
-WORDS = ("ok", "Prune the roses in March, before the buds open.", "玫瑰在三月修剪。" * 6, "👩‍👧 😀 " * 9, "no. " * 700,
-         "key sk-" + "a1" * 20)  # fmt: skip
+WORDS = (
+    "ok",
+    "Prune the roses in March, before the buds open.",
+    "玫瑰在三月修剪。" * 6,
+    "👩‍👧 😀 " * 9,
+    "no. " * 700,
+    "key sk-" + "a1" * 20,
+)
 KINDS = st.sampled_from(["ana"] * 4 + ["vibe"] * 3 + ["call", "result", "dive", "system", "writing"])
 SAID = st.lists(st.tuples(KINDS, st.sampled_from(WORDS), st.sampled_from("abc")), max_size=50)
 STEPS = st.lists(st.one_of(st.sampled_from(["compact", "full"]), st.integers(1, 60), SAID), min_size=1, max_size=6)
 
 
 FIELDS: dict[str, dict[str, str]] = {
-    "call": {"kind": "tool_call"}, "result": {"kind": "tool_result"}, "dive": {"kind": "dive_result"},
-    "system": {"kind": "system"}, "writing": {"state": "writing"},
-}  # fmt: skip
+    "call": {"kind": "tool_call"},
+    "result": {"kind": "tool_result"},
+    "dive": {"kind": "dive_result"},
+    "system": {"kind": "system"},
+    "writing": {"state": "writing"},
+}
 
 
 def say_all(thread: Thread, ana: Member, vibe: Agent, said: list[tuple[str, str, str]]) -> None:

@@ -39,26 +39,66 @@ def test_every_term_has_to_be_there(session: Session, thread: Thread, ana: Membe
 
 @pytest.mark.parametrize(
     ("query", "number"),
-    [("100%", 1), ("a_b", 2), ("o'clock", 3), ('"quoted"', 4), ("C:\\temp", 5), ("日本", 6), ("🎉", 7), ("(?:x", 8),
-     ("' OR 1=1 --", 9), ("%s %(limit)s", 10), ("{shown}", 11), ("ÄRGER", 12), ("cafe\u0301", 13),
-     ("a & !b | <->", 14)],
-)  # fmt: skip
+    [
+        ("100%", 1),
+        ("a_b", 2),
+        ("o'clock", 3),
+        ('"quoted"', 4),
+        ("C:\\temp", 5),
+        ("日本", 6),
+        ("🎉", 7),
+        ("(?:x", 8),
+        ("' OR 1=1 --", 9),
+        ("%s %(limit)s", 10),
+        ("{shown}", 11),
+        ("ÄRGER", 12),
+        ("cafe\u0301", 13),
+        ("a & !b | <->", 14),
+    ],
+)
 def test_every_character_means_itself(session: Session, thread: Thread, ana: Member, query: str, number: int) -> None:
     told(
-        thread, ana.participant, "it rose 100% by noon", "the file a_b.txt", "at five o'clock", 'she "quoted" him',
-        "in C:\\temp it lies", "私は日本に住んでいます", "done 🎉🎉", "regex (?:x) here", "try ' OR 1=1 -- it",
-        "say %s and %(limit)s", "write {shown} here", "viel Ärger", "the café", "a & !b | <-> c",
+        thread,
+        ana.participant,
+        "it rose 100% by noon",
+        "the file a_b.txt",
+        "at five o'clock",
+        'she "quoted" him',
+        "in C:\\temp it lies",
+        "私は日本に住んでいます",
+        "done 🎉🎉",
+        "regex (?:x) here",
+        "try ' OR 1=1 -- it",
+        "say %s and %(limit)s",
+        "write {shown} here",
+        "viel Ärger",
+        "the café",
+        "a & !b | <-> c",
         "nothing: 1000 axb o clock quoted temp x 5 OR 1",
-    )  # fmt: skip
+    )
     assert numbers(search_conversation(session, query)) == [number]
 
 
 @pytest.mark.parametrize(
     "query",
-    ["", "   ", "\x00", "\ud800", "\x00\x00 \t\n", "x" * 10_000, "word " * 2_000, "%" * 10_000, "🎉" * 10_000, "\\",
-     "'", "(" * 10_000, "a\x00b", "\u202e"],
+    [
+        "",
+        "   ",
+        "\x00",
+        "\ud800",
+        "\x00\x00 \t\n",
+        "x" * 10_000,
+        "word " * 2_000,
+        "%" * 10_000,
+        "🎉" * 10_000,
+        "\\",
+        "'",
+        "(" * 10_000,
+        "a\x00b",
+        "\u202e",
+    ],
     ids=lambda query: ascii(query[:6]),
-)  # fmt: skip
+)
 def test_any_query_is_safe(session: Session, thread: Thread, ana: Member, query: str) -> None:
     told(thread, ana.participant, "word")
     leaf(taken_in(thread), 1, 1, "a summary")

@@ -253,9 +253,11 @@ def test_a_summary_of_anything_is_never_empty_and_always_shorter_than_its_source
 ) -> None:
     source = message_source([said(text, is_tool=is_tool) for text, is_tool in texts], chunk_tokens=3_000)
     clients: dict[str, ModelClient] = {
-        "offline": OfflineModel(), "empty": ScriptedModel([""]), "long": ScriptedModel([LONG]),
+        "offline": OfflineModel(),
+        "empty": ScriptedModel([""]),
+        "long": ScriptedModel([LONG]),
         "parrot": ScriptedModel([lambda asked: asked[-1].content]),
-    }  # fmt: skip
+    }
     made = summarize(source, share=share, limit=limit, client=clients.get(writer))
     if made is not None:
         assert made.content.strip()
