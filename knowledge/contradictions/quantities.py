@@ -377,8 +377,8 @@ def _patterns() -> Iterator[tuple[str, re.Pattern[str], _Builder]]:
     yield (
         "clock",
         re.compile(
-            rf"{_NUMBER_START}(?P<hour>[0-9]{{1,2}}):(?P<minute>[0-9]{{2}})(?::[0-9]{{2}})?[ "
-            f"]?(?P<half>[ap]\.?m)?(?![\w:])"
+            rf"{_NUMBER_START}(?P<hour>[0-9]{{1,2}}):(?P<minute>[0-9]{{2}})(?::[0-9]{{2}})?"
+            r"[ ]?(?P<half>[ap]\.?m)?(?![\w:])"
         ),
         _build_clock,
     )

@@ -22,12 +22,12 @@ LEVEL = 3
 MAX_FLOOR_RATIO = 4.0
 MAX_GROWTH = 1.15
 PROFILED_FUNCTIONS = (
-    ("SQL, driver included", "base/prepared.py", "prepared_rows"),
-    ("reading thread, history and episodes", "agents/assembler/queries.py", "read"),
-    ("making items of history", "agents/assembler/sections/history.py", "history"),
-    ("episodes and feedback", "agents/assembler/sections/identity.py", "remembered"),
-    ("knowledge, with its searches", "agents/assembler/sections/knowledge.py", "knowledge"),
-    ("recall", "agents/assembler/sections/recall.py", "recalled"),
+    ("SQL, driver included", "base/prepared_statements.py", "prepared_rows"),
+    ("reading thread, history and episodes", "agents/assembler/queries.py", "read_prompt_context"),
+    ("making items of history", "agents/assembler/sections/history.py", "history_candidates"),
+    ("episodes and feedback", "agents/assembler/sections/episodes.py", "episode_candidates"),
+    ("knowledge, with its searches", "agents/assembler/sections/knowledge.py", "knowledge_candidates"),
+    ("recall", "agents/assembler/sections/recall.py", "recall_candidates"),
     ("ranking, of knowledge and of messages", "openvibe/search/ranking.py", "rank"),
     ("counting tokens, everywhere", "agents/assembler/items.py", "count_text"),
     ("choosing what fits", "agents/assembler/fit.py", "fit"),

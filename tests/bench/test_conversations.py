@@ -55,7 +55,7 @@ def test_a_made_up_fact_stands_in_one_message(kind: str) -> None:
     assert len({*talk.asked}) == 5
     for asked in talk.asked:
         (place,) = asked.evidence
-        telling = asked.question.removeprefix("What was said about ").split()[:2]
+        telling = asked.text.removeprefix("What was said about ").split()[:2]
         assert {*telling} <= {*lines[place - 1].split()}
 
 

@@ -65,7 +65,7 @@ def test_meaning_finds_what_no_word_of_the_question_names(ana: Member, thread: T
     for line in ("Our cat sleeps on the sofa", "Rain again tomorrow", "Tulips are yellow"):
         say(thread, ana, line)
     embed_pending_messages()
-    answer = found(access(ana), "money payment bill bank", thread, most=1)
+    answer = found(access(ana), "money payment bill bank", thread, max_hits=1)
     assert answer.by_vectors
     assert bodies(answer) == ["The invoice was paid by wire transfer"]
 
@@ -94,8 +94,8 @@ def test_what_is_in_view_or_later_or_of_one_author_is_left_out(ana: Member, dora
     for author in (ana, dora, ana, dora):
         say(thread, author, f"Roses, says {author.participant.name}")
     assert {hit.seq for hit in found(access(ana), "roses", thread, before=3).hits} <= {1, 2}
-    assert {hit.seq for hit in found(access(ana), "roses", thread, leave_out={1, 2}).hits} == {3, 4}
-    mine = found(access(ana), "roses", thread, without_author=dora.participant_id)
+    assert {hit.seq for hit in found(access(ana), "roses", thread, exclude_seqs={1, 2}).hits} == {3, 4}
+    mine = found(access(ana), "roses", thread, exclude_author_id=dora.participant_id)
     assert {hit.author_name for hit in mine.hits} == {"Ana"}
 
 
@@ -140,14 +140,14 @@ def test_dive_results_only_for_those_whose_level_reads_them(ana: Member, vibe: A
 def test_scripts_without_blanks_are_searched_inside_their_runs(ana: Member, thread: Thread, question: str) -> None:
     say(thread, ana, "我们下周讨论预算")
     say(thread, ana, "请在三月修剪玫瑰然后浇水")
-    assert found(access(ana), question, thread, most=1).hits[0].body == "请在三月修剪玫瑰然后浇水"
+    assert found(access(ana), question, thread, max_hits=1).hits[0].body == "请在三月修剪玫瑰然后浇水"
 
 
 @pytest.mark.parametrize(("said", "question"), [("Größe der Gärten", "gärten"), ("Обрезка роз весной", "роз")])
 def test_other_alphabets_are_words_too(ana: Member, thread: Thread, said: str, question: str) -> None:
     say(thread, ana, "Lunch is at noon")
     say(thread, ana, said)
-    assert found(access(ana), question, thread, most=1).hits[0].body == said
+    assert found(access(ana), question, thread, max_hits=1).hits[0].body == said
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_fact_within_a_long_message_is_found_by_its_meaning(ana: Member, threa
     padding = "The committee met again and everybody agreed that the weather had been pleasant this week. "
     needle = padding * 12 + "The invoice was paid by wire transfer. " + padding * 12
     fill(thread, ana, 40, {20: needle} | {at: f"{at}: {padding * 24}" for at in range(1, 40, 2)})
-    assert found(access(ana), "money payment bill bank", thread, budget=5_000, most=1).hits[0].body == needle
+    assert found(access(ana), "money payment bill bank", thread, budget=5_000, max_hits=1).hits[0].body == needle
 
 
 def test_the_signs_of_a_question_are_those_the_database_compares_with(ana: Member, thread: Thread) -> None:

@@ -46,7 +46,7 @@ def test_what_expired_is_out_at_that_very_instant(ana: Member) -> None:
     make_entry(ana, expires_at=at)
     assert topics(access(ana), "pricing", now=at - timedelta(microseconds=1)) == ["Pricing"]
     assert topics(access(ana), "pricing", now=at) == []
-    assert topics(access(ana), "pricing", now=at, lapsed=True) == ["Pricing"]
+    assert topics(access(ana), "pricing", now=at, include_expired=True) == ["Pricing"]
 
 
 def test_only_what_holds_unless_another_status_is_asked_for(ana: Member) -> None:

@@ -132,7 +132,7 @@ def test_vocabularies_are_loaded_when_needed_and_without_the_network() -> None:
         "socket.getaddrinfo = socket.create_connection = refuse\n"
         "from openvibe.llm import tokens\n"
         "assert not tokens._encodings\n"
-        "print(tokens.count('hello world'))\n"
+        "print(tokens.count_tokens('hello world'))\n"
         "assert list(tokens._encodings) == ['o200k_base'] and 'bpe_openai' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
