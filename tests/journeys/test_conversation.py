@@ -203,9 +203,10 @@ def test_a_removed_member_sees_nothing_more(people: People, installation: Instal
     expect(cleo.get_by_text("You can read this.")).to_be_visible()
     installation.shell(
         "from openvibe.workspaces.models import Member\n"
-        "from openvibe.workspaces.services import access_of_member, remove_member\n"
+        "from openvibe.workspaces.queries import member_access\n"
+        "from openvibe.workspaces.services import remove_member\n"
         "owner = Member.objects.get(role='owner', workspace__slug='willow')\n"
-        "remove_member(member=Member.objects.get(user__email='cleopatra@example.org'), by=access_of_member(owner))"
+        "remove_member(member=Member.objects.get(user__email='cleopatra@example.org'), by=member_access(owner))"
     )
     expect(cleo.locator("body")).to_contain_text(re.compile("no longer", re.I))
     expect(cleo.get_by_text("You can read this.")).to_have_count(0)

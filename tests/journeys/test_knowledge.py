@@ -23,10 +23,10 @@ from knowledge.services import *
 from openvibe.chat.models import Channel, DiveResult, Message
 from openvibe.chat.services import create_thread, post_message
 from openvibe.workspaces.models import Member
-from openvibe.workspaces.services import access_of_member
+from openvibe.workspaces.queries import member_access
 import json
 member = Member.objects.get(workspace__slug="willow", participant__handle="ana")
-ana = access_of_member(member)
+ana = member_access(member)
 vibe = Agent.objects.get(workspace__slug="willow", participant__handle="vibe")
 """
 RESULT = """
