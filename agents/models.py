@@ -11,6 +11,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from knowledge.models import Entry
+from openvibe.base.jobs import Job, JobKind
+from openvibe.base.locks import LockKind
 from openvibe.base.models import Timestamped
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.models import Endpoint
@@ -116,16 +118,11 @@ class RunQuerySet(models.QuerySet["Run"]):
         """Runs in threads the asker sees."""
         return self.filter(thread__in=Thread.objects.visible_to(access))
 
-    def active(self) -> RunQuerySet:
-        """Being carried out, or said to be."""
-        return self.filter(state__in=Run.ACTIVE)
 
-
-class Run(models.Model):
+class Run(Job):
     """`queued → reading → writing → done | stopped | failed`, with `waiting_approval` while a person has to decide.
 
     Written with the message that caused it. At most one per agent and thread is active; the others wait in order.
-    `attempt` fences writers: a worker whose attempt is no longer the row's has lost the run and must not write.
     """
 
     class Task(models.TextChoices):
@@ -143,7 +140,6 @@ class Run(models.Model):
         STOPPED = "stopped", "stopped"
         FAILED = "failed", "failed"
 
-    ACTIVE: ClassVar[tuple[str, ...]] = ("reading", "writing")
     ENDED: ClassVar[tuple[str, ...]] = ("done", "stopped", "failed")
 
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="runs")
@@ -158,7 +154,6 @@ class Run(models.Model):
     )
     reply = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="run")
     regenerates = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="regenerations")
-    attempt = models.PositiveSmallIntegerField(default=0)
     stop_requested_at = models.DateTimeField(null=True)
     error_code = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True, help_text="What went wrong and what to do, in words for people.")
@@ -166,10 +161,6 @@ class Run(models.Model):
     input_tokens = models.PositiveIntegerField(default=0)
     output_tokens = models.PositiveIntegerField(default=0)
     cached_tokens = models.PositiveIntegerField(default=0)
-    queued_at = models.DateTimeField(db_default=Now())
-    sent_at = models.DateTimeField(db_default=Now(), help_text="When a worker was last asked to carry it out.")
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     objects: ClassVar[models.Manager[Run]] = RunQuerySet.as_manager()
 
@@ -227,6 +218,9 @@ class Run(models.Model):
     @property
     def is_over(self) -> bool:
         return self.state in self.ENDED
+
+
+RUNS = JobKind(Run, LockKind.RUN, active=(Run.State.READING, Run.State.WRITING))
 
 
 class ToolCall(models.Model):

@@ -8,23 +8,13 @@ from functools import partial
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
-from django.utils import timezone
+from django.db.models import Q
 
 from agents.access import visible_to
 from agents.assembler.assemble import assemble, endpoint_for
-from agents.models import Run
-from agents.runs.store import (
-    RunLost,
-    begin_reply,
-    fail_run,
-    finish_run,
-    runs_with_relations,
-)
-from agents.runs.tool_loop import (
-    RunSession,
-    Transcript,
-    toolbox_for_run,
-)
+from agents.models import RUNS, Run
+from agents.runs.store import begin_reply, fail_run, finish_run, runs_with_relations
+from agents.runs.tool_loop import RunSession, Transcript, toolbox_for_run
 from memory.plugins.base import Compactor
 from memory.plugins.compaction import request_compaction
 from memory.plugins.models import Compaction
@@ -32,7 +22,7 @@ from memory.plugins.records import context_budget
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import open_session
 from memory.plugins.tasks import enqueue_compaction_on_commit
-from openvibe.base.locks import LockKind, advisory_lock
+from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Problem
 from openvibe.llm.endpoints import client_for
 from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError
@@ -50,13 +40,13 @@ def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None
     Safe to call any number of times. `client` stands in for the agent's own endpoint. Raises only when the database
     is out of reach; the sweeper then finds the run without an owner.
     """
-    with structlog.contextvars.bound_contextvars(run_id=run_id), advisory_lock(LockKind.RUN, run_id) as is_owner:
-        run = claim_run(run_id) if is_owner else None
+    log_context, rows = structlog.contextvars.bound_contextvars(run_id=run_id), runs_with_relations()
+    with log_context, RUNS.claim(run_id, rows, prepare=_is_next_in_thread) as run:
         if run is None:
             return None
         try:
             _generate_reply(run, client)
-        except RunLost:
+        except JobLost:
             log.warning("run_lost")
             return None
         except ModelError as error:
@@ -75,27 +65,10 @@ def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None
     return next_queued_run(run)
 
 
-def claim_run(run_id: int) -> Run | None:
-    """Take a queued run whose turn it is: `reading`, one attempt more. None when there is nothing to do.
-
-    A run that waits for an approval holds up no other.
-    """
-    with transaction.atomic():
-        run = (
-            runs_with_relations()
-            .select_for_update(of=("self",), skip_locked=True)
-            .filter(pk=run_id, state=Run.State.QUEUED)
-            .first()
-        )
-        if run is None:
-            return None
-        unfinished = (*Run.ACTIVE, Run.State.QUEUED)
-        earlier = Run.objects.filter(agent=run.agent, thread=run.thread, pk__lt=run.pk, state__in=unfinished)
-        if earlier.exists() or Run.objects.active().filter(agent=run.agent, thread=run.thread).exists():
-            return None
-        run.state, run.attempt, run.started_at = Run.State.READING, run.attempt + 1, timezone.now()
-        run.save(update_fields=["state", "attempt", "started_at"])
-    return run
+def _is_next_in_thread(run: Run) -> bool:
+    """Whether no run of its agent in its thread comes first. One that waits for an approval holds up no other."""
+    unfinished = Run.objects.filter(agent=run.agent, thread=run.thread, state__in=RUNS.unfinished)
+    return not unfinished.filter(Q(pk__lt=run.pk) | Q(state__in=RUNS.active)).exists()
 
 
 def next_queued_run(run: Run) -> int | None:

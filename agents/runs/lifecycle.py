@@ -4,25 +4,15 @@ from django.db import transaction
 from django.utils import timezone
 
 from agents.access import reply_denied_reason
-from agents.models import Agent, Run
+from agents.models import RUNS, Agent, Run
 from memory.work.models import Approval
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Dive, Mention, Message
 from openvibe.workspaces.access import Access
 
-MAX_ATTEMPTS = 3
-"""Workers that may die over a run before it fails for good. Attempts are counted on for ever, never twice the same:
-they tell one worker's writes from another's. So they come in threes, and a fresh start begins the next three."""
-
-
 TASKS_WITH_REFUSAL_NOTE = (Run.Task.MENTION, Run.Task.DIVE)
 """Tasks an agent was asked for by name, or by being the one in the dive."""
-
-
-def round_up_attempt(attempt: int) -> int:
-    """The attempt to go on from so that the next one is the first of its three."""
-    return -(-attempt // MAX_ATTEMPTS) * MAX_ATTEMPTS
 
 
 def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
@@ -131,11 +121,9 @@ def retry_run(*, run: Run, by: Access) -> Run:
     reason = reply_denied_reason(current.agent, current.thread, current.task)
     if reason is not None:
         raise Refused(reason, code="agent_silent")
-    current.state, current.error, current.error_code = Run.State.QUEUED, "", ""
+    current.error, current.error_code = "", ""
     current.stop_requested_at, current.finished_at, current.started_at = None, None, None
-    current.attempt, current.sent_at = round_up_attempt(current.attempt), timezone.now()
-    current.queued_at = current.sent_at  # what it uses counts for today
-    current.save()
+    RUNS.restart(current)
     return current
 
 
@@ -145,9 +133,7 @@ def resume_runs(*, approval: Approval) -> list[int]:
     waiting = Run.objects.select_for_update(of=("self",)).filter(approval=approval, state=Run.State.WAITING)
     resumed = []
     for run in waiting.order_by("pk"):
-        run.state, run.attempt, run.sent_at = Run.State.QUEUED, round_up_attempt(run.attempt), timezone.now()
-        run.queued_at = run.sent_at  # what it uses counts for today
-        run.save(update_fields=["state", "attempt", "sent_at", "queued_at"])
+        RUNS.restart(run)
         resumed.append(run.pk)
     return resumed
 

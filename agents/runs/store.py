@@ -9,9 +9,10 @@ from django.utils import timezone
 
 from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
-from agents.models import Run
+from agents.models import RUNS, Run
 from memory.episodes.services import record_failure
 from memory.work.models import Approval
+from openvibe.base.jobs import JobLost
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message
 from openvibe.chat.services import create_reply, finish_reply
@@ -21,10 +22,6 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import Usage
 
 TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
-
-
-class RunLost(Exception):
-    """Somebody else carries the run out by now."""
 
 
 @dataclass
@@ -45,25 +42,17 @@ class PartialReply:
         self.current_round = ""
 
 
-def lock_owned_run(run: Run) -> Run:
-    """The row, locked until the transaction ends. Raises RunLost."""
-    current = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
-    if current.attempt != run.attempt or current.state not in Run.ACTIVE:
-        raise RunLost
-    return current
-
-
 def is_stop_requested(run: Run) -> bool:
-    """Whether a person asked to stop. Raises RunLost when the run is not this worker's any more."""
-    row = Run.objects.filter(pk=run.pk).values_list("attempt", "state", "stop_requested_at").first()
-    if row is None or row[0] != run.attempt or row[1] not in Run.ACTIVE:
-        raise RunLost
-    return row[2] is not None
+    """Whether a person asked to stop. Raises JobLost when the run is not this worker's any more."""
+    row = RUNS.owned(run).values_list("stop_requested_at").first()
+    if row is None:
+        raise JobLost
+    return row[0] is not None
 
 
 def begin_reply(run: Run, prompt: Prompt) -> Message:
     """The snapshot, the empty reply and `writing`, in the caller's transaction. Later attempts write the same reply."""
-    current = lock_owned_run(run)
+    current = RUNS.lock_owned(run)
     store_snapshot(run, prompt)
     reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
     current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
@@ -74,12 +63,12 @@ def begin_reply(run: Run, prompt: Prompt) -> Message:
 
 def add_request_tokens(run: Run, tokens: int) -> None:
     """What is about to be sent. Every attempt costs and counts against the budgets, however it ends."""
-    _add_tokens(run, input_tokens=F("input_tokens") + tokens)
+    RUNS.update_owned(run, input_tokens=F("input_tokens") + tokens)
 
 
 def add_answer_tokens(run: Run, usage: Usage, *, planned: int, text: str) -> None:
     """What the provider says it read and wrote, in place of what was planned and counted."""
-    _add_tokens(
+    RUNS.update_owned(
         run,
         input_tokens=F("input_tokens") + (usage.input_tokens or planned) - planned,
         cached_tokens=F("cached_tokens") + usage.cached_tokens,
@@ -89,12 +78,7 @@ def add_answer_tokens(run: Run, usage: Usage, *, planned: int, text: str) -> Non
 
 def add_unfinished_tokens(run: Run, answer: PartialReply) -> None:
     """What was said in a turn that did not end: no provider counted it."""
-    _add_tokens(run, output_tokens=F("output_tokens") + count_tokens(answer.current_round))
-
-
-def _add_tokens(run: Run, **added: object) -> None:
-    if not Run.objects.filter(pk=run.pk, attempt=run.attempt, state__in=Run.ACTIVE).update(**added):
-        raise RunLost
+    RUNS.update_owned(run, output_tokens=F("output_tokens") + count_tokens(answer.current_round))
 
 
 def save_partial(run: Run, reply: Message, answer: PartialReply) -> None:
@@ -109,7 +93,7 @@ def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
     text = clean_reply_body(answer.text)
     if not text and not answer.is_stopped:
         raise BadAnswer("The model answered nothing.")
-    current = lock_owned_run(run)
+    current = RUNS.lock_owned(run)
     finish_reply(reply=reply, body=text, state=Message.State.STOPPED if answer.is_stopped else Message.State.COMPLETE)
     current.state = Run.State.STOPPED if answer.is_stopped else Run.State.DONE
     current.finished_at = timezone.now()
@@ -130,15 +114,13 @@ def fail_run(run: Run, code: str, reason: str, *, remember: bool) -> None:
     Text so far stays. `remember`: the agent learns of it.
     """
     try:
-        current = lock_owned_run(run)
-    except RunLost:
+        current = RUNS.lock_owned(run)
+    except JobLost:
         return
-    current.state, current.finished_at = Run.State.FAILED, timezone.now()
-    current.error_code, current.error = code[:40], reason
     if current.reply_id is not None:
         reply = Message.objects.get(pk=current.reply_id)
         finish_reply(reply=reply, body=reply.body, state=Message.State.FAILED)
-    current.save(update_fields=["state", "finished_at", "error_code", "error"])
+    RUNS.fail(current, reason, error_code=code[:40])
     if remember:
         record_failure(agent=run.agent.participant, thread=run.thread, summary=f"An answer failed: {reason}")
 

@@ -20,14 +20,13 @@ from agents.access import reply_denied_reason
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import data_block
 from agents.assembler.render import exact_tokens, message_tokens
-from agents.models import Agent, Run, ToolCall
+from agents.models import RUNS, Agent, Run, ToolCall
 from agents.runs.store import (
     PartialReply,
     add_answer_tokens,
     add_request_tokens,
     add_unfinished_tokens,
     is_stop_requested,
-    lock_owned_run,
     runs_with_relations,
     save_partial,
     wait_for_approval,
@@ -251,7 +250,7 @@ def execute_tool_calls(
     calls: Iterable[values.ToolCallRequest],
     round_number: int,
 ) -> RoundOutcome:
-    """Carry out the calls of round `number`, one after the other. Raises RunLost.
+    """Carry out the calls of round `number`, one after the other. Raises JobLost.
 
     Once one has to wait for an approval, the run waits: the rest are not carried out.
     """
@@ -300,7 +299,7 @@ def _execute_tool_call(
 ) -> ToolOutcome:
     """What the tool changes and the record of the call, together or not at all."""
     with transaction.atomic():
-        current = lock_owned_run(run)
+        current = RUNS.lock_owned(run)
         started = perf_counter()
         outcome = (
             toolbox.execute(call)

@@ -6,8 +6,9 @@ from __future__ import annotations
 import pgtrigger
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
 
+from openvibe.base.jobs import Job, JobKind
+from openvibe.base.locks import LockKind
 from openvibe.base.models import Timestamped
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Participant, Workspace
@@ -36,7 +37,7 @@ class MemoryPlugin(Timestamped):
         return self.name
 
 
-class Compaction(models.Model):
+class Compaction(Job):
     """One compaction of a thread: asked for, running, then done, nothing to do, or failed with its reason.
 
     At most one per thread is waiting or running. Sizes in tokens of the whole context, envelopes included.
@@ -71,13 +72,7 @@ class Compaction(models.Model):
     at_seq = models.PositiveBigIntegerField(default=0, help_text="The thread's newest message when it ended.")
     done_messages = models.PositiveIntegerField(default=0)
     of_messages = models.PositiveIntegerField(default=0)
-    error = models.TextField(blank=True)
     note = models.TextField(blank=True, help_text="What people should know of how it was done.")
-    attempt = models.PositiveSmallIntegerField(default=0)
-    queued_at = models.DateTimeField(db_default=Now())
-    sent_at = models.DateTimeField(db_default=Now(), help_text="When a worker was last asked to carry it out.")
-    started_at = models.DateTimeField(null=True)
-    finished_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-id"]
@@ -113,6 +108,9 @@ class Compaction(models.Model):
     @property
     def is_over(self) -> bool:
         return self.state in (self.State.DONE, self.State.NOTHING, self.State.FAILED)
+
+
+COMPACTIONS = JobKind(Compaction, LockKind.COMPACTION, active=(Compaction.State.RUNNING,))
 
 
 class SessionInfo(Timestamped):

@@ -9,34 +9,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 import structlog
-from django.db import InterfaceError, OperationalError, models, transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.utils import timezone
 
 from memory.plugins.base import FRESH_TAIL, CompactionResult, Compactor, MemoryProvider, Rebuilder, Session
-from memory.plugins.models import Compaction
+from memory.plugins.models import COMPACTIONS, Compaction
 from memory.plugins.records import context_budget
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import session_for_thread
 from memory.work.handoff import create_handoff
-from openvibe.base.locks import LockKind, advisory_lock
+from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.llm.errors import ModelError
 
 log = structlog.get_logger(__name__)
-MAX_ATTEMPTS = 3
 RETRY_DELAYS = (10, 60)
 """Seconds before the second and the third attempt."""
 
 PROGRESS_INTERVAL = 1.0
 """Seconds between two saves of how far it is."""
-
-
-class CompactionLost(Exception):
-    """Somebody else carries it out by now."""
 
 
 @dataclass(frozen=True)
@@ -64,48 +58,38 @@ def execute_compaction(
     database is out of reach; the sweeper then finds the row without an owner.
     """
     log_context = structlog.contextvars.bound_contextvars(compaction_id=compaction_id)
-    with log_context, advisory_lock(LockKind.COMPACTION, compaction_id) as is_owner:
-        compaction = claim_compaction(compaction_id) if is_owner else None
+    rows = Compaction.objects.select_related("thread__channel", "thread__workspace", "requested_by")
+    with log_context, COMPACTIONS.claim(compaction_id, rows, prepare=_set_plugin) as compaction:
         if compaction is None:
             return None
         try:
             _store_result(
                 compaction, _run_provider(compaction, provider or provider_for(compaction.thread.workspace_id), clock)
             )
-        except CompactionLost:
+        except JobLost:
             log.warning("compaction_lost")
         except ModelError as error:
             return _retry_or_fail(compaction, f"{error} {error.advice}")
         except Problem as problem:
             if problem.code == "compaction_paused" or isinstance(problem, Missing | Refused):
-                _fail(compaction, problem.message)
+                COMPACTIONS.fail(compaction, problem.message)
             else:
                 return _retry_or_fail(compaction, problem.message)
         except (OperationalError, InterfaceError):
             raise
         except Exception:
             log.exception("compaction_failed")
-            reference = f"compaction {compaction.pk}"
-            _fail(compaction, f"Something went wrong in OpenVibe itself; the log has it under {reference}. Try again.")
+            COMPACTIONS.fail(
+                compaction,
+                f"Something went wrong in OpenVibe itself; the log has it under compaction {compaction.pk}. Try again.",
+            )
     return None
 
 
-def claim_compaction(compaction_id: int) -> Compaction | None:
-    """Take a waiting one: `running`, one attempt more. None when there is nothing to do."""
-    with transaction.atomic():
-        compaction = (
-            Compaction.objects.select_for_update(of=("self",), skip_locked=True)
-            .select_related("thread__channel", "thread__workspace", "requested_by")
-            .filter(pk=compaction_id, state=Compaction.State.QUEUED)
-            .first()
-        )
-        if compaction is None:
-            return None
-        compaction.state, compaction.started_at = Compaction.State.RUNNING, timezone.now()
-        compaction.attempt += 1
-        compaction.plugin = active_plugin_name(compaction.thread.workspace_id)
-        compaction.save(update_fields=["state", "started_at", "attempt", "plugin"])
-    return compaction
+def _set_plugin(compaction: Compaction) -> bool:
+    """Name the plugin that carries it out. Always its turn: a thread has one unfinished compaction at most."""
+    compaction.plugin = active_plugin_name(compaction.thread.workspace_id)
+    return True
 
 
 def _run_provider(compaction: Compaction, provider: MemoryProvider, clock: Callable[[], float]) -> CompactionOutcome:
@@ -118,7 +102,7 @@ def _run_provider(compaction: Compaction, provider: MemoryProvider, clock: Calla
     provider.bootstrap(session)
     if compaction.tokens_before is None:
         compaction.tokens_before = provider.stats(session).tokens
-        _owned_row(compaction).update(tokens_before=compaction.tokens_before)
+        COMPACTIONS.owned(compaction).update(tokens_before=compaction.tokens_before)
     budget = context_budget(compaction.thread)
     result = provider.rebuild(session) if isinstance(provider, Rebuilder) else CompactionResult(0, 0)
     if compaction.trigger != Compaction.Trigger.CHANGED:
@@ -152,28 +136,16 @@ def _throttled_progress(compaction: Compaction, clock: Callable[[], float]) -> C
         if saved_at is not None and now - saved_at < PROGRESS_INTERVAL:
             return
         saved_at = now
-        if not _owned_row(compaction).update(done_messages=done, of_messages=total):
-            raise CompactionLost
+        COMPACTIONS.update_owned(compaction, done_messages=done, of_messages=total)
 
     return save_progress
-
-
-def _owned_row(compaction: Compaction) -> models.QuerySet[Compaction]:
-    return Compaction.objects.filter(pk=compaction.pk, attempt=compaction.attempt, state=Compaction.State.RUNNING)
-
-
-def _lock_owned_compaction(compaction: Compaction) -> Compaction:
-    current = _owned_row(compaction).select_for_update(of=("self",)).select_related("thread").first()
-    if current is None:
-        raise CompactionLost
-    return current
 
 
 def _store_result(compaction: Compaction, outcome: CompactionOutcome) -> None:
     """What came of it, and the handoff at its boundary, in one transaction."""
     result = outcome.made
     with transaction.atomic():
-        current = _lock_owned_compaction(compaction)
+        current = COMPACTIONS.lock_owned(compaction)
         has_effect = result.created or result.rounds or result.tokens_after != result.tokens_before
         current.state = Compaction.State.DONE if has_effect else Compaction.State.NOTHING
         current.tokens_before, current.tokens_after = result.tokens_before, result.tokens_after
@@ -190,14 +162,9 @@ def _store_result(compaction: Compaction, outcome: CompactionOutcome) -> None:
 
 def _retry_or_fail(compaction: Compaction, reason: str) -> CompactionRetry | None:
     """Back into the queue for a later attempt, or failed for good after the third."""
-    if compaction.attempt >= MAX_ATTEMPTS:
-        _fail(compaction, reason)
+    if not COMPACTIONS.has_attempts_left(compaction):
+        COMPACTIONS.fail(compaction, reason)
         return None
     delay = RETRY_DELAYS[compaction.attempt - 1]
-    retry_at = timezone.now() + timedelta(seconds=delay)
-    is_queued = _owned_row(compaction).update(state=Compaction.State.QUEUED, sent_at=retry_at, error=reason)
+    is_queued = COMPACTIONS.requeue(compaction, delay=delay, error=reason)
     return CompactionRetry(compaction.pk, delay) if is_queued else None
-
-
-def _fail(compaction: Compaction, reason: str) -> None:
-    _owned_row(compaction).update(state=Compaction.State.FAILED, finished_at=timezone.now(), error=reason)

@@ -3,69 +3,31 @@ rebuilt."""
 
 from datetime import timedelta
 
-from django.db import transaction
 from django.utils import timezone
 
 from memory.plugins.base import Rebuilder
-from memory.plugins.compaction.executor import MAX_ATTEMPTS
-from memory.plugins.compaction.requests import UNFINISHED_STATES, request_compaction
-from memory.plugins.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin
+from memory.plugins.compaction.requests import request_compaction
+from memory.plugins.models import COMPACTIONS, DEFAULT_PLUGIN, Compaction, MemoryPlugin
 from memory.plugins.registry import provider_named
-from openvibe.base.locks import LockKind, advisory_lock
+from openvibe.base.jobs import BATCH_SIZE
 from openvibe.chat.models import Thread
 
-RESEND_AFTER = timedelta(seconds=30)
-"""A waiting one nobody has begun for this long is sent to a worker again."""
+WORKER_LOST = (
+    f"The worker stopped {COMPACTIONS.max_attempts} times while compacting. "
+    "Nothing is lost; see the log before trying again."
+)
 
 REBUILD_COOLDOWN = timedelta(minutes=30)
 """After rebuilding failed, or changed nothing, the sweeper does not ask for it again for this long."""
 
-BATCH_SIZE = 200
-
 
 def recover_compactions() -> list[int]:
     """Ids of compactions to send to a worker now."""
-    return [*_requeue_orphans(), *_claim_unsent(), *_request_rebuilds()]
+    return [*COMPACTIONS.recover(_fail_orphan), *_request_rebuilds()]
 
 
-def _requeue_orphans() -> list[int]:
-    requeued = []
-    running = Compaction.objects.filter(state=Compaction.State.RUNNING).order_by("pk")
-    for compaction_id in running.values_list("pk", flat=True)[:BATCH_SIZE]:
-        with advisory_lock(LockKind.COMPACTION, compaction_id) as is_free:
-            if is_free and _requeue(compaction_id):
-                requeued.append(compaction_id)
-    return requeued
-
-
-@transaction.atomic
-def _requeue(compaction_id: int) -> bool:
-    """Back into the queue, or failed for good when workers died over it three times."""
-    running = Compaction.objects.select_for_update().filter(pk=compaction_id, state=Compaction.State.RUNNING)
-    compaction = running.first()
-    if compaction is None:
-        return False
-    if compaction.attempt < MAX_ATTEMPTS:
-        compaction.state, compaction.sent_at = Compaction.State.QUEUED, timezone.now()
-        compaction.save(update_fields=["state", "sent_at"])
-        return True
-    compaction.state, compaction.finished_at = Compaction.State.FAILED, timezone.now()
-    compaction.error = (
-        f"The worker stopped {MAX_ATTEMPTS} times while compacting. Nothing is lost; see the log before trying again."
-    )
-    compaction.save(update_fields=["state", "finished_at", "error"])
-    return False
-
-
-def _claim_unsent() -> list[int]:
-    cutoff = timezone.now() - RESEND_AFTER
-    with transaction.atomic():
-        queued = Compaction.objects.select_for_update(skip_locked=True).filter(
-            state=Compaction.State.QUEUED, sent_at__lt=cutoff
-        )
-        ids = list(queued.order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE])
-        Compaction.objects.filter(pk__in=ids).update(sent_at=timezone.now())
-    return ids
+def _fail_orphan(compaction: Compaction) -> None:
+    COMPACTIONS.fail(compaction, WORKER_LOST)
 
 
 def _request_rebuilds() -> list[int]:
@@ -91,5 +53,5 @@ def _threads_to_skip() -> set[int]:
         state__in=(Compaction.State.FAILED, Compaction.State.NOTHING),
         finished_at__gt=timezone.now() - REBUILD_COOLDOWN,
     )
-    unfinished = Compaction.objects.filter(state__in=UNFINISHED_STATES)
+    unfinished = Compaction.objects.filter(state__in=COMPACTIONS.unfinished)
     return {*recent.values_list("thread_id", flat=True), *unfinished.values_list("thread_id", flat=True)}

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from django.db import IntegrityError, transaction
 
 from memory.plugins.base import Compactor, Rebuilder
-from memory.plugins.models import Compaction
+from memory.plugins.models import COMPACTIONS, Compaction
 from memory.plugins.records import context_budget
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import session_for_thread
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
-
-UNFINISHED_STATES: Final = (Compaction.State.QUEUED, Compaction.State.RUNNING)
 
 
 def request_compaction(
@@ -37,7 +33,8 @@ def request_compaction(
             raise Refused(reason, code="cannot_compact")
         return None
     with transaction.atomic():
-        unfinished = Compaction.objects.select_for_update().filter(thread=thread, state__in=UNFINISHED_STATES).first()
+        rows = Compaction.objects.select_for_update().filter(thread=thread, state__in=COMPACTIONS.unfinished)
+        unfinished = rows.first()
         if unfinished is None:
             if is_manual:
                 _check_anything_new(thread, full)
@@ -52,7 +49,7 @@ def request_compaction(
 
 def unfinished_compaction(thread: Thread) -> Compaction | None:
     """The one that waits or is being carried out, if any."""
-    return Compaction.objects.filter(thread=thread, state__in=UNFINISHED_STATES).first()
+    return Compaction.objects.filter(thread=thread, state__in=COMPACTIONS.unfinished).first()
 
 
 def compaction_denied_reason(thread: Thread) -> str | None:
@@ -67,7 +64,7 @@ def compaction_denied_reason(thread: Thread) -> str | None:
 
 def _check_anything_new(thread: Thread, full: bool) -> None:
     """What was compacted is not compacted anew, unless a message or what prompts may hold was changed meanwhile."""
-    last = Compaction.objects.filter(thread=thread).exclude(state__in=UNFINISHED_STATES).first()
+    last = Compaction.objects.filter(thread=thread).exclude(state__in=COMPACTIONS.unfinished).first()
     if last is None or last.state == Compaction.State.FAILED or last.trigger == Compaction.Trigger.CHANGED:
         return
     is_covered = last.plugin == active_plugin_name(thread.workspace_id) and last.full >= full

@@ -1,0 +1,152 @@
+"""Jobs: rows that one worker at a time carries out, until they are done or failed where people see it.
+
+A job belongs to the worker whose database session holds its advisory lock, so one that is said to be under way but
+whose lock is free has no owner: recovery queues it again. Each claim is an `attempt`, and a worker's writes are fenced
+by it: one that only seemed dead changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from django.db import models, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from openvibe.base.locks import LockKind, advisory_lock
+
+QUEUED, FAILED = "queued", "failed"
+"""States that every kind of job has; those in between and other ends are its own."""
+
+RESEND_AFTER = timedelta(seconds=30)
+"""A queued job nobody has begun for this long is sent to a worker again."""
+
+BATCH_SIZE = 200
+
+
+class JobLost(Exception):
+    """Another worker carries the job out by now."""
+
+
+class Job(models.Model):
+    """What the row of every job holds. Attempts are never counted back: each is one worker's."""
+
+    state = models.CharField(max_length=16, default=QUEUED)
+    attempt = models.PositiveSmallIntegerField(default=0)
+    error = models.TextField(blank=True)
+    queued_at = models.DateTimeField(db_default=Now())
+    sent_at = models.DateTimeField(db_default=Now(), help_text="When a worker was last asked to carry it out.")
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        abstract = True
+
+
+JobT = TypeVar("JobT", bound=Job)
+
+
+@dataclass(frozen=True)
+class JobKind(Generic[JobT]):
+    """One kind of job: its table, its lock, and the states in which a worker has it, beginning with the claim's.
+
+    `max_attempts`: workers that may die over a job before it fails for good. Attempts come in batches of so many,
+    because a restarted job counts on.
+    """
+
+    model: type[JobT]
+    lock_kind: LockKind
+    active: tuple[str, ...]
+    max_attempts: int = 3
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        return (QUEUED, *self.active)
+
+    @contextmanager
+    def claim(
+        self, job_id: int, rows: models.QuerySet[JobT], prepare: Callable[[JobT], bool] = lambda job: True
+    ) -> Iterator[JobT | None]:
+        """The queued job of `rows`, this worker's own within the context; None when there is nothing to do.
+
+        `prepare` is called with the row locked: False when it is not its turn. What it sets is saved with the claim.
+        """
+        with advisory_lock(self.lock_kind, job_id) as is_owner:
+            yield self._begin(rows.filter(pk=job_id, state=QUEUED), prepare) if is_owner else None
+
+    @transaction.atomic
+    def _begin(self, rows: models.QuerySet[JobT], prepare: Callable[[JobT], bool]) -> JobT | None:
+        job = rows.select_for_update(of=("self",), skip_locked=True).first()
+        if job is None or not prepare(job):
+            return None
+        job.state, job.attempt, job.started_at = self.active[0], job.attempt + 1, timezone.now()
+        job.save()
+        return job
+
+    def owned(self, job: JobT) -> models.QuerySet[JobT]:
+        """The row as long as it is this attempt's; no row any more once it was lost."""
+        return self._active_rows().filter(pk=job.pk, attempt=job.attempt)
+
+    def lock_owned(self, job: JobT) -> JobT:
+        """The row, locked until the transaction ends. Raises JobLost."""
+        current = self.owned(job).select_for_update(of=("self",)).first()
+        if current is None:
+            raise JobLost
+        return current
+
+    def update_owned(self, job: JobT, **fields: object) -> None:
+        """Write to the row in one statement. Raises JobLost."""
+        if not self.owned(job).update(**fields):
+            raise JobLost
+
+    def requeue(self, job: JobT, *, delay: int = 0, **fields: object) -> bool:
+        """Queue the job for its next attempt, due in `delay` seconds. False when it was lost."""
+        due_at = timezone.now() + timedelta(seconds=delay)
+        return bool(self.owned(job).update(state=QUEUED, sent_at=due_at, **fields))
+
+    def fail(self, job: JobT, error: str, **fields: object) -> bool:
+        """End the job with a reason people can read. False when it was lost."""
+        return bool(self.owned(job).update(state=FAILED, finished_at=timezone.now(), error=error, **fields))
+
+    def has_attempts_left(self, job: JobT) -> bool:
+        return job.attempt % self.max_attempts != 0
+
+    def restart(self, job: JobT) -> None:
+        """Save the job, which the caller has locked, as queued anew: the next attempt is the first of its batch."""
+        job.state, job.attempt = QUEUED, -(-job.attempt // self.max_attempts) * self.max_attempts
+        job.queued_at = job.sent_at = timezone.now()  # what it uses counts for today
+        job.save()
+
+    def recover(self, fail_orphan: Callable[[JobT], object]) -> list[int]:
+        """Ids of jobs to send to a worker now: those without an owner, and those whose message got lost.
+
+        `fail_orphan` is called, in a transaction, for a job without an owner that has no attempts left.
+        """
+        return [*self._requeue_orphans(fail_orphan), *self._mark_resent()]
+
+    def _requeue_orphans(self, fail_orphan: Callable[[JobT], object]) -> list[int]:
+        requeued = []
+        for job_id in self._active_rows().order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE]:
+            with advisory_lock(self.lock_kind, job_id) as is_orphan, transaction.atomic():
+                rows = self._active_rows().select_for_update(of=("self",)).filter(pk=job_id)
+                job = rows.first() if is_orphan else None
+                if job is None:
+                    continue
+                if not self.has_attempts_left(job):
+                    fail_orphan(job)
+                elif self.requeue(job):
+                    requeued.append(job_id)
+        return requeued
+
+    @transaction.atomic
+    def _mark_resent(self) -> list[int]:
+        rows = self.model._default_manager.filter(state=QUEUED, sent_at__lt=timezone.now() - RESEND_AFTER)
+        ids = list(rows.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True)[:BATCH_SIZE])
+        self.model._default_manager.filter(pk__in=ids).update(sent_at=timezone.now())
+        return ids
+
+    def _active_rows(self) -> models.QuerySet[JobT]:
+        return self.model._default_manager.filter(state__in=self.active)
