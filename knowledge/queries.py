@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -11,8 +11,12 @@ from django.db.models import Case, Count, Exists, IntegerField, Max, OuterRef, Q
 from django.shortcuts import get_object_or_404
 
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
+from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
+
+ENTRY_USES: Register[Callable[[Entry, Access], Sequence[object]]] = Register("knowledge.queries.ENTRY_USES")
+"""Where an entry was used, as rows for its page, the newest first: told by the floor that uses it."""
 
 
 def accessible_entries(access: Access) -> EntryQuerySet:

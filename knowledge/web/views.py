@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.core.paginator import Page, Paginator
 from django.db.models import Q, QuerySet
 from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.utils.module_loading import import_string
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from knowledge.exchange.files import export_entries, import_entries
@@ -22,7 +20,13 @@ from knowledge.exchange.tabular import CONTENT_TYPES, MAX_BYTES
 from knowledge.expiry import EXPIRY_PRESETS, format_instant
 from knowledge.filters import filter_entries
 from knowledge.models import LIVE_STATUSES, Contradiction, Entry
-from knowledge.queries import entries_to_review, open_contradictions, ordered_review_queue, visible_revisions
+from knowledge.queries import (
+    ENTRY_USES,
+    entries_to_review,
+    open_contradictions,
+    ordered_review_queue,
+    visible_revisions,
+)
 from knowledge.search import find_entries
 from knowledge.services import (
     accept_entry,
@@ -194,8 +198,7 @@ def _source_message(request: WorkspaceRequest, found: Entry) -> Message | None:
 
 def entry_uses(found: Entry, request: WorkspaceRequest) -> list[Any]:
     """Where it was used, told by the floor that uses it."""
-    hook = getattr(settings, "KNOWLEDGE_USES", "")
-    return list(import_string(hook)(found, request.access)) if hook else []
+    return [use for source in ENTRY_USES for use in source(found, request.access)]
 
 
 @workspace_view

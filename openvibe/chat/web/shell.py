@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
-from django.conf import settings
 from django.db.models import Max
 from django.http import HttpRequest
-from django.utils.module_loading import import_string
 
 from openvibe.base.models import Event
 from openvibe.chat.queries import SidebarChannel, participants_known_to, sidebar_channels
+from openvibe.chat.wiring import SIDEBAR_EXTRAS
 from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import Participant, Workspace
 
@@ -53,8 +52,8 @@ class Shell:
     def extras(self) -> dict[str, object]:
         """What upper floors show in the sidebar."""
         merged: dict[str, object] = {}
-        for path in settings.SHELL_EXTRAS:
-            merged.update(import_string(path)(self.request.access))
+        for source in SIDEBAR_EXTRAS:
+            merged.update(source(self.request.access))
         return merged
 
     @cached_property
