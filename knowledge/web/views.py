@@ -44,9 +44,8 @@ from knowledge.web.presenters import EntryRow, entry_row, entry_rows, revision_r
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message
-from openvibe.chat.web.shell import get_shell
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, event_position, workspace_view
 from openvibe.workspaces.models import Participant
 
 ENTRIES_PAGE_SIZE = 50
@@ -79,7 +78,7 @@ class FilterChip:
 @require_safe
 def entry_list(request: WorkspaceRequest) -> HttpResponse:
     """`q` searches, `topic`, `tag`, `status`, `owner` and `freshness` narrow; nothing asked: what holds or waits."""
-    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    event_position(request)  # where live updates begin, asked before anything is read
     params = {
         name: value.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS] for name, value in request.GET.dict().items()
     }
@@ -161,7 +160,7 @@ EntryActionHandler = Callable[[WorkspaceRequest, Entry, EntryFormData], object]
 @require_safe
 def entry_detail(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
     """The entry's page. Looking at it is having seen its notices; a panel that renews itself (`?unasked`) is not."""
-    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    event_position(request)  # where live updates begin, asked before anything is read
     target = access_entry(request, entry_id)
     if "unasked" not in request.GET:
         mark_notices_seen(by=request.access, entry=target)
@@ -281,7 +280,7 @@ class ContradictionItem:
 @require_safe
 def review_queue(request: WorkspaceRequest) -> HttpResponse:
     """The review queue. Looking at it is having seen one's notices."""
-    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    event_position(request)  # where live updates begin, asked before anything is read
     check_may_manage(request.access)
     mark_notices_seen(by=request.access)
     return render(

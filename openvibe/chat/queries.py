@@ -24,11 +24,43 @@ from openvibe.chat.models import (
     Thread,
     break_long_words,
 )
+from openvibe.chat.search import MessageHit, find_messages
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES
+
+__all__ = [
+    "FINISHED_STATES",
+    "HIT_END",
+    "HIT_START",
+    "MAX_REPLIES",
+    "AgentDraft",
+    "MessageHit",
+    "MessagePage",
+    "SidebarChannel",
+    "access_channel",
+    "access_dive",
+    "access_message",
+    "access_thread",
+    "agents_with_access",
+    "channels_for_admin",
+    "find_messages",
+    "members_with_access",
+    "message_page",
+    "messages_mentioning",
+    "newest_agent_draft",
+    "participants_known_to",
+    "search_messages",
+    "sidebar_channels",
+    "threads_of_channel",
+    "unread_threads",
+    "unseen_mentions",
+    "visible_ids",
+    "with_authors_and_mentions",
+    "with_read_state",
+]
 
 HIT_START, HIT_END = "\ue000", "\ue001"
 """Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
