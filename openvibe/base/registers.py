@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
@@ -18,7 +18,7 @@ class Register(Generic[T]):
     Filled once, from `AppConfig.ready`. A system check fails while a register is empty.
     """
 
-    every: list[Register[Any]] = []
+    every: ClassVar[list[Register[Any]]] = []
 
     def __init__(self, name: str) -> None:
         self.name = name
