@@ -7,4 +7,6 @@ class AgentsConfig(AppConfig):
     verbose_name = "Agents"
 
     def ready(self) -> None:
-        from agents import receivers  # noqa: F401  (connects the signals)
+        from agents import receivers, wiring  # noqa: F401  (receivers connects the signals)
+
+        wiring.wire()

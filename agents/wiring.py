@@ -2,17 +2,39 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.access import reply_denial, tokens_used_today, visible_to
+from agents.access import agent_access, agent_accesses, reply_denial, tokens_used_today, visible_to
+from agents.admin.dashboard import dashboard
 from agents.assembler.assemble import endpoint_for
+from agents.assembler.stack import check_budgets
 from agents.models import Agent, LoadedSkill, ToolCall
-from agents.statistics import EntryUse, recent_entry_uses
-from knowledge.models import Entry
+from agents.statistics import recent_entry_uses
+from agents.web.runs import runs_by_message
+from knowledge.queries import ENTRY_USES
+from memory.wiring import AGENT_CLIENT, HANDOFF_SOURCES, REVIEWER_AGENTS
 from memory.work.handoff import ACTIONS, INSTRUCTIONS, RESOURCES, HandoffLine
+from openvibe.base.admin import DASHBOARD
 from openvibe.chat.models import Thread
+from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASON
 from openvibe.llm.endpoints import client_for
 from openvibe.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
+from openvibe.workspaces.queries import AGENT_ACCESS, AGENT_ACCESSES
+from openvibe.workspaces.services import BUDGET_CHECK, TOKENS_LEFT
+
+
+def wire() -> None:
+    DASHBOARD.add(dashboard)
+    AGENT_ACCESS.add(agent_access)
+    AGENT_ACCESSES.add(agent_accesses)
+    BUDGET_CHECK.add(check_budgets)
+    TOKENS_LEFT.add(tokens_left)
+    MESSAGE_DECORATORS.add(runs_by_message)
+    REPLY_DENIED_REASON.add(dive_denied_reason)
+    ENTRY_USES.add(recent_entry_uses)
+    HANDOFF_SOURCES.add(handoff_lines)
+    REVIEWER_AGENTS.add(iter_reviewer_agents)
+    AGENT_CLIENT.add(agent_client)
 
 
 def agent_client(participant: Participant) -> ModelClient:
@@ -50,11 +72,6 @@ def tokens_left(workspace_id: int, participant_id: int | None = None) -> int:
     if agent is not None:
         left = min(left, agent.daily_token_budget - tokens_used_today(agent=agent))
     return max(left, 0)
-
-
-def entry_uses_for_page(entry: Entry, access: Access) -> tuple[EntryUse, ...]:
-    """Which runs had this entry before them, in the threads the asker sees: the newest first."""
-    return recent_entry_uses(entry, access)
 
 
 MAX_HANDOFF_CALLS = 20

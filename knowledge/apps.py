@@ -7,4 +7,6 @@ class KnowledgeConfig(AppConfig):
     verbose_name = "Knowledge"
 
     def ready(self) -> None:
-        from knowledge import wiring as receivers  # noqa: F401  (connects the signals)
+        from knowledge import wiring
+
+        wiring.wire()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -10,9 +10,45 @@ from itertools import groupby
 from django.db.models import Case, Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.shortcuts import get_object_or_404
 
+from knowledge.expiry import compute_freshness, parse_expiry
+from knowledge.filters import EntryScope, freshness_condition, newest_topics, readable_ids
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
+from knowledge.search import find_entries, find_entry_ids
+from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
+
+__all__ = [
+    "ENTRY_USES",
+    "MAX_INDEX_TOPICS",
+    "UNUSED_LISTED_FOR",
+    "EntryScope",
+    "KindTopics",
+    "Reason",
+    "Status",
+    "TopicCount",
+    "access_entry_or_404",
+    "accessible_contradictions",
+    "accessible_entries",
+    "compute_freshness",
+    "entries_to_review",
+    "find_entries",
+    "find_entry_ids",
+    "freshness_condition",
+    "newest_topics",
+    "open_contradictions",
+    "ordered_review_queue",
+    "parse_expiry",
+    "readable_ids",
+    "reload_entry",
+    "restricted_at",
+    "topics_by_kind",
+    "visible_revisions",
+    "with_api_fields",
+]
+
+ENTRY_USES: Register[Callable[[Entry, Access], Sequence[object]]] = Register("knowledge.queries.ENTRY_USES")
+"""Where an entry was used, as rows for its page, the newest first: told by the floor that uses it."""
 
 
 def accessible_entries(access: Access) -> EntryQuerySet:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
@@ -16,9 +15,11 @@ from django.utils import timezone
 from knowledge.maintenance import flag_entries_without_source
 from knowledge.models import LIVE_STATUSES, Entry, Notice
 from knowledge.queries import entries_to_review, open_contradictions
+from knowledge.search import ENTRY_VECTORS
 from knowledge.services.validation import may_manage
 from openvibe.chat.models import Message
-from openvibe.chat.wiring import message_revised
+from openvibe.chat.wiring import INBOX_NOTES, MESSAGE_DECORATORS, SIDEBAR_EXTRAS, InboxNote, message_revised
+from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 
@@ -35,21 +36,19 @@ _NOTICE_TEXTS = {
 }
 
 
+def wire() -> None:
+    MESSAGE_DECORATORS.add(pins_by_message)
+    SIDEBAR_EXTRAS.add(sidebar_counts)
+    INBOX_NOTES.add(inbox_notes)
+    VECTOR_TABLES.add(ENTRY_VECTORS)
+
+
 @dataclass(frozen=True)
 class EntryPin:
     """An entry made from a message."""
 
     entry_id: int
     topic: str
-
-
-@dataclass(frozen=True)
-class InboxNote:
-    """A line of the inbox: something that needs the reader, and where."""
-
-    href: str
-    text: str
-    at: datetime
 
 
 def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:

@@ -7,4 +7,6 @@ class MemoryConfig(AppConfig):
     verbose_name = "Memory"
 
     def ready(self) -> None:
-        from memory import receivers  # noqa: F401  (connects the signals)
+        from memory import receivers, wiring  # noqa: F401  (receivers connects the signals)
+
+        wiring.wire()

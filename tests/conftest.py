@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from django.db import connection
 from pytest_django import DjangoDbBlocker
-from pytest_django.fixtures import Settings
 
 from agents.models import Agent
 from openvibe.chat.models import Channel, Thread
-from openvibe.search.spaces import clear_space_cache
+from openvibe.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
 from openvibe.workspaces.models import Member
 from tests import factories, run_once
-from tests.search.fakes import FAKE, FakeEmbedder
+from tests.search.fakes import FAKE, FakeEmbedder, embedder_for
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -95,9 +94,9 @@ def vibe(ana: Member, channel: Channel) -> Agent:
 
 
 @pytest.fixture
-def fake_embedder(settings: Settings) -> Iterator[FakeEmbedder]:
+def fake_embedder() -> Iterator[FakeEmbedder]:
     """The embedder behind every endpoint."""
-    settings.EMBEDDER_OF_ENDPOINT = "tests.search.fakes.embedder_for"
     FAKE.begin_anew()
-    yield FAKE
+    with ENDPOINT_EMBEDDER.replaced(embedder_for):
+        yield FAKE
     clear_space_cache()

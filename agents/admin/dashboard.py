@@ -15,8 +15,8 @@ from django.utils import timezone
 from agents.access import TOTAL_TOKENS
 from agents.models import Run, Snapshot
 from agents.statistics import tokens_per_day
-from knowledge.filters import freshness_condition
 from knowledge.models import Entry
+from knowledge.queries import freshness_condition
 from memory.episodes.models import Episode
 from openvibe.base.admin import administered_workspace_ids
 from openvibe.workspaces.models import Spending, Workspace

@@ -9,9 +9,8 @@ from django.utils import timezone
 from agents.assembler.items import format_minute, knowledge_block
 from agents.statistics import record_uses
 from agents.tools.values import FunctionTool, Tool, ToolContext
-from knowledge.expiry import compute_freshness, parse_expiry
 from knowledge.models import MAX_TOPIC_CHARACTERS, Entry
-from knowledge.search import find_entries
+from knowledge.queries import compute_freshness, find_entries, parse_expiry
 from knowledge.services import default_visibility, suggest_entry
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Missing

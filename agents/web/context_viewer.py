@@ -27,10 +27,9 @@ from agents.assembler.stack import STACK
 from agents.models import Agent, Run, Snapshot
 from agents.tools.toolbox import Toolbox
 from agents.web.runs import access_run
-from knowledge.expiry import compute_freshness
 from knowledge.models import Entry
-from knowledge.services import flag_entry
-from knowledge.services.validation import may_manage
+from knowledge.queries import compute_freshness
+from knowledge.services import flag_entry, may_manage
 from openvibe.base.markdown import mentioned_handles
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem

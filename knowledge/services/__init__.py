@@ -12,7 +12,7 @@ from knowledge.services.review import (
 )
 from knowledge.services.revisions import mark_notices_seen
 from knowledge.services.update import change_owner, renew_entry, update_entry
-from knowledge.services.validation import KEEP
+from knowledge.services.validation import KEEP, may_manage
 
 __all__ = [
     "KEEP",
@@ -24,6 +24,7 @@ __all__ = [
     "default_visibility",
     "flag_entry",
     "mark_notices_seen",
+    "may_manage",
     "pin_result",
     "reject_entry",
     "renew_entry",

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.core.paginator import Page, Paginator
 from django.db.models import Q, QuerySet
 from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.utils.module_loading import import_string
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from knowledge.exchange.files import export_entries, import_entries
@@ -22,7 +20,13 @@ from knowledge.exchange.tabular import CONTENT_TYPES, MAX_BYTES
 from knowledge.expiry import EXPIRY_PRESETS, format_instant
 from knowledge.filters import filter_entries
 from knowledge.models import LIVE_STATUSES, Contradiction, Entry
-from knowledge.queries import entries_to_review, open_contradictions, ordered_review_queue, visible_revisions
+from knowledge.queries import (
+    ENTRY_USES,
+    entries_to_review,
+    open_contradictions,
+    ordered_review_queue,
+    visible_revisions,
+)
 from knowledge.search import find_entries
 from knowledge.services import (
     accept_entry,
@@ -40,9 +44,8 @@ from knowledge.web.presenters import EntryRow, entry_row, entry_rows, revision_r
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message
-from openvibe.chat.web.shell import get_shell
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, event_position, workspace_view
 from openvibe.workspaces.models import Participant
 
 ENTRIES_PAGE_SIZE = 50
@@ -75,7 +78,7 @@ class FilterChip:
 @require_safe
 def entry_list(request: WorkspaceRequest) -> HttpResponse:
     """`q` searches, `topic`, `tag`, `status`, `owner` and `freshness` narrow; nothing asked: what holds or waits."""
-    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    event_position(request)  # where live updates begin, asked before anything is read
     params = {
         name: value.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS] for name, value in request.GET.dict().items()
     }
@@ -157,7 +160,7 @@ EntryActionHandler = Callable[[WorkspaceRequest, Entry, EntryFormData], object]
 @require_safe
 def entry_detail(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
     """The entry's page. Looking at it is having seen its notices; a panel that renews itself (`?unasked`) is not."""
-    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    event_position(request)  # where live updates begin, asked before anything is read
     target = access_entry(request, entry_id)
     if "unasked" not in request.GET:
         mark_notices_seen(by=request.access, entry=target)
@@ -194,8 +197,7 @@ def _source_message(request: WorkspaceRequest, found: Entry) -> Message | None:
 
 def entry_uses(found: Entry, request: WorkspaceRequest) -> list[Any]:
     """Where it was used, told by the floor that uses it."""
-    hook = getattr(settings, "KNOWLEDGE_USES", "")
-    return list(import_string(hook)(found, request.access)) if hook else []
+    return [use for source in ENTRY_USES for use in source(found, request.access)]
 
 
 @workspace_view
@@ -278,7 +280,7 @@ class ContradictionItem:
 @require_safe
 def review_queue(request: WorkspaceRequest) -> HttpResponse:
     """The review queue. Looking at it is having seen one's notices."""
-    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    event_position(request)  # where live updates begin, asked before anything is read
     check_may_manage(request.access)
     mark_notices_seen(by=request.access)
     return render(

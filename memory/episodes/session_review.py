@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import structlog
-from django.conf import settings
 from django.db import transaction
-from django.utils.module_loading import import_string
 
 from memory.blocks.models import ProfileNote
 from memory.blocks.queries import is_public_thread, read_notes
@@ -34,6 +32,7 @@ from memory.plugins.registry import provider_for
 from memory.plugins.sessions import open_session
 from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.base.problems import Problem, Refused
+from openvibe.base.registers import Register
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.errors import ContextTooLong, ModelError
 from openvibe.llm.offline import OfflineModel
@@ -50,13 +49,20 @@ MESSAGE_TOKEN_LIMITS = (10_000, 2_000)
 
 MAX_SESSIONS_PER_RUN, MAX_SESSIONS_PER_AGENT = 20, 5
 
+REVIEWER_AGENTS: Register[Callable[[], Iterable[tuple[Participant, Access]]]] = Register(
+    "memory.episodes.session_review.REVIEWER_AGENTS"
+)
+"""The agents that may look back at their conversations now, each with its access."""
+
+AGENT_CLIENT: Register[Callable[[Participant], ModelClient]] = Register("memory.episodes.session_review.AGENT_CLIENT")
+"""The model that a participant that is an agent asks."""
+
 
 def review_due_sessions() -> int:
     """Let agents look back at threads they had a part in; a bounded number each turn. How many were reviewed."""
     reviewed = 0
-    client_of: Callable[[Participant], ModelClient] = import_string(settings.AGENT_CLIENT)
-    agents: Iterable[tuple[Participant, Access]] = import_string(settings.AGENTS_THAT_REVIEW)()
-    for agent, access in agents:
+    client_of = AGENT_CLIENT.only()
+    for agent, access in REVIEWER_AGENTS.only()():
         if reviewed >= MAX_SESSIONS_PER_RUN:
             break
         reviewed += _review_agent_sessions(agent, access, client_of, MAX_SESSIONS_PER_RUN - reviewed)

@@ -17,8 +17,7 @@ from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry, NewMessage, Sess
 from memory.plugins.models import SessionInfo
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services.importing import clean_speaker_name, get_or_create_speaker
-from openvibe.chat.services.messages import clean_message_body
+from openvibe.chat.services import clean_message_body, clean_speaker_name, get_or_create_speaker
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace

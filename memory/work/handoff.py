@@ -10,15 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
-
-from django.conf import settings
-from django.utils.module_loading import import_string
 
 from memory.plugins.models import Compaction
 from memory.work.models import Approval, Handoff, WorkItem
 from memory.work.queries import ApprovalRow, ProgressRow, WorkRow, WorkState, get_work_state, row_text
+from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 
 OBJECTIVE = "Current objective"
@@ -77,6 +74,9 @@ HandoffLine = dict[str, Any]
 HandoffExtras = Mapping[str, Sequence[HandoffLine]]
 """What upper floors add: a section's title → lines."""
 
+HANDOFF_SOURCES: Register[Callable[[int], HandoffExtras]] = Register("memory.work.handoff.HANDOFF_SOURCES")
+"""What upper floors add to the handoff of a thread (its id)."""
+
 SummaryTexts = Callable[[Sequence[int]], Mapping[int, str]]
 """The words of summaries by id; those that are gone are missing."""
 
@@ -107,7 +107,7 @@ def create_handoff(
     """Store the handoff of this moment. A constant number of queries, part of the caller's transaction.
 
     `extra` is what upper floors know (instructions and skills loaded, references retrieved, tool calls); without it
-    each function named in the setting HANDOFF_EXTRAS is asked: `(thread_id) -> {section title: [lines]}`.
+    each of HANDOFF_SOURCES is asked.
     """
     sections = _fill_sections(thread, get_work_state(thread.pk), summary_ids)
     for title, lines in (_collect_extras(thread.pk) if extra is None else extra).items():
@@ -120,14 +120,9 @@ def create_handoff(
     )
 
 
-@cache
-def _load_extra_sources(paths: tuple[str, ...]) -> tuple[Callable[[int], HandoffExtras], ...]:
-    return tuple(import_string(path) for path in paths)
-
-
 def _collect_extras(thread_id: int) -> HandoffExtras:
     extras: dict[str, list[HandoffLine]] = {}
-    for source in _load_extra_sources(tuple(settings.HANDOFF_EXTRAS)):
+    for source in HANDOFF_SOURCES:
         for title, lines in source(thread_id).items():
             extras.setdefault(title, []).extend(lines)
     return extras

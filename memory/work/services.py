@@ -25,7 +25,7 @@ from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services.permissions import check_dive_active, is_archived
+from openvibe.chat.services import check_dive_active, is_archived
 from openvibe.llm.fences import escape_text
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access

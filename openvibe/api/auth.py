@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from django.conf import settings
 from django.utils import timezone
-from django.utils.module_loading import import_string
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import BasePermission
@@ -18,6 +17,7 @@ from rest_framework.request import Request
 
 from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
 from openvibe.base.problems import Refused
+from openvibe.base.registers import Register
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -26,10 +26,13 @@ CHALLENGE = 'Bearer realm="OpenVibe"'
 LAST_USED_INTERVAL = timedelta(minutes=1)
 INVALID_TOKEN = "This token is not valid: it is unknown, expired, revoked, or its owner no longer has access."
 
+PARTICIPANT_ACCESS: Register[Callable[[Any], CallerAccess | None]] = Register("openvibe.api.auth.PARTICIPANT_ACCESS")
+"""What a token's participant (the row that `Token.participant` refers to) may see now; None for nothing any more."""
+
 
 def current_access(participant: CallerParticipant) -> CallerAccess | None:
-    """What a participant may see now; None once it may see nothing (`settings.PARTICIPANT_ACCESS`)."""
-    return cast("CallerAccess | None", import_string(settings.PARTICIPANT_ACCESS)(participant))
+    """What a participant may see now; None once it may see nothing."""
+    return PARTICIPANT_ACCESS.only()(participant)
 
 
 def authenticate_token(secret: str) -> Caller | None:

@@ -6,6 +6,7 @@ Lists, choices, permissions and pages all ask `rows_of`, so that they cannot dif
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -26,6 +27,7 @@ from django.utils.http import urlencode
 from unfold.admin import ModelAdmin
 
 from openvibe.base.models import Event
+from openvibe.base.registers import Register
 
 ADMIN_ROLES = ("owner", "admin")
 
@@ -244,6 +246,15 @@ def _can_open(request: HttpRequest, label: str) -> bool:
 def _sidebar_item(name: str, icon: str, label: str) -> dict[str, Any]:
     page = f"admin:{label.replace('.', '_')}_changelist" if label else "admin:index"
     return {"title": name, "icon": icon, "link": reverse(page)}
+
+
+DASHBOARD: Register[Callable[[HttpRequest, dict[str, Any]], dict[str, Any]]] = Register("openvibe.base.admin.DASHBOARD")
+"""Adds to the context of the index page what it shows."""
+
+
+def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """The context of the index page."""
+    return DASHBOARD.only()(request, context)
 
 
 def admin_stylesheet(request: HttpRequest) -> str:

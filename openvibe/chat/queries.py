@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
 from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
-from django.utils.module_loading import import_string
 
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
@@ -26,10 +24,43 @@ from openvibe.chat.models import (
     Thread,
     break_long_words,
 )
+from openvibe.chat.search import MessageHit, find_messages
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import Member, Participant
+from openvibe.workspaces.queries import AGENT_ACCESSES
+
+__all__ = [
+    "FINISHED_STATES",
+    "HIT_END",
+    "HIT_START",
+    "MAX_REPLIES",
+    "AgentDraft",
+    "MessageHit",
+    "MessagePage",
+    "SidebarChannel",
+    "access_channel",
+    "access_dive",
+    "access_message",
+    "access_thread",
+    "agents_with_access",
+    "channels_for_admin",
+    "find_messages",
+    "members_with_access",
+    "message_page",
+    "messages_mentioning",
+    "newest_agent_draft",
+    "participants_known_to",
+    "search_messages",
+    "sidebar_channels",
+    "threads_of_channel",
+    "unread_threads",
+    "unseen_mentions",
+    "visible_ids",
+    "with_authors_and_mentions",
+    "with_read_state",
+]
 
 HIT_START, HIT_END = "\ue000", "\ue001"
 """Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
@@ -177,7 +208,7 @@ def agents_with_access(row: Thread | Channel) -> list[Participant]:
             workspace_id=row.workspace_id, kind=Participant.Kind.AGENT, is_active=True
         ).select_related("agent")
     )
-    accesses: dict[int, Access] = import_string(settings.AGENT_ACCESSES)(agents)
+    accesses = AGENT_ACCESSES.only()(agents)
     rows = type(row)._default_manager
     visibility = {f"agent_{pk}": Exists(rows.visible_to(a).filter(pk=OuterRef("pk"))) for pk, a in accesses.items()}
     visible: Mapping[str, Any] = dict(

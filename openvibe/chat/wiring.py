@@ -1,4 +1,4 @@
-"""What other floors plug into chat (signals), and what chat plugs into search (the vectors of messages).
+"""What other floors plug into chat (signals, registers), and what chat plugs into search (the vectors of messages).
 
 Every text and every dive result that stands is embedded, of all threads: people search their own threads too. Tool
 calls and system messages have no vector. A message's pair is it and the message right before it, where that one has
@@ -6,14 +6,20 @@ a text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import connection
 from django.dispatch import Signal
 from psycopg import sql
 
 from openvibe.base.locks import LockKind
-from openvibe.search.indexing import EmbeddableText, VectorTable, embed_pending
+from openvibe.base.registers import Register
+from openvibe.chat.models import Message, Thread
+from openvibe.search.indexing import VECTOR_TABLES, EmbeddableText, VectorTable, embed_pending
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
 
 # Sent inside the transaction that wrote the message, after its mentions:
 #   message: Message
@@ -39,6 +45,32 @@ dive_ended = Signal()
 #   dive: Dive
 # A listener raises Conflict when the agent is not free yet.
 draft_requested = Signal()
+
+MessageDecorator = Callable[[Sequence[Message], Access], Mapping[int, Mapping[str, object]]]
+MESSAGE_DECORATORS: Register[MessageDecorator] = Register("openvibe.chat.wiring.MESSAGE_DECORATORS")
+"""What a page shows with each message, by message id: frozen values, under names that no other decorator uses. A
+constant number of queries for any number of messages."""
+
+SIDEBAR_EXTRAS: Register[Callable[[Access], Mapping[str, object]]] = Register("openvibe.chat.wiring.SIDEBAR_EXTRAS")
+"""What the sidebar shows besides channels and people, by names that its template reads."""
+
+
+@dataclass(frozen=True)
+class InboxNote:
+    """A line of the inbox: something that needs the reader, and where."""
+
+    href: str
+    text: str
+    at: datetime
+
+
+INBOX_NOTES: Register[Callable[[Access], Sequence[InboxNote]]] = Register("openvibe.chat.wiring.INBOX_NOTES")
+"""What needs the reader besides new messages, the newest first."""
+
+REPLY_DENIED_REASON: Register[Callable[[Participant, Thread, str], str | None]] = Register(
+    "openvibe.chat.wiring.REPLY_DENIED_REASON"
+)
+"""Why an agent may not take part in a dive (the task `dive` or `publish`), as a sentence; None when it may."""
 
 
 _SELECT_MESSAGES = sql.SQL(
@@ -101,3 +133,7 @@ MESSAGE_VECTORS = VectorTable(
     extra_columns=("thread_id", "seq"),
     has_pairs=True,
 )
+
+
+def wire() -> None:
+    VECTOR_TABLES.add(MESSAGE_VECTORS)

@@ -13,20 +13,19 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain, islice
 from typing import LiteralString, NamedTuple
 
 import numpy as np
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
-from django.utils.module_loading import import_string
 from psycopg import sql
 
 from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.base.masking import mask_secrets
+from openvibe.base.registers import Register
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.models import VectorSpace
 from openvibe.search.passages import binary_quantize, is_long, split_passages
@@ -131,10 +130,8 @@ class VectorTable:
         return int(row[0]) if row else 0
 
 
-@lru_cache(maxsize=1)
-def vector_tables() -> tuple[VectorTable, ...]:
-    """Every table of vectors there is, of all floors."""
-    return tuple(import_string(path) for path in settings.VECTOR_TABLES)
+VECTOR_TABLES: Register[VectorTable] = Register("openvibe.search.indexing.VECTOR_TABLES")
+"""Every table of vectors there is, of all floors."""
 
 
 CopyRow = tuple[Sequence[int], int, Sequence[bytes | None]]
@@ -351,7 +348,7 @@ def create_hnsw_indexes(dimension: int) -> None:
     """
     if dimension == BUILT_IN_DIMENSION:
         return
-    for table in vector_tables():
+    for table in VECTOR_TABLES:
         index = sql.Identifier(f"{table.index_prefix}_{dimension}")
         with connection.cursor() as cursor:
             cursor.execute(
@@ -374,7 +371,7 @@ def create_hnsw_indexes(dimension: int) -> None:
 def drop_hnsw_indexes(dimension: int) -> None:
     if dimension in (0, BUILT_IN_DIMENSION) or VectorSpace.objects.filter(dimension=dimension).exists():
         return
-    for table in vector_tables():
+    for table in VECTOR_TABLES:
         name = sql.Identifier(f"{table.index_prefix}_{dimension}")
         with connection.cursor() as cursor:
             cursor.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(name))

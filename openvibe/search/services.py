@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from openvibe.base.problems import Problem, Refused
 from openvibe.search.embedders import EmbedderUnavailable
-from openvibe.search.indexing import vector_tables
+from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.search.models import VectorSpace
 from openvibe.search.spaces import BUILT_IN_EMBEDDER, Space, clear_space_cache, embed_texts
 
@@ -137,7 +137,7 @@ def _change_embedder(
     space = _create_space(workspace_id, spec, at_once=spec.kind == Kind.NONE or serving is None)
     if spec.kind == Kind.NONE:
         return EmbedderChange(space, True, "Search goes by words alone from now on. All vectors are removed.")
-    pending = sum(table.enqueue_all(space.pk, workspace_id) for table in vector_tables())
+    pending = sum(table.enqueue_all(space.pk, workspace_id) for table in VECTOR_TABLES)
     meanwhile = (
         "Search goes by words alone" if serving is None or serving.kind == Kind.NONE else "The old vectors serve"
     )

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.search.embedders import EmbedderUnavailable
-from openvibe.search.indexing import back_off, create_hnsw_indexes, drop_hnsw_indexes, record_dimension, vector_tables
+from openvibe.search.indexing import VECTOR_TABLES, back_off, create_hnsw_indexes, drop_hnsw_indexes, record_dimension
 from openvibe.search.models import VectorSpace
 from openvibe.search.services import EmbedderSpec, lock_workspace, retire_space, spec_of_space, use_embedder
 from openvibe.search.spaces import clear_space_cache, embed_texts, read_space
@@ -61,10 +61,9 @@ def _is_ready(space: VectorSpace) -> bool:
     """Nothing waits, nothing was overlooked, the dimension is known and its indexes stand."""
     if space.kind == VectorSpace.Kind.OPENAI and space.endpoint_id is None:
         return False
-    tables = vector_tables()
-    if any(table.has_pending(space.pk) for table in tables):
+    if any(table.has_pending(space.pk) for table in VECTOR_TABLES):
         return False
-    if sum(table.enqueue_all(space.pk, space.workspace_id) for table in tables):  # said while the space began
+    if sum(table.enqueue_all(space.pk, space.workspace_id) for table in VECTOR_TABLES):  # said while the space began
         return False
     dimension = space.dimension or _probe_dimension(space)
     if dimension:
@@ -115,7 +114,7 @@ def delete_retired_spaces() -> int:
     retired = VectorSpace.objects.filter(state=VectorSpace.State.RETIRED)
     total_deleted = 0
     for space in retired.filter(try_again_at__lte=now - READ_GRACE_PERIOD):
-        deleted = sum(table.delete_batch(space.pk, DELETE_BATCH_SIZE) for table in vector_tables())
+        deleted = sum(table.delete_batch(space.pk, DELETE_BATCH_SIZE) for table in VECTOR_TABLES)
         total_deleted += deleted
         if not deleted and space.try_again_at and space.try_again_at <= now - WRITE_GRACE_PERIOD:
             space.delete()
@@ -154,7 +153,7 @@ def space_statuses(workspace_id: int) -> list[SpaceStatus]:
 def diagnose_search() -> tuple[str, str, str]:
     """For `manage.py doctor`: what was looked at, what was found, and what to do where something is wrong."""
     spaces = VectorSpace.objects.exclude(state=VectorSpace.State.RETIRED)
-    pending = sum(table.count_pending(space.pk) for space in spaces for table in vector_tables())
+    pending = sum(table.count_pending(space.pk) for space in spaces for table in VECTOR_TABLES)
     failing = spaces.exclude(problem="").select_related("workspace")
     summary = f"{pending:,} texts wait for their vectors." if pending else "every text has its vector."
     if not failing:
@@ -164,13 +163,12 @@ def diagnose_search() -> tuple[str, str, str]:
 
 
 def _space_status(space: VectorSpace) -> SpaceStatus:
-    tables = vector_tables()
     return SpaceStatus(
         embedder=spec_of_space(space),
         is_serving=space.state == VectorSpace.State.SERVING,
         dimension=space.dimension,
-        made=sum(table.count_embedded(space.pk) for table in tables),
-        waiting=sum(table.count_pending(space.pk) for table in tables),
+        made=sum(table.count_embedded(space.pk) for table in VECTOR_TABLES),
+        waiting=sum(table.count_pending(space.pk) for table in VECTOR_TABLES),
         problem=space.problem,
         try_again_at=space.try_again_at,
     )

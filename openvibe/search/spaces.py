@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from threading import Lock
+from typing import Protocol
 
 import numpy as np
 import structlog
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from openvibe.base.masking import mask_secrets
+from openvibe.base.registers import Register
 from openvibe.search.embedders import Embedder, EmbedderUnavailable, StaticEmbedder
 from openvibe.search.models import MAX_DIMENSION, VectorSpace
 from openvibe.search.values import Floats
@@ -118,13 +118,24 @@ def embed_texts(space: Space, texts: Sequence[str], *, for_question: bool = Fals
     return vectors
 
 
+class EndpointEmbedder(Protocol):
+    """Finds the embedder that an endpoint was when it stood at this address with this model.
+
+    `for_question`: with little patience. Raises, in words for people, when the endpoint is gone or another one now.
+    """
+
+    def __call__(self, endpoint_id: int | None, /, *, address: str, model: str, for_question: bool) -> Embedder: ...
+
+
+ENDPOINT_EMBEDDER: Register[EndpointEmbedder] = Register("openvibe.search.spaces.ENDPOINT_EMBEDDER")
+
+
 def _embedder_for_space(space: Space, for_question: bool) -> Embedder:
     if space.kind == VectorSpace.Kind.STATIC:
         return BUILT_IN_EMBEDDER
-    embedder: Embedder = import_string(settings.EMBEDDER_OF_ENDPOINT)(
+    return ENDPOINT_EMBEDDER.only()(
         space.endpoint_id, address=space.address, model=space.model, for_question=for_question
     )
-    return embedder
 
 
 def _check_vectors(space: Space, vectors: Floats, expected: int) -> None:

@@ -1,6 +1,7 @@
 """Django settings. What an operator may change is a field of `openvibe.settings.environment.Environment`.
 
-Upper floors (memory, knowledge, agents) are named here, in `schedule` and in `admin_theme` as strings only."""
+Upper floors (memory, knowledge, agents) are named only where Django, Celery and drf-spectacular want a string: apps,
+tasks and enums. What they plug into lower floors stands in each app's `wiring.py`."""
 
 import sys
 from typing import Any
@@ -184,39 +185,6 @@ LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
 OPEN_SIGNUP = ENV.open_signup
-# What upper floors add to each message shown: (messages, access) -> {message id: {…}}.
-MESSAGE_EXTRAS = (
-    "memory.episodes.queries.feedback_by_message",
-    "agents.web.runs.runs_by_message",
-    "knowledge.wiring.pins_by_message",
-)
-# What upper floors add to the sidebar: (access) -> {name: value}; and to the inbox: (access) -> [{href, text, at}].
-SHELL_EXTRAS = ("knowledge.wiring.sidebar_counts",)
-INBOX_EXTRAS = ("knowledge.wiring.inbox_notes",)
-# Where an entry was used, for its page: (entry, access) -> rows.
-KNOWLEDGE_USES = "agents.wiring.entry_uses_for_page"
-# What upper floors add to a compaction's handoff: (thread id) -> {section title: [{"ref", "text"}]}.
-HANDOFF_EXTRAS = ("agents.wiring.handoff_lines",)
-# How a participant that is an agent gets its access (upper floor, named as a string).
-AGENT_ACCESS = "agents.access.agent_access"
-AGENT_ACCESSES = "agents.access.agent_accesses"  # many at once, by participant id
-WHY_SILENT = "agents.wiring.dive_denied_reason"  # why an agent may not take part in a dive
-# Who looks back at conversations to learn, each with its access, and the model a participant that is an agent asks.
-AGENTS_THAT_REVIEW = "agents.wiring.iter_reviewer_agents"
-AGENT_CLIENT = "agents.wiring.agent_client"
-TOKENS_LEFT = "agents.wiring.tokens_left"  # how many today: (workspace id, an agent's participant id or None) -> number
-
-# Which embedder stands behind a model endpoint (a floor that does not know search): (id, address, model, patience).
-EMBEDDER_OF_ENDPOINT = "openvibe.llm.embeddings.embedder_for"
-# What has vectors (upper floors): each an openvibe.search.indexing.VectorTable.
-VECTOR_TABLES = ("openvibe.chat.wiring.MESSAGE_VECTORS", "knowledge.search.ENTRY_VECTORS")
-
-# What `manage.py doctor` also looks at (floors that it does not know): () -> (what, found, advice).
-DOCTOR_CHECKS = ("openvibe.search.space_lifecycle.diagnose_search",)
-
-# --- admin --------------------------------------------------------------------------------------------------
-# How a workspace's own token budgets are checked (upper floor, named as a string).
-CHECK_BUDGETS = "agents.assembler.stack.check_budgets"
 
 # --- language, files ----------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
@@ -234,8 +202,6 @@ DEFAULT_FROM_EMAIL = ENV.from_email
 globals().update(mail_settings(ENV.email_url))
 
 # --- API ----------------------------------------------------------------------------------------------------
-# How a token's participant gets its access (upper floor, named as a string).
-PARTICIPANT_ACCESS = "openvibe.workspaces.queries.participant_access"
 API_CALLS_PER_MINUTE = 600  # of one token, or of one member's browser pages together
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -263,15 +229,15 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
         "MessageKind": "openvibe.chat.models.Message.Kind",
-        "EpisodeKind": "memory.episodes.models.Episode.Kind",
+        "EpisodeKind": "memory.models.Episode.Kind",
         "ParticipantKind": "openvibe.workspaces.models.Participant.Kind",
         "MessageState": "openvibe.chat.models.Message.State",
         "RunState": "agents.models.Run.State",
-        "ProposalKind": "memory.episodes.models.Proposal.Kind",
-        "ProposalState": "memory.episodes.models.Proposal.State",
-        "WorkKind": "memory.work.models.WorkItem.Kind",
-        "WorkState": "memory.work.models.WorkItem.State",
-        "ApprovalState": "memory.work.models.Approval.State",
+        "ProposalKind": "memory.models.Proposal.Kind",
+        "ProposalState": "memory.models.Proposal.State",
+        "WorkKind": "memory.models.WorkItem.Kind",
+        "WorkState": "memory.models.WorkItem.State",
+        "ApprovalState": "memory.models.Approval.State",
         "EntryKind": "knowledge.models.Entry.Kind",
         "EntryVisibility": "knowledge.models.Entry.Visibility",
         "EntryStatus": "knowledge.models.Entry.Status",

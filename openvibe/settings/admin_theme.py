@@ -12,7 +12,7 @@ UNFOLD: dict[str, Any] = {
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": ["openvibe.base.admin.admin_stylesheet"],
-    "DASHBOARD_CALLBACK": "agents.admin.dashboard.dashboard",
+    "DASHBOARD_CALLBACK": "openvibe.base.admin.dashboard",
     "COLORS": {
         "primary": {  # indigo-violet, the platform's accent
             "50": "oklch(96.5% .016 285)",

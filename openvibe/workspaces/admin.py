@@ -13,14 +13,13 @@ from django.db import models
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.utils.module_loading import import_string
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin
 from openvibe.base.problems import Problem
 from openvibe.workspaces.models import Invitation, Member, Participant, Spending, User, Workspace
 from openvibe.workspaces.queries import admin_access
-from openvibe.workspaces.services import check_instructions, update_member_role
+from openvibe.workspaces.services import BUDGET_CHECK, check_instructions, update_member_role
 
 if admin.site.is_registered(EmailAddress):  # addresses are changed with the account, below
     admin.site.unregister(EmailAddress)
@@ -36,11 +35,9 @@ class WorkspaceForm(SameWorkspaceForm):
 
     def clean_budgets(self) -> dict[str, Any]:
         """The rule lives upstairs, beside the stack it is about."""
-        from django.conf import settings
-
         budgets = self.cleaned_data["budgets"] or {}
         try:
-            import_string(settings.CHECK_BUDGETS)(budgets)
+            BUDGET_CHECK.only()(budgets)
         except ValueError as error:
             raise ValidationError(str(error)) from None
         return dict(budgets)

@@ -5,3 +5,8 @@ class WorkspacesConfig(AppConfig):
     name = "openvibe.workspaces"
     label = "workspaces"
     verbose_name = "People and workspaces"
+
+    def ready(self) -> None:
+        from openvibe.workspaces import wiring
+
+        wiring.wire()

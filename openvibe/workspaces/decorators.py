@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.contrib.auth.views import redirect_to_login
+from django.db.models import Max
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -16,6 +17,7 @@ from django_htmx.middleware import HtmxDetails
 from rest_framework.request import Request
 
 from openvibe.api.auth import caller_of
+from openvibe.base.models import Event
 from openvibe.base.problems import Missing, Problem
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
@@ -33,6 +35,16 @@ class WorkspaceRequest(HttpRequest):
     access: Access
     workspace: Workspace
     htmx: HtmxDetails
+    stream_position: int  # from the first `event_position` on
+
+
+def event_position(request: WorkspaceRequest) -> int:
+    """Where the event stream of this page begins: asked before its content is read, or something is missed. One query
+    a request."""
+    if not hasattr(request, "stream_position"):
+        newest = Event.objects.filter(workspace_id=request.workspace.pk).aggregate(last=Max("position"))
+        request.stream_position = newest["last"] or 0
+    return request.stream_position
 
 
 WorkspaceView = Callable[Concatenate[WorkspaceRequest, P], HttpResponseBase]

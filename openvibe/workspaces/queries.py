@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandError
 from django.http import HttpRequest
-from django.utils.module_loading import import_string
 
 from openvibe.base.problems import Missing, Refused
+from openvibe.base.registers import Register
 from openvibe.workspaces.access import Access, Role, role_access
 from openvibe.workspaces.models import Member, Participant, User, Workspace
+
+AGENT_ACCESS: Register[Callable[[Participant], Access | None]] = Register("openvibe.workspaces.queries.AGENT_ACCESS")
+"""What a participant that is an agent may see now; None once it is deactivated."""
+
+AGENT_ACCESSES: Register[Callable[[Iterable[Participant]], dict[int, Access]]] = Register(
+    "openvibe.workspaces.queries.AGENT_ACCESSES"
+)
+"""The same for many agents at once, by participant id; those that are deactivated are left out."""
 
 
 def access_member(user: User, slug: str) -> Member:
@@ -32,8 +40,7 @@ def member_access(member: Member) -> Access:
 def participant_access(participant: Participant) -> Access | None:
     """What a participant may see now; None when it may see nothing any more (removed, deactivated, imported)."""
     if participant.kind == Participant.Kind.AGENT:
-        access: Access | None = import_string(settings.AGENT_ACCESS)(participant)
-        return access
+        return AGENT_ACCESS.only()(participant)
     member = Member.objects.filter(participant=participant, removed_at=None, user__is_active=True).first()
     return member_access(member) if member else None
 

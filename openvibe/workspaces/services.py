@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
-from django.utils.module_loading import import_string
 from django.utils.text import slugify
 
 from openvibe.api.models import Token
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.base.registers import Register
 from openvibe.llm.errors import BudgetExceeded
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient, ModelStream
@@ -284,6 +283,14 @@ def revoke_invitation(*, invitation: Invitation, by: Access) -> None:
     Invitation.objects.filter(pk=invitation.pk, revoked_at=None).update(revoked_at=timezone.now())
 
 
+TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.TOKENS_LEFT")
+"""Tokens that may still be used today, of a workspace (its id) and, where one is named, of an agent (a participant's
+id)."""
+
+BUDGET_CHECK: Register[Callable[[object], None]] = Register("openvibe.workspaces.services.BUDGET_CHECK")
+"""Raises ValueError, with a sentence for people, for token budgets of prompts that do not hold."""
+
+
 def meter_client(
     client: ModelClient, *, workspace_id: int, purpose: Spending.Purpose, agent_id: int | None = None
 ) -> ModelClient:
@@ -296,8 +303,7 @@ def meter_client(
 
 def tokens_left(workspace_id: int, agent_id: int | None = None) -> int:
     """Tokens that may still be used today, never below 0."""
-    count_left: Callable[[int, int | None], int] = import_string(settings.TOKENS_LEFT)
-    return count_left(workspace_id, agent_id)
+    return TOKENS_LEFT.only()(workspace_id, agent_id)
 
 
 class MeteredClient:

@@ -8,8 +8,7 @@ from django.db import connection
 
 from agents.access import visible_to
 from agents.models import Agent, KnowledgeUse, Run
-from agents.statistics import MAX_USES_SHOWN, entry_uses, record_uses
-from agents.wiring import entry_uses_for_page
+from agents.statistics import MAX_USES_SHOWN, entry_uses, recent_entry_uses, record_uses
 from knowledge.models import Entry
 from openvibe.base.models import Event
 from openvibe.chat.models import Thread
@@ -104,9 +103,9 @@ def test_uses_are_shown_to_whoever_sees_the_run(
     def runs(seen: tuple[object, ...]) -> list[int]:
         return [use.run_id for use in seen]  # type: ignore[attr-defined]
 
-    assert runs(entry_uses_for_page(entry, access(ana))) == [closed_run.pk, open_run.pk]
-    assert runs(entry_uses_for_page(entry, access(dora))) == [open_run.pk]
-    assert runs(entry_uses_for_page(entry, access(ben))) == []
+    assert runs(recent_entry_uses(entry, access(ana))) == [closed_run.pk, open_run.pk]
+    assert runs(recent_entry_uses(entry, access(dora))) == [open_run.pk]
+    assert runs(recent_entry_uses(entry, access(ben))) == []
     assert [use.run_id for use in entry_uses(entry, visible_to(sage))] == [closed_run.pk]
 
 
@@ -114,7 +113,7 @@ def test_a_use_says_who_where_and_how(ana: Member, vibe: Agent, thread: Thread) 
     entry, run = known(ana), asked(thread, ana, vibe)
     record_uses(run=run, entry_ids=[entry.pk], how="tool")
 
-    (use,) = entry_uses_for_page(entry, access(ana))
+    (use,) = recent_entry_uses(entry, access(ana))
 
     assert (use.agent, use.thread_title, use.message_id) == (vibe.participant, thread.title, run.trigger_id)
     assert (use.how, use.task) == ("tool", "Mention")
@@ -141,7 +140,7 @@ def test_many_uses_cost_one_query_and_a_bounded_list(
         record_uses(run=run, entry_ids=[entry.pk], how="prompt")
 
     with django_assert_num_queries(1):  # type: ignore[operator]
-        shown = entry_uses_for_page(entry, access(ana))
+        shown = recent_entry_uses(entry, access(ana))
 
     assert len(shown) == MAX_USES_SHOWN
     assert shown[0].run_id == runs[-1].pk

@@ -14,10 +14,8 @@ from agents.assembler.items import format_minute, knowledge_block, make_item, si
 from agents.assembler.queries import PromptContext
 from agents.assembler.sections.request import PromptRequest
 from agents.assembler.values import DroppedItem, DropReason, Item, SectionCandidates, make_dropped, trust_drop_reason
-from knowledge.expiry import compute_freshness
-from knowledge.filters import EntryScope, newest_topics, readable_ids
 from knowledge.models import Entry
-from knowledge.search import find_entries, find_entry_ids
+from knowledge.queries import EntryScope, compute_freshness, find_entries, find_entry_ids, newest_topics, readable_ids
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle

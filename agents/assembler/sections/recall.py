@@ -17,7 +17,7 @@ from agents.assembler.sections.request import PromptRequest, author_trust
 from agents.assembler.values import Item, SectionCandidates
 from memory.plugins.base import ContextEntry
 from openvibe.base.masking import mask_secrets
-from openvibe.chat.search import MessageHit, find_messages
+from openvibe.chat.queries import MessageHit, find_messages
 from openvibe.llm.extractive_summary import stem_words
 from openvibe.llm.tokens import TokenCounter
 from openvibe.search.lexical import query_terms, strip_stop_words

@@ -1,5 +1,6 @@
 """Verbs of conversations, one file per noun."""
 
+from openvibe.chat.importing import ImportedLine, ImportedThread
 from openvibe.chat.services.channels import (
     add_to_channel,
     archive_channel,
@@ -8,13 +9,16 @@ from openvibe.chat.services.channels import (
     update_channel,
 )
 from openvibe.chat.services.dives import discard_dive, publish_dive, request_draft, start_dive
+from openvibe.chat.services.importing import clean_speaker_name, get_or_create_speaker, import_thread
 from openvibe.chat.services.messages import (
+    clean_message_body,
     create_reply,
     delete_message,
     finish_reply,
     post_message,
     update_message,
 )
+from openvibe.chat.services.permissions import check_dive_active, is_archived
 from openvibe.chat.services.threads import (
     create_thread,
     mark_read,
@@ -26,14 +30,22 @@ from openvibe.chat.services.threads import (
 )
 
 __all__ = [
+    "ImportedLine",
+    "ImportedThread",
     "add_to_channel",
     "archive_channel",
+    "check_dive_active",
+    "clean_message_body",
+    "clean_speaker_name",
     "create_channel",
     "create_reply",
     "create_thread",
     "delete_message",
     "discard_dive",
     "finish_reply",
+    "get_or_create_speaker",
+    "import_thread",
+    "is_archived",
     "mark_read",
     "mark_unread_from",
     "post_message",

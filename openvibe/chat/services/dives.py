@@ -5,10 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count as numbers
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
@@ -16,7 +14,7 @@ from openvibe.base.text import TextRefused, clean_body, clean_title
 from openvibe.chat.models import MAX_ACTIVE_DIVES, Dive, DiveResult, Message, ReadMarker, Thread
 from openvibe.chat.services.messages import create_mentions, post_message
 from openvibe.chat.services.permissions import ARCHIVED_MESSAGE, DIVE_ENDED_MESSAGES, NESTED_DIVE_MESSAGE, is_archived
-from openvibe.chat.wiring import dive_ended, dive_started, draft_requested
+from openvibe.chat.wiring import REPLY_DENIED_REASON, dive_ended, dive_started, draft_requested
 from openvibe.llm.drafts import (
     MAX_BULLET_CHARACTERS,
     MAX_BULLETS,
@@ -102,8 +100,7 @@ def _check_start(source: Message, parent: Thread, agent: Participant) -> None:
 
 def reply_denied_reason(agent: Participant, thread: Thread, task: str) -> str | None:
     """Why the agent may not take part, as a sentence for people; None when it may. Agents' own rule."""
-    reason: str | None = import_string(settings.WHY_SILENT)(agent, thread, task)
-    return reason
+    return REPLY_DENIED_REASON.only()(agent, thread, task)
 
 
 def _find_free_slot(parent: Thread) -> int:

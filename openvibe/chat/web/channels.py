@@ -24,8 +24,7 @@ from openvibe.chat.services import (
     remove_from_channel,
     update_channel,
 )
-from openvibe.chat.web.shell import get_shell
-from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, event_position, workspace_view
 from openvibe.workspaces.models import Participant
 
 MAX_DERIVED_TITLE_CHARACTERS = 80
@@ -36,7 +35,7 @@ PAGE_SIZE = 50
 @require_safe
 def channel(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     """Its threads, the one last written in first; `?archived=1` shows those put away."""
-    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    event_position(request)  # where live updates begin, asked before anything is read
     return render_channel_page(request, access_channel(request, channel_id))
 
 

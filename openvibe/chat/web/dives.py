@@ -21,7 +21,6 @@ from openvibe.chat.services import discard_dive, post_message, publish_dive, req
 from openvibe.chat.services.dives import InvalidResult, may_end_dive, reply_denied_reason
 from openvibe.chat.services.permissions import NESTED_DIVE_MESSAGE, is_archived
 from openvibe.chat.web.presenters import message_page_context, preview_card, render_safe_html, result_cards
-from openvibe.chat.web.shell import get_shell
 from openvibe.llm.drafts import (
     MAX_BULLETS,
     MAX_DEFERRED,
@@ -31,7 +30,7 @@ from openvibe.llm.drafts import (
     MIN_BULLETS,
     ResultDraft,
 )
-from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, event_position, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
 
 MAX_FIELD_CHARACTERS = MAX_FULL_CHARACTERS + 1_000
@@ -110,7 +109,7 @@ RECENT_MESSAGES = 100
 @require_http_methods(["GET", "HEAD", "POST"])
 def dive(request: WorkspaceRequest, dive_id: int) -> HttpResponse:
     """The dive, for htmx alone; `?before_seq=`, `?after_seq=` give a stretch of its messages. POST speaks."""
-    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    event_position(request)  # where live updates begin, asked before anything is read
     dive = access_dive(request, dive_id)
     if request.method == "POST":
         return _post_in_dive(request, dive)

@@ -1,22 +1,20 @@
 """What is new for the reader: inbox, mentions, sidebar, and the event stream that keeps pages current."""
 
 from asgiref.sync import sync_to_async
-from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.core.paginator import Paginator
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
-from django.utils.module_loading import import_string
 from django.views.decorators.http import require_safe
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.event_stream import CurrentAccess, event_stream
 from openvibe.chat.queries import messages_mentioning, unread_threads
-from openvibe.chat.web.shell import get_shell
+from openvibe.chat.wiring import INBOX_NOTES
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.decorators import WorkspaceRequest, problem_response, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, event_position, problem_response, workspace_view
 from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import access_member, member_access
 
@@ -27,9 +25,9 @@ PAGE_SIZE = 50
 @require_safe
 def inbox(request: WorkspaceRequest) -> HttpResponse:
     """Threads with something new, newest first, below what needs the reader for another reason."""
-    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    event_position(request)  # where live updates begin, asked before anything is read
     threads = Paginator(unread_threads(request.access), PAGE_SIZE).get_page(request.GET.get("page"))
-    notes = [note for path in settings.INBOX_EXTRAS for note in import_string(path)(request.access)]
+    notes = [note for source in INBOX_NOTES for note in source(request.access)]
     return render(
         request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", {"threads": threads, "notes": notes}
     )

@@ -3,22 +3,21 @@
 A page shows fifty messages and most were shown before, so what was rendered is cached."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any
 
 from django.conf import settings
 from django.template import Context, Engine
 from django.utils import timezone
-from django.utils.module_loading import import_string
 from django.utils.safestring import SafeString, mark_safe
 
 from openvibe.base.markdown import render_markdown
 from openvibe.base.params import int_param
 from openvibe.chat.models import Dive, DiveResult, Message, Thread
 from openvibe.chat.queries import message_page
+from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest
@@ -113,7 +112,6 @@ def render_safe_html(text: str) -> SafeString:
 
 
 GROUPING_INTERVAL = timedelta(minutes=5)
-MessageDecorator = Callable[[Sequence[Message], Access], dict[int, dict[str, object]]]
 
 
 @dataclass(frozen=True)
@@ -135,15 +133,10 @@ class MessageRow:
     result: ResultCard | None = None
 
 
-@cache
-def message_decorators() -> tuple[MessageDecorator, ...]:
-    return tuple(import_string(path) for path in settings.MESSAGE_EXTRAS)
-
-
 def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
     """What upper floors show on each message, merged: frozen values. A constant number of queries."""
     merged: dict[int, dict[str, object]] = {message.pk: {} for message in messages}
-    for decorator in message_decorators():
+    for decorator in MESSAGE_DECORATORS:
         for message_id, values in decorator(messages, access).items():
             merged.setdefault(message_id, {}).update(values)
     return merged

@@ -5,14 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
-from django.conf import settings
-from django.db.models import Max
 from django.http import HttpRequest
-from django.utils.module_loading import import_string
 
-from openvibe.base.models import Event
 from openvibe.chat.queries import SidebarChannel, participants_known_to, sidebar_channels
-from openvibe.workspaces.decorators import WorkspaceRequest
+from openvibe.chat.wiring import SIDEBAR_EXTRAS
+from openvibe.workspaces.decorators import WorkspaceRequest, event_position
 from openvibe.workspaces.models import Participant, Workspace
 
 PANEL_PATH = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
@@ -25,11 +22,10 @@ class Shell:
 
     request: WorkspaceRequest
 
-    @cached_property
+    @property
     def position(self) -> int:
         """Where the event stream of this page begins: asked before the content is read, or something is missed."""
-        newest = Event.objects.filter(workspace_id=self.request.workspace.pk).aggregate(last=Max("position"))
-        return newest["last"] or 0
+        return event_position(self.request)
 
     @cached_property
     def panel(self) -> str:
@@ -53,8 +49,8 @@ class Shell:
     def extras(self) -> dict[str, object]:
         """What upper floors show in the sidebar."""
         merged: dict[str, object] = {}
-        for path in settings.SHELL_EXTRAS:
-            merged.update(import_string(path)(self.request.access))
+        for source in SIDEBAR_EXTRAS:
+            merged.update(source(self.request.access))
         return merged
 
     @cached_property

@@ -23,8 +23,7 @@ from openvibe.chat.services import (
     update_thread,
 )
 from openvibe.chat.web.presenters import message_page_context, message_rows
-from openvibe.chat.web.shell import get_shell
-from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, event_position, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
 
 
@@ -32,7 +31,7 @@ from openvibe.workspaces.models import Participant
 @require_http_methods(["GET", "HEAD", "POST"])
 def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """The page; `?at=`, `?before_seq=`, `?after_seq=` choose the stretch, which htmx gets alone. POST speaks."""
-    get_shell(request).position  # noqa: B018  where live updates begin, asked before anything is read
+    event_position(request)  # where live updates begin, asked before anything is read
     thread = access_thread(request, thread_id)
     if thread.parent_id is not None and request.method != "POST":
         return _redirect_to_dive(request, thread)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from pytest_django.fixtures import Settings
 
 from agents.access import visible_to
 from agents.models import Agent, Run
@@ -12,7 +11,7 @@ from agents.wiring import iter_reviewer_agents
 from memory.blocks.queries import read_notes
 from memory.episodes.models import Episode, Proposal
 from memory.episodes.services import accept_proposal
-from memory.episodes.session_review import review_due_sessions, sessions_to_review
+from memory.episodes.session_review import AGENT_CLIENT, review_due_sessions, sessions_to_review
 from memory.plugins.models import ReviewMark
 from openvibe.base.problems import Missing, Refused
 from openvibe.chat.models import Channel, Message, Thread
@@ -220,11 +219,11 @@ def test_a_long_backlog_is_read_in_parts_and_a_turn_is_bounded(ana: Member, vibe
 
 
 def test_a_failing_model_is_not_asked_again_in_the_same_turn(
-    ana: Member, vibe: Agent, thread: Thread, told: Message, settings: Settings
+    ana: Member, vibe: Agent, thread: Thread, told: Message
 ) -> None:
-    settings.AGENT_CLIENT = "tests.memory.episodes.test_review.failing_client"
     FAILING.calls.clear()
-    assert review_due_sessions() == 0
+    with AGENT_CLIENT.replaced(failing_client):
+        assert review_due_sessions() == 0
     assert len(FAILING.calls) == 1
 
 

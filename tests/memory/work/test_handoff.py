@@ -4,9 +4,15 @@ from collections.abc import Sequence
 
 import pytest
 from django.db import DatabaseError, transaction
-from pytest_django.fixtures import Settings
 
-from memory.work.handoff import DELETED_PLACEHOLDER, SECTIONS, create_handoff, render_handoff_markdown, render_sections
+from memory.work.handoff import (
+    DELETED_PLACEHOLDER,
+    HANDOFF_SOURCES,
+    SECTIONS,
+    create_handoff,
+    render_handoff_markdown,
+    render_sections,
+)
 from memory.work.models import Handoff
 from memory.work.services import close_work_item, create_work_item, decide_approval, log_progress, request_approval
 from openvibe.chat.models import Thread
@@ -143,10 +149,10 @@ def test_words_from_a_message_are_gone_with_it(ana: Member, thread: Thread) -> N
     assert "4711" not in str(Handoff.objects.values_list("sections", flat=True)[0])
 
 
-def test_upper_floors_add_what_they_know(thread: Thread, settings: Settings) -> None:
-    settings.HANDOFF_EXTRAS = (f"{__name__}.from_the_garden",)
-    by_setting = create_handoff(thread=thread, trigger="hand")
-    assert by_setting.sections["Resources inspected"] == [{"ref": f"message:{thread.pk}", "text": "The planting list"}]
+def test_upper_floors_add_what_they_know(thread: Thread) -> None:
+    with HANDOFF_SOURCES.replaced(from_the_garden):
+        by_register = create_handoff(thread=thread, trigger="hand")
+    assert by_register.sections["Resources inspected"] == [{"ref": f"message:{thread.pk}", "text": "The planting list"}]
 
     given = {"Actions already taken": [{"ref": "tool:1", "text": "search: 3 hits"}]}
     by_hand = create_handoff(thread=thread, trigger="hand", extra=given)

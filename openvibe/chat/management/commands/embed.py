@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from openvibe.search.indexing import VectorTable, embed_pending, vector_tables
+from openvibe.search.indexing import VECTOR_TABLES, VectorTable, embed_pending
 from openvibe.search.models import VectorSpace
 from openvibe.search.space_lifecycle import advance_spaces
 from openvibe.workspaces.queries import resolve_workspace
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         if workspace:
             spaces = spaces.filter(workspace=resolve_workspace(workspace))
         for space in spaces.select_related("workspace").order_by("workspace_id", "id"):
-            for table in vector_tables():
+            for table in VECTOR_TABLES:
                 if check:
                     table.enqueue_all(space.pk, space.workspace_id)
                 self._embed_table(space, table)

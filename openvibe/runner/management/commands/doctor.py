@@ -12,12 +12,12 @@ import psycopg
 from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import Error, connection
-from django.utils.module_loading import import_string
 from kombu.exceptions import OperationalError as BrokerUnavailable
 
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
 from openvibe.runner.bootstrap import count_unapplied_migrations
+from openvibe.search.space_lifecycle import diagnose_search
 
 MIN_POSTGRESQL_VERSION = 150_000
 MIN_FREE_BYTES = 1024**3
@@ -51,7 +51,7 @@ class Command(BaseCommand):
             beat,
             disk,
         ]
-        for check in [*checks, secret_key, *map(_registered_check, settings.DOCTOR_CHECKS)]:
+        for check in [*checks, secret_key, search]:
             try:
                 result = check()
             except Error as error:
@@ -141,9 +141,9 @@ def disk() -> CheckResult:
     return CheckResult("disk", state, "Free at least 1 GiB." if free < MIN_FREE_BYTES else "")
 
 
-def _registered_check(path: str) -> Callable[[], CheckResult]:
-    """A check that is known here as a string: it gives what a Finding is made of."""
-    return lambda: CheckResult(*import_string(path)())
+def search() -> CheckResult:
+    """Texts have their vectors, and embedders answer."""
+    return CheckResult(*diagnose_search())
 
 
 def secret_key() -> CheckResult:

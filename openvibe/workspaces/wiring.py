@@ -1,0 +1,18 @@
+"""What this floor plugs into those below: who a token's participant is, and the embedders of model endpoints."""
+
+from openvibe.api.auth import PARTICIPANT_ACCESS
+from openvibe.search.embedders import Embedder
+from openvibe.search.spaces import ENDPOINT_EMBEDDER
+from openvibe.workspaces.queries import participant_access
+
+
+def wire() -> None:
+    PARTICIPANT_ACCESS.add(participant_access)
+    ENDPOINT_EMBEDDER.add(endpoint_embedder)
+
+
+def endpoint_embedder(endpoint_id: int | None, *, address: str, model: str, for_question: bool) -> Embedder:
+    """Model endpoints and search do not know each other: this floor knows both."""
+    from openvibe.llm.embeddings import embedder_for  # its SDK takes a second to import: only when it is used
+
+    return embedder_for(endpoint_id, address=address, model=model, for_question=for_question)
