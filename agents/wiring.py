@@ -7,7 +7,7 @@ from agents.assembler.assemble import endpoint_for
 from agents.models import Agent, LoadedSkill, ToolCall
 from agents.statistics import EntryUse, recent_entry_uses
 from knowledge.models import Entry
-from memory.work.handoff import ACTIONS, INSTRUCTIONS, RESOURCES, HandoffLine
+from memory.wiring import ACTIONS, INSTRUCTIONS, RESOURCES, HandoffLine
 from openvibe.chat.models import Thread
 from openvibe.llm.endpoints import client_for
 from openvibe.llm.protocol import ModelClient

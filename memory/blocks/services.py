@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import transaction
+from django.dispatch import Signal
 
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.models import CarriedVersion, ProfileNote
@@ -15,12 +16,16 @@ from memory.blocks.queries import (
     to_profile_notes,
 )
 from memory.blocks.values import PROFILE_TOKEN_LIMIT, BlockAuthor, ContextBlock, block_missing
-from memory.episodes.models import Proposal
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
+
+# A person cleared what an agent noted about her. Sent inside that transaction, the earlier versions gone:
+#   agent, person: Participant
+# What else still holds those words goes, too.
+notes_cleared = Signal()
 
 NOT_PUBLIC_MESSAGE = (
     "This conversation is not open to everybody, and {what} stand in your prompts everywhere. So nothing of it is"
@@ -159,7 +164,7 @@ def update_notes(
     )
     if is_cleared and by.participant_id == person.pk:
         note.versions.exclude(content="").delete()
-        Proposal.objects.filter(agent=agent, person=person).delete()
+        notes_cleared.send(sender=ProfileNote, agent=agent, person=person)
     emit(NOTES_CHANGED, workspace_id=agent.workspace_id)
     return to_profile_notes(agent, person, note)
 
