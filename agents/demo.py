@@ -8,7 +8,7 @@ from agents.models import Agent
 from agents.services import create_agent, set_trust_level
 from knowledge.queries import parse_expiry
 from knowledge.services import create_entry, pin_result
-from memory.work.services import create_work_item
+from memory.services import create_work_item
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import (
     ImportedLine,

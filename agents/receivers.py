@@ -8,8 +8,8 @@ from agents.assembler.snapshots.store import erase_tool_calls
 from agents.models import Agent, Run
 from agents.runs.lifecycle import request_draft_run, request_run, resume_runs, stop_runs_in_dive
 from agents.tasks import enqueue_run_on_commit
-from memory.work.models import Approval
-from memory.work.services import approval_decided
+from memory.models import Approval
+from memory.wiring import approval_decided
 from openvibe.chat.models import Dive, Message
 from openvibe.chat.wiring import dive_ended, draft_requested, message_posted, message_revised
 

@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from agents.models import Agent, SoulVersion, TrustChange
 from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, parse_soul, soul_to_dict, soul_tokens
-from memory.episodes.models import Episode
+from memory.models import Episode
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.problems import Problem as Bad

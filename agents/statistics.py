@@ -13,7 +13,7 @@ from django.db.models.functions import TruncDate
 from agents.access import TOTAL_TOKENS
 from agents.models import Agent, KnowledgeUse, Run
 from knowledge.models import Entry
-from memory.episodes.models import Feedback
+from memory.models import Feedback
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
 

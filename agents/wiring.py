@@ -10,8 +10,7 @@ from agents.models import Agent, LoadedSkill, ToolCall
 from agents.statistics import recent_entry_uses
 from agents.web.runs import runs_by_message
 from knowledge.queries import ENTRY_USES
-from memory.wiring import AGENT_CLIENT, HANDOFF_SOURCES, REVIEWER_AGENTS
-from memory.work.handoff import ACTIONS, INSTRUCTIONS, RESOURCES, HandoffLine
+from memory.wiring import ACTIONS, AGENT_CLIENT, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, REVIEWER_AGENTS, HandoffLine
 from openvibe.base.admin import DASHBOARD
 from openvibe.chat.models import Thread
 from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASON

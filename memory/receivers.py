@@ -1,17 +1,22 @@
-"""What memory does when chat and the work ring: it only asks; workers do the rest once the message is committed."""
+"""What memory does when chat or one of its own rooms rings. Compactions are only requested; workers execute them."""
 
 from typing import Any
 
 from django.dispatch import receiver
 
+from memory.blocks.models import ProfileNote
+from memory.blocks.services import notes_cleared
+from memory.episodes.models import Proposal
 from memory.episodes.services import delete_learned_from
-from memory.plugins.compaction import request_compaction, request_rebuild
+from memory.plugins.compaction import compaction_finished, request_compaction, request_rebuild
 from memory.plugins.models import Compaction
 from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
+from memory.work.handoff import create_handoff
 from memory.work.services import milestone_reached, redact_quotes
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.wiring import dive_ended, message_posted, message_revised
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
 
 MESSAGES_PER_CHECK = 25
 """Messages between two looks at whether a thread that agents follow has grown past its threshold."""
@@ -55,3 +60,18 @@ def compact_after_dive(sender: type[Dive], dive: Dive, **_: Any) -> None:
     """A published result closes a piece of work: a milestone of the thread it stands in."""
     if dive.state == Dive.State.PUBLISHED:
         compact_at_milestone(sender, dive.parent, Compaction.Trigger.MILESTONE)
+
+
+@receiver(compaction_finished, dispatch_uid="memory.write_handoff")
+def write_handoff(sender: type[Compaction], compaction: Compaction, summary_ids: tuple[int, ...], **_: Any) -> None:
+    """The handoff at the compaction's boundary. Where words were only rewritten, the work stands where it stood."""
+    if compaction.trigger != Compaction.Trigger.CHANGED:
+        create_handoff(
+            thread=compaction.thread, trigger=compaction.trigger, compaction=compaction, summary_ids=summary_ids
+        )
+
+
+@receiver(notes_cleared, dispatch_uid="memory.forget_proposed_notes")
+def forget_proposed_notes(sender: type[ProfileNote], agent: Participant, person: Participant, **_: Any) -> None:
+    """What reviews proposed to note about the person goes with the notes."""
+    Proposal.objects.filter(agent=agent, person=person).delete()

@@ -1,12 +1,18 @@
 """Memory's services, re-exported from its rooms: the verbs that other apps call."""
 
-from memory.episodes.services import (
-    delete_episode,
-    give_feedback,
-    mark_applied,
-    record_failure,
-    reopen_episode,
-    withdraw_feedback,
-)
+from memory.blocks.services import check_thread_is_public
+from memory.episodes.services import record_failure
+from memory.plugins.compaction import request_compaction
+from memory.plugins.sessions import check_profile_update
+from memory.work.services import close_work_item, create_work_item, log_progress, request_approval
 
-__all__ = ["delete_episode", "give_feedback", "mark_applied", "record_failure", "reopen_episode", "withdraw_feedback"]
+__all__ = [
+    "check_profile_update",
+    "check_thread_is_public",
+    "close_work_item",
+    "create_work_item",
+    "log_progress",
+    "record_failure",
+    "request_approval",
+    "request_compaction",
+]

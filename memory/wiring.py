@@ -1,11 +1,24 @@
-"""What memory plugs into chat, and the registers it owns for agents to fill."""
+"""What memory plugs into chat, and where other apps plug into memory: registers, signals, jobs for its workers."""
 
 from memory.episodes.queries import feedback_by_message
 from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
-from memory.work.handoff import HANDOFF_SOURCES
+from memory.plugins.tasks import enqueue_compaction_on_commit
+from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
+from memory.work.services import approval_decided
 from openvibe.chat.wiring import MESSAGE_DECORATORS
 
-__all__ = ["AGENT_CLIENT", "HANDOFF_SOURCES", "REVIEWER_AGENTS", "wire"]
+__all__ = [
+    "ACTIONS",
+    "AGENT_CLIENT",
+    "HANDOFF_SOURCES",
+    "INSTRUCTIONS",
+    "RESOURCES",
+    "REVIEWER_AGENTS",
+    "HandoffLine",
+    "approval_decided",
+    "enqueue_compaction_on_commit",
+    "wire",
+]
 
 
 def wire() -> None:

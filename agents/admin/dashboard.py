@@ -17,7 +17,7 @@ from agents.models import Run, Snapshot
 from agents.statistics import tokens_per_day
 from knowledge.models import Entry
 from knowledge.queries import freshness_condition
-from memory.episodes.models import Episode
+from memory.models import Episode
 from openvibe.base.admin import administered_workspace_ids
 from openvibe.workspaces.models import Spending, Workspace
 

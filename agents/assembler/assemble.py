@@ -36,7 +36,7 @@ from agents.assembler.stack import BUDGETS, TaskBudget, bounded_by_window, with_
 from agents.assembler.values import DroppedItem, FitResult, Item, SectionCandidates
 from agents.models import Agent
 from agents.soul import TaskType
-from memory.plugins.registry import provider_named
+from memory.queries import provider_named
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.models import Endpoint

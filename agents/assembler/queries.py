@@ -10,10 +10,7 @@ from django.db.models.functions import Coalesce
 
 from agents.models import Agent, LoadedSkill, Snapshot, ToolCall, TrustChange
 from knowledge.models import Entry
-from memory.blocks.models import Block, ProfileNote
-from memory.episodes.models import Episode
-from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
-from memory.work.models import Approval, ProgressEntry, WorkItem
+from memory.models import DEFAULT_PLUGIN, Approval, Block, Episode, MemoryPlugin, ProfileNote, ProgressEntry, WorkItem
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import DiveResult, Message, Thread
 from openvibe.llm.models import Endpoint

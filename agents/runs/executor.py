@@ -15,13 +15,10 @@ from agents.assembler.assemble import assemble, endpoint_for
 from agents.models import RUNS, Run
 from agents.runs.store import begin_reply, fail_run, finish_run, runs_with_relations
 from agents.runs.tool_loop import RunSession, Transcript, toolbox_for_run
-from memory.plugins.base import Compactor
-from memory.plugins.compaction import request_compaction
-from memory.plugins.models import Compaction
-from memory.plugins.records import context_budget
-from memory.plugins.registry import provider_for
-from memory.plugins.sessions import open_session
-from memory.plugins.tasks import enqueue_compaction_on_commit
+from memory.models import Compaction
+from memory.queries import Compactor, context_budget, open_session, provider_for
+from memory.services import request_compaction
+from memory.wiring import enqueue_compaction_on_commit
 from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Problem
 from openvibe.llm.endpoints import client_for

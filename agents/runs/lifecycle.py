@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from agents.access import reply_denied_reason
 from agents.models import RUNS, Agent, Run
-from memory.work.models import Approval
+from memory.models import Approval
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Dive, Mention, Message

@@ -10,8 +10,8 @@ from django.utils import timezone
 from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import RUNS, Run
-from memory.episodes.services import record_failure
-from memory.work.models import Approval
+from memory.models import Approval
+from memory.services import record_failure
 from openvibe.base.jobs import JobLost
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message

@@ -3,17 +3,11 @@
 from typing import Any
 
 from agents.tools.values import Decision, FunctionTool, Tool, ToolContext, ToolOutcome
-from memory.blocks.context_blocks import ContextBlocks
-from memory.blocks.queries import is_public_thread
-from memory.blocks.services import check_thread_is_public
-from memory.plugins.base import Session
-from memory.plugins.registry import provider_for
-from memory.plugins.sessions import check_profile_update
-from memory.plugins.tool import build_tool
-from memory.work.models import Approval, WorkItem
-from memory.work.services import close_work_item, create_work_item
-from memory.work.services import log_progress as add_to_log
-from memory.work.services import request_approval as ask_for_approval
+from memory.models import Approval, WorkItem
+from memory.queries import ContextBlocks, Session, build_tool, is_public_thread, provider_for
+from memory.services import check_profile_update, check_thread_is_public, close_work_item, create_work_item
+from memory.services import log_progress as add_to_log
+from memory.services import request_approval as ask_for_approval
 from openvibe.base.problems import Conflict, Problem
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Participant

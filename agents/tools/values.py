@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agents.models import Agent, Run, ToolCall
-from memory.work.models import Approval
+from memory.models import Approval
 from openvibe.chat.models import Thread
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.access import Access

@@ -11,9 +11,8 @@ from agents.soul import FieldChange, diff_souls, render_soul, soul_from_dict
 from agents.statistics import agent_acceptance, tokens_per_day
 from agents.trust import trust_level
 from agents.trust_labels import allowed_actions, visible_scope
-from memory.blocks.queries import blocks_context, notes_context
-from memory.episodes.models import Episode
-from memory.episodes.queries import list_proposals, status_label
+from memory.models import Episode
+from memory.queries import blocks_context, list_proposals, notes_context, status_label
 from openvibe.base.markdown import render_markdown
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread

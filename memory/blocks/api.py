@@ -1,5 +1,7 @@
 """Context blocks and profile notes: serializers and endpoints."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -10,7 +12,6 @@ from rest_framework.serializers import BaseSerializer
 
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.queries import (
-    ProfileNotes,
     access_agent,
     access_blocks,
     access_last_speaker,
@@ -109,14 +110,21 @@ class NotesIn(serializers.Serializer[Any]):
 MEMORY_SCOPE = "memory"
 
 
-def if_match_header(required: bool) -> OpenApiParameter:
-    return OpenApiParameter(
-        "If-Match",
-        str,
-        OpenApiParameter.HEADER,
-        required=required,
-        description="The ETag the block was read with; another one by now is refused with 412.",
-    )
+def _if_match_header(
+    description: str = "The ETag the block was read with; another one by now is refused with 412.",
+    *,
+    required: bool = True,
+) -> OpenApiParameter:
+    return OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, required=required, description=description)
+
+
+@contextmanager
+def _stale_as_precondition() -> Iterator[None]:
+    """What the header named is not the newest version: 412, as for SOULs."""
+    try:
+        yield
+    except Conflict as problem:
+        raise PreconditionFailed(problem.message) from None
 
 
 def access_requested_agent(access: Access, params: dict[str, Any]) -> Participant:
@@ -153,7 +161,7 @@ class Blocks(BlockView):
     def post(self, request: Request) -> Response:
         """A new block. The agent itself, or an admin; only admins set limit and flag."""
         blocks, payload = self.writable(), self.validated_body(BlockIn)
-        return block_response(blocks.create(payload.pop("label"), payload.pop("content"), **payload), status=201)
+        return _block_response(blocks.create(payload.pop("label"), payload.pop("content"), **payload), status=201)
 
 
 class OneBlock(BlockView):
@@ -163,11 +171,11 @@ class OneBlock(BlockView):
         block = self.readable().get(label)
         if block is None:
             raise block_missing(label)
-        return block_response(block)
+        return _block_response(block)
 
     @extend_schema(
         operation_id="blocks_save",
-        parameters=[AgentAsked, if_match_header(True)],
+        parameters=[AgentAsked, _if_match_header()],
         request=BlockChange,
         responses=BlockOut,
     )
@@ -177,40 +185,34 @@ class OneBlock(BlockView):
         if blocks.get(label) is None:
             raise block_missing(label)
         seen = require_if_match(request)
-        try:
-            return block_response(blocks.set(label, payload.pop("content"), seen=seen, **payload))
-        except Conflict as problem:
-            raise to_stale_match(problem) from None
+        with _stale_as_precondition():
+            return _block_response(blocks.set(label, payload.pop("content"), seen=seen, **payload))
 
     @extend_schema(
         operation_id="blocks_delete",
-        parameters=[AgentAsked, if_match_header(False)],
+        parameters=[AgentAsked, _if_match_header(required=False)],
         request=None,
         responses={204: None},
     )
     def delete(self, request: Request, label: str) -> Response:
         """Delete a block with its versions. A predefined one is empty again."""
-        try:
+        with _stale_as_precondition():
             self.writable().delete(label, seen=read_if_match(request))
-        except Conflict as problem:
-            raise to_stale_match(problem) from None
         return Response(status=204)
 
 
 class Appended(BlockView):
     @extend_schema(
         operation_id="blocks_append",
-        parameters=[AgentAsked, if_match_header(False)],
+        parameters=[AgentAsked, _if_match_header(required=False)],
         request=AppendIn,
         responses=BlockOut,
     )
     def post(self, request: Request, label: str) -> Response:
         """Add to the end of a block, after a newline. Nothing another writer added meanwhile is lost."""
         blocks, payload = self.writable(), self.validated_body(AppendIn)
-        try:
-            return block_response(blocks.append(label, payload["content"], seen=read_if_match(request)))
-        except Conflict as problem:
-            raise to_stale_match(problem) from None
+        with _stale_as_precondition():
+            return _block_response(blocks.append(label, payload["content"], seen=read_if_match(request)))
 
 
 class Tools(BlockView):
@@ -228,36 +230,32 @@ class Text(BlockView):
         return Response(BlocksText({"text": self.readable().text()}).data)
 
 
-def block_response(block: ContextBlock, status: int = 200) -> Response:
-    serializer: BaseSerializer[Any] = BlockOut(block)
-    return Response(serializer.data, status=status, headers={"ETag": f'"{block.stamp}"'})
+def _block_response(block: ContextBlock, status: int = 200) -> Response:
+    return _etag_response(BlockOut(block), block.stamp, status)
 
 
-def to_stale_match(problem: Conflict) -> Problem:
-    """What the header named is not the newest version: 412, as for SOULs."""
-    return PreconditionFailed(problem.message)
-
-
-NOTES_IF_MATCH = OpenApiParameter(
-    "If-Match",
-    str,
-    OpenApiParameter.HEADER,
-    required=True,
-    description="The ETag the notes were read with; `0` (quoted) for the first ones.",
-)
+def _etag_response(serializer: BaseSerializer[Any], stamp: str | int, status: int = 200) -> Response:
+    return Response(serializer.data, status=status, headers={"ETag": f'"{stamp}"'})
 
 
 class Profile(ApiView):
-    scopes = {"GET": "memory", "PUT": "memory"}
+    scopes = dict.fromkeys(("GET", "PUT"), MEMORY_SCOPE)
 
     @extend_schema(operation_id="profile_get", parameters=[NotesAsked], responses=NotesOut)
     def get(self, request: Request) -> Response:
         """An agent's notes about a person: its own for an agent, all for admins, those about herself for a member."""
         agent, person, access = self._access_requested(request)
-        return _notes_response(access_notes(agent=agent, person=person, by=access))
+        notes = access_notes(agent=agent, person=person, by=access)
+        return _etag_response(NotesOut(notes), notes.version)
 
     @extend_schema(
-        operation_id="profile_save", parameters=[NotesAsked, NOTES_IF_MATCH], request=NotesIn, responses=NotesOut
+        operation_id="profile_save",
+        parameters=[
+            NotesAsked,
+            _if_match_header("The ETag the notes were read with; `0` (quoted) for the first ones."),
+        ],
+        request=NotesIn,
+        responses=NotesOut,
     )
     def put(self, request: Request) -> Response:
         """Replace the notes, at most 500 tokens; empty clears them. A member may only clear those about herself.
@@ -268,7 +266,7 @@ class Profile(ApiView):
         access_notes(agent=agent, person=person, by=access)
         payload, version = self.validated_body(NotesIn), _required_version(request)
         thread_id = self.asked(NotesAsked).get("thread")
-        try:
+        with _stale_as_precondition():
             notes = update_notes(
                 agent=agent,
                 person=person,
@@ -278,9 +276,7 @@ class Profile(ApiView):
                 version=version,
                 thread_id=thread_id,
             )
-        except Conflict as problem:
-            raise to_stale_match(problem) from None
-        return _notes_response(notes)
+        return _etag_response(NotesOut(notes), notes.version)
 
     def _access_requested(self, request: Request) -> tuple[Participant, Participant, Access]:
         access, params = request_access(request), self.asked(NotesAsked)
@@ -301,7 +297,3 @@ def _required_version(request: Request) -> int:
     if not (value.isascii() and value.isdigit() and len(value) < 10):
         raise PreconditionFailed('If-Match is the ETag of the notes, such as "3".', field="If-Match")
     return int(value)
-
-
-def _notes_response(notes: ProfileNotes) -> Response:
-    return Response(NotesOut(notes).data, headers={"ETag": f'"{notes.version}"'})

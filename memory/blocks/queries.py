@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.models import CarriedVersion, ProfileNote
+from memory.blocks.store import NOTES
 from memory.blocks.values import (
     BLOCK_TOKEN_LIMIT,
     MAX_BLOCKS,
@@ -78,10 +79,14 @@ def access_agent(by: Access, handle: str) -> Participant:
     agents = Participant.objects.filter(workspace_id=by.workspace_id, kind=Participant.Kind.AGENT)
     if not by.administers:
         agents = agents.filter(pk__in=participants_known_to(by).order_by().values("pk"))
-    agent = agents.filter(handle=handle).first() if "\x00" not in handle else None
-    if agent is None:
+    return _access_by_handle(agents, handle)
+
+
+def _access_by_handle(participants: QuerySet[Participant], handle: str) -> Participant:
+    participant = participants.filter(handle=handle).first() if "\x00" not in handle else None
+    if participant is None:
         raise Missing
-    return agent
+    return participant
 
 
 def may_write_blocks(agent: Participant, by: Access) -> bool:
@@ -118,11 +123,7 @@ class ProfileNotes:
 
 def access_person(by: Access, handle: str) -> Participant:
     """Somebody notes can be about: a member by handle. Raises Missing."""
-    members = participants_known_to(by).filter(kind=Participant.Kind.MEMBER)
-    person: Participant | None = members.filter(handle=handle).first() if "\x00" not in handle else None
-    if person is None:
-        raise Missing
-    return person
+    return _access_by_handle(participants_known_to(by).filter(kind=Participant.Kind.MEMBER), handle)
 
 
 def access_last_speaker(by: Access, thread_id: int) -> Participant:
@@ -141,8 +142,7 @@ def access_last_speaker(by: Access, thread_id: int) -> Participant:
 def access_notes(*, agent: Participant, person: Participant, by: Access) -> ProfileNotes:
     """Admins read all, an agent its own, a member those about herself: else Refused."""
     check_notes_readable(agent, person, by)
-    note = ProfileNote.objects.filter(agent=agent, person=person).first()
-    return to_profile_notes(agent, person, note)
+    return to_profile_notes(agent, person, NOTES.find(agent.pk, person.pk))
 
 
 def check_notes_readable(agent: Participant, person: Participant, by: Access) -> None:
@@ -161,10 +161,11 @@ PREDEFINED_LABELS = frozenset(block.label for block in PREDEFINED_BLOCKS)
 
 
 @dataclass(frozen=True)
-class BlockDraft:
-    """What somebody typed that could not be saved, and why. `label` is empty for a new block."""
+class TextDraft:
+    """What somebody typed that could not be saved, and why. `key`: the block's label, empty for a new one; the id of
+    the person the notes are about."""
 
-    label: str = ""
+    key: str | int
     content: str = ""
     description: str = ""
     max_tokens: str = ""
@@ -177,13 +178,13 @@ class BlockDraft:
 class BlockRow:
     block: ContextBlock
     is_predefined: bool
-    typed: BlockDraft | None = None
+    typed: TextDraft | None = None
 
 
-def blocks_context(agent: Participant, access: Access, typed: BlockDraft | None = None) -> dict[str, Any]:
+def blocks_context(agent: Participant, access: Access, typed: TextDraft | None = None) -> dict[str, Any]:
     """What `memory/_blocks.html` needs. One query."""
     rows = [
-        BlockRow(block, block.label in PREDEFINED_LABELS, typed if typed and typed.label == block.label else None)
+        BlockRow(block, block.label in PREDEFINED_LABELS, typed if typed and typed.key == block.label else None)
         for block in access_blocks(agent, access).list()
     ]
     may_write = agent.is_active and may_write_blocks(agent, access)
@@ -192,7 +193,7 @@ def blocks_context(agent: Participant, access: Access, typed: BlockDraft | None 
         "blocks_agent": agent,
         "may_write_blocks": may_write,
         "may_add_block": may_write and len(rows) < MAX_BLOCKS,
-        "new_block": typed if typed and not typed.label else None,
+        "new_block": typed if typed and not typed.key else None,
         "block_limit": BLOCK_TOKEN_LIMIT,
     }
 
@@ -201,21 +202,14 @@ MAX_NOTES = 200
 
 
 @dataclass(frozen=True)
-class NoteDraft:
-    person_id: int
-    text: str
-    problem: str
-
-
-@dataclass(frozen=True)
 class NoteRow:
     note: ProfileNote
     is_about_asker: bool
     may_clear: bool
-    typed: NoteDraft | None = None
+    typed: TextDraft | None = None
 
 
-def notes_context(agent: Participant, access: Access, typed: NoteDraft | None = None) -> dict[str, Any]:
+def notes_context(agent: Participant, access: Access, typed: TextDraft | None = None) -> dict[str, Any]:
     """What `memory/_notes.html` needs: notes that say something, by the person's name. One query."""
     notes = ProfileNote.objects.filter(agent=agent).exclude(content="").select_related("person", "changed_by")
     if not access.administers:
@@ -225,7 +219,7 @@ def notes_context(agent: Participant, access: Access, typed: NoteDraft | None = 
             note,
             note.person_id == access.participant_id,
             access.administers or note.person_id == access.participant_id,
-            typed if typed and typed.person_id == note.person_id else None,
+            typed if typed and typed.key == note.person_id else None,
         )
         for note in notes.order_by("person__name", "pk")[:MAX_NOTES]
     ]

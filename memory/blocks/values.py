@@ -1,4 +1,4 @@
-"""Context blocks as plain values, their limits, and the rules that hold for every block. Pure."""
+"""What an agent carries as plain values: context blocks, the limits of blocks and notes, the rules for both. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.llm.tokens import count_tokens
+
+LABEL_PATTERN = r"[a-z][a-z0-9_-]{0,39}"
+BLOCK_TOKEN_LIMIT = 2_000
+PROFILE_TOKEN_LIMIT = 500
 
 UNSTORED = "0"
 """The stamp of a block that is not stored yet."""
@@ -64,6 +68,7 @@ RESERVED_LABELS = ("tools", "text")
 
 MAX_DESCRIPTION_CHARACTERS = 300  # characters
 MAX_CONTENT_CHARACTERS = 40_000  # characters looked at before counting tokens: more than any limit holds
+MAX_NOTES_CHARACTERS = 20_000  # the same, for profile notes
 
 
 def check_label(label: str) -> None:
@@ -76,13 +81,33 @@ def check_label(label: str) -> None:
         )
 
 
-def clean_block_text(text: str, *, field: str) -> str:
+BAD_TEXT_MESSAGE = "This holds a character that cannot be kept. Paste it again as plain text."
+
+
+def clean_text(text: str, *, field: str, message: str = BAD_TEXT_MESSAGE) -> str:
     """The text as it is kept, with newlines as \\n. Raises Problem for characters that cannot be kept."""
     if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise Problem(
-            "This holds a character that cannot be kept. Paste it again as plain text.", code="bad_text", field=field
-        )
+        raise Problem(message, code="bad_text", field=field)
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def clean_notes(text: str) -> str:
+    """Profile notes as they are kept. Raises Problem: characters that cannot be kept, or too long."""
+    message = "These notes hold a character that cannot be kept. Paste them again as plain text."
+    content = clean_text(text, field="text", message=message).strip()
+    tokens = bounded_tokens(content, MAX_NOTES_CHARACTERS)
+    if tokens > PROFILE_TOKEN_LIMIT:
+        raise Problem(
+            f"These notes take {tokens:,} tokens; at most {PROFILE_TOKEN_LIMIT} fit. Shorten them.",
+            code="too_long",
+            field="text",
+        )
+    return content
+
+
+def bounded_tokens(content: str, max_characters: int) -> int:
+    """Its tokens; of a text that is far too long its characters, which are quicker to count."""
+    return count_tokens(content) if len(content) <= max_characters else len(content)
 
 
 def check_fits(block: ContextBlock) -> None:
@@ -95,7 +120,7 @@ def check_fits(block: ContextBlock) -> None:
         raise Problem(
             f"A description has at most {MAX_DESCRIPTION_CHARACTERS} characters.", code="too_long", field="description"
         )
-    tokens = block.tokens if len(block.content) <= MAX_CONTENT_CHARACTERS else len(block.content)
+    tokens = bounded_tokens(block.content, MAX_CONTENT_CHARACTERS)
     if tokens > block.max_tokens:
         raise Problem(
             f'Content exceeds maxTokens for block "{block.label}": {tokens} tokens > {block.max_tokens} max',
@@ -124,20 +149,21 @@ def check_change(before: ContextBlock | None, after: ContextBlock, author: Block
     check_fits(after)
 
 
-def check_stamp(block: ContextBlock | None, label: str, seen: str | None, unstored: str) -> None:
-    """`seen` is the stamp the writer began from; None: it does not matter. Raises Conflict when it is another now."""
-    if seen is not None and seen != (block.stamp if block else unstored):
-        raise Conflict(f'Block "{label}" was changed somewhere else meanwhile. Compare, then save again.', code="stale")
+def check_stamp(block: ContextBlock | None, label: str, seen: str | None) -> None:
+    check_seen(block.stamp if block else UNSTORED, seen, f'Block "{label}" was')
+
+
+def check_seen(current: str | int, seen: str | int | None, what: str) -> None:
+    """`seen` is the stamp or version the writer began from; None: it does not matter. Raises Conflict when it is
+    another now."""
+    if seen is not None and seen != current:
+        raise Conflict(f"{what} changed somewhere else meanwhile. Compare, then save again.", code="stale")
+
+
+def check_active(handle: str, is_active: bool, what: str) -> None:
+    if not is_active:
+        raise Refused(f"@{handle} is deactivated. Bring it back before changing {what}.")
 
 
 def block_missing(label: str) -> Missing:
     return Missing(f'Block "{label}" does not exist')
-
-
-LABEL_PATTERN = r"[a-z][a-z0-9_-]{0,39}"
-
-
-BLOCK_TOKEN_LIMIT = 2_000
-
-
-PROFILE_TOKEN_LIMIT = 500

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from memory.blocks.context_blocks import ContextBlocks
-from memory.blocks.models import CarriedVersion
 from memory.blocks.queries import (
-    BlockDraft,
-    NoteDraft,
+    TextDraft,
     access_agent,
     access_blocks,
     access_notes,
@@ -20,13 +23,18 @@ from memory.blocks.queries import (
     notes_context,
 )
 from memory.blocks.services import access_blocks_for_update, restore_block, restore_notes, update_notes
-from memory.blocks.values import (
-    block_missing,
-)
+from memory.blocks.store import BLOCKS, NOTES
+from memory.blocks.values import block_missing
+from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant
+
+LIST_CONTEXTS = {"blocks": blocks_context, "notes": notes_context}
+"""What an agent's page shows of each kind. The templates and the elements on the page are called after them."""
+
+BLOCK_ACTIONS = ("save", "lock", "unlock", "restore", "delete")
 
 
 @workspace_view
@@ -35,16 +43,16 @@ def agent_blocks(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """All blocks of an agent. POST makes a new one."""
     agent = access_agent(request.access, handle)
     if request.method != "POST":
-        return _blocks_response(request, agent)
+        return _list_response(request, agent, "blocks")
     blocks = access_blocks_for_update(agent, request.access, "page")
-    typed = _block_draft(request, "")
-    try:
+    draft = _block_draft(request, "")
+
+    def create() -> None:
         blocks.create(
-            typed.new_label, typed.content, description=typed.description, max_tokens=_parse_limit(typed.max_tokens)
+            draft.new_label, draft.content, description=draft.description, max_tokens=_parse_limit(draft.max_tokens)
         )
-    except Problem as problem:
-        return _block_error_response(request, agent, typed, problem)
-    return _blocks_response(request, agent)
+
+    return _change(request, agent, "blocks", create, draft)
 
 
 @workspace_view
@@ -55,43 +63,34 @@ def agent_block(request: WorkspaceRequest, handle: str, label: str) -> HttpRespo
     if request.method != "POST":
         return _block_versions(request, agent, label)
     blocks = access_blocks_for_update(agent, request.access, "page")
-    verb, typed = request.POST.get("do", ""), _block_draft(request, label)
-    try:
-        _apply_block_action(verb, request, blocks, typed)
-    except Missing:
-        raise
-    except Problem as problem:
-        if verb not in ("save", "restore", "delete", "lock", "unlock"):
-            raise
-        return _block_error_response(request, agent, typed if verb == "save" else BlockDraft(label), problem)
-    return _blocks_response(request, agent)
+    verb, draft = request.POST.get("do", ""), _block_draft(request, label)
+    action = partial(_apply_block_action, verb, request, blocks, draft)
+    refused_draft = draft if verb == "save" else TextDraft(label) if verb in BLOCK_ACTIONS else None
+    return _change(request, agent, "blocks", action, refused_draft)
 
 
-def _apply_block_action(verb: str, request: WorkspaceRequest, blocks: ContextBlocks, typed: BlockDraft) -> None:
-    label, seen = typed.label, request.POST.get("seen", "")
+def _apply_block_action(verb: str, request: WorkspaceRequest, blocks: ContextBlocks, draft: TextDraft) -> None:
+    label, seen = str(draft.key), request.POST.get("seen", "")
     block = blocks.get(label)
     if block is None:
         raise block_missing(label)
     if verb == "save":
-        description = typed.description if "description" in request.POST else None
-        blocks.set(label, typed.content, description=description, max_tokens=_parse_limit(typed.max_tokens), seen=seen)
+        description = draft.description if "description" in request.POST else None
+        blocks.set(label, draft.content, description=description, max_tokens=_parse_limit(draft.max_tokens), seen=seen)
     elif verb in ("lock", "unlock"):
         blocks.set(label, block.content, readonly=verb == "lock", seen=seen)
     elif verb == "delete":
         blocks.delete(label, seen=seen)
     elif verb == "restore":
-        number = request.POST.get("number", "")
-        version_number = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
-        restore_block(
-            agent=blocks.agent, by=request.access, label=label, number=version_number, seen=seen, how=blocks.author.how
-        )
+        number = int_param(request.POST, "number") or 0
+        restore_block(agent=blocks.agent, by=request.access, label=label, number=number, seen=seen, how="page")
     else:
         raise Problem("Say what to do with this block.", code="bad_verb", field="do")
 
 
-def _block_draft(request: WorkspaceRequest, label: str) -> BlockDraft:
+def _block_draft(request: WorkspaceRequest, label: str) -> TextDraft:
     form = request.POST
-    return BlockDraft(
+    return TextDraft(
         label,
         form.get("content", ""),
         form.get("description", ""),
@@ -107,59 +106,25 @@ def _parse_limit(value: str) -> int | None:
     return int(value) if value.strip().isascii() and value.strip().isdigit() and len(value) < 10 else 0
 
 
-def _block_error_response(
-    request: WorkspaceRequest, agent: Participant, typed: BlockDraft, problem: Problem
-) -> HttpResponse:
-    """The blocks as they are now, the form open with what was typed and the reason beside it."""
-    draft = BlockDraft(
-        typed.label,
-        typed.content,
-        typed.description,
-        typed.max_tokens,
-        typed.new_label,
-        problem.message,
-        problem.field or "",
-    )
-    response = _blocks_response(request, agent, draft, status=problem.status)
-    response.headers["HX-Retarget"], response.headers["HX-Reswap"] = "#agent-blocks", "outerHTML"
-    return response
-
-
-def _blocks_response(
-    request: WorkspaceRequest, agent: Participant, typed: BlockDraft | None = None, status: int = 200
-) -> HttpResponse:
-    if request.method == "POST" and not request.htmx and typed is None:
-        return redirect(f"{_agent_url(request, agent)}#agent-blocks")
-    page = {**blocks_context(agent, request.access, typed), "back": _agent_url(request, agent)}
-    return render(request, "memory/_blocks.html" if request.htmx else "memory/blocks.html", page, status=status)
-
-
 def _block_versions(request: WorkspaceRequest, agent: Participant, label: str) -> HttpResponse:
     block = access_blocks(agent, request.access).get(label)
     if block is None:
         raise block_missing(label)
     page = {
-        "agent": agent,
         "title": f"Block “{label}”",
         "about": block.description,
-        "versions": list_versions(CarriedVersion.objects.filter(block=block.id)),
+        "versions": list_versions(BLOCKS.versions(agent.pk, label)),
         "may_restore": agent.is_active and not block.readonly and may_write_blocks(agent, request.access),
-        "action": request.path,
         "seen": block.stamp,
-        "back": _agent_url(request, agent),
     }
-    return render(request, "memory/_versions.html" if request.htmx else "memory/versions.html", page)
-
-
-def _agent_url(request: WorkspaceRequest, agent: Participant) -> str:
-    return f"/w/{request.workspace.slug}/agents/{agent.handle}/"
+    return _render(request, agent, "versions", page)
 
 
 @workspace_view
 @require_safe
 def all_notes(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """The notes the asker may see."""
-    return _render_notes(request, access_agent(request.access, handle))
+    return _list_response(request, access_agent(request.access, handle), "notes")
 
 
 @workspace_view
@@ -170,22 +135,23 @@ def agent_notes(request: WorkspaceRequest, handle: str, person: str) -> HttpResp
     about = _access_person(request.access, person)
     if request.method != "POST":
         return _note_versions(request, agent, about)
-    verb, version = request.POST.get("do", ""), _parse_number(request.POST.get("version", ""))
-    typed_text = request.POST.get("text", "")
-    try:
-        if verb == "restore":
-            number = _parse_number(request.POST.get("number", ""))
-            restore_notes(agent=agent, person=about, by=request.access, number=number, version=version, how="page")
-        elif verb in ("save", "clear"):
-            text = typed_text if verb == "save" else ""
-            update_notes(agent=agent, person=about, by=request.access, text=text, how="page", version=version)
-        else:
-            raise Problem("Say what to do with these notes.", code="bad_verb", field="do")
-    except Problem as problem:
-        if verb != "save" or isinstance(problem, Missing):
-            raise
-        return _note_error_response(request, agent, NoteDraft(about.pk, typed_text, problem.message), problem.status)
-    return _notes_response(request, agent)
+    verb, text = request.POST.get("do", ""), request.POST.get("text", "")
+    action = partial(_apply_note_action, verb, request, agent, about, text)
+    return _change(request, agent, "notes", action, TextDraft(about.pk, text) if verb == "save" else None)
+
+
+def _apply_note_action(
+    verb: str, request: WorkspaceRequest, agent: Participant, person: Participant, text: str
+) -> None:
+    access, version = request.access, int_param(request.POST, "version") or 0
+    if verb == "restore":
+        number = int_param(request.POST, "number") or 0
+        restore_notes(agent=agent, person=person, by=access, number=number, version=version, how="page")
+    elif verb in ("save", "clear"):
+        text = text if verb == "save" else ""
+        update_notes(agent=agent, person=person, by=access, text=text, how="page", version=version)
+    else:
+        raise Problem("Say what to do with these notes.", code="bad_verb", field="do")
 
 
 def _access_person(access: Access, handle: str) -> Participant:
@@ -197,40 +163,56 @@ def _access_person(access: Access, handle: str) -> Participant:
     return person
 
 
-def _parse_number(value: str) -> int:
-    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0
+def _note_versions(request: WorkspaceRequest, agent: Participant, person: Participant) -> HttpResponse:
+    access_notes(agent=agent, person=person, by=request.access)
+    page = {
+        "title": f"Notes about {person.name}",
+        "versions": list_versions(NOTES.versions(agent.pk, person.pk)),
+        "may_restore": agent.is_active and request.access.administers,
+    }
+    return _render(request, agent, "versions", page)
 
 
-def _note_error_response(request: WorkspaceRequest, agent: Participant, typed: NoteDraft, status: int) -> HttpResponse:
-    response = _notes_response(request, agent, typed, status)
-    response.headers["HX-Retarget"], response.headers["HX-Reswap"] = "#agent-notes", "outerHTML"
+# --- both -----------------------------------------------------------------------------------------------------
+def _change(
+    request: WorkspaceRequest,
+    agent: Participant,
+    kind: str,
+    action: Callable[[], None],
+    draft: TextDraft | None,
+) -> HttpResponse:
+    """Do it. When it is refused and there is a draft, its form is open with what was typed and the reason beside it."""
+    try:
+        action()
+    except Missing:
+        raise
+    except Problem as problem:
+        if draft is None:
+            raise
+        draft = replace(draft, problem=problem.message, field=problem.field or "")
+        return _list_response(request, agent, kind, draft, problem.status)
+    return _list_response(request, agent, kind)
+
+
+def _list_response(
+    request: WorkspaceRequest, agent: Participant, kind: str, draft: TextDraft | None = None, status: int = 200
+) -> HttpResponse:
+    """The blocks or the notes as they are now; after a change without htmx, the agent's page."""
+    if request.method == "POST" and not request.htmx and draft is None:
+        return redirect(f"{_agent_url(request, agent)}#agent-{kind}")
+    response = _render(request, agent, kind, LIST_CONTEXTS[kind](agent, request.access, draft), status)
+    if draft is not None:
+        response.headers["HX-Retarget"], response.headers["HX-Reswap"] = f"#agent-{kind}", "outerHTML"
     return response
 
 
-def _notes_response(
-    request: WorkspaceRequest, agent: Participant, typed: NoteDraft | None = None, status: int = 200
+def _render(
+    request: WorkspaceRequest, agent: Participant, name: str, page: dict[str, Any], status: int = 200
 ) -> HttpResponse:
-    if not request.htmx and typed is None:
-        return redirect(f"{_agent_url(request, agent)}#agent-notes")
-    return _render_notes(request, agent, typed, status)
+    page = {**page, "agent": agent, "action": request.path, "back": _agent_url(request, agent)}
+    template = f"memory/_{name}.html" if request.htmx else f"memory/{name}.html"
+    return render(request, template, page, status=status)
 
 
-def _render_notes(
-    request: WorkspaceRequest, agent: Participant, typed: NoteDraft | None = None, status: int = 200
-) -> HttpResponse:
-    page = {**notes_context(agent, request.access, typed), "back": _agent_url(request, agent)}
-    return render(request, "memory/_notes.html" if request.htmx else "memory/notes.html", page, status=status)
-
-
-def _note_versions(request: WorkspaceRequest, agent: Participant, person: Participant) -> HttpResponse:
-    notes = access_notes(agent=agent, person=person, by=request.access)
-    page = {
-        "agent": agent,
-        "title": f"Notes about {person.name}",
-        "versions": list_versions(CarriedVersion.objects.filter(note__agent=agent, note__person=person)),
-        "may_restore": agent.is_active and request.access.administers,
-        "action": request.path,
-        "version": notes.version,
-        "back": _agent_url(request, agent),
-    }
-    return render(request, "memory/_versions.html" if request.htmx else "memory/versions.html", page)
+def _agent_url(request: WorkspaceRequest, agent: Participant) -> str:
+    return f"/w/{request.workspace.slug}/agents/{agent.handle}/"

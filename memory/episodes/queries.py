@@ -43,7 +43,7 @@ class FeedbackSummary:
     text: str = ""
     up: int = 0
     down: int = 0
-    fates: tuple[FeedbackStatus, ...] = ()
+    statuses: tuple[FeedbackStatus, ...] = ()
     tag_choices: tuple[tuple[str, str], ...] = field(
         default_factory=lambda: tuple((str(value), str(label)) for value, label in Feedback.Tag.choices)
     )
@@ -74,7 +74,7 @@ def _summarize_feedback(rows: list[Feedback], access: Access) -> FeedbackSummary
         text=own.text if own else "",
         up=sum(row.verdict == Feedback.Verdict.UP for row in rows),
         down=sum(row.verdict == Feedback.Verdict.DOWN for row in rows),
-        fates=tuple(status for row in rows if (status := _feedback_status(row, access)) is not None),
+        statuses=tuple(status for row in rows if (status := _feedback_status(row, access)) is not None),
     )
 
 

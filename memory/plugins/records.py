@@ -265,7 +265,7 @@ COMPACTION_THRESHOLD, COMPACTION_TARGET = 0.75, 0.5
 
 
 def context_budget(thread: Thread) -> int:
-    """Tokens: the workspace's own ceiling for task type `thread`, else DEFAULT_CEILING."""
+    """Tokens: the workspace's own ceiling for task type `thread`, else DEFAULT_CONTEXT_BUDGET."""
     budgets = thread.workspace.budgets
     ceiling = budgets.get("thread", {}) if isinstance(budgets, dict) else {}
     tokens = ceiling.get("ceiling") if isinstance(ceiling, dict) else None

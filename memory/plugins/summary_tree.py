@@ -29,7 +29,7 @@ class TreeLine:
 
 @dataclass(frozen=True)
 class TreeLevel:
-    """One kind of thing the memory holds. `hidden`: lines that are not listed; `x` and `width` in BAR units."""
+    """One kind of thing the memory holds. `hidden`: lines not listed; `x` and `width` in units of BAR_WIDTH."""
 
     key: str
     title: str
@@ -50,7 +50,7 @@ class TreeLevel:
 
 @dataclass(frozen=True)
 class SummaryTree:
-    """The shelves, newest first. `begins` is the number of the first message on the map when older parts are not."""
+    """The levels, newest first. `begins` is the number of the first message on the map when older parts are not."""
 
     shelves: tuple[TreeLevel, ...]
     tokens: int
@@ -58,7 +58,7 @@ class SummaryTree:
 
 
 def build_summary_tree(provider: MemoryProvider, session: Session, budget: int) -> SummaryTree:
-    """What the memory holds of a session, as far as MAP_TOKENS reach. `budget`: that of a prompt, in tokens."""
+    """What the memory holds of a session, as far as MAX_TREE_TOKENS reach. `budget`: that of a prompt, in tokens."""
     entries = provider.assemble(session, MAX_TREE_TOKENS, FRESH_TAIL)
     tail_start = fresh_tail_index(entries, FRESH_TAIL, budget, getattr(provider, "config", {}))
     levels = tuple(_with_bar_positions(_tree_levels(entries, tail_start)))
@@ -116,7 +116,7 @@ def tree_lines(entries: Iterable[ContextEntry]) -> list[TreeLine]:
 
 
 def _with_bar_positions(levels: Sequence[TreeLevel]) -> Iterable[TreeLevel]:
-    """The shelves with their places in the bar: oldest at the left, as a prompt reads."""
+    """The levels with their places in the bar: oldest at the left, as a prompt reads."""
     total, x = max(sum(level.tokens for level in levels), 1), 0.0
     positioned = []
     for level in reversed(levels):

@@ -33,7 +33,7 @@ class ChartMark:
 
 @dataclass(frozen=True)
 class TokenChart:
-    """A line over WIDTH × HEIGHT drawing units, from `begins` to `ends`. `line` and `area` are lists of points.
+    """A line over CHART_WIDTH × CHART_HEIGHT units, from `begins` to `ends`. `line` and `area` are lists of points.
 
     `threshold_y` and `target_y`: where compaction begins, and what it brings the context down to.
     """

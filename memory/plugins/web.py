@@ -112,7 +112,7 @@ def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 
 
 def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_page: bool = True) -> dict[str, Any]:
-    """What the map's templates need. Without `whole`, only what the parts need."""
+    """What the map's templates need. Without `is_full_page`, only what the parts need."""
     context: dict[str, Any] = {"thread": thread, "why_not": compaction_denied_reason(thread), "query": query}
     if thread.access == Thread.Access.HUMAN_ONLY:
         return context

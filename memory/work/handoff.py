@@ -229,7 +229,7 @@ def _instruction_lines(thread: Thread) -> list[HandoffLine]:
 def render_sections(handoff: Handoff, summaries: SummaryTexts) -> tuple[RenderedSection, ...]:
     """All fourteen sections with words: summaries' from `summaries`, those of rows taken from a message from the row.
 
-    What is gone since says GONE. One query more where rows were taken from messages.
+    What is gone since says DELETED_PLACEHOLDER. One query more where rows were taken from messages.
     """
     stored: dict[str, list[HandoffLine]] = {title: list(handoff.sections.get(title, ())) for title in SECTIONS}
     lines = [line for section in stored.values() for line in section if not line["text"]]

@@ -45,7 +45,7 @@ milestone_reached = Signal()
 
 
 def clean_text_field(text: str, *, field: str, max_characters: int, required: bool = True) -> str:
-    """The text as it is kept, at most `most` characters. Raises Problem that names the field."""
+    """The text as it is kept, at most `max_characters`. Raises Problem that names the field."""
     if not required and not text.strip():
         return ""
     try:
@@ -57,7 +57,7 @@ def clean_text_field(text: str, *, field: str, max_characters: int, required: bo
 def lock_thread(thread: Thread, by: Access, *, allow_ended: bool = False) -> Thread:
     """The thread, held until the transaction ends.
 
-    Raises Missing when `by` does not see it, Refused when it is archived or, unless `even_over`, a dive that is over.
+    Raises Missing when `by` does not see it, Refused when it is archived or, unless `allow_ended`, a dive that is over.
     """
     visible = Thread.objects.visible_to(by).select_related("channel").order_by()
     locked: Thread | None = visible.select_for_update(of=("self",), no_key=True).filter(pk=thread.pk).first()

@@ -7,7 +7,7 @@ from agents.assembler.items import data_block, make_item, relative_time, single_
 from agents.assembler.queries import EpisodeRow
 from agents.assembler.sections.request import PromptRequest
 from agents.assembler.values import DroppedItem, Item, SectionCandidates, SectionName, make_dropped
-from memory.episodes.models import Episode
+from memory.models import Episode
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 
 MAX_FEEDBACK_ITEMS = 5

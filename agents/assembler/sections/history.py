@@ -11,7 +11,7 @@ from agents.assembler.items import data_block, format_minute, group_in_steps, ma
 from agents.assembler.sections.request import PromptRequest, author_trust
 from agents.assembler.values import AtomicGroup, DroppedItem, Item, SectionCandidates, make_dropped, trust_drop_reason
 from agents.soul import TaskType
-from memory.plugins.base import (
+from memory.queries import (
     ENVELOPE_TOKENS,
     FRESH_TAIL,
     MAX_ENTRY_TOKENS,

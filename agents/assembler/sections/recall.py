@@ -15,7 +15,7 @@ from agents.assembler.items import make_item, single_item_groups
 from agents.assembler.sections.history import message_block
 from agents.assembler.sections.request import PromptRequest, author_trust
 from agents.assembler.values import Item, SectionCandidates
-from memory.plugins.base import ContextEntry
+from memory.queries import ContextEntry
 from openvibe.base.masking import mask_secrets
 from openvibe.chat.queries import MessageHit, find_messages
 from openvibe.llm.extractive_summary import stem_words

@@ -12,8 +12,8 @@ from agents.assembler.items import make_item, single_item_groups
 from agents.assembler.queries import ApprovalRow, ProgressRow, PromptContext, ToolResultRow, WorkItemRow
 from agents.assembler.sections.request import PromptRequest, author_trust
 from agents.assembler.values import Item, SectionCandidates, TrustLabel
-from memory.work.models import Approval, WorkItem
-from memory.work.queries import row_text
+from memory.models import Approval, WorkItem
+from memory.queries import row_text
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle

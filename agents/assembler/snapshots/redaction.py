@@ -17,9 +17,7 @@ from agents.assembler.values import DroppedItem, Item
 from agents.models import Run, Snapshot, ToolCall
 from knowledge.models import Entry
 from knowledge.queries import restricted_at
-from memory.blocks.models import CarriedVersion
-from memory.episodes.models import Episode
-from memory.work.models import WorkItem
+from memory.models import CarriedVersion, Episode, WorkItem
 from openvibe.chat.models import Channel, Message
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.access import Access

@@ -15,7 +15,7 @@ from agents.assembler.render import shared_prefix_tokens, shared_tool_tokens
 from agents.assembler.values import Item
 from agents.models import Run, Snapshot, ToolCall
 from agents.statistics import record_uses
-from memory.episodes.models import Episode
+from memory.models import Episode
 from openvibe.base.events import emit
 from openvibe.llm.values import ChatMessage
 

@@ -1,6 +1,6 @@
-"""Executing a compaction: claim it, let the plugin work, store its result together with the handoff.
+"""Executing a compaction: claim it, let the plugin work, store its result and ring `compaction_finished`.
 
-The plugin writes in steps of its own, each whole in itself; the row's last state and the handoff are one transaction.
+The plugin writes in steps of its own, each whole in itself; the row's last state and the signal are one transaction.
 So a worker killed at any moment leaves a conversation as it was before or after a step, and a row that recovery
 finds without an owner. Every write is fenced by the row's attempt."""
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
+from django.dispatch import Signal
 from django.utils import timezone
 
 from memory.plugins.base import FRESH_TAIL, CompactionResult, Compactor, MemoryProvider, Rebuilder, Session
@@ -19,7 +20,6 @@ from memory.plugins.models import COMPACTIONS, Compaction
 from memory.plugins.records import context_budget
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import session_for_thread
-from memory.work.handoff import create_handoff
 from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Thread
@@ -31,6 +31,12 @@ RETRY_DELAYS = (10, 60)
 
 PROGRESS_INTERVAL = 1.0
 """Seconds between two saves of how far it is."""
+
+# A compaction is done, or found nothing to do. Sent inside the transaction that stores its result, as the last thing
+# in it; what a listener raises undoes that:
+#   compaction: Compaction, locked
+#   summary_ids: tuple[int, ...], the summaries it made and those that prompts show now
+compaction_finished = Signal()
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,7 @@ def _throttled_progress(compaction: Compaction, clock: Callable[[], float]) -> C
 
 
 def _store_result(compaction: Compaction, outcome: CompactionOutcome) -> None:
-    """What came of it, and the handoff at its boundary, in one transaction."""
+    """What came of it, and whatever listens to `compaction_finished`, in one transaction."""
     result = outcome.made
     with transaction.atomic():
         current = COMPACTIONS.lock_owned(compaction)
@@ -154,10 +160,7 @@ def _store_result(compaction: Compaction, outcome: CompactionOutcome) -> None:
         current.done_messages = current.of_messages
         current.finished_at, current.error, current.note = timezone.now(), "", result.note
         current.save()
-        if current.trigger != Compaction.Trigger.CHANGED:  # words were rewritten, the work stands where it stood
-            create_handoff(
-                thread=current.thread, trigger=current.trigger, compaction=current, summary_ids=outcome.summary_ids
-            )
+        compaction_finished.send(sender=Compaction, compaction=current, summary_ids=outcome.summary_ids)
 
 
 def _retry_or_fail(compaction: Compaction, reason: str) -> CompactionRetry | None:

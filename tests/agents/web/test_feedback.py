@@ -115,4 +115,4 @@ def test_one_query_whatever_the_number_of_messages(
         found = feedback_by_message(messages, access(ana))
     shown = found[answered.reply.pk]["feedback"] if answered.reply else None
     assert isinstance(shown, FeedbackSummary)
-    assert (shown.down, len(shown.fates), shown.verdict) == (2, 2, "down")
+    assert (shown.down, len(shown.statuses), shown.verdict) == (2, 2, "down")

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent
-from memory.blocks.context_blocks import BlockStore, ContextBlocks, DatabaseBlocks, InMemoryBlocks
+from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.models import Block, CarriedVersion
+from memory.blocks.store import BlockStore, DatabaseBlocks
 from memory.blocks.values import PREDEFINED_BLOCKS, BlockAuthor, ContextBlock
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem
@@ -19,6 +20,7 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
 from tests.memory.blocks.conformance import BlockStoreConformance
+from tests.memory.blocks.in_memory import InMemoryBlocks
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=40)
 WRITES = st.lists(st.tuples(st.sampled_from(["set", "append", "delete"]), st.sampled_from("abc"), TEXTS), max_size=8)

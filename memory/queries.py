@@ -1,0 +1,45 @@
+"""Memory's queries, re-exported from its rooms: what other apps read, as plain values, and the provider protocol."""
+
+from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.queries import blocks_context, is_public_thread, notes_context
+from memory.episodes.queries import list_proposals, status_label
+from memory.plugins.base import (
+    ENVELOPE_TOKENS,
+    FRESH_TAIL,
+    MAX_ENTRY_TOKENS,
+    WINDOW_STEP,
+    Compactor,
+    ContextEntry,
+    MemoryProvider,
+    Session,
+    pair_tool_calls,
+)
+from memory.plugins.records import context_budget
+from memory.plugins.registry import provider_for, provider_named
+from memory.plugins.sessions import open_session
+from memory.plugins.tool import build_tool
+from memory.work.queries import row_text
+
+__all__ = [
+    "ENVELOPE_TOKENS",
+    "FRESH_TAIL",
+    "MAX_ENTRY_TOKENS",
+    "WINDOW_STEP",
+    "Compactor",
+    "ContextBlocks",
+    "ContextEntry",
+    "MemoryProvider",
+    "Session",
+    "blocks_context",
+    "build_tool",
+    "context_budget",
+    "is_public_thread",
+    "list_proposals",
+    "notes_context",
+    "open_session",
+    "pair_tool_calls",
+    "provider_for",
+    "provider_named",
+    "row_text",
+    "status_label",
+]
