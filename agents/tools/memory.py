@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from agents.assembler.sections.history import memory_session
 from agents.tools.values import Decision, FunctionTool, Tool, ToolContext, ToolOutcome
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.queries import is_public_thread
@@ -34,8 +35,8 @@ def memory(context: ToolContext) -> Tool:
 def run_memory_session(context: ToolContext) -> Session:
     """The thread up to what the run answers; profile notes are those about whoever asks."""
     trigger = context.run.trigger if context.run else None
-    person = trigger.author_id if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
-    return Session(context.thread.pk, context.access, before=trigger.seq if trigger else None, person_id=person)
+    member = trigger.author if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
+    return memory_session(context.thread.pk, context.access, before=trigger, asker=member)
 
 
 def update_context_block(context: ToolContext) -> Tool | None:
