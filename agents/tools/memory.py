@@ -40,7 +40,7 @@ def run_memory_session(context: ToolContext) -> Session:
 
 
 def update_context_block(context: ToolContext) -> Tool | None:
-    """Offered while a block is there that the agent may write, in threads that are open to everybody: its blocks
+    """The tool, while there is a block that the agent may write, in threads that are open to everybody: its blocks
     stand in its prompts everywhere."""
     if not is_public_thread(context.thread.pk):
         return None
