@@ -1,22 +1,24 @@
 """The one service that builds every prompt: for runs, previews and the API. It only reads; same input, same bytes."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import cast, get_args
+from typing import NamedTuple, cast, get_args
 
 from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.fit import RequiredPartsTooLarge, fit
 from agents.assembler.items import make_tool_item, single_item_groups
-from agents.assembler.queries import ModelWindow, PromptContext, ThreadContext, read_prompt_context
+from agents.assembler.queries import ModelWindow, PromptContext, read_prompt_context
 from agents.assembler.render import overhead_tokens, render, sent_tokens
 from agents.assembler.sections.blocks import block_candidates, profile_candidates, skill_candidates
 from agents.assembler.sections.dive import draft_format_candidates, headline_candidates, source_candidates
 from agents.assembler.sections.episodes import episode_candidates
 from agents.assembler.sections.history import (
+    HistoryCandidates,
+    MemoryPluginRow,
     hidden_dive_results,
     history_candidates,
     initial_history_room,
@@ -30,13 +32,12 @@ from agents.assembler.sections.identity import (
 )
 from agents.assembler.sections.knowledge import knowledge_candidates
 from agents.assembler.sections.recall import recall_candidates
-from agents.assembler.sections.request import PromptRequest, RequestMessage, request_candidates
+from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext, request_candidates
 from agents.assembler.sections.work import work_candidates
 from agents.assembler.stack import BUDGETS, TaskBudget, bounded_by_window, with_overrides
 from agents.assembler.values import DroppedItem, FitResult, Item, SectionCandidates
 from agents.models import Agent
 from agents.soul import TaskType
-from memory.queries import provider_named
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.models import Endpoint
@@ -103,155 +104,141 @@ def assemble(
         raise Missing
     endpoint = agent.endpoint or context.default_endpoint
     model_name = model or (endpoint.model if endpoint and endpoint.model else OFFLINE_MODEL)
-    prompt_request = PromptRequest(
-        agent=agent,
-        access=access,
-        thread=context.thread,
-        task=cast(TaskType, task),
-        asked=message,
-        counter=counter_for(model_name),
-        budget=_task_budget(cast(TaskType, task), context.thread, endpoint, budget),
+    return _build_prompt(
+        PromptRequest(
+            agent=agent,
+            access=access,
+            thread=context.thread,
+            task=cast(TaskType, task),
+            message=message,
+            counter=counter_for(model_name),
+            budget=_task_budget(cast(TaskType, task), context.thread, endpoint, budget),
+        ),
+        context,
+        model_name,
+        tools,
     )
-    return _build_prompt(prompt_request, context, model_name, tools)
 
 
-def _build_prompt(
-    prompt_request: PromptRequest, context: PromptContext, model: str, tools: Sequence[ToolSpec]
-) -> Prompt:
-    overhead = overhead_tokens(prompt_request.counter)
-    required_sections = [
-        policy_candidates(prompt_request),
-        soul_candidates(prompt_request),
-        *instruction_candidates(prompt_request),
-        draft_format_candidates(prompt_request),
-        _tool_candidates(prompt_request, tools),
+def _build_prompt(request: PromptRequest, context: PromptContext, model: str, tools: Sequence[ToolSpec]) -> Prompt:
+    """Every section's candidates, what fits of them, rendered."""
+    ceiling, overhead = request.budget.ceiling, overhead_tokens(request.counter)
+    identity = [
+        policy_candidates(request),
+        soul_candidates(request),
+        *instruction_candidates(request),
+        draft_format_candidates(request),
+        _tool_candidates(request, tools),
     ]
-    needed = overhead + sum(
-        group.tokens for section in required_sections if section.required for group in section.groups
+    room_for_message = ceiling - overhead - _required_tokens(identity)
+    message = request_candidates(request, min(request.budget.caps["P1"] or ceiling, room_for_message))
+    feedback, episodes, private_episodes = episode_candidates(request, context.episodes)
+    topics, entries, unreadable = knowledge_candidates(request, context.any_entry, timezone.now())
+    constraints, other_work = work_candidates(request, context.work, (tool.name for tool in tools))
+    sections = _SectionsAroundHistory(
+        before=[*identity, message, constraints, source_candidates(request), other_work],
+        after=[
+            block_candidates(request, context.blocks),
+            feedback,
+            profile_candidates(request, context.profile_notes),
+            *skill_candidates(request, context.loaded_skills),
+            topics,
+            entries,
+            workspace_candidates(request),
+            headline_candidates(request, context.dive_results),
+        ],
+        beside_recall=[episodes],
     )
-    cap = prompt_request.budget.caps["P1"] or prompt_request.budget.ceiling
-    request = request_candidates(prompt_request, min(cap, prompt_request.budget.ceiling - needed))
-    feedback, episodes, private_episodes = episode_candidates(prompt_request, context.episodes)
-    topics, entries, unreadable = knowledge_candidates(prompt_request, context, timezone.now())
-    constraints, other_work = work_candidates(prompt_request, context, (tool.name for tool in tools))
-    before_history = [*required_sections, request, constraints, source_candidates(prompt_request), other_work]
-    after_history = [
-        block_candidates(prompt_request, context.blocks),
-        feedback,
-        profile_candidates(prompt_request, context.notes),
-        *skill_candidates(prompt_request, context.loaded_skills),
-        topics,
-        entries,
-        workspace_candidates(prompt_request),
-        headline_candidates(prompt_request, context),
-    ]
-    required = (*request.groups, *constraints.groups)
-    room = prompt_request.budget.ceiling - needed - sum(group.tokens for group in required)
-    fitted, hidden = _fit_with_history(
-        prompt_request, context, (before_history, after_history, [episodes]), room, overhead
-    )
+    fitted, hidden = _fit_with_history(request, context.memory_plugin, sections)
     return Prompt(
-        task=prompt_request.task,
+        task=request.task,
         model=model,
-        counter=prompt_request.counter,
-        budget=prompt_request.budget,
+        counter=request.counter,
+        budget=request.budget,
         messages=render(fitted),
         tools=tuple(tools),
         included=fitted.included,
         dropped=(*_dropped_items(fitted), *hidden, *private_episodes, *unreadable),
         tokens=sent_tokens(fitted),
-        soul_number=prompt_request.agent.soul.number if prompt_request.agent.soul else None,
+        soul_number=request.agent.soul.number if request.agent.soul else None,
     )
 
 
 def _tool_candidates(request: PromptRequest, tools: Sequence[ToolSpec]) -> SectionCandidates:
-    return SectionCandidates(
-        "P0",
-        "tools",
-        single_item_groups(make_tool_item(request.counter, tool) for tool in tools),
-        required=True,
-    )
+    tool_items = (make_tool_item(request.counter, tool) for tool in tools)
+    return SectionCandidates("P0", "tools", single_item_groups(tool_items), required=True)
 
 
-SurroundingCandidates = tuple[Sequence[SectionCandidates], Sequence[SectionCandidates], Sequence[SectionCandidates]]
-"""The offers that stand before history, those after it, and those of P6 that stand beside what is recalled."""
+def _required_tokens(sections: Iterable[SectionCandidates]) -> int:
+    """What stands in the prompt whatever else does."""
+    return sum(group.tokens for section in sections if section.required for group in section.groups)
+
+
+# --- history and recall share what the other sections leave ---------------------------------------------------
+class _SectionsAroundHistory(NamedTuple):
+    """All sections but history and recall: those that come before history, after it, and in P6 before recall."""
+
+    before: Sequence[SectionCandidates]
+    after: Sequence[SectionCandidates]
+    beside_recall: Sequence[SectionCandidates]
+
+    def with_history(
+        self, history: HistoryCandidates, recall: Sequence[SectionCandidates] = ()
+    ) -> list[SectionCandidates]:
+        """All sections in the order in which they are fitted."""
+        return [
+            *self.before,
+            *history.in_cap,
+            *self.after,
+            *history.before_recall,
+            *self.beside_recall,
+            *recall,
+            *history.after_recall,
+        ]
 
 
 def _fit_with_history(
-    request: PromptRequest, context: PromptContext, around: SurroundingCandidates, room: int, overhead: int
+    request: PromptRequest, plugin: MemoryPluginRow, sections: _SectionsAroundHistory
 ) -> tuple[FitResult, list[DroppedItem]]:
     """The prompt with all of a short thread; else with what bears on the request, and as much history as then fits."""
-    sections_before, sections_after, sections_beside_recall = around
-    provider = provider_named(*context.plugin)
+    room = request.budget.ceiling - overhead_tokens(request.counter) - _required_tokens(sections.before)
     initial_room = initial_history_room(request, room)
-    entries, is_all = recall_history(request, provider, initial_room)
-    history_sections, history_before_recall, history_remainder = history_candidates(request, entries)
+    entries, is_all = recall_history(request, plugin, initial_room)
+    history = history_candidates(request, entries)
     hidden_dives = hidden_dive_results(request, entries)
     if is_all and not any(entry.summary_id for entry in entries):
-        fitted = _fit_or_problem(
-            request,
-            [
-                *sections_before,
-                *history_sections,
-                *sections_after,
-                *history_before_recall,
-                *sections_beside_recall,
-                *history_remainder,
-            ],
-            overhead,
-        )
+        fitted = _fit_or_problem(request, sections.with_history(history))
         if not _is_history_over_budget(fitted):
             return fitted, hidden_dives
-    in_view, room_left = _history_in_view(
-        request,
-        [
-            *sections_before,
-            *map(_not_extendable, history_sections),
-            *sections_after,
-            *history_before_recall,
-            *sections_beside_recall,
-        ],
-        overhead,
-    )
-    recall_section = recall_candidates(request, in_view, room_left)
-    fitted = _fit_or_problem(
-        request,
-        [
-            *sections_before,
-            *history_sections,
-            *sections_after,
-            *history_before_recall,
-            *sections_beside_recall,
-            recall_section,
-            *history_remainder,
-        ],
-        overhead,
-    )
+    in_view, room_left = _history_in_view(request, sections, history)
+    recall = [recall_candidates(request, in_view, room_left)]
+    fitted = _fit_or_problem(request, sections.with_history(history, recall))
     if initial_room < room and not is_all and not _is_history_over_budget(fitted):
-        entries, _ = recall_history(request, provider, room)
-        history_sections, history_before_recall, history_remainder = history_candidates(request, entries)
-        fitted = _fit_or_problem(
-            request,
-            [
-                *sections_before,
-                *history_sections,
-                *sections_after,
-                *history_before_recall,
-                *sections_beside_recall,
-                recall_section,
-                *history_remainder,
-            ],
-            overhead,
-        )
+        entries, _ = recall_history(request, plugin, room)
+        fitted = _fit_or_problem(request, sections.with_history(history_candidates(request, entries), recall))
     return fitted, hidden_dives
 
 
-def _not_extendable(section: SectionCandidates) -> SectionCandidates:
-    return replace(section, extendable=False)
+def _history_in_view(
+    request: PromptRequest, sections: _SectionsAroundHistory, history: HistoryCandidates
+) -> tuple[list[int], int]:
+    """Which messages are in view themselves, not in a summary, before anything is recalled; the tokens left for it."""
+    in_cap = [replace(section, extendable=False) for section in history.in_cap]
+    fitted = _fit_or_problem(request, sections.with_history(history._replace(in_cap=in_cap, after_recall=())))
+    seqs = [entry.order for entry in fitted.included if entry.key.startswith("message:") and entry.section == "history"]
+    return seqs, request.budget.ceiling - fitted.tokens
 
 
 def _is_history_over_budget(fitted: FitResult) -> bool:
     return any(left.section == "history" and left.reason == "over budget" for left in fitted.dropped)
+
+
+def _fit_or_problem(request: PromptRequest, sections: Sequence[SectionCandidates]) -> FitResult:
+    overhead = overhead_tokens(request.counter)
+    try:
+        return fit(sections, ceiling=request.budget.ceiling, caps=request.budget.caps, overhead=overhead)
+    except RequiredPartsTooLarge as error:
+        raise Problem(str(error), code="budget_too_small", field="budget") from error
 
 
 def _dropped_items(fitted: FitResult) -> tuple[DroppedItem, ...]:
@@ -261,22 +248,7 @@ def _dropped_items(fitted: FitResult) -> tuple[DroppedItem, ...]:
     return tuple(reversed(by_key.values()))
 
 
-def _history_in_view(
-    request: PromptRequest, sections: Sequence[SectionCandidates], overhead: int
-) -> tuple[list[int], int]:
-    """Which messages are in view themselves, not in a summary, before anything is recalled; the tokens left for it."""
-    fitted = _fit_or_problem(request, sections, overhead)
-    seqs = [entry.order for entry in fitted.included if entry.key.startswith("message:") and entry.section == "history"]
-    return seqs, request.budget.ceiling - fitted.tokens
-
-
-def _fit_or_problem(request: PromptRequest, sections: Sequence[SectionCandidates], overhead: int) -> FitResult:
-    try:
-        return fit(sections, ceiling=request.budget.ceiling, caps=request.budget.caps, overhead=overhead)
-    except RequiredPartsTooLarge as error:
-        raise Problem(str(error), code="budget_too_small", field="budget") from error
-
-
+# --- the budget, and the message asked with ------------------------------------------------------------------
 def endpoint_for(agent: Agent) -> Endpoint | None:
     """The endpoint that answers for the agent: its own, the workspace's default, or None for the offline model."""
     return agent.endpoint or Endpoint.objects.filter(workspace_id=agent.workspace_id, is_default=True).first()

@@ -1,7 +1,7 @@
 """Choosing what stands in a prompt: pure, deterministic, never over the ceiling.
 
-Required offers first. Then P0 to P6, each layer up to its cap, bundles in rank order. What is left after P6
-goes back to the extendable offers (the history of P1), whose caps no longer count; the ceiling always does.
+Required sections first. Then P0 to P6, each layer up to its cap, groups in rank order. What is left after P6
+goes back to the extendable sections (the history of P1), whose caps no longer count; the ceiling always does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,11 +33,11 @@ class RequiredPartsTooLarge(ValueError):
 def fit(
     sections: Sequence[SectionCandidates], *, ceiling: int, caps: Mapping[LayerName, int | None], overhead: int
 ) -> FitResult:
-    """What fits of the offers. All numbers in tokens; `overhead` is what rendering adds whatever is included.
+    """What fits of the candidates. All numbers in tokens; `overhead` is what rendering adds whatever is included.
 
     An item whose key is already in the prompt is left out as `superseded`; all else left out is
     `over budget`.
-    Raises RequiredPartsTooLarge when the required offers alone exceed the ceiling.
+    Raises RequiredPartsTooLarge when the required sections alone exceed the ceiling.
     """
     fitter = _Fitter(ceiling, caps, overhead)
     for section in sections:
@@ -75,7 +75,7 @@ class _Fitter:
             self.include(section, group, self.cost(group))
 
     def fill(self, section: SectionCandidates) -> tuple[AtomicGroup, ...]:
-        """Takes what the caps and the ceiling allow; returns the bundles left over, in rank order."""
+        """Takes what the caps and the ceiling allow; returns the groups left over, in rank order."""
         taken = 0
         missed: list[AtomicGroup] = []
         for group in section.groups:
@@ -110,7 +110,7 @@ class _Fitter:
         return room
 
     def cost(self, group: AtomicGroup) -> int:
-        """Tokens the bundle would add; what is in the prompt, or twice in the bundle, adds nothing."""
+        """Tokens the group would add; what is in the prompt, or twice in the group, adds nothing."""
         if len(group.items) == 1:
             return 0 if group.items[0].key in self.included else group.items[0].tokens
         fresh = {item.key: item.tokens for item in reversed(group.items) if item.key not in self.included}

@@ -111,7 +111,7 @@ def make_tool_item(counter: TokenCounter, tool: ToolSpec) -> Item:
 
 
 def group_in_steps(items: Sequence[Item], *, step: int) -> tuple[AtomicGroup, ...]:
-    """History as bundles, newest first, from items in any order whose `order` numbers them one by one.
+    """History in groups, newest first, from items in any order whose `order` numbers them one by one.
 
     Whole steps of `step` messages leave the window together, so that most consecutive prompts start at the
     same message and share their prefix. The newest ones, at least `step` of them, stand alone: long messages
@@ -151,21 +151,6 @@ def format_minute(at: datetime) -> str:
 def data_block(text: str, *, source: str, ref: str, author: str, trust: TrustLabel, time: str = "") -> str:
     """Text in a fenced block that names its source, reference, author and label; secrets are masked."""
     return fence("data", mask_secrets(text), source=source, ref=ref, author=author, trust=trust, time=time or None)
-
-
-def knowledge_block(pk: int, text: str, *, kind: str, decided_by: str, decided: str, freshness: str) -> str:
-    """An entry of knowledge, topic and content, as prompts and tools show it: who decided it, when (UTC), how fresh."""
-    return fence(
-        "data",
-        text,
-        source="knowledge",
-        ref=f"knowledge:{pk}",
-        kind=kind,
-        decided_by=decided_by,
-        decided=decided,
-        freshness=freshness,
-        trust="semi_trusted",
-    )
 
 
 def single_item_groups(items: Iterable[Item]) -> tuple[AtomicGroup, ...]:

@@ -6,6 +6,7 @@ dynamic (work, notes, feedback, knowledge, dives, recall) · the request, which 
 Providers can so cache the longest prefix. Only trusted text stands in the system message."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import takewhile
 
 from agents.assembler.items import MESSAGE_OVERHEAD, PROMPT_OVERHEAD, count_text, count_tool, message_part
@@ -49,6 +50,7 @@ def render(fitted: FitResult) -> tuple[ChatMessage, ...]:
     return tuple(messages)
 
 
+@lru_cache(maxsize=16)
 def overhead_tokens(counter: TokenCounter) -> int:
     """Tokens that rendering adds whatever is included: the `overhead` for `fit`.
 

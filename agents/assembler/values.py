@@ -43,7 +43,7 @@ DropReason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One piece of a prompt, ready to stand in it. Made by `items.item`, which counts its tokens.
+    """One piece of a prompt, ready to stand in it. Made by `items.make_item`, which counts its tokens.
 
     `text` is what stands in the prompt, fenced unless it is trusted or the agent's own words.
     `tokens` is what the text adds to a prompt, its share of joins and of message overhead included.
@@ -79,11 +79,11 @@ class AtomicGroup:
 
 @dataclass(frozen=True, slots=True)
 class SectionCandidates:
-    """What one section would like to say, best bundle first.
+    """What one section has for the prompt, the best group first.
 
-    `cap`: most tokens this offer may take, None for no limit of its own.
-    `required`: every bundle stands in the prompt, whatever the caps.
-    `contiguous`: nothing after the first bundle that does not fit.
+    `cap`: most tokens the section may take, None for no limit of its own.
+    `required`: every group stands in the prompt, whatever the caps.
+    `contiguous`: nothing after the first group that does not fit.
     `extendable`: may take what is left after P6, past its caps; for the history of P1.
     `beyond_layer_cap`: does not count against its layer's cap; for blocks, which have their own limits.
     """

@@ -1,18 +1,16 @@
 """What the workspace knows, for an agent that asks; and what it would have known, for people to decide."""
 
 import hashlib
-from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
 
-from agents.assembler.items import format_minute, knowledge_block
+from agents.assembler.sections.knowledge import entry_block
 from agents.statistics import record_uses
 from agents.tools.values import FunctionTool, Tool, ToolContext
 from knowledge.models import MAX_TOPIC_CHARACTERS, Entry
-from knowledge.queries import compute_freshness, find_entries, parse_expiry
+from knowledge.queries import find_entries, parse_expiry
 from knowledge.services import default_visibility, suggest_entry
-from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Missing
 from openvibe.llm.values import ToolSpec
 
@@ -73,19 +71,7 @@ def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
     if context.run is not None:
         record_uses(run=context.run, entry_ids=[hit.entry.pk for hit in hits], how="tool")
     now = timezone.now()
-    return "\n\n".join(_entry_block(hit.entry, now) for hit in hits)
-
-
-def _entry_block(entry: Entry, now: datetime) -> str:
-    """An entry as prompts show it, as data."""
-    return knowledge_block(
-        entry.pk,
-        mask_secrets(f"{entry.topic}\n\n{entry.content}"),
-        kind=entry.kind,
-        decided_by=(entry.decided_by or entry.author).name,
-        decided=format_minute(entry.decided_at or entry.created_at),
-        freshness=compute_freshness(entry, now).words,
-    )
+    return "\n\n".join(entry_block(hit.entry, now) for hit in hits)
 
 
 def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:

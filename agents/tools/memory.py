@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from agents.assembler.sections.history import memory_session
 from agents.tools.values import Decision, FunctionTool, Tool, ToolContext, ToolOutcome
 from memory.models import Approval, WorkItem
 from memory.queries import ContextBlocks, Session, build_tool, is_public_thread, provider_for
@@ -28,12 +29,12 @@ def memory(context: ToolContext) -> Tool:
 def run_memory_session(context: ToolContext) -> Session:
     """The thread up to what the run answers; profile notes are those about whoever asks."""
     trigger = context.run.trigger if context.run else None
-    person = trigger.author_id if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
-    return Session(context.thread.pk, context.access, before=trigger.seq if trigger else None, person_id=person)
+    member = trigger.author if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
+    return memory_session(context.thread.pk, context.access, before=trigger, asker=member)
 
 
 def update_context_block(context: ToolContext) -> Tool | None:
-    """Offered while a block is there that the agent may write, in threads that are open to everybody: its blocks
+    """The tool, while there is a block that the agent may write, in threads that are open to everybody: its blocks
     stand in its prompts everywhere."""
     if not is_public_thread(context.thread.pk):
         return None

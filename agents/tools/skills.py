@@ -12,7 +12,7 @@ _NAME_SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "r
 
 
 def load_skill(context: ToolContext) -> Tool | None:
-    """Offered to agents that have skills."""
+    """The tool, for agents that have skills."""
     if not skill_index(context.agent):
         return None
     spec = ToolSpec(
@@ -24,7 +24,7 @@ def load_skill(context: ToolContext) -> Tool | None:
 
 
 def unload_skill(context: ToolContext) -> Tool | None:
-    """Offered together with `load_skill`."""
+    """The tool, for agents that have `load_skill`."""
     if not skill_index(context.agent):
         return None
     spec = ToolSpec("unload_skill", "Put down a skill you no longer need.", _NAME_SCHEMA)

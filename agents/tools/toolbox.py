@@ -29,7 +29,7 @@ MAX_RESULT_TOKENS = 4_000
 """Tokens of one result; longer ones keep head and tail."""
 
 MAX_DEFINITION_TOKENS = REQUIRED_TOKENS["tool definitions"]
-"""Tokens of all definitions together. What does not fit any more is not offered."""
+"""Tokens of all definitions together. A tool that does not fit any more is left out."""
 
 _COUNTER = counter_for("offline")
 _SCHEMA_BOUNDS = {"minLength", "maxLength", "minimum", "maximum", "additionalProperties"}
@@ -38,7 +38,7 @@ _CUT_MARKER = "\n[… the middle of this result was cut here …]\n"
 
 @dataclass(frozen=True)
 class ToolRegistration:
-    """A tool of the list: what makes it, and from which trust level on it is offered."""
+    """A tool of the list: what makes it, and from which trust level on agents have it."""
 
     name: str
     factory: ToolFactory
@@ -71,7 +71,7 @@ class Toolbox:
     ) -> "Toolbox":
         """By the agent's trust level, the tools its SOUL names (none named: no restriction), and the memory plugin.
 
-        `seen` goes with the run from one box to the next (`Setting.seen`).
+        `block_stamps` go with the run from one toolbox to the next (`ToolContext.block_stamps`).
         """
         context = ToolContext(agent, thread, visible_to(agent), run, {} if block_stamps is None else block_stamps)
         named_tools = _tools_named_by_soul(agent)
@@ -97,9 +97,9 @@ class Toolbox:
         return tuple(compact_spec(tool.spec) for tool in self.tools.values())
 
     def execute(self, call: ToolCallRequest) -> ToolOutcome:
-        """Carry one call out, in the caller's transaction. What fails leaves nothing behind and says why.
+        """Execute one call, in the caller's transaction. What fails leaves nothing behind and says why.
 
-        The result is text for the model, at most RESULT_TOKENS, without secrets and control characters. Raises
+        The result is text for the model, at most MAX_RESULT_TOKENS, without secrets and control characters. Raises
         only when the database is out of reach.
         """
         outcome = self._execute_unchecked(call)

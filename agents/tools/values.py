@@ -1,4 +1,4 @@
-"""What a tool is, what it is told, and what comes of a call."""
+"""What a tool is, the context it is called in, and the outcome of a call."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ class ToolOutcome:
 
 
 class Tool(Protocol):
-    """A tool that an agent is offered."""
+    """A tool that an agent may call."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -52,7 +52,7 @@ class Tool(Protocol):
         """Whether `run` holds the arguments against the schema itself; else that was done before."""
 
     def run(self, arguments: dict[str, Any]) -> str | ToolOutcome:
-        """Carry a call out; what the model reads.
+        """Execute a call; returns what the model reads.
 
         Raises Problem for what cannot be done: the model is told its sentence.
         """
@@ -72,4 +72,4 @@ class FunctionTool:
 
 
 ToolFactory = Callable[[ToolContext], Tool | None]
-"""Makes the tool for a setting; None where there is nothing to offer."""
+"""Makes the tool for a context; None where the agent does not have it."""

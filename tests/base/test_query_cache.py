@@ -1,6 +1,7 @@
 """A query compiled once answers as the query itself does, whatever it is asked with."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import pytest
 from django.db import connection
@@ -8,7 +9,7 @@ from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from openvibe.base.query_cache import CompiledQuery, array_literal
+from openvibe.base.query_cache import CompiledQuery, JsonRows, array_literal, json_array, json_object
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member
 from tests.factories import say
@@ -61,3 +62,43 @@ def test_a_plan_of_its_own_changes_no_answer(said: list[Message]) -> None:
     ids = array_literal(message.pk for message in said)
     assert earlier.rows_with_custom_plan(ids) == [(message.pk, message.body) for message in said]
     assert earlier.rows_with_custom_plan(ids, now=said[1].created_at) == earlier.rows(ids, now=said[1].created_at)
+
+
+class SaidRow(NamedTuple):
+    pk: int
+    author: str
+    created_at: datetime
+
+
+def said_in(thread_id: int) -> QuerySet[Message]:
+    return Message.objects.filter(thread=thread_id).order_by("seq")
+
+
+def read_said(rows: JsonRows[int, SaidRow], thread: Thread) -> dict[str, Any]:
+    def statement(thread_id: int) -> QuerySet[Any, Any]:
+        parts = {"title": json_array(["title"]), rows.name: rows.expression(thread_id)}
+        return Thread.objects.filter(pk=thread_id).order_by().values_list(json_object(parts))
+
+    answer: dict[str, Any] = CompiledQuery(statement, 1).rows(thread.pk)[0][0]
+    return answer
+
+
+def test_json_rows_take_their_columns_by_name(said: list[Message], thread: Thread) -> None:
+    rows = JsonRows(
+        "said", SaidRow, said_in, columns={"author": "author__name"}, parse={"created_at": datetime.fromisoformat}
+    )
+    answer = read_said(rows, thread)
+    assert answer["title"] == [thread.title]
+    assert rows.first(answer) == SaidRow(pk=said[0].pk, author="Ana", created_at=said[0].created_at)
+    assert rows.first({"said": []}) is None
+
+
+def test_json_rows_come_in_the_order_of_the_query(said: list[Message], thread: Thread) -> None:
+    rows = JsonRows("said", SaidRow, said_in, columns={"author": "author__name"})
+    assert [row.pk for row in rows.all(read_said(rows, thread))] == [message.pk for message in said]
+
+
+@pytest.mark.parametrize("option", ["columns", "parse"])
+def test_a_field_that_the_row_has_not_is_refused_at_once(option: str) -> None:
+    with pytest.raises(TypeError, match="SaidRow has no field auhtor"):
+        JsonRows("said", SaidRow, said_in, **{option: {"auhtor": "author__name"}})

@@ -2,15 +2,37 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.db.models import OuterRef, QuerySet
 
 from agents.assembler.items import make_item, single_item_groups
-from agents.assembler.queries import BlockRow, ProfileNoteRow
-from agents.assembler.sections.request import PromptRequest
+from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.values import Item, SectionCandidates
+from agents.models import LoadedSkill
 from agents.skills import loaded_skill_text, skill_index
+from memory.models import Block, ProfileNote
 from openvibe.base.masking import mask_secrets
+from openvibe.base.query_cache import JsonRows
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter
+
+
+class BlockRow(NamedTuple):
+    """A context block that says something."""
+
+    pk: int
+    label: str
+    description: str
+    content: str
+    readonly: bool = False
+
+
+def _filled_blocks(scope: QueryScope) -> QuerySet[Any, Any]:
+    return Block.objects.filter(agent=scope.participant_id).exclude(content="").order_by("label")
+
+
+BLOCKS = JsonRows("blocks", BlockRow, _filled_blocks)
 
 
 def block_candidates(request: PromptRequest, rows: Sequence[BlockRow]) -> SectionCandidates:
@@ -41,6 +63,23 @@ def block_item(counter: TokenCounter, block: BlockRow, order: int) -> Item:
     )
 
 
+class ProfileNoteRow(NamedTuple):
+    """What the agent noted about the asker."""
+
+    pk: int
+    person_id: int
+    person: str
+    content: str
+
+
+def _notes_about_asker(scope: QueryScope) -> QuerySet[Any, Any]:
+    notes = ProfileNote.objects.filter(agent=scope.participant_id, person=scope.person_id)
+    return notes.exclude(content="").order_by()
+
+
+PROFILE_NOTES = JsonRows("profile_notes", ProfileNoteRow, _notes_about_asker, columns={"person": "person__name"})
+
+
 def profile_candidates(request: PromptRequest, rows: Sequence[ProfileNoteRow]) -> SectionCandidates:
     """What the agent noted about whoever asks. It stands late: another asker does not change what stands before."""
     return SectionCandidates(
@@ -68,10 +107,25 @@ def profile_item(counter: TokenCounter, notes: ProfileNoteRow) -> Item:
     )
 
 
-def skill_candidates(request: PromptRequest, loaded: Sequence[str]) -> tuple[SectionCandidates, SectionCandidates]:
+class LoadedSkillRow(NamedTuple):
+    """A skill the agent has taken up in the thread."""
+
+    name: str
+
+
+def _loaded_skills(scope: QueryScope) -> QuerySet[Any, Any]:
+    return LoadedSkill.objects.filter(agent__participant=scope.participant_id, thread=OuterRef("pk")).order_by("id")
+
+
+LOADED_SKILLS = JsonRows("loaded_skills", LoadedSkillRow, _loaded_skills)
+
+
+def skill_candidates(
+    request: PromptRequest, loaded: Sequence[LoadedSkillRow]
+) -> tuple[SectionCandidates, SectionCandidates]:
     """The index of what the agent can load, and the text of what it has taken up in this thread."""
     index = tuple((skill.name, skill.line) for skill in skill_index(request.agent))
-    texts = [(name, loaded_skill_text(request.agent, name)) for name in loaded]
+    texts = [(skill.name, loaded_skill_text(request.agent, skill.name)) for skill in loaded]
     loaded_items = [_loaded_skill_item(request.counter, name, text) for name, text in texts if text]
     return (
         SectionCandidates(

@@ -3,18 +3,25 @@
 A dive's context is its source message and its own messages, not the thread around it and not other dives.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.db.models import OuterRef, QuerySet
 
 from agents.assembler.items import data_block, format_minute, make_item, shorten_message, single_item_groups
-from agents.assembler.queries import DiveResultRow, PromptContext
-from agents.assembler.sections.request import PromptRequest, author_trust
+from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from agents.assembler.values import Item, SectionCandidates
+from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import DiveResult, Message
 from openvibe.llm.drafts import DRAFT_FORMAT
 from openvibe.llm.tokens import TokenCounter
 
 SOURCE_CAP_DIVISOR = 3
 """The source takes at most one in so many tokens of P1."""
+
+MAX_DIVE_RESULTS = 40
+"""Results of dives whose headlines prompts show, the newest first."""
 
 
 def draft_format_candidates(request: PromptRequest) -> SectionCandidates:
@@ -75,13 +82,38 @@ def _source_item(request: PromptRequest, message: Message, text: str, limit: int
     )
 
 
-def headline_candidates(request: PromptRequest, context: PromptContext) -> SectionCandidates:
+class DiveResultRow(NamedTuple):
+    """The result of a dive of this thread."""
+
+    message_id: int
+    seq: int
+    headline: str
+    publisher: str
+    at: str
+
+
+def _dive_results(scope: QueryScope) -> QuerySet[Any, Any]:
+    """What dives of this thread brought; nothing for those whose level keeps results out."""
+    results = DiveResult.objects.filter(dive__parent=OuterRef("pk"), message__deleted_at=None)
+    visible = results if scope.reads_dive_results else results.filter(pk__lt=0)
+    return visible.order_by("-message_id")[:MAX_DIVE_RESULTS]
+
+
+DIVE_RESULTS = JsonRows(
+    "dive_results",
+    DiveResultRow,
+    _dive_results,
+    columns={"seq": "message__seq", "publisher": "published_by__name", "at": "published_at"},
+)
+
+
+def headline_candidates(request: PromptRequest, results: Sequence[DiveResultRow]) -> SectionCandidates:
     """Results of this thread's dives that stand before the request, the newest first.
 
     A result whose message is in view itself is not named a second time: the two share their key.
     """
-    before_seq = request.asked.before
-    shown = [result for result in context.results if before_seq is None or result.seq < before_seq]
+    before_seq = request.message.before
+    shown = [result for result in results if before_seq is None or result.seq < before_seq]
     return SectionCandidates(
         "P5", "dives", single_item_groups(_headline_item(request.counter, result) for result in shown)
     )

@@ -1,22 +1,54 @@
 """Episodes: open feedback (P2) and older episodes (P6), and which of them this audience may not see."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models.functions import Coalesce
 
 from agents.assembler.items import data_block, make_item, relative_time, single_item_groups
-from agents.assembler.queries import EpisodeRow
-from agents.assembler.sections.request import PromptRequest
+from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.values import DroppedItem, Item, SectionCandidates, SectionName, make_dropped
 from memory.models import Episode
+from openvibe.base.query_cache import JsonRows
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 
-MAX_FEEDBACK_ITEMS = 5
+MAX_EPISODES = 40
+"""Open episodes looked at, the newest first."""
 
+MAX_FEEDBACK_ITEMS = 5
 
 MAX_OLDER_EPISODES = 10
 
 
-# --- P2, P6: what the agent remembers -----------------------------------------------------------------------
+class EpisodeRow(NamedTuple):
+    """An episode as prompts read it. `is_usable`: the audience of this thread may know where it was learned."""
+
+    pk: int
+    kind: str
+    text: str
+    feedback_author: str
+    from_feedback: bool
+    created_at: datetime
+    is_usable: bool
+
+
+def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
+    own = Episode.objects.of(scope.participant_id).filter(applied_at=None)
+    usable = Episode.objects.usable_in(OuterRef(OuterRef("channel_id")))  # type: ignore[arg-type]
+    return own.order_by("-created_at", "-id").annotate(
+        text=Case(When(learning="", then=F("summary")), default=F("learning")),
+        feedback_author=Coalesce("feedback__participant__name", Value("")),
+        from_feedback=Q(feedback__isnull=False),
+        is_usable=Exists(usable.filter(pk=OuterRef("pk"))),
+    )[:MAX_EPISODES]
+
+
+EPISODES = JsonRows("episodes", EpisodeRow, _open_episodes, parse={"created_at": datetime.fromisoformat})
+
+
 def episode_candidates(
     request: PromptRequest, rows: Iterable[EpisodeRow]
 ) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
@@ -27,7 +59,7 @@ def episode_candidates(
     for episode in rows:
         is_feedback = episode.kind == Episode.Kind.FEEDBACK_RECEIVED
         is_recent_feedback = is_feedback and len(feedback) < MAX_FEEDBACK_ITEMS
-        age = relative_time(episode.created_at, request.asked.at)
+        age = relative_time(episode.created_at, request.message.at)
         entry = episode_item(
             request.counter,
             episode,

@@ -1,4 +1,4 @@
-"""P1, history: what the memory plugin recalls of the conversation, as items and as bundles that come together.
+"""History (P1): what the memory plugin recalls of the conversation, as items and as groups that come together.
 
 Which messages and summaries there are is the plugin's business; how they stand in a prompt is decided here.
 """
@@ -6,25 +6,32 @@ Which messages and summaries there are is the plugin's business; how they stand 
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.db.models import OuterRef, QuerySet
 
 from agents.assembler.items import data_block, format_minute, group_in_steps, make_item, shorten_message
-from agents.assembler.sections.request import PromptRequest, author_trust
+from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from agents.assembler.values import AtomicGroup, DroppedItem, Item, SectionCandidates, make_dropped, trust_drop_reason
 from agents.soul import TaskType
+from memory.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.queries import (
     ENVELOPE_TOKENS,
     FRESH_TAIL,
     MAX_ENTRY_TOKENS,
     WINDOW_STEP,
     ContextEntry,
-    MemoryProvider,
     Session,
     pair_tool_calls,
+    provider_named,
 )
 from openvibe.base.masking import mask_secrets
+from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import Message
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import OVERCOUNT_FACTOR, TokenCounter
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
 
 MENTION_TAIL = 5
 """Messages before the request that a mention always asks for."""
@@ -47,52 +54,76 @@ MAX_HIDDEN_RESULTS = 20
 """Dive results the level hides that are named, the newest first."""
 
 
-def prompt_session(request: PromptRequest) -> Session:
-    """The thread as this agent sees it, before the request."""
-    person = request.asked.author.pk if request.asked.author else None
-    return Session(request.thread.thread_id, request.access, before=request.asked.before, person_id=person)
+class MemoryPluginRow(NamedTuple):
+    """The memory plugin that is switched on in the workspace, and its settings."""
+
+    name: str
+    config: dict[str, Any]
 
 
-def recall_history(request: PromptRequest, provider: MemoryProvider, room: int) -> tuple[list[ContextEntry], bool]:
+NO_PLUGIN = MemoryPluginRow(DEFAULT_PLUGIN, {})
+"""Where none is switched on."""
+
+
+def _enabled_plugin(_scope: QueryScope) -> QuerySet[Any, Any]:
+    return MemoryPlugin.objects.filter(workspace_id=OuterRef("workspace_id"), enabled=True).order_by()
+
+
+MEMORY_PLUGIN = JsonRows("memory_plugin", MemoryPluginRow, _enabled_plugin)
+
+
+def memory_session(thread_id: int, access: Access, *, before: Message | None, asker: Participant | None) -> Session:
+    """The thread as `access` sees it, up to but without a message; profile notes are those about the asker."""
+    return Session(thread_id, access, before=before.seq if before else None, person_id=asker.pk if asker else None)
+
+
+def recall_history(request: PromptRequest, plugin: MemoryPluginRow, room: int) -> tuple[list[ContextEntry], bool]:
     """What the plugin recalls within `room` tokens, oldest first, and whether there is no more than that."""
     budget = room if request.counter.exact else int(room / OVERCOUNT_FACTOR)
-    entries = provider.assemble(prompt_session(request), max(budget, 0), TAIL_MESSAGES[request.task])
+    message = request.message
+    session = memory_session(request.thread.thread_id, request.access, before=message.stored, asker=message.author)
+    provider = provider_named(plugin.name, plugin.config)
+    entries = provider.assemble(session, max(budget, 0), TAIL_MESSAGES[request.task])
     used_tokens = sum(entry.cost for entry in entries)
     return entries, used_tokens + MAX_ENTRY_TOKENS + ENVELOPE_TOKENS <= budget
 
 
 def initial_history_room(request: PromptRequest, room: int) -> int:
     """How much to ask for at first: a mention in a long thread needs little more than its neighbours."""
-    before = request.asked.before or request.thread.last_seq + 1
+    before = request.message.before or request.thread.last_seq + 1
     if request.task != "mention" or before <= SHORT_THREAD_MESSAGES:
         return room
     return min(room, request.budget.caps["P1"] or room)
 
 
-def history_candidates(
-    request: PromptRequest, entries: Sequence[ContextEntry]
-) -> tuple[list[SectionCandidates], list[SectionCandidates], list[SectionCandidates]]:
-    """What was said before the request: offers within P1, offers before recall, and what is left after P6 brings.
+class HistoryCandidates(NamedTuple):
+    """History by its place in the stack: within the cap of P1, past it but before recall, and of what P6 leaves."""
+
+    in_cap: Sequence[SectionCandidates]
+    before_recall: Sequence[SectionCandidates] = ()
+    after_recall: Sequence[SectionCandidates] = ()
+
+
+def history_candidates(request: PromptRequest, entries: Sequence[ContextEntry]) -> HistoryCandidates:
+    """What was said before the request.
 
     A mention asks for its neighbours and the gist. Other tasks stand on all that the plugin recalls: what P1's cap
     keeps out comes before anything is recalled by its words.
     """
     groups = _history_groups(request, entries)
     if request.task != "mention":
-        return (
-            [SectionCandidates("P1", "history", groups, contiguous=True)],
-            [SectionCandidates("P6", "history", groups, contiguous=True, beyond_layer_cap=True)],
-            [],
+        return HistoryCandidates(
+            in_cap=[SectionCandidates("P1", "history", groups, contiguous=True)],
+            before_recall=[SectionCandidates("P6", "history", groups, contiguous=True, beyond_layer_cap=True)],
         )
     tail = _first_messages(groups, MENTION_TAIL)
-    summaries = tuple(bundle for bundle in groups[len(tail) :] if bundle.items[0].key.startswith("summary:"))
-    return (
-        [
+    summaries = tuple(group for group in groups[len(tail) :] if group.items[0].key.startswith("summary:"))
+    return HistoryCandidates(
+        in_cap=[
             SectionCandidates("P1", "history", tail, contiguous=True, extendable=True),
             SectionCandidates("P1", "history", summaries, cap=SUMMARY_TOKENS, contiguous=True),
         ],
-        [],
-        [SectionCandidates("P1", "history", groups[len(tail) :], cap=0, contiguous=True, extendable=True)],
+        after_recall=[SectionCandidates("P1", "history", groups[len(tail) :], cap=0, contiguous=True, extendable=True)],
     )
 
 
@@ -108,13 +139,13 @@ def _history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> 
 
 
 def _merge_tool_pairs(groups: Sequence[AtomicGroup], entries: Sequence[ContextEntry]) -> list[AtomicGroup]:
-    """Bundles that share a tool call and its result become one."""
+    """Groups that share a tool call and its result become one."""
     pairs = pair_tool_calls((entry.ordinal, entry.kind, entry.call_id) for entry in entries)
     if not pairs:
         return list(groups)
-    group_index = {shown.order: at for at, bundle in enumerate(groups) for shown in bundle.items}
-    merged: list[list[Item]] = [list(bundle.items) for bundle in groups]
-    for call, result in pairs:  # everything between them, too: bundles are contiguous
+    group_index = {shown.order: at for at, group in enumerate(groups) for shown in group.items}
+    merged: list[list[Item]] = [list(group.items) for group in groups]
+    for call, result in pairs:  # everything between them, too: groups are contiguous
         newer, older = sorted((group_index[entries[result].ordinal], group_index[entries[call].ordinal]))
         for at in range(newer + 1, older + 1):
             merged[newer] += merged[at]
@@ -124,7 +155,7 @@ def _merge_tool_pairs(groups: Sequence[AtomicGroup], entries: Sequence[ContextEn
 
 
 def _newest_first(groups: Sequence[AtomicGroup]) -> tuple[AtomicGroup, ...]:
-    return tuple(sorted(groups, key=lambda bundle: -bundle.items[0].order))
+    return tuple(sorted(groups, key=lambda group: -group.items[0].order))
 
 
 def _first_messages(groups: Sequence[AtomicGroup], limit: int) -> tuple[AtomicGroup, ...]:
@@ -205,8 +236,8 @@ def hidden_dive_results(request: PromptRequest, entries: Sequence[ContextEntry])
     rows = Message.objects.filter(
         thread=request.thread.thread_id, kind=Message.Kind.DIVE_RESULT, deleted_at=None, seq__gte=first_seq
     )
-    if request.asked.before is not None:
-        rows = rows.filter(seq__lt=request.asked.before)
+    if request.message.before is not None:
+        rows = rows.filter(seq__lt=request.message.before)
     reason = trust_drop_reason(request.agent.level)
     return [
         make_dropped(

@@ -1,4 +1,4 @@
-"""P3: what the workspace knows and the agent may read, for the request; and an index of what else there is.
+"""Knowledge (P3): what the workspace knows and the agent may read, for the request; and an index of what else there is.
 
 Which entries bear on the request is decided by `knowledge.search`, the same for page, API and prompt. What would have
 borne on it but may not stand here is named among what was left out, with its reason.
@@ -9,14 +9,17 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
+from typing import Any, NamedTuple
 
-from agents.assembler.items import format_minute, knowledge_block, make_item, single_item_groups
-from agents.assembler.queries import PromptContext
-from agents.assembler.sections.request import PromptRequest
+from django.db.models import OuterRef, QuerySet
+
+from agents.assembler.items import format_minute, make_item, single_item_groups
+from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.values import DroppedItem, DropReason, Item, SectionCandidates, make_dropped, trust_drop_reason
 from knowledge.models import Entry
 from knowledge.queries import EntryScope, compute_freshness, find_entries, find_entry_ids, newest_topics, readable_ids
 from openvibe.base.masking import mask_secrets
+from openvibe.base.query_cache import JsonRows
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 
@@ -38,15 +41,30 @@ INDEX_CAP_DIVISOR = 5
 _CUT_MARKER = "\n[… cut here: knowledge_search gives the whole entry …]\n"
 
 
+class AnyEntryRow(NamedTuple):
+    """An entry of the workspace: it knows something."""
+
+    pk: int
+
+
+def _any_entry(_scope: QueryScope) -> QuerySet[Any, Any]:
+    """One entry of the workspace. Its order is that of an index: without one, PostgreSQL expects to meet an entry soon
+    and reads the entries of all others where this workspace has none."""
+    return Entry.objects.filter(workspace_id=OuterRef("workspace_id")).order_by("status", "-id")[:1]
+
+
+ANY_ENTRY = JsonRows("any_entry", AnyEntryRow, _any_entry)
+
+
 def knowledge_candidates(
-    request: PromptRequest, context: PromptContext, now: datetime
+    request: PromptRequest, any_entry: AnyEntryRow | None, now: datetime
 ) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
     """The index, the entries for the request (the best first), and what bears on it but may not stand here.
 
     Entries that expired by `now` (UTC) are out, whether or not a job has marked them.
     """
     cap = request.budget.caps["P3"] or 0
-    if cap == 0 or not context.has_knowledge:
+    if cap == 0 or any_entry is None:
         return SectionCandidates("P3", "topics", ()), SectionCandidates("P3", "knowledge", ()), []
     limit = int(cap * MAX_ENTRY_SHARE)
     readable_entries, others, seen_ids = _search_entries(request, now)
@@ -69,7 +87,7 @@ def _search_entries(request: PromptRequest, now: datetime) -> tuple[list[Entry],
     One search of everything, whoever may read it. Where all it found may stand it has answered; else what may stand
     is looked for by itself, so that nothing crowds it out. Only what is shown or named is read whole.
     """
-    text, is_shut_out = request.asked.text, request.access.knowledge == "none"
+    text, is_shut_out = request.message.text, request.access.knowledge == "none"
     everything = replace(request.access, is_agent=False, knowledge="restricted")
     hit_ids = find_entry_ids(
         everything, text, most=MAX_LEFT_OUT if is_shut_out else MAX_ENTRIES + MAX_LEFT_OUT, now=now
@@ -116,31 +134,61 @@ def _drop_reason(request: PromptRequest, entry: Entry, is_seen: bool, now: datet
 
 
 # --- items --------------------------------------------------------------------------------------------------
-EntryText = tuple[int, str, str, str, str, str, str]
-"""What an entry says in a prompt: id, topic, content, kind, who decided, when, how fresh."""
+class EntryText(NamedTuple):
+    """What an entry says: topic and content, secrets masked; who decided it, when (UTC), how fresh it is."""
+
+    ref: str
+    topic: str
+    text: str
+    kind: str
+    decided_by: str
+    decided: str
+    freshness: str
+
+    def block(self, text: str) -> str:
+        """The entry as data, with `text` of its own."""
+        return fence(
+            "data",
+            text,
+            source="knowledge",
+            ref=self.ref,
+            kind=self.kind,
+            decided_by=self.decided_by,
+            decided=self.decided,
+            freshness=self.freshness,
+            trust="semi_trusted",
+        )
+
+
+def entry_block(entry: Entry, now: datetime) -> str:
+    """An entry as prompts and tools show it, whole."""
+    shown = _entry_text(entry, now)
+    return shown.block(shown.text)
 
 
 def _entry_text(entry: Entry, now: datetime) -> EntryText:
-    decider = entry.decided_by or entry.author
-    decided = format_minute(entry.decided_at or entry.created_at)
-    return entry.pk, entry.topic, entry.content, entry.kind, decider.name, decided, compute_freshness(entry, now).words
+    return EntryText(
+        ref=f"knowledge:{entry.pk}",
+        topic=entry.topic,
+        text=mask_secrets(f"{entry.topic}\n\n{entry.content}"),
+        kind=entry.kind,
+        decided_by=(entry.decided_by or entry.author).name,
+        decided=format_minute(entry.decided_at or entry.created_at),
+        freshness=compute_freshness(entry, now).words,
+    )
 
 
 @lru_cache(maxsize=4_096)
-def _entry_item(counter: TokenCounter, entry_text: EntryText, order: int, limit: int) -> Item:
-    pk, topic, content, kind, decided_by, decided, fresh = entry_text
-    ref = f"knowledge:{pk}"
-    text = truncate_middle(mask_secrets(f"{topic}\n\n{content}"), limit, counter, _CUT_MARKER)
-    block = knowledge_block(pk, text, kind=kind, decided_by=decided_by, decided=decided, freshness=fresh)
+def _entry_item(counter: TokenCounter, entry: EntryText, order: int, limit: int) -> Item:
     return make_item(
         counter,
         section="knowledge",
-        key=ref,
-        text=block,
+        key=entry.ref,
+        text=entry.block(truncate_middle(entry.text, limit, counter, _CUT_MARKER)),
         trust="semi_trusted",
-        source=f"knowledge: {topic}",
-        author=decided_by,
-        ref=ref,
+        source=f"knowledge: {entry.topic}",
+        author=entry.decided_by,
+        ref=entry.ref,
         order=order,
     )
 

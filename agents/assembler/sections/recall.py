@@ -40,12 +40,12 @@ FENCE_TOKENS = 40
 
 def recall_candidates(request: PromptRequest, in_view: Collection[int], room: int) -> SectionCandidates:
     """The best of what others said out of view, within `room` tokens. `in_view`: seqs."""
-    before = min(in_view, default=request.asked.before or request.thread.last_seq + 1)
+    before = min(in_view, default=request.message.before or request.thread.last_seq + 1)
     if before <= 1 or room <= FENCE_TOKENS:
         return SectionCandidates("P6", "recall", ())
     results = find_messages(
         request.access,
-        request.asked.text,
+        request.message.text,
         thread_id=request.thread.thread_id,
         budget=room,
         before=before,
@@ -75,7 +75,7 @@ def _hit_item(request: PromptRequest, hit: MessageHit) -> Item:
         hit.author_name,
         hit.author_kind,
     )
-    return recalled_item(request.counter, entry, request.asked.text if hit.tokens > MAX_MESSAGE_TOKENS else "")
+    return recalled_item(request.counter, entry, request.message.text if hit.tokens > MAX_MESSAGE_TOKENS else "")
 
 
 @lru_cache(maxsize=8_192)

@@ -1,19 +1,84 @@
-"""The request (P1): what every section is told (`PromptRequest`), the message asked with, and how it ends the
-prompt."""
+"""The request (P1): what every section is told (`PromptRequest`), where it is asked, and how it ends the prompt."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db.models import Func, OuterRef, Q
 
 from agents.assembler.items import data_block, format_minute, make_item, shorten_message
-from agents.assembler.queries import ThreadContext
 from agents.assembler.stack import MIN_REQUEST_TOKENS, TaskBudget
 from agents.assembler.values import AtomicGroup, Item, SectionCandidates, TrustLabel
 from agents.models import Agent
 from agents.soul import TaskType
+from openvibe.base.query_cache import json_array, row_columns
 from openvibe.chat.models import Message
 from openvibe.llm.tokens import TokenCounter
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
+
+
+class ThreadContext(NamedTuple):
+    """Where a prompt is for: the thread, its channel, its workspace."""
+
+    thread_id: int
+    channel_id: int
+    title: str
+    instructions: str
+    last_seq: int
+    channel_name: str
+    channel_description: str
+    channel_instructions: str
+    workspace_name: str
+    workspace_description: str
+    workspace_instructions: str
+    budgets: Any
+    dive_source_id: int | None = None
+    """Of a dive: the message it started from."""
+
+
+_THREAD_COLUMNS = row_columns(
+    ThreadContext,
+    {
+        "thread_id": "pk",
+        "channel_name": "channel__name",
+        "channel_description": "channel__description",
+        "channel_instructions": "channel__instructions",
+        "workspace_name": "workspace__name",
+        "workspace_description": "workspace__description",
+        "workspace_instructions": "workspace__instructions",
+        "budgets": "workspace__budgets",
+        "dive_source_id": "dive__source",
+    },
+)
+
+
+def thread_columns() -> Func:
+    """The thread's part of the statement that reads the prompt's context."""
+    return json_array(_THREAD_COLUMNS)
+
+
+def thread_context(values: Sequence[Any]) -> ThreadContext:
+    """What `thread_columns` brought."""
+    return ThreadContext._make(values)
+
+
+class QueryScope(NamedTuple):
+    """Whose prompt a section's sub-select reads for, who asks, and whether results of dives may be read.
+
+    The sub-select stands in a query of threads: `OuterRef("pk")` is the thread of the prompt.
+    """
+
+    participant_id: int
+    person_id: int
+    reads_dive_results: bool
+
+
+def own_runs_in_thread(participant_id: int) -> Q:
+    """Of the agent's runs in the thread. The agent is looked up apart, so that an index has them in order."""
+    agent = Agent.objects.filter(participant=participant_id).values("pk")[:1]
+    return Q(run__agent=agent, run__thread=OuterRef("pk"))
 
 
 @dataclass(frozen=True)
@@ -23,23 +88,23 @@ class RequestMessage:
     text: str
     author: Participant | None
     at: datetime
-    message: Message | None = None
+    stored: Message | None = None
 
     @property
     def before(self) -> int | None:
         """History is what stands before this seq; all of the thread for text not sent yet."""
-        return self.message.seq if self.message else None
+        return self.stored.seq if self.stored else None
 
 
 @dataclass(frozen=True)
 class PromptRequest:
-    """What every gathering function needs to know."""
+    """What every section is told: who answers what, where, and in how many tokens."""
 
     agent: Agent
     access: Access
     thread: ThreadContext
     task: TaskType
-    asked: RequestMessage
+    message: RequestMessage
     counter: TokenCounter
     budget: TaskBudget
 
@@ -49,14 +114,13 @@ def author_trust(author_kind: str, *, is_own: bool) -> TrustLabel:
     return "semi_trusted" if is_own or author_kind == Participant.Kind.MEMBER else "untrusted"
 
 
-# --- P1 -----------------------------------------------------------------------------------------------------
 def request_candidates(request: PromptRequest, room: int) -> SectionCandidates:
     """The request whole, or its head and tail when it needs more than `room` tokens. It ends the prompt.
 
     The message stands exactly as it will stand in the history of the next prompt, which therefore begins alike.
     """
-    message = request.asked
-    ref = str(message.before) if message.message else "draft"
+    message = request.message
+    ref = str(message.before) if message.stored else "draft"
     author = message.author.name if message.author else "somebody"
     is_own = message.author is None or message.author.pk == request.agent.participant_id
     trust = author_trust(message.author.kind if message.author else "", is_own=is_own)
@@ -66,7 +130,7 @@ def request_candidates(request: PromptRequest, room: int) -> SectionCandidates:
         return make_item(
             request.counter,
             section="request",
-            key=f"message:{message.message.pk}" if message.message else "draft",
+            key=f"message:{message.stored.pk}" if message.stored else "draft",
             text=block,
             trust=trust,
             source="request",

@@ -3,23 +3,48 @@
 Constraints stand in every prompt, word for word. The rest comes as far as it fits: objective, plan, goals, to-dos,
 approvals, what not to do again, then what tools answered last and whether the tools have changed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import count
+from typing import Any, NamedTuple
+
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models.functions import Coalesce
 
 from agents.assembler.items import make_item, single_item_groups
-from agents.assembler.queries import ApprovalRow, ProgressRow, PromptContext, ToolResultRow, WorkItemRow
-from agents.assembler.sections.request import PromptRequest, author_trust
+from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust, own_runs_in_thread
 from agents.assembler.values import Item, SectionCandidates, TrustLabel
-from memory.models import Approval, WorkItem
+from agents.models import Snapshot, ToolCall, TrustChange
+from memory.models import Approval, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.base.masking import mask_secrets
+from openvibe.base.query_cache import JsonRows
+from openvibe.chat.models import Message
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 
+MAX_WORK_ITEMS = 100
+"""Rows of open work looked at."""
+
+MAX_APPROVALS, MAX_PROGRESS_ENTRIES, MAX_TOOL_RESULTS = 10, 3, 4
+"""Approvals, lines of the progress log and answers of tools that prompts show, the newest first."""
+
+WORK_KIND_ORDER = (
+    "constraint",
+    "objective",
+    "plan",
+    "goal",
+    "do_not_redo",
+    "todo",
+    "open_question",
+    "error_tried",
+    "artifact",
+)
+"""Kinds of work in the order prompts show them: many to-dos do not keep out what must not be done again."""
+
 WORK_CAP_DIVISOR = 3
-"""Work other than constraints takes at most one in so many tokens of P1, and at least LEAST."""
+"""Work other than constraints takes at most one in so many tokens of P1, and at least MIN_WORK_TOKENS."""
 
 MIN_WORK_TOKENS = 1_000
 
@@ -29,24 +54,165 @@ TOOL_RESULT_TOKENS = 250
 CHANGED_NOTICE = "[Left out: a message it may have quoted was edited or deleted since.]"
 
 
+class WorkItemRow(NamedTuple):
+    """A row of the thread's open work."""
+
+    pk: int
+    kind: str
+    text: str
+    data: Any
+    author: str
+    author_id: int
+    author_kind: str
+
+
+def _open_work(_scope: QueryScope) -> QuerySet[Any, Any]:
+    """What still holds, kinds in the order prompts show them."""
+    place = Case(*[When(kind=kind, then=Value(at)) for at, kind in enumerate(WORK_KIND_ORDER)], default=Value(99))
+    rows = WorkItem.objects.filter(thread=OuterRef("pk"), state=WorkItem.State.OPEN)
+    return rows.annotate(place=place).order_by("place", "id")[:MAX_WORK_ITEMS]
+
+
+WORK_ITEMS = JsonRows(
+    "work_items", WorkItemRow, _open_work, columns={"author": "author__name", "author_kind": "author__kind"}
+)
+
+
+class ApprovalRow(NamedTuple):
+    """An approval: what it is for, and who decided."""
+
+    pk: int
+    what: str
+    state: str
+    requested_by: str
+    decided_by: str
+    note: str
+    at: str
+
+
+def _latest_approvals(_scope: QueryScope) -> QuerySet[Any, Any]:
+    """Those that wait first."""
+    waiting_first = Case(When(state=Approval.State.REQUESTED, then=Value(0)), default=Value(1))
+    rows = Approval.objects.filter(thread=OuterRef("pk")).order_by(waiting_first, "-id")
+    decider = Coalesce("decided_by__name", Value(""))
+    return rows.annotate(decider=decider, at=Coalesce("decided_at", "created_at"))[:MAX_APPROVALS]
+
+
+APPROVALS = JsonRows(
+    "approvals",
+    ApprovalRow,
+    _latest_approvals,
+    columns={"requested_by": "requested_by__name", "decided_by": "decider"},
+)
+
+
+class ProgressRow(NamedTuple):
+    """A line of the progress log."""
+
+    pk: int
+    checkpoint: str
+    changed: str
+    evidence: str
+    open_issues: str
+    next_action: str
+    author: str
+    author_id: int
+    author_kind: str
+    at: str
+
+
+def _latest_progress(_scope: QueryScope) -> QuerySet[Any, Any]:
+    return ProgressEntry.objects.filter(thread=OuterRef("pk")).order_by("-id")[:MAX_PROGRESS_ENTRIES]
+
+
+PROGRESS_ENTRIES = JsonRows(
+    "progress_entries",
+    ProgressRow,
+    _latest_progress,
+    columns={"author": "author__name", "author_kind": "author__kind", "at": "created_at"},
+)
+
+
+class ToolResultRow(NamedTuple):
+    """What a tool answered in an earlier run here. `is_changed`: a message was edited or deleted since."""
+
+    pk: int
+    name: str
+    arguments: str
+    result: str
+    at: str
+    is_changed: bool
+
+
+def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
+    """The newest tool calls that were carried out. What quotes a message that changed since is not shown again.
+
+    What was looked up in knowledge is not among them: an entry that holds no more would stand in prompts by that.
+    Nor is what an agent read before its trust level was lowered: it may no longer see that.
+    """
+    calls = ToolCall.objects.filter(own_runs_in_thread(scope.participant_id), decision=ToolCall.Decision.ALLOWED)
+    lowered = TrustChange.objects.filter(agent__participant=scope.participant_id, level_after__lt=F("level_before"))
+    calls = calls.exclude(name="knowledge_search").exclude(
+        Exists(lowered.filter(created_at__gte=OuterRef("created_at")))
+    )
+    ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
+    changed = Message.objects.filter(ever_changed, thread=OuterRef(OuterRef("pk"))).filter(
+        Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))
+    )
+    return calls.annotate(is_changed=Exists(changed)).order_by("-run_id", "-id")[:MAX_TOOL_RESULTS]
+
+
+TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results, columns={"at": "created_at"})
+
+
+class ToolNamesRow(NamedTuple):
+    """The tools the agent had when it answered here last."""
+
+    tool_names: list[str]
+
+
+def _newest_snapshot(scope: QueryScope) -> QuerySet[Any, Any]:
+    return Snapshot.objects.filter(own_runs_in_thread(scope.participant_id)).order_by("-run_id")[:1]
+
+
+PREVIOUS_TOOLS = JsonRows("previous_tools", ToolNamesRow, _newest_snapshot)
+
+
+class WorkContext(NamedTuple):
+    """What is read of the thread's work."""
+
+    items: list[WorkItemRow]
+    approvals: list[ApprovalRow]
+    progress: list[ProgressRow]
+    tool_results: list[ToolResultRow]
+    previous_tools: ToolNamesRow | None
+
+
+def work_context(answer: Mapping[str, Any]) -> WorkContext:
+    """The work in the answer of the statement that reads the prompt's context."""
+    return WorkContext(
+        items=WORK_ITEMS.all(answer),
+        approvals=APPROVALS.all(answer),
+        progress=PROGRESS_ENTRIES.all(answer),
+        tool_results=TOOL_RESULTS.all(answer),
+        previous_tools=PREVIOUS_TOOLS.first(answer),
+    )
+
+
 def work_candidates(
-    request: PromptRequest, context: PromptContext, tools: Iterable[str]
+    request: PromptRequest, work: WorkContext, tools: Iterable[str]
 ) -> tuple[SectionCandidates, SectionCandidates]:
     """Constraints, always; then all other work in the order of its weight."""
     own_id = request.agent.participant_id
-    rows = [work_item(request.counter, row, is_own=row.author_id == own_id) for row in context.work_items]
-    constraints = [
-        entry for row, entry in zip(context.work_items, rows, strict=True) if row.kind == WorkItem.Kind.CONSTRAINT
-    ]
-    other_rows = [
-        entry for row, entry in zip(context.work_items, rows, strict=True) if row.kind != WorkItem.Kind.CONSTRAINT
-    ]
+    rows = [work_item(request.counter, row, is_own=row.author_id == own_id) for row in work.items]
+    constraints = [entry for row, entry in zip(work.items, rows, strict=True) if row.kind == WorkItem.Kind.CONSTRAINT]
+    other_rows = [entry for row, entry in zip(work.items, rows, strict=True) if row.kind != WorkItem.Kind.CONSTRAINT]
     other_items = [
         *other_rows,
-        *(approval_item(request.counter, asking) for asking in reversed(context.approvals)),
-        *_tool_change_items(request.counter, context.previous_tool_names, tools),
-        *(progress_item(request.counter, line, is_own=line.author_id == own_id) for line in reversed(context.progress)),
-        *(tool_result_item(request.counter, seen) for seen in reversed(context.tool_results)),
+        *(approval_item(request.counter, asking) for asking in reversed(work.approvals)),
+        *_tool_change_items(request.counter, work.previous_tools, tools),
+        *(progress_item(request.counter, line, is_own=line.author_id == own_id) for line in reversed(work.progress)),
+        *(tool_result_item(request.counter, seen) for seen in reversed(work.tool_results)),
     ]
     cap = max((request.budget.caps["P1"] or request.budget.ceiling) // WORK_CAP_DIVISOR, MIN_WORK_TOKENS)
     order = count()
@@ -128,10 +294,12 @@ def tool_result_item(counter: TokenCounter, row: ToolResultRow) -> Item:
     return _row_item(counter, text, "tool", f"observation:{row.pk}", row.name, "untrusted")
 
 
-def _tool_change_items(counter: TokenCounter, before: Sequence[str] | None, now: Iterable[str]) -> list[Item]:
+def _tool_change_items(counter: TokenCounter, before: ToolNamesRow | None, now: Iterable[str]) -> list[Item]:
     """A line when the agent has other tools than when it answered here last."""
-    current, previous = set(now), set(before or ())
-    if before is None or previous == current:
+    if before is None:
+        return []
+    current, previous = set(now), set(before.tool_names)
+    if current == previous:
         return []
     gained = f"you now have {', '.join(sorted(current - previous))}" if current - previous else ""
     lost = f"you no longer have {', '.join(sorted(previous - current))}" if previous - current else ""

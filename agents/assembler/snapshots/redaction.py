@@ -292,7 +292,7 @@ DROPPED_FIELDS = ("layer", "section", "source", "author", "tokens", "reason")
 
 
 def prompt_payload(prompt: Prompt, prefix_shared: int, access: Access | None = None) -> dict[str, Any]:
-    """Plain values of a prompt, sizes in tokens; `prefix_shared` as `snapshot.shared_prefix` counts it.
+    """Plain values of a prompt, sizes in tokens; `prefix_shared` as `store.shared_prefix_with` counts it.
 
     `layers` are P0 to P6 in order, each with its items, and `frame`: what the messages' own wrapping takes. Of what was
     left out `access` is told only what it may know of; None (the command line) is told everything.

@@ -19,7 +19,8 @@ from memory.models import Episode
 from openvibe.base.events import emit
 from openvibe.llm.values import ChatMessage
 
-SNAPSHOT_RETENTION = timedelta(days=30)
+RETENTION = timedelta(days=30)
+"""How long stored prompts and results of tools keep their text."""
 
 
 def shared_prefix_with_last_run(exclude_run: Run | None, prompt: Prompt, *, agent_id: int, thread_id: int) -> int:
@@ -96,7 +97,7 @@ def _count_episode_uses(episode_ids: list[int]) -> None:
 
 def expire_snapshots() -> int:
     """Remove stored text past its 30 days; the counts stay. Returns how many were thinned."""
-    old = Snapshot.objects.filter(created_at__lt=timezone.now() - SNAPSHOT_RETENTION, content__isnull=False)
+    old = Snapshot.objects.filter(created_at__lt=timezone.now() - RETENTION, content__isnull=False)
     return old.update(content=None)
 
 
@@ -117,9 +118,6 @@ def content_messages(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     return tuple(ChatMessage(m["role"], m["content"]) for m in content["messages"])
 
 
-TOOL_RESULT_RETENTION = timedelta(days=30)
-
-
 def erase_tool_calls(thread_id: int, message_id: int) -> int:
     """A message of the thread was deleted: what nobody is shown any more is not kept either. How many were emptied.
 
@@ -132,5 +130,5 @@ def erase_tool_calls(thread_id: int, message_id: int) -> int:
 
 def expire_tool_results() -> int:
     """Empty results past their 30 days; what was called stays on record. Returns how many were emptied."""
-    old = ToolCall.objects.filter(created_at__lt=timezone.now() - TOOL_RESULT_RETENTION).exclude(result="")
+    old = ToolCall.objects.filter(created_at__lt=timezone.now() - RETENTION).exclude(result="")
     return old.update(result="")

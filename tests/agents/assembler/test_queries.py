@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.assemble import assemble
-from agents.assembler.queries import PromptContext, read_prompt_context
+from agents.assembler.queries import FRAGMENTS, PromptContext, read_prompt_context
 from agents.models import Agent
 from memory.blocks.models import Block, ProfileNote
 from memory.episodes.services import give_feedback
@@ -70,9 +70,14 @@ def test_it_reads_what_the_agent_carries_and_what_is_open_here(
     assert seen is not None
     assert [(e.text, e.feedback_author, e.is_usable) for e in seen.episodes] == [("Say the month.", "Ana", True)]
     assert [block.content for block in seen.blocks] == ["Ana prunes."]
-    assert [notes.person_id for notes in seen.notes] == [dora.participant_id]
-    assert [(row.kind, row.text, row.author) for row in seen.work_items] == [("todo", "Water the roses", "Ana")]
-    assert seen.plugin == ("memory/lcm", {})
+    assert [notes.person_id for notes in seen.profile_notes] == [dora.participant_id]
+    assert [(row.kind, row.text, row.author) for row in seen.work.items] == [("todo", "Water the roses", "Ana")]
+    assert seen.memory_plugin == ("memory/lcm", {})
+
+
+def test_every_part_of_the_statement_has_a_name_of_its_own() -> None:
+    names = ["thread", *(rows.name for rows in FRAGMENTS)]
+    assert len(set(names)) == len(names)
 
 
 def test_it_works_where_connections_are_shared(
