@@ -10,6 +10,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from openvibe.base.queue import install_queue
+from openvibe.runner.migration_history import adopt_migrations
 
 
 def count_unapplied_migrations() -> int:
@@ -19,7 +20,11 @@ def count_unapplied_migrations() -> int:
 
 
 def prepare_database() -> None:
-    """Tables and queue as this version expects them. Raises django.db.Error."""
+    """Tables and queue as this version expects them, also where the version before made them.
+
+    Raises django.db.Error, and CommandError when the database is of neither version.
+    """
+    adopt_migrations()
     if count_unapplied_migrations():
         call_command("migrate", interactive=False, verbosity=0)
     install_queue()

@@ -17,6 +17,7 @@ from kombu.exceptions import OperationalError as BrokerUnavailable
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
 from openvibe.runner.bootstrap import count_unapplied_migrations
+from openvibe.runner.migration_history import needs_adoption
 from openvibe.search.space_lifecycle import diagnose_search
 
 MIN_POSTGRESQL_VERSION = 150_000
@@ -87,6 +88,8 @@ def extensions() -> CheckResult:
 
 def migrations() -> CheckResult:
     """The tables are those this version expects."""
+    if needs_adoption():
+        return CheckResult("tables", "made by the version before.", "Run `manage.py adopt_migrations`.")
     unapplied = count_unapplied_migrations()
     if unapplied:
         return CheckResult("tables", f"{unapplied} migrations wait.", "Run `manage.py migrate`.")
