@@ -17,19 +17,14 @@ from openvibe.chat.models import Message, MessageVector
 from openvibe.chat.services import post_message
 from openvibe.settings.environment import database_settings
 from tests import bench
-from tests.bench import (
-    Aim,
-    Measurement,
-    Report,
-    measure_append,
-    measure_assemble,
-    measure_cache,
-    measure_compact,
-    measure_http,
-    measure_recall,
-)
+from tests.bench import Aim, Measurement, Report
+from tests.bench.append import measure_append
+from tests.bench.assemble import measure_assemble
 from tests.bench.corpus import SyntheticLanguage, make_bench_workspace, make_thread
+from tests.bench.http_load import measure_http
 from tests.bench.measurement import interleaved_medians
+from tests.bench.memory import measure_cache, measure_compact
+from tests.bench.recall import measure_recall
 from tests.bench.scratch_database import DATABASE_PREFIX, connect_bare, database_url, scratch_database
 
 
