@@ -1,18 +1,25 @@
 """What is dear to make is made once in a run of the tests, by whichever of its processes needs it first."""
 
 import fcntl
+import hashlib
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from django.core.management import call_command
-from django.db import connection
+from django.db import OperationalError, connection
+from django.db.migrations.loader import MigrationLoader
 
+from openvibe.base import migration_operations
+
+ROOT = Path(__file__).resolve().parent.parent
 _SHARED = "SHARED_BY_TESTS"
 TEMPLATE = "openvibe_tests_template"
+TEMPLATE_LOCK = 0x7465_6D70_6C61_7465  # an advisory lock of the tests' own
 
 
 def begin() -> None:
@@ -41,21 +48,39 @@ def once(name: str) -> Iterator[bool]:
 
 
 def migrated_template() -> str:
-    """The name of a database with every migration, which the test databases are copies of."""
-    with once("template") as is_first:
-        if is_first:
-            _make_template()
-    return TEMPLATE
+    """The name of a database with every migration, which the test databases are copies of.
 
-
-def _make_template() -> None:
-    name = connection.ops.quote_name(TEMPLATE)
+    It is kept on the server for later runs, until a migration or a version of a package changes.
+    """
+    name = f"{TEMPLATE}_{migrations_digest()}"
     with connection._nodb_cursor() as cursor:
-        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
-        cursor.execute(f"CREATE DATABASE {name}")
+        cursor.execute("SELECT pg_advisory_lock(%s)", [TEMPLATE_LOCK])  # until this session ends; one makes it
+        cursor.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [TEMPLATE])
+        there = {datname for (datname,) in cursor.fetchall()}
+        if name not in there:
+            for outdated in there:
+                with suppress(OperationalError):  # another run copies it right now
+                    cursor.execute(f"DROP DATABASE {connection.ops.quote_name(outdated)}")
+            cursor.execute(f"CREATE DATABASE {TEMPLATE}")
+            _migrate(TEMPLATE)
+            cursor.execute(f"ALTER DATABASE {TEMPLATE} RENAME TO {name}")  # only a whole one has the digest
+    return name
+
+
+def migrations_digest() -> str:
+    """Changes with any migration, ours or a package's, and with any version of a package."""
+    digest = hashlib.sha256((ROOT / "requirements.txt").read_bytes())
+    migrations = MigrationLoader(None).disk_migrations.values()
+    modules = {sys.modules[type(migration).__module__] for migration in migrations} | {migration_operations}
+    for file in sorted(str(module.__file__) for module in modules):
+        digest.update(Path(file).read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _migrate(name: str) -> None:
     usual = connection.settings_dict["NAME"]
     connection.close()
-    connection.settings_dict["NAME"] = TEMPLATE
+    connection.settings_dict["NAME"] = name
     try:
         call_command("migrate", interactive=False, verbosity=0)
     finally:

@@ -1,0 +1,153 @@
+"""A database of the version before, restored from a real dump of it, is carried over to the fresh migrations."""
+
+import gzip
+import os
+import subprocess
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from pytest_django import DjangoDbBlocker
+
+from openvibe.runner.bootstrap import count_unapplied_migrations, prepare_database
+from openvibe.runner.migration_history import BEFORE, FRESH
+from openvibe.runner.postgres.server import program_path
+
+DUMP = Path(__file__).parent.parent / "data/version_before.sql.gz"  # pg_dump; most of its messages left out
+
+
+def program(name: str, *arguments: str, given: str = "") -> str:
+    """What one of PostgreSQL's own programs prints, connected to the server Django uses."""
+    at = connection.get_connection_params()
+    command = [str(program_path(name)), "-h", at["host"], "-p", str(at["port"]), "-U", at["user"], *arguments]
+    return subprocess.run(command, input=given, capture_output=True, text=True, check=True).stdout
+
+
+def schema(database: str) -> str:
+    return program("pg_dump", "--schema-only", "--no-owner", "--schema=public", "--restrict-key=same", database)
+
+
+def create_database(name: str, *, dump: str = "", template: str = "template0") -> None:
+    drop_database(name)
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+    if dump:
+        program("psql", "-q", "-v", "ON_ERROR_STOP=1", "-d", name, given=dump)
+
+
+def drop_database(name: str) -> None:
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+
+
+@pytest.fixture(scope="module")
+def fresh_schema(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> str:
+    """The schema of the test database, which only ever saw the fresh migrations.
+
+    It was dumped and restored, as the other was: PostgreSQL then prints some conditions in other words.
+    """
+    name = f"fresh_{os.getpid()}"
+    with django_db_blocker.unblock():
+        create_database(name, dump=program("pg_dump", "--schema-only", "--no-owner", connection.settings_dict["NAME"]))
+        printed = schema(name)
+        drop_database(name)
+    return printed
+
+
+@pytest.fixture(scope="module")
+def restored(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """The name of a database that the version before made and filled."""
+    name = f"version_before_{os.getpid()}"
+    with django_db_blocker.unblock():
+        create_database(name, dump=gzip.decompress(DUMP.read_bytes()).decode())
+        yield name
+        drop_database(name)
+
+
+@pytest.fixture
+def old_database(restored: str, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """Meanwhile Django's connection is to a copy of it."""
+    usual, name = connection.settings_dict["NAME"], f"{restored}_copy"
+    with django_db_blocker.unblock():
+        create_database(name, template=restored)
+        connection.close()
+        connection.settings_dict["NAME"] = name
+        try:
+            yield name
+        finally:
+            connection.close()
+            connection.settings_dict["NAME"] = usual
+            drop_database(name)
+
+
+def row_counts() -> dict[str, int]:
+    """Rows of every table but the record of migrations."""
+    counts = {}
+    with connection.cursor() as cursor:
+        for table in sorted(connection.introspection.table_names(cursor)):
+            if table != "django_migrations":
+                cursor.execute(f"SELECT count(*) FROM {table}")
+                counts[table] = cursor.fetchone()[0]
+    return counts
+
+
+def record() -> set[tuple[str, str]]:
+    return set(MigrationRecorder(connection).applied_migrations())
+
+
+def adopt() -> str:
+    call_command("adopt_migrations", stdout=(said := StringIO()))
+    return said.getvalue()
+
+
+def test_what_the_version_before_made_becomes_what_a_fresh_migrate_makes(old_database: str, fresh_schema: str) -> None:
+    rows = row_counts()
+    assert rows["chat_message"] > 50
+    of_others = record() - BEFORE
+    assert "was carried over" in adopt()
+    assert record() == of_others | FRESH
+    assert count_unapplied_migrations() == 0
+    call_command("migrate", verbosity=0)
+    assert row_counts() == rows
+    assert schema(old_database) == fresh_schema
+    assert "Nothing to do" in adopt()
+    assert record() == of_others | FRESH
+
+
+def test_migrate_stops_before_it_and_names_the_command(old_database: str) -> None:
+    before = record(), row_counts()
+    with pytest.raises(CommandError, match=r"manage\.py adopt_migrations"):
+        call_command("migrate", verbosity=0)
+    assert (record(), row_counts()) == before
+
+
+def test_serving_adopts_by_itself(old_database: str) -> None:
+    prepare_database()
+    assert record() >= FRESH
+    assert count_unapplied_migrations() == 0
+
+
+def test_a_database_that_is_older_still_is_left_alone(old_database: str) -> None:
+    MigrationRecorder(connection).record_unapplied("memory", "0004_compaction_note")
+    before = record()
+    with pytest.raises(CommandError, match=r"lacks memory\.0004_compaction_note.*version before"):
+        adopt()
+    assert record() == before
+
+
+@pytest.mark.django_db
+def test_a_fresh_database_has_nothing_to_adopt() -> None:
+    before = record()
+    assert "Nothing to do" in adopt()
+    assert record() == before
+
+
+def test_no_migration_has_a_name_by_which_the_version_before_is_known() -> None:
+    on_disk = set(MigrationLoader(None).disk_migrations)
+    assert on_disk >= FRESH
+    assert not on_disk & (BEFORE - FRESH)
