@@ -36,6 +36,7 @@ lint: setup-test
 	$(IN) -c "from importlinter.cli import lint_imports_command as check; check()"
 	$(IN) manage.py makemigrations --check --dry-run
 	$(IN) -m djlint --lint --quiet templates
+	.venv/bin/oxlint --deny-warnings static/js
 	OPENVIBE_PRODUCTION=1 OPENVIBE_SECRET_KEY="$$($(IN) -c 'import secrets; print(secrets.token_urlsafe(60))')" \
 		OPENVIBE_ALLOWED_HOSTS=openvibe.example $(IN) manage.py check --deploy --fail-level WARNING
 

@@ -195,8 +195,8 @@ function closeNames() {
 
 function take(index) {
   const match = typed();
-  const start = field.selectionStart - match[1].length;
-  field.setRangeText(`${choices[index].handle} `, start, field.selectionStart, "end");
+  const from = field.selectionStart - match[1].length;
+  field.setRangeText(`${choices[index].handle} `, from, field.selectionStart, "end");
   closeNames();
   field.dispatchEvent(new Event("input", { bubbles: true }));
 }

@@ -9,8 +9,8 @@ function move(step) {
   const items = stops();
   const at = items.findIndex((item) => item.contains(document.activeElement));
   const next = at < 0 ? (step > 0 ? 0 : items.length - 1) : at + step;
-  const start = at < 0 && items[0]?.classList.contains("message") ? items.length - 1 : next;
-  items[Math.max(0, Math.min(items.length - 1, start))]?.focus();
+  const target = at < 0 && items[0]?.classList.contains("message") ? items.length - 1 : next;
+  items[Math.max(0, Math.min(items.length - 1, target))]?.focus();
 }
 
 function newThread() {

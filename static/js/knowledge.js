@@ -177,8 +177,8 @@ function looks(entry) {
 
 function renew(old, now) {
   const focused = old.contains(document.activeElement) ? document.activeElement : null;
-  const open = all(".entry-revisions li", old).reverse().map((item) => Boolean(one("details[open]", item)));
-  all(".entry-revisions li", now).reverse().forEach((item, index) => one("details", item)?.toggleAttribute("open", open[index] ?? false));
+  const open = all(".entry-revisions li", old).toReversed().map((item) => Boolean(one("details[open]", item)));
+  all(".entry-revisions li", now).toReversed().forEach((item, index) => one("details", item)?.toggleAttribute("open", open[index] ?? false));
   old.replaceWith(now);
   htmx.process(now);
   if (!focused) return;

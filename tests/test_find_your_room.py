@@ -1,0 +1,91 @@
+"""The documents tell the truth about the repository: the files they name exist, and hold what is said to be in them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = (ROOT / "CONTRIBUTING.md", ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")))
+TOP_FOLDERS = ("openvibe/", "memory/", "knowledge/", "agents/", "templates/", "static/", "tests/", "docs/", ".ci/")
+PLUGIN_NAMES = ("memory/lcm", "memory/simple")  # these look like folders
+API_PATHS = ("memory/tool/",)
+
+
+def named_paths(document: Path) -> set[str]:
+    """Paths of the repository in backticks, and the targets of links."""
+    text = document.read_text()
+    quoted = {path for path in re.findall(r"`([^`\s]+)`", text) if path.startswith(TOP_FOLDERS)}
+    linked = {
+        str((document.parent / target).resolve().relative_to(ROOT))
+        for target in re.findall(r"\]\(([^)#\s]+)\)", text)
+        if "://" not in target
+    }
+    return (quoted | linked) - {*PLUGIN_NAMES, *API_PATHS}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_path_a_document_names_exists(document: Path) -> None:
+    assert [path for path in sorted(named_paths(document)) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_every_module_a_document_names_exists(document: Path) -> None:
+    dotted = re.findall(r"`((?:openvibe|memory|knowledge|agents)(?:\.\w+)+)`", document.read_text())
+    assert [name for name in dotted if not names_something(name)] == []
+
+
+def names_something(dotted: str) -> bool:
+    """Whether it is a module, a name in one, or a task."""
+    *folders, last = dotted.split(".")
+    module, parent = ROOT / "/".join((*folders, last)), ROOT / "/".join(folders)
+    sources = (parent.with_suffix(".py"), parent / "__init__.py", parent / "tasks.py")
+    return (
+        module.is_dir()
+        or module.with_suffix(".py").exists()
+        or any(defines(source.read_text(), last) for source in sources if source.exists())
+    )
+
+
+def defines(source: str, name: str) -> bool:
+    """Whether the text of a module has this function, class or constant at its top."""
+    return re.search(rf"^(?:(?:async )?def|class) {name}\b|^{name}\b(?:: [^=]+)? = ", source, re.M) is not None
+
+
+def room_rows() -> list[tuple[str, str, str]]:
+    """(question, file, name) for each row of "Find your room"."""
+    table = (ROOT / "docs/architecture.md").read_text().partition("## Find your room")[2]
+    return re.findall(r"^\| ([^|]+\?) \| `([^`]+)` \| `([^`]+)` \|$", table, re.M)
+
+
+def test_thirty_questions_have_a_room() -> None:
+    assert len(room_rows()) >= 30
+
+
+@pytest.mark.parametrize(("question", "file", "name"), room_rows(), ids=lambda cell: cell)
+def test_a_room_holds_what_is_looked_for(question: str, file: str, name: str) -> None:
+    assert defines((ROOT / file).read_text(), name)
+
+
+def test_every_decision_has_a_date_a_status_and_what_lost() -> None:
+    records = re.split(r"(?m)^(?=\d+\. \*\*)", (ROOT / "docs/decisions.md").read_text())[1:]
+    assert [int(record.partition(".")[0]) for record in records] == list(range(1, len(records) + 1))
+    ending = re.compile(r"\n +\*\d{4}-\d\d-\d\d · (?:stands|replaced by \d+) · lost: [^*]+\.\*\s*\Z")
+    assert [record for record in records if not ending.search(record)] == []
+
+
+def test_template_lines_can_be_read() -> None:
+    long = [
+        f"{template.relative_to(ROOT)}:{number}"
+        for template in sorted((ROOT / "templates").rglob("*.html"))
+        for number, line in enumerate(template.read_text().splitlines(), 1)
+        if len(line) > 160
+    ]
+    assert long == []
+
+
+def test_one_stylesheet_knows_what_is_dark() -> None:
+    """The admin's theme is a class that django-unfold sets: its own few colours stand in one block of admin.css."""
+    dark = re.compile(r"prefers-color-scheme|data-theme|color-scheme|light-dark")
+    stylesheets = (ROOT / "static/css").glob("*.css")
+    assert {sheet.name for sheet in stylesheets if dark.search(sheet.read_text())} == {"palette.css"}
