@@ -101,5 +101,5 @@ def test_json_rows_come_in_the_order_of_the_query(said: list[Message], thread: T
 def test_a_field_that_the_row_has_not_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="SaidRow has no field auhtor"):
         JsonRows("said", SaidRow, said_in, columns={"auhtor": "author__name"})
-    with pytest.raises(TypeError, match="SaidRow has no field auhtor"):
-        JsonRows("said", SaidRow, said_in, parse={"auhtor": str})
+    with pytest.raises(TypeError, match="SaidRow has no field at"):
+        JsonRows("said", SaidRow, said_in, parse={"at": datetime.fromisoformat})
