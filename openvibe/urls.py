@@ -7,7 +7,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("accounts/", include("allauth.account.urls")),
     path("api/v1/", include("openvibe.api_urls")),
-    path("", include("openvibe.base.web.urls")),
+    path("", include("openvibe.base.health")),
     path("", include("openvibe.workspaces.web.urls")),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),
     path("w/<slug:slug>/", include("memory.urls")),

@@ -11,7 +11,6 @@ from django.core.exceptions import ImproperlyConfigured
 
 from openvibe.settings.admin_theme import UNFOLD as UNFOLD
 from openvibe.settings.environment import ROOT, Environment, database_settings, mail_settings, read_or_create_secret_key
-from openvibe.settings.schedule import CELERY_BEAT_SCHEDULE as CELERY_BEAT_SCHEDULE
 
 ENV = Environment()
 BASE_DIR = ROOT
@@ -163,6 +162,22 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = bool(ENV.celery_broker_url)  # its queue names are too long for pgmq
 CELERY_BEAT_SCHEDULER = "openvibe.celery.BeatScheduler"
+# Jobs that come again, with the seconds in between. Tasks are named as strings, as Celery wants them.
+CELERY_BEAT_SCHEDULE: dict[str, Any] = {
+    "sweep runs": {"task": "agents.sweep_runs", "schedule": 10.0},
+    "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
+    "sweep compactions": {"task": "memory.sweep_compactions", "schedule": 15.0},
+    "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
+    "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
+    "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
+    "expire entries": {"task": "knowledge.expire_entries", "schedule": 60.0},
+    "archive unused entries": {"task": "knowledge.archive_unused", "schedule": 86_400.0},
+    "find contradictions": {"task": "knowledge.find_contradictions", "schedule": 60.0},
+    "embed entries": {"task": "knowledge.embed_entries", "schedule": 10.0},
+    "settle vector spaces": {"task": "search.settle_spaces", "schedule": 10.0},
+    "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
+    "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
+}
 
 # --- people -------------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "workspaces.User"

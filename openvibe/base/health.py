@@ -1,7 +1,8 @@
-"""For load balancers and supervisors."""
+"""Health checks for load balancers and supervisors: `/healthz` and `/readyz`."""
 
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.views.decorators.http import require_safe
 
 
@@ -20,3 +21,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
     except DatabaseError:
         return HttpResponse("database unreachable\n", status=503, content_type="text/plain")
     return HttpResponse("ready\n", content_type="text/plain")
+
+
+urlpatterns = [
+    path("healthz", healthz, name="healthz"),
+    path("readyz", readyz, name="readyz"),
+]
