@@ -8,11 +8,11 @@ from pathlib import Path
 from memory.plugins import registry
 
 SOUND = """
-from memory.plugins.base import Setting, number
+from memory.plugins.base import PluginSetting, integer_parser
 from memory.plugins.simple import SimpleProvider
 
 class Notebook(SimpleProvider):
-    settings = (Setting("messages", "How many.", "all", number(1, 100)),)
+    settings = (PluginSetting("messages", "How many.", "all", integer_parser(1, 100)),)
 
     def __init__(self, config):
         if config.get("messages") == 13:
