@@ -23,9 +23,10 @@ from openvibe.workspaces.models import Member
 from openvibe.wsgi import application
 from tests import factories
 from tests.api.conftest import Enter
+from tests.examples import examples
 
 walk_settings = settings(
-    max_examples=12,
+    max_examples=examples(12, daily=3),
     deadline=None,
     database=None,
     derandomize=True,

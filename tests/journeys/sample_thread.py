@@ -9,22 +9,20 @@ from tests.journeys.installation import Installation
 
 MAKE = """
 import json
-from agents.models import Agent
 from agents.access import visible_to
-from memory.blocks import ContextBlocks
-from memory.models import Handoff, Proposal
-from memory.plugins.lcm.models import Summary
-from memory.work.services import decide_approval, request_approval
-from memory.plugins.compaction import carry_out_compaction, request_compaction
-from memory.blocks.services import write_notes
-from memory.work.services import log_progress
+from agents.models import Agent
+from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.services import update_notes
 from memory.episodes.services import accept_proposal
-from memory.work.services import add_work, close_work
+from memory.models import Handoff, Proposal
+from memory.plugins.compaction import execute_compaction, request_compaction
+from memory.plugins.lcm.models import Summary
+from memory.work.services import close_work_item, create_work_item, decide_approval, log_progress, request_approval
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_thread, post_message
 from openvibe.workspaces.models import Member
-from openvibe.workspaces.services import access_of_member
-ana = access_of_member(Member.objects.get(workspace__slug="willow", participant__handle="ana"))
+from openvibe.workspaces.queries import member_access
+ana = member_access(Member.objects.get(workspace__slug="willow", participant__handle="ana"))
 vibe = Agent.objects.get(participant__handle="vibe")
 person = Member.objects.get(workspace__slug="willow", participant__handle="ana").participant
 by_vibe = visible_to(vibe)
@@ -35,28 +33,28 @@ for number in range(1, 41):
     post_message(thread=thread, by=ana, body=said + "The lemon tree has no new spots. " * 5)
 
 def add(kind, text, by=ana, **data):
-    return add_work(thread=thread, by=by, kind=kind, text=text, data=data)
+    return create_work_item(thread=thread, by=by, kind=kind, text=text, data=data)
 
 add("objective", "Bring the lemon tree through the winter.")
 add("constraint", "Never heat above 12 degrees.")
 add("plan", "Insulate the north wall, then replace the heater.", stage="planning")
 add("goal", "No frost inside", done_condition="Ten nights above 4 degrees", budget="300 euros")
 add("todo", "Order bubble wrap")
-close_work(item=add("todo", "Measure the north wall"), by=ana)
+close_work_item(item=add("todo", "Measure the north wall"), by=ana)
 add("open_question", "Who looks after it over the holidays?", by_vibe)
 add("do_not_redo", "The door has been sealed.")
 add("error_tried", "A candle under the pot: it went out.", by_vibe)
 add("artifact", "Drawing of the wall", ref="drawings/wall.pdf")
 log_progress(thread=thread, by=by_vibe, checkpoint="Wall measured", changed="14 square metres", evidence="message 3",
              open_issues="The corner is damp", next_action="Order bubble wrap")
-carry_out_compaction(request_compaction(thread=thread, trigger="hand", full=True, by=ana).pk)
+execute_compaction(request_compaction(thread=thread, trigger="hand", full=True, by=ana).pk)
 asked = request_approval(thread=thread, by=by_vibe, what="Buy a heat pump", reason="The heater is 20 years old.")
 decide_approval(approval=asked, by=ana, granted=False, note="Next year.")
 request_approval(thread=thread, by=by_vibe, what="Order bubble wrap for 80 euros", reason="It is cheaper until Friday.")
 blocks = ContextBlocks(vibe.participant)
 blocks.set("team", "Ana decides what is bought.")
 blocks.set("team", "Ana decides what is bought. Answers are short here.")
-write_notes(agent=vibe.participant, person=person, by=by_vibe, text="Prefers degrees to adjectives.", how="tool")
+update_notes(agent=vibe.participant, person=person, by=by_vibe, text="Prefers degrees to adjectives.", how="tool")
 for text in ("The lemon tree comes first.", "Ana measures at night."):
     proposal = Proposal.objects.create(agent=vibe.participant, thread=thread, kind="episode", text=text,
                                        because="Messages 1 to 3.", since_seq=1, upto_seq=3)

@@ -9,9 +9,9 @@ LONG_THREAD = """
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_thread, post_message
 from openvibe.workspaces.models import Member, Workspace
-from openvibe.workspaces.services import access_of_member
+from openvibe.workspaces.queries import member_access
 Workspace.objects.filter(slug="willow").update(budgets={"thread": {"ceiling": 3000}})
-ana = access_of_member(Member.objects.get(workspace__slug="willow", participant__handle="ana"))
+ana = member_access(Member.objects.get(workspace__slug="willow", participant__handle="ana"))
 thread = create_thread(channel=Channel.objects.get(workspace__slug="willow", name="general"), by=ana, title="Roses")
 for number in range(60):
     post_message(thread=thread, by=ana, body=f"Bed {number}: " + "the roses have come on since last week. " * 8)

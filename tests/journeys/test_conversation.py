@@ -2,15 +2,12 @@
 
 import re
 
-import pytest
 from playwright.sync_api import APIResponse, Dialog, Locator, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.llm.model_server import Answer
 from tests.operations.processes import wait_until
-
-pytestmark = pytest.mark.browser
 
 
 def start_thread(page: Page, title: str, body: str, channel: str = "general") -> None:
@@ -203,9 +200,10 @@ def test_a_removed_member_sees_nothing_more(people: People, installation: Instal
     expect(cleo.get_by_text("You can read this.")).to_be_visible()
     installation.shell(
         "from openvibe.workspaces.models import Member\n"
-        "from openvibe.workspaces.services import access_of_member, remove_member\n"
+        "from openvibe.workspaces.services import remove_member\n"
+        "from openvibe.workspaces.queries import member_access\n"
         "owner = Member.objects.get(role='owner', workspace__slug='willow')\n"
-        "remove_member(member=Member.objects.get(user__email='cleopatra@example.org'), by=access_of_member(owner))"
+        "remove_member(member=Member.objects.get(user__email='cleopatra@example.org'), by=member_access(owner))"
     )
     expect(cleo.locator("body")).to_contain_text(re.compile("no longer", re.I))
     expect(cleo.get_by_text("You can read this.")).to_have_count(0)

@@ -10,7 +10,6 @@ from tests.journeys.installation import Installation, Steered
 from tests.journeys.test_accessibility import scrolls_sideways, violations
 from tests.journeys.test_conversation import invited, start_thread
 
-pytestmark = pytest.mark.browser
 DRAFT = """## Headline
 Water twice a week
 ## Key points

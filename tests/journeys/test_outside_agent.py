@@ -17,12 +17,12 @@ from agents.services import create_agent
 from openvibe.chat.models import Channel
 from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.models import Member
-from openvibe.workspaces.services import access_of_member
+from openvibe.workspaces.queries import member_access
 owner = Member.objects.get(role="owner", workspace__slug="willow")
-reed = create_agent(by=access_of_member(owner), workspace=owner.workspace, handle="reed", name="Reed",
+reed = create_agent(by=member_access(owner), workspace=owner.workspace, handle="reed", name="Reed",
                     soul="identity: {name: Reed, role: Counts what it reads}")
 Agent.objects.filter(pk=reed.pk).update(answers_itself=True)
-add_to_channel(channel=Channel.objects.get(name="general"), participant=reed.participant, by=access_of_member(owner))
+add_to_channel(channel=Channel.objects.get(name="general"), participant=reed.participant, by=member_access(owner))
 """
 
 

@@ -13,7 +13,6 @@ from tests.journeys.test_conversation import invited, say, start_thread
 from tests.journeys.test_dives import DRAFT, answered, dived, headline
 from tests.journeys.test_knowledge import BEGIN, QUEUE
 
-pytestmark = pytest.mark.browser
 MOSS = """
 from agents.services import create_agent
 from openvibe.chat.services import add_to_channel, create_channel
@@ -21,7 +20,7 @@ moss = create_agent(by=ana, workspace=member.workspace, handle="moss", name="Mos
                     soul="identity: {name: Moss, role: Orders what is needed}")
 orders = create_channel(by=ana, name="orders")
 add_to_channel(channel=orders, participant=moss.participant, by=ana)
-add_entry(by=ana, topic="What water barrels cost", content="A barrel is 41 euros.", visibility="restricted")
+create_entry(by=ana, topic="What water barrels cost", content="A barrel is 41 euros.", visibility="restricted")
 print(moss.pk)
 """
 EXPIRED = """

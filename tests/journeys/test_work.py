@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.journeys.conftest import People
@@ -11,20 +10,18 @@ from tests.journeys.installation import Installation
 from tests.journeys.memory_steps import answer_to, go_to, in_panel
 from tests.journeys.test_conversation import invited, replies, say, start_thread
 
-pytestmark = pytest.mark.browser
 LIMIT = "Never spend more than 200 euros."
 ORDER = "Order 500 tulip bulbs for 180 euros"
 LOOK_BACK = """
-from agents.models import Agent
 from agents.access import visible_to
-from django.conf import settings
-from django.utils.module_loading import import_string
+from agents.models import Agent
+from agents.wiring import agent_client
 from memory.episodes.session_review import review_session
 from openvibe.chat.models import Thread
 vibe = Agent.objects.get(participant__handle="vibe")
 thread = Thread.objects.get(title="What it learned")
 review_session(agent=vibe.participant, access=visible_to(vibe), thread_id=thread.pk,
-               client=import_string(settings.AGENT_CLIENT)(vibe.participant))
+               client=agent_client(vibe.participant))
 """
 
 

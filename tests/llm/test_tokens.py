@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from openvibe.llm import tokens
 from openvibe.llm.tokens import counter_for, truncate_middle, truncate_to_tokens
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
+from tests.examples import examples
 
 SCRIPTS = st.text(
     st.one_of(
@@ -77,7 +78,7 @@ def test_a_megabyte_of_anything_is_counted_and_never_too_low(letter: str) -> Non
     assert counted <= per_part * len(whole) / len(part) * 1.05 + 16 * len(whole) / tokens.PIECE_CHARACTERS + 16
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(SCRIPTS.filter(bool), st.integers(51_000, 70_000))
 def test_counting_in_pieces_is_never_too_low(seed: str, length: int) -> None:
     text = (seed * (length // len(seed) + 1))[:length]
@@ -132,7 +133,7 @@ def test_vocabularies_are_loaded_when_needed_and_without_the_network() -> None:
         "socket.getaddrinfo = socket.create_connection = refuse\n"
         "from openvibe.llm import tokens\n"
         "assert not tokens._encodings\n"
-        "print(tokens.count('hello world'))\n"
+        "print(tokens.count_tokens('hello world'))\n"
         "assert list(tokens._encodings) == ['o200k_base'] and 'bpe_openai' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
