@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.journeys.conftest import People
+from tests.journeys.conftest import People, sign_in
 from tests.journeys.installation import Installation
 from tests.journeys.test_accessibility import scrolls_sideways, violations
 from tests.journeys.test_conversation import invited, start_thread
@@ -47,6 +47,8 @@ pin_result(message=said, by=ana, topic="Hours", content=said.body)
 QUEUE = """
 for entry in Entry.objects.filter(status__in=["active", "needs_review"]):
     archive_entry(entry=entry, by=ana)
+for entry in Entry.objects.filter(status="proposed"):
+    reject_entry(entry=entry, by=ana)
 wrong = create_entry(by=ana, topic="Opening hours", content="We open at 9.")
 flag_entry(entry=wrong, by=ana, reason="wrong", note="It is 10.")
 over = create_entry(by=ana, topic="Winter sale", content="Half price.", expires_at=timezone.now() + timedelta(days=1))
@@ -196,7 +198,8 @@ def test_knowledge_can_be_used_by_anybody(people: People, installation: Installa
 
 
 def test_without_javascript_everything_can_be_read_and_written(people: People, installation: Installation) -> None:
-    ana = people.ana(java_script_enabled=False)
+    ana = people.page(java_script_enabled=False)
+    sign_in(ana, installation.email, installation.password)
     ana.goto("/w/willow/knowledge/new/")
     ana.get_by_label("Topic").fill("Plain pages")
     ana.get_by_label("What holds").fill("They work.")
