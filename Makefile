@@ -7,14 +7,19 @@ IN := .venv/bin/python
 PORT ?= 8000
 export PORT
 
-.PHONY: help python setup setup-test run test lint lock clean
+PYTEST := $(IN) -m pytest -n 2
+
+.PHONY: help python setup setup-test browser run check unit journeys test nightly lock clean
 
 help:
-	@echo "make run    start OpenVibe on http://127.0.0.1:$(PORT)/ (the first time sets everything up)"
-	@echo "make test   run every check and test"
-	@echo "make setup  only install what make run needs, into .venv"
-	@echo "make lint   run the checks that read code"
-	@echo "make lock   choose the versions of all dependencies anew"
+	@echo "make run       start OpenVibe on http://127.0.0.1:$(PORT)/ (the first time sets everything up)"
+	@echo "make check     run the checks that read code: lint, types, contracts"
+	@echo "make unit      run the tests that need no browser and no second process"
+	@echo "make journeys  run the tests in real browsers"
+	@echo "make test      run every check and test"
+	@echo "make nightly   the same, with many more made-up examples"
+	@echo "make setup     only install what make run needs, into .venv"
+	@echo "make lock      choose the versions of all dependencies anew"
 
 python:
 	@test -n "$(PYTHON)" || { echo "OpenVibe needs Python 3.11 or later. Install it (Debian: sudo apt-get install python3), or name it: make PYTHON=/path/to/python3 …" >&2; exit 1; }
@@ -28,22 +33,35 @@ setup-test: python
 run: setup
 	@exec $(IN) manage.py serve --port $(PORT)
 
-lint: export OPENVIBE_VAR := $(CURDIR)/var/test
-lint: setup-test
+check unit journeys test nightly: export OPENVIBE_VAR := $(CURDIR)/var/test
+
+browser: setup-test
+	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py browser
+
+check: setup-test
 	$(IN) -m ruff check .
 	$(IN) -m ruff format --check .
-	$(IN) -m mypy
+	$(IN) -m djlint --lint --quiet templates
 	$(IN) -c "from importlinter.cli import lint_imports_command as check; check()"
 	$(IN) manage.py makemigrations --check --dry-run
-	$(IN) -m djlint --lint --quiet templates
 	.venv/bin/oxlint --deny-warnings static/js
 	OPENVIBE_PRODUCTION=1 OPENVIBE_SECRET_KEY="$$($(IN) -c 'import secrets; print(secrets.token_urlsafe(60))')" \
 		OPENVIBE_ALLOWED_HOSTS=openvibe.example $(IN) manage.py check --deploy --fail-level WARNING
+	$(IN) -m mypy
 
-test: export OPENVIBE_VAR := $(CURDIR)/var/test
-test: lint
-	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py browser
-	$(IN) -m pytest -n 2 --dist loadgroup
+unit: setup-test
+	$(PYTEST) -m unit
+
+journeys: browser
+	$(PYTEST) -m journeys
+
+# The checks run beside the tests, and say at the end what they found and how long they took.
+test nightly: browser
+	@mkdir -p $(OPENVIBE_VAR)
+	@{ started=$$(date +%s); $(MAKE) --no-print-directory check; status=$$?; \
+		echo "make check: $$(($$(date +%s) - started)) s"; exit $$status; } > $(OPENVIBE_VAR)/check.log 2>&1 & checks=$$!; \
+	$(PYTEST) $(if $(filter nightly,$@),--hypothesis-profile=nightly); tests=$$?; \
+	wait $$checks; checked=$$?; cat $(OPENVIBE_VAR)/check.log; exit $$((tests | checked))
 
 lock: setup-test
 	$(IN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \

@@ -1,11 +1,15 @@
-"""The cast, for every test that asks for it."""
+"""The cast, for every test that asks for it; and what holds for all tests of a run."""
 
+import sys
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
+from django.test import TransactionTestCase
 from pytest_django import DjangoDbBlocker
 
 from agents.models import Agent
@@ -13,10 +17,18 @@ from openvibe.chat.models import Channel, Thread
 from openvibe.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
 from openvibe.workspaces.models import Member
 from tests import factories, run_once
+from tests.examples import register_profiles
+from tests.scheduling import KINDS, LongestFirst, kind_of, rank_of
 from tests.search.fakes import FAKE, FakeEmbedder, embedder_for
+
+POSTGRESQL_PROGRAMS = ("initdb", "postgres")
+running: list[str] = []
+"""The test that runs now, alone in its list."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for kind, what in KINDS.items():
+        config.addinivalue_line("markers", f"{kind}: {what}")
     if not hasattr(config, "workerinput"):
         run_once.begin()
 
@@ -24,6 +36,46 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         run_once.end()
+
+
+@pytest.hookimpl(tryfirst=True, wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Marks every test with its kind before `-m` looks at it; the longest come first."""
+    for item in items:
+        item.add_marker(kind_of(item.nodeid))
+    yield
+    items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    running.append(item.nodeid)
+    yield
+    running.clear()
+
+
+def refuse_processes(event: str, arguments: tuple[Any, ...]) -> None:
+    """A test that starts a process is of another kind than `unit`: tests/scheduling.py says which."""
+    if event == "subprocess.Popen" and running and kind_of(running[0]) == "unit":
+        program = PurePath(str(arguments[0])).name
+        assert program in POSTGRESQL_PROGRAMS, f"{running[0]} starts {program}: it is no unit test"
+
+
+sys.addaudithook(refuse_processes)
+register_profiles()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many tests of each kind there were, and how long they took all together (workers share that)."""
+    seconds: dict[str, float] = defaultdict(float)
+    tests: dict[str, set[str]] = defaultdict(set)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[kind_of(report.nodeid)] += report.duration
+                tests[kind_of(report.nodeid)].add(report.nodeid)
+    for kind in tests:
+        terminalreporter.write_line(f"{kind:<10}{len(tests[kind]):>5} tests {seconds[kind]:>6.0f} s of work")
 
 
 @pytest.fixture(scope="session")
@@ -36,11 +88,30 @@ def django_db_modify_db_settings(
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """`-n 2` keeps tests together that share what is dear to set up."""
-    from tests.scheduling import Together
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst:
+    config.option.loadscopereorder = False
+    return LongestFirst(config, log)
 
-    return Together(config, log)
+
+OF_MIGRATIONS = {"django_migrations", "django_content_type", "auth_permission"}
+
+
+def delete_committed_rows(_: TransactionTestCase) -> None:
+    """What Django's flush does for a test that commits, a hundred times faster: most tables have nothing to delete."""
+    tables = sorted(set(connection.introspection.django_table_names(only_existing=True)) - OF_MIGRATIONS)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(f"SELECT '{table}' WHERE EXISTS (SELECT FROM {table})" for table in tables))
+        filled = [table for (table,) in cursor.fetchall()]
+        cursor.execute("SET LOCAL session_replication_role = replica")  # no trigger keeps what must not change
+        for table in filled:
+            cursor.execute(f"DELETE FROM {table}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_flush() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", delete_committed_rows)
+        yield
 
 
 @pytest.fixture(autouse=True)

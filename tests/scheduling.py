@@ -1,23 +1,47 @@
-"""Which tests share a process when several run at once: those that share something dear to set up.
-
-pytest-xdist's own groups go by a mark that it writes into the test's id; pytest 9.2 does not let it any more, silently.
-"""
+"""Kinds of tests by where they stand, and which of them share a process when several run at once."""
 
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-TOGETHER = (
-    "tests/journeys/",  # one served installation and one Chromium
-    "tests/operations/test_serve",  # seven processes each; one at a time is plenty
-    "tests/api/test_access.py",  # one scene
-    "tests/bench/test_benches.py",  # one scratch database
-)
+KINDS = {
+    "journeys": "people in real browsers, and programs beside them, at a served installation",
+    "processes": "start other processes and wait for what they do",
+    "bench": "what `manage.py bench` runs, on tiny numbers",
+    "unit": "this process and its database",
+}
+KIND_OF = {
+    "tests/journeys/": "journeys",
+    "tests/operations/test_serve.py": "processes",
+    "tests/operations/test_external_database.py": "processes",
+    "tests/operations/test_embedded.py": "processes",
+    "tests/memory/plugins/test_conformance.py::test_an_author_runs_it_by_the_name_of_the_package": "processes",
+    "tests/llm/test_tokens.py::test_vocabularies_are_loaded_when_needed_and_without_the_network": "processes",
+    "tests/bench/test_benches.py": "bench",
+}
+LONG = ("tests/api/test_access.py", "tests/memory/plugins/lcm/", "tests/api/test_schema.py", "tests/admin/")
+SHARED_BY_WORKERS = ("tests/api/test_access.py", "tests/api/test_schema.py")
 
 
-def together(nodeid: str) -> str:
-    """The part of the suite a test runs with: itself, unless it is one of those that stay together."""
-    return next((part for part in TOGETHER if nodeid.startswith(part)), nodeid)
+def kind_of(nodeid: str) -> str:
+    return next((kind for start, kind in KIND_OF.items() if nodeid.startswith(start)), "unit")
 
 
-class Together(LoadScopeScheduling):  # type: ignore[misc]
+def scope_of(nodeid: str) -> str:
+    """What one worker runs in one go: a file; of the longest files, whose tests share little, a single test."""
+    return nodeid if nodeid.startswith(SHARED_BY_WORKERS) else nodeid.partition("::")[0]
+
+
+def rank_of(nodeid: str) -> int:
+    """What takes longest is handed out first, so that no worker ends long after the other."""
+    order = (*KIND_OF, *LONG)
+    return next((rank for rank, start in enumerate(order) if nodeid.startswith(start)), len(order))
+
+
+class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands files to workers.
+
+    pytest-xdist's own groups go by a mark that it writes into the test's id; pytest 9.2 does not let it any more,
+    silently.
+    """
+
     def _split_scope(self, nodeid: str) -> str:
-        return together(nodeid)
+        return scope_of(nodeid)

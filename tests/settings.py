@@ -8,6 +8,7 @@ os.environ.setdefault("OPENVIBE_VAR", str(Path(tempfile.gettempdir()) / f"openvi
 
 from openvibe.settings import *  # noqa: F403
 
+DATABASES["default"].setdefault("OPTIONS", {})["options"] = "-c synchronous_commit=off"  # noqa: F405
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},

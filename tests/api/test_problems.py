@@ -12,6 +12,7 @@ from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
+from tests.examples import examples
 
 
 @pytest.fixture
@@ -198,7 +199,7 @@ FIELDS = (
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],

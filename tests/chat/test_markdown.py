@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openvibe.base.markdown import mentioned_handles, plain_text, render_markdown
+from tests.examples import examples
 
 _ALLOWED = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "em", "strong", "s", "blockquote"),
@@ -107,7 +108,7 @@ class TestHostileText:
             assert _unsafe_in(render_markdown(payload[:end])) == []
 
     @given(st.text(st.one_of(st.characters(), st.sampled_from("<>[]()`*_~|@&\"'\n #-:!\\\ud800\x00")), max_size=300))
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(300), deadline=None)
     def test_any_text_renders_safely(self, body: str) -> None:
         assert _unsafe_in(render_markdown(body, handles=frozenset({"a", "b"}))) == []
         mentioned_handles(body)

@@ -18,6 +18,7 @@ from openvibe.chat.wiring import embed_pending_messages
 from openvibe.search import query
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
+from tests.examples import examples
 from tests.factories import access, make_thread, say
 
 pytestmark = pytest.mark.django_db
@@ -178,7 +179,7 @@ def test_any_text_is_a_question_and_never_an_error(ana: Member, thread: Thread, 
     assert len(found(access(ana), question, thread).hits) <= 1
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(question=st.text(max_size=60))
 def test_whatever_is_typed_searches(ana: Member, thread: Thread, question: str) -> None:
     if not thread.messages.exists():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect, sync_playwright
 
 from tests.journeys.installation import Installation, installed
 from tests.operations.installation_template import prepare
@@ -62,8 +62,8 @@ def chromium() -> Iterator[Browser]:
 class People:
     """Signed-in browsers, each with a person of their own; nobody's page may log an error or leave the machine."""
 
-    def __init__(self, browser: Browser, installation: Installation) -> None:
-        self.browser, self.installation = browser, installation
+    def __init__(self, browser: Browser, installation: Installation, signed_in_ana: StorageState) -> None:
+        self.browser, self.installation, self.signed_in_ana = browser, installation, signed_in_ana
         self.contexts: list[BrowserContext] = []
         self.complaints: list[str] = []
 
@@ -81,9 +81,9 @@ class People:
             self.complaints.append(f"left the machine: {url}")
 
     def ana(self, **options: object) -> Page:
-        """Ana, signed in as the first start told her to."""
-        page = self.page(**options)
-        sign_in(page, self.installation.email, self.installation.password)
+        """Ana, in her workspace."""
+        page = self.page(storage_state=self.signed_in_ana, **options)
+        page.goto("/w/willow/")
         return page
 
 
@@ -95,9 +95,17 @@ def sign_in(page: Page, email: str, password: str) -> None:
     page.wait_for_url("**/w/**")
 
 
+@pytest.fixture(scope="package")
+def signed_in_ana(chromium: Browser, installation: Installation) -> StorageState:
+    """What Ana's browser keeps after she signed in as the first start told her to."""
+    with chromium.new_context(base_url=installation.url) as context:
+        sign_in(context.new_page(), installation.email, installation.password)
+        return context.storage_state()
+
+
 @pytest.fixture
-def people(chromium: Browser, installation: Installation) -> Iterator[People]:
-    cast = People(chromium, installation)
+def people(chromium: Browser, installation: Installation, signed_in_ana: StorageState) -> Iterator[People]:
+    cast = People(chromium, installation, signed_in_ana)
     yield cast
     for context in cast.contexts:
         context.close()

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
-from tests.operations.processes import free_port, manage, processes_of
+from tests.operations.processes import free_port, manage, processes_of, python
 from tests.operations.server import Serving
 
 SET_UP = """
@@ -23,6 +23,23 @@ from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Workspace
 Endpoint.objects.create(workspace=Workspace.objects.get(slug="willow"), name="Steered", kind="openai",
     base_url={base_url!r}, api_key="sk-test-canary-0123456789abcdef", model="gpt-4o", is_default=True)
+"""
+
+SHELL = """
+import contextlib, io, json, sys, traceback
+for line in sys.stdin:
+    said, problem = io.StringIO(), ""
+    try:
+        with contextlib.redirect_stdout(said):
+            exec(json.loads(line), dict(globals()))
+    except BaseException:
+        problem = traceback.format_exc()
+    print("done " + json.dumps([said.getvalue(), problem]), flush=True)
+"""
+ISSUE_TOKEN = """
+from django.core.management import call_command
+of_whom = ["--workspace", "willow", "--handle", {handle!r}]
+call_command("token", "issue", *of_whom, "--name", "test", "--scopes", {scopes!r})
 """
 
 MODEL_HERE = {"OPENVIBE_ALLOW_PRIVATE_ENDPOINTS": "1"}
@@ -72,6 +89,31 @@ def words_of(asked: Asked) -> str:
     return "\n".join(str(message["content"]) for message in asked.body["messages"])
 
 
+class Shell:
+    """One `manage.py shell` for a whole installation: a new one for each piece of code takes seconds to start."""
+
+    def __init__(self, var: Path) -> None:
+        self.process = python("manage.py", "shell", "-v", "0", "-c", SHELL, var=var, **MODEL_HERE)
+
+    def run(self, code: str) -> str:
+        """What the code printed. Its names are gone afterwards."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(code) + "\n")
+        self.process.stdin.flush()
+        log = []
+        for line in self.process.stdout:
+            if line.startswith("done "):
+                said, problem = json.loads(line.removeprefix("done "))
+                assert not problem, problem
+                return str(said).strip()
+            log.append(line)
+        raise AssertionError("the shell ended: " + "".join(log))
+
+    def close(self) -> None:
+        self.process.communicate()
+
+
 @dataclass
 class Installation:
     """A served OpenVibe with its first workspace, Willow & Co, and Ana who owns it."""
@@ -81,6 +123,7 @@ class Installation:
     model: Steered
     email: str
     password: str
+    _shell: Shell
 
     @property
     def url(self) -> str:
@@ -95,9 +138,7 @@ class Installation:
 
     def shell(self, code: str) -> str:
         """Run Python inside the installation, as `manage.py shell -c` does; what it printed."""
-        done = manage("shell", "-v", "0", "-c", code, var=self.var, **MODEL_HERE)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout.strip()
+        return self._shell.run(code)
 
     def manage(self, *arguments: str) -> str:
         done = manage(*arguments, var=self.var)
@@ -105,9 +146,7 @@ class Installation:
         return done.stdout
 
     def token(self, handle: str, scopes: str = "read,write") -> str:
-        said = self.manage(
-            "token", "issue", "--workspace", "willow", "--handle", handle, "--name", "test", "--scopes", scopes
-        )
+        said = self.shell(ISSUE_TOKEN.format(handle=handle, scopes=scopes))
         found = re.search(r"ovk_[\w-]+", said)
         assert found, said
         return found.group()
@@ -133,11 +172,12 @@ def installed(var: Path) -> Iterator[Installation]:
         serve = Serving(var, free_port(), OPENVIBE_WORKER_CONCURRENCY="2", **MODEL_HERE)
         serve.wait_for("OpenVibe is ready")
         email, password = sign_in_of(var)
-        installation = Installation(var, serve, model, email, password)
+        installation = Installation(var, serve, model, email, password, Shell(var))
         installation.shell(SET_UP.format(base_url=endpoint.base_url))
         try:
             yield installation
         finally:
+            installation._shell.close()
             serve.interrupt()
 
 

@@ -9,17 +9,15 @@ from tests.journeys.installation import Installation
 
 MAKE = """
 import json
-from agents.models import Agent
 from agents.access import visible_to
+from agents.models import Agent
 from memory.blocks.context_blocks import ContextBlocks
-from memory.models import Handoff, Proposal
-from memory.plugins.lcm.models import Summary
-from memory.work.services import decide_approval, request_approval
-from memory.plugins.compaction import execute_compaction, request_compaction
 from memory.blocks.services import update_notes
-from memory.work.services import log_progress
 from memory.episodes.services import accept_proposal
-from memory.work.services import close_work_item, create_work_item
+from memory.models import Handoff, Proposal
+from memory.plugins.compaction import execute_compaction, request_compaction
+from memory.plugins.lcm.models import Summary
+from memory.work.services import close_work_item, create_work_item, decide_approval, log_progress, request_approval
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_thread, post_message
 from openvibe.workspaces.models import Member

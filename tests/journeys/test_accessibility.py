@@ -12,7 +12,6 @@ from tests.journeys.installation import Installation
 from tests.journeys.sample_thread import Scene, laid_out
 from tests.journeys.test_conversation import replies, say, start_thread
 
-pytestmark = pytest.mark.browser
 PLUGINS = "/admin/memory/memoryplugin/"
 
 

@@ -2,15 +2,12 @@
 
 import re
 
-import pytest
 from playwright.sync_api import APIResponse, Dialog, Locator, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.llm.model_server import Answer
 from tests.operations.processes import wait_until
-
-pytestmark = pytest.mark.browser
 
 
 def start_thread(page: Page, title: str, body: str, channel: str = "general") -> None:

@@ -6,12 +6,10 @@ import re
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.journeys.conftest import People
+from tests.journeys.conftest import People, sign_in
 from tests.journeys.installation import Installation
 from tests.journeys.test_accessibility import scrolls_sideways, violations
 from tests.journeys.test_conversation import invited, start_thread
-
-pytestmark = pytest.mark.browser
 
 BEGIN = """
 from datetime import timedelta
@@ -31,8 +29,8 @@ vibe = Agent.objects.get(workspace__slug="willow", participant__handle="vibe")
 """
 RESULT = """
 general = Channel.objects.get(workspace__slug="willow", name="general")
-add_entry(by=ana, topic="Seat pricing", content="A seat costs $29 a month.")
-add_entry(by=ana, topic="Seating plan", content="Everybody sits where they like.")
+create_entry(by=ana, topic="Seat pricing", content="A seat costs $29 a month.")
+create_entry(by=ana, topic="Seating plan", content="Everybody sits where they like.")
 thread = create_thread(channel=general, by=ana, title="What a seat costs")
 message = post_message(thread=thread, by=ana, body="A seat costs $31")
 Message.objects.filter(pk=message.pk).update(kind="dive_result")
@@ -41,21 +39,24 @@ DiveResult.objects.create(message=message, headline="Seat pricing: a seat costs 
 print(json.dumps(thread.pk))
 """
 CHANGED = """
-entry = edit_entry(entry=Entry.objects.get(topic="Seat pricing", source="result"), by=ana, content="A seat costs $33.")
+entry = Entry.objects.get(topic="Seat pricing", source="result")
+entry = update_entry(entry=entry, by=ana, content="A seat costs $33.")
 said = post_message(thread=entry.source_message.thread, by=ana, body="We open at nine.")
 pin_result(message=said, by=ana, topic="Hours", content=said.body)
 """
 QUEUE = """
 for entry in Entry.objects.filter(status__in=["active", "needs_review"]):
     archive_entry(entry=entry, by=ana)
-wrong = add_entry(by=ana, topic="Opening hours", content="We open at 9.")
+for entry in Entry.objects.filter(status="proposed"):
+    reject_entry(entry=entry, by=ana)
+wrong = create_entry(by=ana, topic="Opening hours", content="We open at 9.")
 flag_entry(entry=wrong, by=ana, reason="wrong", note="It is 10.")
-over = add_entry(by=ana, topic="Winter sale", content="Half price.", expires_at=timezone.now() + timedelta(days=1))
+over = create_entry(by=ana, topic="Winter sale", content="Half price.", expires_at=timezone.now() + timedelta(days=1))
 Entry.objects.filter(pk=over.pk).update(expires_at=timezone.now() - timedelta(hours=1))
 suggest_entry(by=visible_to(vibe), topic="Watering", content="Twelve litres a day.")
 suggest_entry(by=visible_to(vibe), topic="The moon", content="It is made of cheese.")
-a = add_entry(by=ana, topic="Support", content="We answer within 4 hours.")
-b = add_entry(by=ana, topic="Support times", content="We answer within 8 hours.")
+a = create_entry(by=ana, topic="Support", content="We answer within 4 hours.")
+b = create_entry(by=ana, topic="Support times", content="We answer within 8 hours.")
 Contradiction.objects.get_or_create(workspace=member.workspace, first=a, second=b,
     defaults=dict(first_version=1, second_version=1, why="4 hours or 8 hours?", found_by="rule"))
 """
@@ -100,7 +101,7 @@ def test_a_result_is_pinned_in_two_clicks_and_everybody_sees_where(people: Peopl
 
 def test_a_message_is_pinned_by_keys_and_supersedes_what_was_known(people: People, installation: Installation) -> None:
     installation.shell(
-        BEGIN + 'add_entry(by=ana, topic="Greenhouse heating", content="The heater is set to 4 degrees.")'
+        BEGIN + 'create_entry(by=ana, topic="Greenhouse heating", content="The heater is set to 4 degrees.")'
     )
     ana = people.ana()
     ana.goto("/w/willow/")
@@ -185,7 +186,7 @@ def test_the_queue_is_worked_off_by_keys(people: People, installation: Installat
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 360)])
 def test_knowledge_can_be_used_by_anybody(people: People, installation: Installation, scheme: str, width: int) -> None:
-    made = BEGIN + QUEUE + 'e = add_entry(by=ana, topic="Looks", content="- one\\n- two", tags=["a"])\n'
+    made = BEGIN + QUEUE + 'e = create_entry(by=ana, topic="Looks", content="- one\\n- two", tags=["a"])\n'
     entry = installation.shell(made + "print(e.pk)").splitlines()[-1]
     page = people.ana(color_scheme=scheme, viewport={"width": width, "height": 900})
     for address in ("", "?q=one", f"{entry}/", f"{entry}/edit/", f"{entry}/supersede/", "new/", "review/", "import/"):
@@ -197,7 +198,8 @@ def test_knowledge_can_be_used_by_anybody(people: People, installation: Installa
 
 
 def test_without_javascript_everything_can_be_read_and_written(people: People, installation: Installation) -> None:
-    ana = people.ana(java_script_enabled=False)
+    ana = people.page(java_script_enabled=False)
+    sign_in(ana, installation.email, installation.password)
     ana.goto("/w/willow/knowledge/new/")
     ana.get_by_label("Topic").fill("Plain pages")
     ana.get_by_label("What holds").fill("They work.")

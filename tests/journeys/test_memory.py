@@ -2,15 +2,12 @@
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.memory_steps import KEY, answer_to, context_of, gist, go_to, import_conversation, in_panel
 from tests.journeys.test_conversation import start_thread
-
-pytestmark = pytest.mark.browser
 
 
 def test_a_long_conversation_is_compacted_searched_and_forgets(people: People, installation: Installation) -> None:

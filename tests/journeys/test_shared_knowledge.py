@@ -8,12 +8,12 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation, Steered
+from tests.journeys.memory_steps import answer_to
 from tests.journeys.test_accessibility import open_everything, scrolls_sideways, violations
 from tests.journeys.test_conversation import invited, say, start_thread
 from tests.journeys.test_dives import DRAFT, answered, dived, headline
 from tests.journeys.test_knowledge import BEGIN, QUEUE
 
-pytestmark = pytest.mark.browser
 MOSS = """
 from agents.services import create_agent
 from openvibe.chat.services import add_to_channel, create_channel
@@ -21,7 +21,7 @@ moss = create_agent(by=ana, workspace=member.workspace, handle="moss", name="Mos
                     soul="identity: {name: Moss, role: Orders what is needed}")
 orders = create_channel(by=ana, name="orders")
 add_to_channel(channel=orders, participant=moss.participant, by=ana)
-add_entry(by=ana, topic="What water barrels cost", content="A barrel is 41 euros.", visibility="restricted")
+create_entry(by=ana, topic="What water barrels cost", content="A barrel is 41 euros.", visibility="restricted")
 print(moss.pk)
 """
 EXPIRED = """
@@ -29,8 +29,12 @@ Entry.objects.filter(topic__startswith="Water", status="active").update(expires_
 """
 WAY = """
 from agents.models import Run
-result = DiveResult.objects.select_related("message").earliest("pk")
-print(json.dumps([result.message.thread_id, result.message_id, Run.objects.latest("pk").pk]))
+thread = create_thread(channel=Channel.objects.get(workspace__slug="willow", name="general"), by=ana, title="In March")
+message = post_message(thread=thread, by=ana, body="Prune in March")
+Message.objects.filter(pk=message.pk).update(kind="dive_result")
+DiveResult.objects.create(message=message, headline="Prune in March", bullets=["The roses", "The pears", "The vine"],
+    agent=vibe.participant, published_by=member.participant)
+print(json.dumps([thread.pk, message.pk, Run.objects.latest("pk").pk]))
 """
 SAID, REPLACED, SECRET = "Twelve litres a visit", "Twenty litres a visit", "41 euros"
 RAW, TOPICS = "Mr. Quill next door", ("Water needed", "What water barrels cost")
@@ -196,8 +200,11 @@ def test_from_a_message_to_knowledge_by_keyboard(people: People, installation: I
 def test_the_way_to_knowledge_can_be_used_by_anybody(
     people: People, installation: Installation, scheme: str, width: int
 ) -> None:
+    page = people.ana(color_scheme=scheme)
+    start_thread(page, f"The way in {scheme}", "What do we know?")
+    answer_to(page, "what do we know?")
     thread, message, run = json.loads(installation.shell(BEGIN + QUEUE + WAY).splitlines()[-1])
-    page = people.ana(color_scheme=scheme, viewport={"width": width, "height": 900})
+    page.set_viewport_size({"width": width, "height": 900})
     panels = [f"t/{thread}/?panel={part}" for part in (f"m/{message}/dive/", f"m/{message}/pin/")]
     pages = (f"m/{message}/dive/", f"m/{message}/pin/", f"t/{thread}/dives/", f"runs/{run}/context/")
     lists = ("", "knowledge/", "knowledge/review/", "search/?q=when+are+the+roses+pruned")

@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.journeys.conftest import People
@@ -11,12 +10,11 @@ from tests.journeys.installation import Installation
 from tests.journeys.memory_steps import answer_to, go_to, in_panel
 from tests.journeys.test_conversation import invited, replies, say, start_thread
 
-pytestmark = pytest.mark.browser
 LIMIT = "Never spend more than 200 euros."
 ORDER = "Order 500 tulip bulbs for 180 euros"
 LOOK_BACK = """
-from agents.models import Agent
 from agents.access import visible_to
+from agents.models import Agent
 from agents.wiring import agent_client
 from memory.episodes.session_review import review_session
 from openvibe.chat.models import Thread

@@ -15,6 +15,7 @@ from openvibe.chat.models import Channel
 from openvibe.search.services import use_embedder
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
+from tests.examples import examples
 from tests.factories import access, make_agent, make_entry
 
 pytestmark = pytest.mark.django_db
@@ -117,7 +118,7 @@ def test_scripts_without_blanks_are_searched_inside_their_runs(ana: Member) -> N
     assert topics(access(ana), "修剪玫瑰") == ["玫瑰"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(question=st.text(max_size=60) | st.sampled_from(["%s", "{0}", "'", "a:*", "!a & b", "\x00", "x" * 10_000, "🌹"]))
 def test_whatever_is_typed_searches(ana: Member, question: str) -> None:
     if not Entry.objects.exists():

@@ -11,6 +11,7 @@ from openvibe.llm.extractive_summary import extractive_summary
 from openvibe.llm.fences import fence
 from openvibe.llm.offline import OPENING, OfflineModel
 from openvibe.llm.values import ChatMessage
+from tests.examples import examples
 
 TALK = """\
 [2026-03-01 12:00 | user | Ana] Good morning everybody.
@@ -64,7 +65,7 @@ def test_a_request_that_does_not_ask_for_a_summary_is_answered_as_ever() -> None
     assert OfflineModel().complete(prompt).text.startswith(OPENING)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(
     st.text(alphabet="ab c.。!\n[]|é漢字😀👩‍👧 ", max_size=300),
     st.integers(min_value=1, max_value=80),

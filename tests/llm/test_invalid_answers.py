@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from openvibe.llm.errors import BadAnswer, ModelError
 from openvibe.llm.values import Completion, StreamEnd
+from tests.examples import examples
 from tests.llm.conformance import PROMPT
 from tests.llm.model_server import Answer, serving
 from tests.llm.test_openai import client
@@ -73,7 +74,7 @@ ANSWERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(ANYTHING | ANSWERS, min_size=1, max_size=3))
 def test_whatever_comes_is_an_answer_or_a_typed_error(answers: list[Any]) -> None:
     whole = Answer(body=json.dumps(answers[0]).encode())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from openvibe.llm import tokens
 from openvibe.llm.tokens import counter_for, truncate_middle, truncate_to_tokens
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
+from tests.examples import examples
 
 SCRIPTS = st.text(
     st.one_of(
@@ -77,7 +78,7 @@ def test_a_megabyte_of_anything_is_counted_and_never_too_low(letter: str) -> Non
     assert counted <= per_part * len(whole) / len(part) * 1.05 + 16 * len(whole) / tokens.PIECE_CHARACTERS + 16
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(SCRIPTS.filter(bool), st.integers(51_000, 70_000))
 def test_counting_in_pieces_is_never_too_low(seed: str, length: int) -> None:
     text = (seed * (length // len(seed) + 1))[:length]

@@ -2,8 +2,10 @@
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
+from openvibe.runner.postgres.server import ensure_server, release_server
 from tests.operations.processes import manage, nothing_left_of
 from tests.run_once import once, shared
 
@@ -13,13 +15,30 @@ def prepare(var: Path) -> None:
     made = shared() / "installation"
     with once("installation") as is_first:
         if is_first:
-            _make(made)
-    subprocess.run(["cp", "-a", f"{made}/.", str(var)], check=True)  # keeps whom the files belong to
+            _make(made, lambda: _migrate(made))
+    _copy(made, var)
 
 
-def _make(folder: Path) -> None:
+def prepare_server(var: Path) -> None:
+    """Fill `var` with an embedded server that was started and stopped once: no tables. Made once, then copied."""
+    made = shared() / "server"
+    with once("server") as is_first:
+        if is_first:
+            _make(made, lambda: (ensure_server(made), release_server(made)))
+    _copy(made, var)
+
+
+def _make(folder: Path, fill: Callable[[], object]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o755)
     with nothing_left_of(folder):
-        done = manage("migrate", "--verbosity", "0", var=folder)
+        fill()
+
+
+def _migrate(folder: Path) -> None:
+    done = manage("migrate", "--verbosity", "0", var=folder)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _copy(made: Path, var: Path) -> None:
+    subprocess.run(["cp", "-a", f"{made}/.", str(var)], check=True)  # keeps whom the files belong to

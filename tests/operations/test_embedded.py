@@ -17,7 +17,16 @@ from openvibe.runner.postgres.server import (
     is_alive,
     release_server,
 )
+from tests.operations.installation_template import prepare_server
 from tests.operations.processes import manage, python, wait_until
+
+
+@pytest.fixture
+def made(var: Path) -> Path:
+    """A `var` folder whose server was started before: what is tested comes after its first start."""
+    prepare_server(var)
+    return var
+
 
 USE_UNTIL_TOLD = """
 import sys
@@ -100,51 +109,49 @@ def test_eight_starters_at_once_share_one_server(var: Path) -> None:
     assert not is_alive(postmaster)
 
 
-def test_a_killed_user_does_not_count(var: Path) -> None:
-    killed, other = user_of(var), user_of(var)
+def test_a_killed_user_does_not_count(made: Path) -> None:
+    killed, other = user_of(made), user_of(made)
     killed.kill()
     killed.communicate()
-    assert runs(var)
+    assert runs(made)
     lets_go(other)
-    assert not runs(var)
+    assert not runs(made)
 
 
-def test_a_forked_child_that_exits_leaves_the_server_alone(var: Path) -> None:
-    parent = user_of(var, USE_AND_FORK)
-    assert runs(var)
+def test_a_forked_child_that_exits_leaves_the_server_alone(made: Path) -> None:
+    parent = user_of(made, USE_AND_FORK)
+    assert runs(made)
     lets_go(parent)
-    assert not runs(var)
+    assert not runs(made)
 
 
-def test_it_comes_back_after_everything_was_killed(var: Path) -> None:
-    user = user_of(var)
-    postmaster = find_postmaster(var / "postgres")
+def test_it_comes_back_after_everything_was_killed(made: Path) -> None:
+    user = user_of(made)
+    postmaster = find_postmaster(made / "postgres")
     assert postmaster is not None
     user.kill()
     postmaster.kill()
     user.communicate()
-    assert (var / "postgres/data/postmaster.pid").exists()
-    assert says(ensure_server(var), "SELECT 1") == 1
-    release_server(var)
+    assert (made / "postgres/data/postmaster.pid").exists()
+    assert says(ensure_server(made), "SELECT 1") == 1
+    release_server(made)
 
 
-def test_a_pid_file_whose_number_went_to_another_program_is_no_obstacle(var: Path) -> None:
-    ensure_server(var)
-    release_server(var)
-    (var / "postgres/data/postmaster.pid").write_text(f"{os.getpid()}\n{var}\n1\n5432\n\n\n\nready\n")
-    assert says(ensure_server(var), "SELECT 1") == 1
-    release_server(var)
+def test_a_pid_file_whose_number_went_to_another_program_is_no_obstacle(made: Path) -> None:
+    (made / "postgres/data/postmaster.pid").write_text(f"{os.getpid()}\n{made}\n1\n5432\n\n\n\nready\n")
+    assert says(ensure_server(made), "SELECT 1") == 1
+    release_server(made)
 
 
-def test_a_server_killed_under_a_living_user_is_started_again(var: Path) -> None:
-    server = ensure_server(var)
-    postmaster = find_postmaster(var / "postgres")
+def test_a_server_killed_under_a_living_user_is_started_again(made: Path) -> None:
+    server = ensure_server(made)
+    postmaster = find_postmaster(made / "postgres")
     assert postmaster is not None
     postmaster.send_signal(signal.SIGQUIT)
-    wait_until(lambda: not runs(var), "the server's end")
-    assert says(ensure_server(var, recheck=True), "SELECT 1") == 1
+    wait_until(lambda: not runs(made), "the server's end")
+    assert says(ensure_server(made, recheck=True), "SELECT 1") == 1
     assert server.socket.exists()
-    release_server(var)
+    release_server(made)
 
 
 @pytest.mark.parametrize("name", ["with space", "ünïcode", "deep/" + "folder/" * 20, 'it\'s, "quoted" $HOME'])
@@ -169,20 +176,16 @@ def test_a_folder_that_cannot_be_made_gives_a_sentence(var: Path) -> None:
         ensure_server(var / "file")
 
 
-def test_a_server_that_does_not_start_names_its_log(var: Path) -> None:
-    ensure_server(var)
-    release_server(var)
-    (var / "postgres/data/postgresql.auto.conf").write_text("no_such_setting = 1\n")
+def test_a_server_that_does_not_start_names_its_log(made: Path) -> None:
+    (made / "postgres/data/postgresql.auto.conf").write_text("no_such_setting = 1\n")
     with pytest.raises(DatabaseUnavailable, match=r"server\.log .*no_such_setting"):
-        ensure_server(var)
+        ensure_server(made)
 
 
-def test_another_major_version_is_left_alone(var: Path) -> None:
-    ensure_server(var)
-    release_server(var)
-    (var / "postgres/data/PG_VERSION").write_text("14\n")
+def test_another_major_version_is_left_alone(made: Path) -> None:
+    (made / "postgres/data/PG_VERSION").write_text("14\n")
     with pytest.raises(DatabaseUnavailable, match="made by PostgreSQL 14"):
-        ensure_server(var)
+        ensure_server(made)
 
 
 def test_any_command_of_manage_starts_it_and_stops_it(var: Path) -> None:
@@ -191,11 +194,11 @@ def test_any_command_of_manage_starts_it_and_stops_it(var: Path) -> None:
     assert not runs(var)
 
 
-def test_any_command_of_manage_joins_the_one_that_runs(var: Path) -> None:
-    user = user_of(var)
-    before = find_postmaster(var / "postgres")
-    done = manage("showmigrations", "--plan", var=var)
+def test_any_command_of_manage_joins_the_one_that_runs(made: Path) -> None:
+    user = user_of(made)
+    before = find_postmaster(made / "postgres")
+    done = manage("showmigrations", "--plan", var=made)
     assert done.returncode == 0, done.stderr
-    assert find_postmaster(var / "postgres") == before
+    assert find_postmaster(made / "postgres") == before
     lets_go(user)
-    assert not runs(var)
+    assert not runs(made)

@@ -10,7 +10,7 @@ import pytest
 
 from openvibe.runner.postgres.server import ensure_server, release_server
 from openvibe.runner.supervisor import VAR_FOLDER_VARIABLE, stop_orphans
-from tests.operations.installation_template import prepare
+from tests.operations.installation_template import prepare, prepare_server
 from tests.operations.processes import free_port, manage, processes_of, python, wait_until
 from tests.operations.server import serving
 
@@ -156,6 +156,7 @@ def test_a_folder_that_cannot_be_written_says_so(var: Path, folder: str, command
 
 
 def test_doctor_says_what_is_missing(var: Path) -> None:
+    prepare_server(var)
     done = manage("doctor", "--wait", "0.1", var=var)
     assert done.returncode == 1
     assert "PROBLEM tables" in done.stdout

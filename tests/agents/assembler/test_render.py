@@ -20,6 +20,7 @@ from openvibe.llm.fences import parse_fences
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 from tests.agents.assembler.prompt_factories import CL100K, O200K, UNKNOWN, nasty_texts, plain, quoted
+from tests.examples import examples
 
 FENCED: tuple[SectionName, ...] = (
     "history",
@@ -131,7 +132,7 @@ def test_calls_of_tools_are_counted() -> None:
     st.lists(st.tuples(st.sampled_from(FENCED), nasty_texts), max_size=6),
     nasty_texts,
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_what_was_planned_is_what_is_sent(
     counter: TokenCounter, trusted: list[str], quotes: list[tuple[SectionName, str]], own: str
 ) -> None:

@@ -21,6 +21,7 @@ from agents.runs.tool_loop import (
 from openvibe.base.problems import Problem
 from openvibe.llm.tokens import counter_for
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
+from tests.examples import examples
 
 COUNTER = counter_for("offline")
 SPADE = ToolSpec("spade", "Digs.", {"type": "object", "properties": {}})
@@ -146,7 +147,7 @@ rounds = st.lists(
 )  # results, the text said with the calls, their arguments
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(done=rounds, filled=st.integers(60, 2_990), is_rigid=st.booleans())
 def test_no_round_ever_takes_a_prompt_over_its_ceiling(
     done: list[tuple[list[str], str, str]], filled: int, is_rigid: bool
@@ -163,7 +164,7 @@ def test_no_round_ever_takes_a_prompt_over_its_ceiling(
     check(talk.next_turn(), 3_000)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(done=rounds, room=st.integers(0, 4_000))
 def test_what_is_shown_fits_the_room_or_is_not_shown(done: list[tuple[list[str], str, str]], room: int) -> None:
     made = [round_of(n, *results, text=text, arguments=args) for n, (results, text, args) in enumerate(done)]

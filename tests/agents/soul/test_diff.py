@@ -6,6 +6,7 @@ from hypothesis import given, settings
 
 from agents.soul import FieldChange, Soul, diff_lines, diff_souls, parse_soul
 from tests.agents.soul.sample_souls import FERN, souls
+from tests.examples import examples
 
 
 def test_no_change_is_no_difference() -> None:
@@ -51,6 +52,6 @@ def test_the_line_diff_is_unified() -> None:
 
 
 @given(souls, souls)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_two_souls_differ_exactly_when_a_change_is_named(one: Soul, other: Soul) -> None:
     assert bool(diff_souls(one, other)) == (one != other) == bool(diff_lines(one, other))

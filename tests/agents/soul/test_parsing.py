@@ -17,6 +17,7 @@ from agents.soul import (
     soul_to_yaml,
 )
 from tests.agents.soul.sample_souls import FERN, souls
+from tests.examples import examples
 
 MINIMAL = "identity:\n  name: Fern\n  role: Gardener\n"
 
@@ -149,7 +150,7 @@ def test_plain_values_are_checked_the_same_way() -> None:
 
 
 @given(souls)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_yaml_json_and_plain_values_come_back_equal(soul: Soul) -> None:
     assert parse_soul(soul_to_yaml(soul)) == soul
     assert parse_soul(json.dumps(soul_to_dict(soul))) == soul
@@ -158,7 +159,7 @@ def test_yaml_json_and_plain_values_come_back_equal(soul: Soul) -> None:
 
 
 @given(st.text(max_size=300) | st.text(alphabet="{}[]:-,#&*!|>'\"%@`? \n\ta0", max_size=80))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_text_is_read_or_refused_in_words(text: str) -> None:
     try:
         parse_soul(text)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowledge.contradictions.rules import MAX_EXPLANATION, ComparedText, explain_contradiction
+from tests.examples import examples
 from tests.knowledge.contradictions.sample_pairs import AGREE, CONTRADICT, Text
 
 SUBJECTS = st.sampled_from(["Starter", "the kiosk", "a session", "the Berlin office", "backups", "Option B"])
@@ -48,7 +49,7 @@ def test_the_explanation_names_both_in_their_order() -> None:
     assert why == "Different amounts: “Starter costs $29” and “Starter costs $19”."
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(CLAIMS, CLAIMS)
 def test_it_is_symmetric_and_its_words_are_bounded(one: ComparedText, other: ComparedText) -> None:
     forth, back = explain_contradiction(one, other), explain_contradiction(other, one)
@@ -57,14 +58,14 @@ def test_it_is_symmetric_and_its_words_are_bounded(one: ComparedText, other: Com
     assert forth is None or 0 < len(forth) <= MAX_EXPLANATION
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(CLAIMS, TOPICS)
 def test_equal_texts_never_contradict(one: ComparedText, topic: str) -> None:
     assert explain_contradiction(one, ComparedText(topic, one.content)) is None
     assert explain_contradiction(one, ComparedText(topic, f"  {one.content}\n")) is None
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(VALUES, VALUES)
 def test_what_shares_no_subject_never_contradicts(left: str, right: str) -> None:
     one = ComparedText("Roses", f"Climbing roses are watered {left}.")

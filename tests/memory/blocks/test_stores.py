@@ -19,6 +19,7 @@ from openvibe.base.problems import Conflict, Problem
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
+from tests.examples import examples
 from tests.memory.blocks.conformance import BlockStoreConformance
 from tests.memory.blocks.in_memory import InMemoryBlocks
 
@@ -68,13 +69,13 @@ def check_writes(agent: Participant, store: BlockStore, writes: Sequence[tuple[s
         assert block.tokens == count_tokens(block.content) <= block.max_tokens
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(writes=WRITES)
 def test_whatever_is_written_in_memory(writes: list[tuple[str, str, str]]) -> None:
     check_writes(Participant(pk=1, handle="vibe", kind="agent"), InMemoryBlocks(), writes)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(writes=WRITES)
 def test_whatever_is_written_in_the_database(vibe: Agent, writes: list[tuple[str, str, str]]) -> None:
     check_writes(vibe.participant, DatabaseBlocks(vibe.participant_id), writes)

@@ -14,6 +14,7 @@ from memory.plugins.simple import SimpleProvider, WindowMessage, select_window
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from tests import factories
+from tests.examples import examples
 
 PLENTY = 100_000
 
@@ -43,7 +44,7 @@ def histories(draw: st.DrawFn) -> list[WindowMessage]:
     return lines
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(histories(), st.integers(-5, 20_000), st.integers(0, 30), st.integers(1, 60), st.booleans())
 def test_a_window_keeps_its_promises(
     lines: list[WindowMessage], budget: int, tail: int, most: int, is_all: bool

@@ -22,6 +22,7 @@ from memory.plugins.lcm.chunking import (
     tail_index,
     tool_pairs,
 )
+from tests.examples import examples
 
 
 def texts(many: int, cost: int = 100, first: int = 1, **more: object) -> list[ContextItem]:
@@ -181,7 +182,7 @@ def histories(draw: st.DrawFn) -> list[ContextItem]:
     return places
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(
     histories(),
     st.sampled_from([500, 3_000, MAX_CHUNK_TOKENS]),
@@ -206,7 +207,7 @@ def test_groups_of_any_history_keep_to_the_rules(
         assert (call_at >= start) == (result_at >= start)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(histories(), st.integers(0, 30), st.sampled_from([None, 200, 4_000]))
 def test_the_tail_of_any_history_holds_what_it_promises(
     places: list[ContextItem], wanted: int, tokens: int | None
@@ -224,7 +225,7 @@ def test_the_tail_of_any_history_holds_what_it_promises(
     assert not requests or start <= requests[-1]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(50, 1_244), st.booleans()), max_size=60))
 def test_condensed_groups_of_any_summaries_are_equal_neighbours(drawn: list[tuple[int, int, bool]]) -> None:
     places = [summary(at, depth, cost, is_stale=stale) for at, (depth, cost, stale) in enumerate(drawn, 1)]

@@ -27,6 +27,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
+from tests.examples import examples
 from tests.factories import make_thread
 from tests.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.lcm.factories import session_of
@@ -47,10 +48,10 @@ from tests.memory.plugins.lcm.histories import (
     writers,
 )
 
-PURE = settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
+PURE = settings(deadline=None, max_examples=examples(300), suppress_health_check=list(HealthCheck))
 STORED = settings(
     deadline=None,
-    max_examples=25,
+    max_examples=examples(25),
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # making a failure smaller takes minutes with a database
 )

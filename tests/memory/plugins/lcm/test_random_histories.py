@@ -17,6 +17,7 @@ from memory.plugins.lcm.provider import LcmProvider
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
 from openvibe.workspaces.models import Member
+from tests.examples import examples
 from tests.factories import access
 from tests.llm.scripted_client import ScriptedModel
 from tests.memory.plugins.lcm.factories import session_of, told
@@ -80,7 +81,7 @@ def compacted(thread: Thread, provider: LcmProvider, vibe: Agent, *, budget: int
 
 
 @pytest.mark.parametrize("writer", ["deterministic", "long", "short"])
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, budget=st.sampled_from([600, 3_000]))
 def test_whatever_is_said_changed_and_compacted_the_invariants_hold(
     thread: Thread, ana: Member, vibe: Agent, writer: str, steps: list[object], budget: int

@@ -24,6 +24,7 @@ from openvibe.llm.fences import parse_fences
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.tokens import count_tokens
+from tests.examples import examples
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -233,7 +234,7 @@ def test_languages_without_spaces_are_cut_at_their_sentences() -> None:
 TEXTS = st.text(alphabet="ab c.。!\n[]|é漢字😀👩‍👧\u0301 -\"'", min_size=1, max_size=500)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(TEXTS, st.integers(0, 120))
 def test_the_cut_of_any_text_stays_within_its_limit(text: str, limit: int) -> None:
     found = truncate_source(text, limit)
@@ -241,7 +242,7 @@ def test_the_cut_of_any_text_stays_within_its_limit(text: str, limit: int) -> No
     assert found == found.strip()
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.lists(st.tuples(TEXTS, st.booleans()), min_size=2, max_size=15),
     st.sampled_from([2, 3]),
