@@ -43,10 +43,10 @@ def test_the_page_says_what_is_in_use_and_what_another_would_mean(
     ana: Member, browser: Client, endpoint: Endpoint
 ) -> None:
     factories.say(factories.make_thread(factories.make_channel(ana), ana), ana, "Hello")
-    page = browser.get(PAGE).content.decode()
+    page = " ".join(browser.get(PAGE).content.decode().split())
     assert "0 texts can be found by meaning, 1 waits (0 % done). A vector has 256 numbers." in page
     embed_pending_messages()
-    page = browser.get(PAGE).content.decode()
+    page = " ".join(browser.get(PAGE).content.decode().split())
     assert "1 text can be found by meaning; none waits. A vector has 256 numbers." in page
     assert "with secrets masked, is sent to https://models.example/v1" in page
     assert 'value="static" class="ov-button ov-primary"' not in page

@@ -21,7 +21,7 @@ def browser(ana: Member) -> Client:
 def ask(browser: Client, ana: Member, **fields: str) -> str:
     posted = browser.post(PAGE, {"workspace": str(ana.workspace_id), **fields}, follow=True)
     assert posted.status_code == 200
-    return posted.content.decode()
+    return " ".join(posted.content.decode().split())
 
 
 def test_the_page_shows_which_one_is_enabled(browser: Client) -> None:

@@ -35,7 +35,7 @@ def address(thread: Thread, more: str = "") -> str:
 def page_of(member: Member, thread: Thread, more: str = "", **headers: str) -> str:
     answer = browser(member).get(address(thread, more), headers=headers)
     assert answer.status_code == 200, answer.content
-    return answer.content.decode()
+    return " ".join(answer.content.decode().split())
 
 
 def remembered(thread: Thread, ana: Member, leaves: Sequence[tuple[int, int]] = ((1, 4), (5, 8))) -> list[Summary]:
