@@ -49,7 +49,7 @@ def answered(panel: Locator, number: int, text: str) -> None:
 
 
 def headline(place: Page | Locator) -> Locator:
-    return place.get_by_role("textbox", name=re.compile("^Headline"))
+    return place.get_by_role("textbox", name=re.compile(r"^\s*Headline"))
 
 
 def point(place: Page | Locator, number: int) -> Locator:

@@ -84,7 +84,7 @@ def compact_and_open(page: Page) -> None:
     assert int(after.replace(",", "")) < int(before.replace(",", ""))
     expect(panel.locator(".plot-mark")).to_have_count(1)
     panel.get_by_text("Leaf summaries", exact=True).click()
-    panel.get_by_text(re.compile("^60 messages")).click()
+    panel.get_by_text(re.compile(r"^\s*60 messages")).click()
     expect(panel).to_contain_text("They spoke about roses and 4711.")
     expect(panel.locator(".map-original").first).to_contain_text("Bed 1: the roses")
     panel.get_by_role("searchbox").fill("third beehive")
@@ -99,7 +99,7 @@ def forget_the_code(page: Page) -> None:
     """Delete a message that stands in a summary: its words leave the open map, and no later prompt holds them."""
     panel = in_panel(page, "Memory")
     panel.get_by_text("Leaf summaries", exact=True).click()
-    panel.get_by_text(re.compile("^60 messages")).click()
+    panel.get_by_text(re.compile(r"^\s*60 messages")).click()
     expect(panel.locator(".map-words")).to_have_text("They spoke about roses and 4711.")
     page.once("dialog", lambda dialog: dialog.accept())
     page.locator("#m-5").hover()

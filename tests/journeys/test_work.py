@@ -95,7 +95,7 @@ def test_what_an_agent_carries_is_written_by_people_and_by_itself(people: People
     proposal = ana.get_by_role("listitem").filter(has_text="The town hall pays late.")
     proposal.get_by_role("button", name="Accept").click()
     expect(in_use(ana)).to_have_count(1)
-    ana.get_by_text(re.compile(r"^\d+ decided$")).click()
+    ana.get_by_text(re.compile(r"^\s*\d+ decided\s*$")).click()
     proposal.filter(has_text="Accepted by Ana").get_by_role("button", name="Undo").click()
     expect(ana.get_by_text("The town hall pays late.")).not_to_have_count(0)
     expect(in_use(ana)).to_have_count(0)
