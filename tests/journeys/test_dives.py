@@ -34,7 +34,7 @@ def dived(page: Page, question: str, message: int = 0) -> Locator:
     asked.focus()
     page.keyboard.type(question)
     page.keyboard.press("Enter")
-    expect(panel.get_by_role("heading", name=re.compile("Dive with"))).to_be_visible()
+    expect(panel.get_by_role("heading", name=re.compile(r"Dive\s+with"))).to_be_visible()
     return panel
 
 
@@ -99,7 +99,7 @@ def test_a_dive_is_watched_drafted_published_and_dived_deeper(people: People, in
     go_on.set()
     for seen in (panel, watched):
         answered(seen, 0, "Twelve litres, twice a week.")
-    expect(panel.locator("#dive-budget")).to_contain_text(re.compile(r"[\d.]+k? of 30k tokens"))
+    expect(panel.locator("#dive-budget")).to_contain_text(re.compile(r"[\d.]+k?\s+of\s+30k\s+tokens"))
     assert "Watering" in model.last_prompt or "greenhouse" in model.last_prompt
 
     ana.reload()
@@ -170,7 +170,7 @@ def test_a_draft_that_cannot_be_written_leaves_the_form_to_its_writer(
     writing.get_by_role("button", name="Stop Vibe").click()
     go_on.set()
     expect(panel.locator("[data-draft-state]")).to_contain_text(
-        re.compile("sentences were picked|could not write the draft")
+        re.compile(r"sentences\s+were\s+picked|could\s+not\s+write\s+the\s+draft")
     )
     headline(panel).fill("Kept by hand")
     for number, text in enumerate(("One", "Two", "Three"), start=1):
@@ -226,7 +226,7 @@ def test_a_dive_can_be_used_by_anybody(people: People, installation: Installatio
     dive = str(panel.locator("#dive").get_attribute("data-url"))
     for address in (thread, dive, f"{dive}publish/"):
         page.goto(address)
-        expect(page.get_by_role("heading", name=re.compile("Dive with"))).to_be_visible()
+        expect(page.get_by_role("heading", name=re.compile(r"Dive\s+with"))).to_be_visible()
         assert violations(page) == [], address
         assert not scrolls_sideways(page), address
     page.goto(f"{dive}publish/")

@@ -52,7 +52,7 @@ def asked(page: Page, model: Steered) -> tuple[Locator, set[str]]:
 
 def raise_trust(admin: Page, agent: str, level: int) -> None:
     admin.goto(f"/admin/agents/agent/{agent}/trust/")
-    admin.get_by_label(re.compile(f"L{level} ")).check()
+    admin.get_by_label(re.compile(rf"L{level}\s+")).check()
     admin.get_by_label("Why?").fill("It earned it.")
     admin.get_by_role("button", name="Set the level").click()
     expect(admin.get_by_role("row").filter(has_text=re.compile(rf"L{level} \w+\s*now"))).to_be_visible()
@@ -129,7 +129,7 @@ def said_wrong(page: Page, reply: Locator) -> None:
     panel.locator("summary").filter(has_text="knowledge").click()
     used = panel.locator(".knowledge-used").filter(has_text="Water needed")
     used.get_by_text("This was wrong").click()
-    used.get_by_label(re.compile("What is wrong with it")).fill("The beds were dug up.")
+    used.get_by_label(re.compile(r"What\s+is\s+wrong\s+with\s+it")).fill("The beds were dug up.")
     used.get_by_role("button", name="Send to review").click()
     expect(used).to_contain_text("Sent to review: Dorothea decides.")
 
@@ -143,7 +143,7 @@ def renewed_by_key(owner: Page) -> None:
     expect(item).to_contain_text("The beds were dug up.")
     item.focus()
     owner.keyboard.press("r")
-    expect(item.get_by_label(re.compile("As long again"))).to_be_focused()
+    expect(item.get_by_label(re.compile(r"As\s+long\s+again"))).to_be_focused()
     owner.keyboard.press("Enter")
     expect(item).to_have_count(0)
     owner.goto("/w/willow/")
