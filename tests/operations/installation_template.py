@@ -24,7 +24,7 @@ def prepare_server(var: Path) -> None:
     made = shared() / "server"
     with once("server") as is_first:
         if is_first:
-            _make(made, lambda: (ensure_server(made), release_server(made)))
+            _make(made, lambda: _start_and_stop(made))
     _copy(made, var)
 
 
@@ -38,6 +38,11 @@ def _make(folder: Path, fill: Callable[[], object]) -> None:
 def _migrate(folder: Path) -> None:
     done = manage("migrate", "--verbosity", "0", var=folder)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _start_and_stop(folder: Path) -> None:
+    ensure_server(folder)
+    release_server(folder)
 
 
 def _copy(made: Path, var: Path) -> None:
