@@ -45,5 +45,10 @@ def _migrate(folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def _start_and_stop(folder: Path) -> None:
+    ensure_server(folder)
+    release_server(folder)
+
+
 def _copy(made: Path, var: Path) -> None:
     subprocess.run(["cp", "-a", f"{made}/.", str(var)], check=True)  # keeps whom the files belong to
