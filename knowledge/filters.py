@@ -127,7 +127,7 @@ def newest_topics(access: Access, most: int, *, now: datetime) -> list[tuple[str
 
 
 def filter_current(entries: EntryQuerySet, *, include_expired: bool, now: datetime) -> EntryQuerySet:
-    """Those that hold at `now`; with those whose time is over when `lapsed`."""
+    """Those that hold at `now`; with those whose time is over when `include_expired`."""
     if not include_expired:
         return entries.current(now)
     expired = Q(status=Entry.Status.NEEDS_REVIEW, reason=Entry.Reason.EXPIRED)

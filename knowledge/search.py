@@ -63,7 +63,8 @@ def find_entries(
 ) -> EntrySearchResult:
     """Entries the asker may read that bear on the question, the best first, at most `most` and `budget` tokens.
 
-    Only those that hold at `now` (UTC, expiry inclusive), unless `status` or `freshness` ask for others, or `lapsed`
+    Only those that hold at `now` (UTC, expiry inclusive), unless `status` or `freshness` ask for others, or
+    `include_expired`
     for those whose time is over as well. The filters are those of `knowledge.filters`. Nothing in a question is an
     operator; a question without words finds nothing.
     """
@@ -116,7 +117,7 @@ def find_entry_ids(access: Access, question: str, *, most: int, now: datetime) -
 def find_similar_entries(access: Access, text: str, *, most: int = 5, exclude_id: int | None = None) -> list[EntryHit]:
     """The entries that hold and are like a text, the most similar first; none where all are about something else.
 
-    `without` is the id of one left out.
+    `exclude_id` is the id of one left out.
     """
     hits = [hit for hit in find_entries(access, text, most=OVERSAMPLING * most).hits if hit.entry.pk != exclude_id]
     texts = {hit.entry.pk: f"{hit.entry.topic}\n{hit.entry.content}" for hit in hits}

@@ -148,7 +148,7 @@ class Transcript:
 def fit_rounds(
     rounds: Sequence[Round], max_tokens: int, counter: TokenCounter, *, cut_newest: bool = True
 ) -> tuple[ChatMessage, ...] | None:
-    """The rounds as messages of at most `room` tokens; None when even their shortest form needs more.
+    """The rounds as messages of at most `max_tokens` tokens; None when even their shortest form needs more.
 
     Earlier results become references, the oldest first, until it fits; then the newest round's results share what
     is left, at least LEAST_RESULT each.
@@ -190,7 +190,7 @@ def _truncate_newest_results(
 
 
 def _truncate_result(result: ToolResult, max_tokens: int, counter: TokenCounter) -> ChatMessage:
-    """The result with head and tail only, the whole message within `share` tokens as far as that is possible."""
+    """The result with head and tail only, the whole message within `max_tokens` tokens as far as that is possible."""
     limit = max_tokens
     while True:
         message = _result_message(result.call, truncate_middle(result.result, limit, counter, _CUT_MARKER))
@@ -250,7 +250,7 @@ def execute_tool_calls(
     calls: Iterable[values.ToolCallRequest],
     round_number: int,
 ) -> RoundOutcome:
-    """Carry out the calls of round `number`, one after the other. Raises JobLost.
+    """Carry out the calls of round `round_number`, one after the other. Raises JobLost.
 
     Once one has to wait for an approval, the run waits: the rest are not carried out.
     """
@@ -334,7 +334,7 @@ _STREAM_END = object()
 def iter_with_timeout(
     stream: Callable[[], Iterator[StreamEvent]], *, timeout: float = STREAM_TIMEOUT
 ) -> Iterator[StreamEvent | None]:
-    """What the stream gives, and None whenever `tick` seconds passed without anything.
+    """What the stream gives, and None whenever `timeout` seconds passed without anything.
 
     The stream is read in a thread of its own, which ends at the stream's next word once this iterator is closed.
     Errors of the stream are raised here; a stream that ends without `StreamEnd` raises BadAnswer.

@@ -77,7 +77,7 @@ class Suggestion:
 
 
 def entries_within(entries: Sequence[ContextEntry], max_tokens: int) -> tuple[ContextEntry, ...]:
-    """The first entries that take at most `limit` tokens together, at least one."""
+    """The first entries that take at most `max_tokens` tokens together, at least one."""
     taken: list[ContextEntry] = []
     spent = 0
     for entry in entries:

@@ -294,7 +294,7 @@ class PluginSetting:
 
 
 def integer_parser(minimum: int, maximum: int, *, keyword: str = "") -> SettingParser:
-    """A whole number from `least` to `most`; or the one word that may stand in its place."""
+    """A whole number from `minimum` to `maximum`; or the one word that may stand in its place."""
 
     def parse(value: Any) -> Any:
         if keyword and value == keyword:

@@ -97,9 +97,10 @@ def select_window(
     max_messages: int = MAX_WINDOW_MESSAGES,
     is_all: bool = True,
 ) -> set[int]:
-    """The numbers of the messages shown, of `lines` (oldest first; `is_all`: there are no older ones).
+    """The numbers of the messages shown, of `messages` (oldest first; `is_all`: there are no older ones).
 
-    The last `tail` always, stretched back to the calls of their results; then older ones, at most `most` in all,
+    The last `fresh_tail` always, stretched back to the calls of their results; then older ones, at most
+    `max_messages` in all,
     while they fit the budget. Where older ones are left out, the window begins at a multiple of STEP, plus 1, or
     where the pairs of tools after that are whole. Calls without a result and results without a call are left out.
     """
@@ -143,7 +144,7 @@ def _skip_split_pairs(first: int, pairs: Sequence[tuple[int, int]]) -> int:
 
 
 def _first_fitting(messages: Sequence[WindowMessage], tail_start: int, budget: int, max_messages: int) -> int:
-    """The place from which lines fit the budget and the count; `must` where what must be there exceeds either."""
+    """The place from which lines fit the budget and the count; `tail_start` where what must be there exceeds either."""
     remaining = budget - sum(message.cost for message in messages[tail_start:])
     first = tail_start
     while first > 0 and len(messages) - first < max_messages and messages[first - 1].cost <= remaining:

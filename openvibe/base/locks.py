@@ -25,13 +25,13 @@ class LockKind(IntEnum):
 
 
 def lock_key(kind: LockKind, row_id: int) -> int:
-    """The lock's key; `number` is the id of the row that is worked on."""
+    """The lock's key; `row_id` is the id of the row that is worked on."""
     return (kind << 40) + row_id
 
 
 @contextmanager
 def advisory_lock(kind: LockKind, row_id: int) -> Iterator[bool]:
-    """True while this session owns the work on row `number`; False when another does."""
+    """True while this session owns the work on row `row_id`; False when another does."""
     key = lock_key(kind, row_id)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])

@@ -236,7 +236,7 @@ def mentioned_handles(body: str) -> tuple[str, ...]:
 def plain_text(body: str, *, separator: str = " ") -> str:
     """Return what a body says on one line, without Markdown signs: for excerpts. Not HTML-escaped.
 
-    `between` stands between paragraphs, list items and other blocks.
+    `separator` stands between paragraphs, list items and other blocks.
     """
     tokens = _parse(body)
     if tokens is None:

@@ -107,7 +107,8 @@ def extract_draft(
 ) -> ResultDraft:
     """A draft without a model, from (who, text) in the order it was said: sentences are picked, none is rewritten.
 
-    `note` says so, first thing in the full text, which takes about `tokens`. Too little said gives too few key points.
+    `note` says so, first thing in the full text, which takes about `max_tokens`. Too little said gives too few key
+    points.
     """
     lines = [(speaker, line) for speaker, text in transcript for line in _strip_markdown(text).split("\n") if line]
     sentences = key_sentences("\n".join(line for _, line in lines), _MAX_KEY_SENTENCES)

@@ -53,7 +53,7 @@ def stem_words(text: str) -> list[str]:
 def best_passages(
     passages: Sequence[Passage], question: Sequence[str], *, max_passages: int, max_characters: int
 ) -> list[Passage]:
-    """At most `most` passages that bear on the question, in prompt order, each cut to about `characters`."""
+    """At most `most` passages that bear on the question, in prompt order, each cut to about `max_characters`."""
     terms = sorted(set(question))
     windows = [window for passage in passages for window in _windows(passage, max_characters)]
     if not terms or not windows:
@@ -94,7 +94,7 @@ def _add_neighbour_scores(scores: Sequence[float]) -> list[float]:
 
 
 def _windows(passage: Passage, max_characters: int) -> list[Passage]:
-    """Runs of whole sentences of at most about `characters`; a longer sentence is cut at a space."""
+    """Runs of whole sentences of at most about `max_characters`; a longer sentence is cut at a space."""
     runs: list[str] = []
     for sentence in split_sentences(passage.text, max_characters):
         if runs and len(runs[-1]) + len(sentence) < max_characters:
@@ -105,7 +105,7 @@ def _windows(passage: Passage, max_characters: int) -> list[Passage]:
 
 
 def split_sentences(text: str, max_characters: int) -> list[str]:
-    """The sentences of a text, those longer than `characters` in pieces."""
+    """The sentences of a text, those longer than `max_characters` in pieces."""
     pieces: list[str] = []
     for sentence in filter(None, _SENTENCE_END.split(text)):
         start = 0
@@ -150,7 +150,8 @@ class _ScoredSentence(NamedTuple):
 
 
 def extractive_summary(text: str, max_tokens: int) -> str:
-    """Whole sentences of the text, each once and in their order, of at most `limit` tokens; who said them in front.
+    """Whole sentences of the text, each once and in their order, of at most `max_tokens` tokens; who said them in
+    front.
 
     Lines may begin with `[time | role | speaker] `. Where not even one sentence fits, the beginning of the best.
     """
@@ -170,7 +171,7 @@ def extractive_summary(text: str, max_tokens: int) -> str:
 
 
 def key_sentences(text: str, max_sentences: int) -> list[str]:
-    """At most `most` sentences of the text, each once, the one that says most of what it is about first."""
+    """At most `max_sentences` sentences of the text, each once, the one that says most of what it is about first."""
     ranked = sorted(_score_sentences(text), key=lambda sentence: (-sentence.score, sentence.position))
     return [sentence.text for sentence in ranked[:max_sentences]]
 

@@ -49,7 +49,7 @@ def open_client(
     resolve: NameResolver = resolve_name,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[openai.OpenAI]:
-    """A client for one call: `waits` seconds for anything to come, `total_seconds` in all. It never retries.
+    """A client for one call: `read_timeout` seconds for anything to come, `total_seconds` in all. It never retries.
 
     What goes wrong leaves as one of UNREADABLE.
     """

@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> None:
 
 
 def ensure_packages(profile: str) -> None:
-    """Brings `.venv` in line with the lock of `what`; does nothing when it is already."""
+    """Brings `.venv` in line with the lock of `profile`; does nothing when it is already."""
     expected = lock_fingerprint(profile)
     if read_stamp().get(profile) == expected and is_runnable(PYTHON):
         return

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.search.bm25 import idf
 from openvibe.search.query import Query
-from openvibe.search.ranking import idf, rank
+from openvibe.search.ranking import rank
 from openvibe.search.selection import select
 from openvibe.search.values import Candidates
 
@@ -139,7 +140,8 @@ class TextTable:
     def top_hits(
         self, query: Query, candidates: Candidates, *, max_hits: int, budget: int | None = None
     ) -> list[tuple[int, float]]:
-        """Places and scores of those that bear on the question, the best first: at most `most`, and `budget` tokens.
+        """Places and scores of those that bear on the question, the best first: at most `max_hits`, and `budget`
+        tokens.
 
         For texts that stand alone: what was said around them does not count.
         """

@@ -109,7 +109,7 @@ class VectorTable:
             return int(cursor.rowcount)
 
     def delete_batch(self, space_id: int, limit: int) -> int:
-        """Remove up to `most` vectors of a space, and as many that wait. How many rows went."""
+        """Remove up to `limit` vectors of a space, and as many that wait. How many rows went."""
         deleted = 0
         with connection.cursor() as cursor:
             for name in (self.waiting, self.vector_table):

@@ -13,13 +13,10 @@ from itertools import accumulate
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from openvibe.search.bm25 import bm25
 from openvibe.search.values import Candidates, Floats
-
-_K1: Final = 1.2
-_B: Final = 0.5  # half the usual strength: in a chat a longer message is seldom mere padding
-"""Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009)."""
 
 _VECTOR_BLUR_TOKENS: Final = 100
 """Tokens. A vector is an average of a text's words, so it says less about a long text: at this length 0.7 as much."""
@@ -49,40 +46,20 @@ def rank(
 ) -> Floats:
     """A score for each candidate (n); higher bears more on the question. Scores of two questions do not compare.
 
-    `frequencies`: how many texts hold each term, out of `population`; of the candidates when not given. `ordered`:
-    the candidates are of one conversation, so what stands around them counts; False for texts that stand alone.
+    `document_frequencies`: how many texts hold each term, out of `corpus_size`; of the candidates when not given.
+    `use_neighbours`: the candidates are of one conversation, so what stands around them counts; False for texts that
+    stand alone.
     """
     if not len(candidates):
         return np.zeros(0, np.float32)
     vector_weight = 1 / np.sqrt(1 + float(np.median(candidates.tokens)) / _VECTOR_BLUR_TOKENS)
-    score = z_scores(_bm25(candidates, document_frequencies, corpus_size))
+    score = z_scores(bm25(candidates, document_frequencies, corpus_size))
     for similarity in (candidates.similarity, candidates.pair_similarity):
         if similarity is not None:
             score = score + vector_weight * z_scores(similarity)
     score = z_scores(score)
     own = _OWN_WEIGHT * score + _OUTLIER_WEIGHT * np.square(np.maximum(score, 0))
     return (own + _neighbour_scores(score, candidates.positions) if use_neighbours else score).astype(np.float32)
-
-
-def _bm25(candidates: Candidates, document_frequencies: Sequence[float] | None, corpus_size: int | None) -> Floats:
-    term_counts = candidates.hits.astype(np.float32)
-    document_frequency = (
-        np.count_nonzero(term_counts, axis=0)
-        if document_frequencies is None
-        else np.asarray(document_frequencies, np.float32)
-    )
-    total = len(candidates) if document_frequencies is None or corpus_size is None else corpus_size
-    idfs = idf(document_frequency, total)
-    relative_length = candidates.words / max(float(candidates.words.mean()), 1.0)
-    norm = (_K1 * (1 - _B + _B * relative_length)).astype(np.float32)
-    scores: Floats = (term_counts * (_K1 + 1) / (term_counts + norm[:, None])) @ idfs
-    return scores
-
-
-def idf(document_frequency: ArrayLike, corpus_size: float) -> Floats:
-    """What a term says that `holding` of `many` texts hold: the rarer, the more. Of one term or of several."""
-    frequency = np.asarray(document_frequency, np.float32)
-    return np.asarray(np.log1p((np.maximum(corpus_size - frequency, 0) + 0.5) / (frequency + 0.5)), np.float32)
 
 
 def z_scores(values: Floats) -> Floats:

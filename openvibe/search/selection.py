@@ -23,8 +23,8 @@ def select(
     """Indexes of the chosen candidates, the highest score first.
 
     They cost at most `budget` tokens, each its own tokens and `overhead`; one that does not fit any more is passed
-    over for a shorter one. `most` bounds how many. Of texts with the same fingerprint only the best is chosen. Where
-    the budget is what bounds the choice and lengths differ widely, two short texts may stand instead of one long.
+    over for a shorter one. `max_hits` bounds how many. Of texts with the same fingerprint only the best is chosen.
+    Where the budget is what bounds the choice and lengths differ widely, two short texts may stand instead of one long.
     """
     costs = candidates.tokens + overhead
     order = np.argsort(-scores, kind="stable")

@@ -81,7 +81,7 @@ MAX_HANDLE_LENGTH = 32
 
 
 def generate_handle(workspace: Workspace, text: str) -> str:
-    """`wanted` made a valid handle, with a number when it is taken."""
+    """`text` made a valid handle, with a number when it is taken."""
     base = slugify(text).strip("-_")[:MAX_HANDLE_LENGTH] or "person"
     taken = set(
         Participant.objects.filter(workspace=workspace, handle__startswith=base[: MAX_HANDLE_LENGTH - 4]).values_list(

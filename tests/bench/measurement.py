@@ -91,7 +91,7 @@ ProfiledFunction = tuple[str, str, str]
 def profile_shares(
     step: Callable[[], object], *, repeats: int, total_of: str, functions: Sequence[ProfiledFunction]
 ) -> list[Measurement]:
-    """Percent of the time of function `whole` spent in each place; they overlap where one calls the other."""
+    """Percent of the time of function `total_of` spent in each place; they overlap where one calls the other."""
     profile = cProfile.Profile()
     for _ in range(repeats):
         profile.runcall(step)

@@ -35,11 +35,6 @@ def _make(folder: Path, fill: Callable[[], object]) -> None:
         fill()
 
 
-def _start_and_stop(folder: Path) -> None:
-    ensure_server(folder)
-    release_server(folder)
-
-
 def _migrate(folder: Path) -> None:
     done = manage("migrate", "--verbosity", "0", var=folder)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -90,7 +90,8 @@ def newest_request_index(items: Sequence[ContextItem]) -> int | None:
 
 
 def tail_index(items: Sequence[ContextItem], fresh_tail: int, max_tokens: int | None) -> int:
-    """Where the fresh tail begins: the last `wanted` messages that prompts show, and no more than fit `tokens` (one
+    """Where the fresh tail begins: the last `fresh_tail` messages that prompts show, and no more than fit
+    `max_tokens` (one
     always does; None: no such bound). It is stretched back so that it splits no pair and holds the newest request of
     a person when that is in reach. Without messages, or when none are wanted, the tail is empty."""
     start, shown, spent = len(items), 0, 0
@@ -122,8 +123,9 @@ def leaf_chunks(
 ) -> list[Chunk]:
     """Runs of messages before index `end` that a leaf may stand for, oldest first.
 
-    They hold at least FEWEST_MESSAGES, need at most `chunk` tokens (more only where a pair would be split), and are
-    cut by dive results, by whatever is still being written, and by the ordinals in `kept`. `newest` is the ordinal
+    They hold at least FEWEST_MESSAGES, need at most `chunk_tokens` tokens (more only where a pair would be split),
+    and are
+    cut by dive results, by whatever is still being written, and by the ordinals in `excluded`. `newest` is the ordinal
     of the thread's newest message: a call without a result may still get one when it is in reach of that.
     """
     newest = newest if newest is not None else (items[-1].ordinal if items else 0)
@@ -149,7 +151,7 @@ def leaf_chunks(
 def condensed_chunks(items: Sequence[ContextItem], *, chunk_tokens: int = MAX_CHUNK_TOKENS) -> list[Chunk]:
     """Runs of neighbouring summaries of equal depth that one of the next depth may stand for, oldest first.
 
-    They hold at least FEWEST_SUMMARIES and at most `chunk` tokens. A stale summary is not condensed.
+    They hold at least FEWEST_SUMMARIES and at most `chunk_tokens` tokens. A stale summary is not condensed.
     """
     summarizable = [item.kind == SUMMARY_KIND and not item.is_stale for item in items]
     chunks = []
@@ -213,7 +215,8 @@ def _source_cost(item: ContextItem) -> int:
 
 
 def _pack_chunks(atoms: Sequence[Chunk], weight: Callable[[int], int], chunk_tokens: int, minimum: int) -> list[Chunk]:
-    """The atoms in about equal groups within `chunk`, each of at least `fewest`. What remains stays as it is."""
+    """The atoms in about equal groups within `chunk_tokens`, each of at least `minimum`. What remains stays as it
+    is."""
     weights = [sum(map(weight, range(*atom))) for atom in atoms]
     pieces = -(-sum(weights) // chunk_tokens) or 1
     even_share = sum(weights) / pieces

@@ -142,7 +142,7 @@ class NewestEntries(NamedTuple):
 
 
 def newest_entries(session: Session, *, tokens: int, minimum: int, rows: int) -> NewestEntries:
-    """The newest entries of a session: at least `least` of them, and one more than fit `tokens`; about `rows` at
+    """The newest entries of a session: at least `minimum` of them, and one more than fit `tokens`; about `rows` at
     most."""
     rows = _round_up_rows(rows)
     fetched = fetch_prepared(_newest_statement(rows), {**session_params(session), "tokens": tokens, "least": minimum})

@@ -156,7 +156,7 @@ def items_after(conversation_id: int, ordinal: int, limit: int) -> list[ContextI
 
 
 def total_cost(conversation_id: int, limit: int) -> int:
-    """Tokens that the newest `most` items need in a prompt."""
+    """Tokens that the newest `limit` items need in a prompt."""
     return int(fetch_rows(TOTAL_COST, [conversation_id, limit])[0][0])
 
 

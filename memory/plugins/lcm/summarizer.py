@@ -107,7 +107,7 @@ class SummaryDraft(NamedTuple):
 
 def message_source(messages: Sequence[SourceMessage], *, chunk_tokens: int) -> SummarySource:
     """Lines `[time | role | speaker] text`. Tools as previews, long messages as head and tail, so that the whole
-    stays within `chunk` tokens or so."""
+    stays within `chunk_tokens` tokens or so."""
     max_tokens = max(16, min(MAX_ENTRY_TOKENS, chunk_tokens // max(len(messages), 1) - HEADER_TOKENS))
     if sum(min(message.tokens, MAX_ENTRY_TOKENS) + HEADER_TOKENS for message in messages) <= chunk_tokens:
         max_tokens = MAX_ENTRY_TOKENS

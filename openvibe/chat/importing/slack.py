@@ -98,7 +98,7 @@ _ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 def slack_to_markdown(text: str, people: Mapping[str, str], channel_names: Mapping[str, str]) -> str:
     """Turn `<@U1>`, `<#C1|name>`, `<!here>`, `<https://…|label>` and entities into text.
 
-    `people` maps user ids to display names, `rooms` channel ids to names; an unknown id stays readable.
+    `people` maps user ids to display names, `channel_names` channel ids to names; an unknown id stays readable.
     A mention becomes `@` and the handle made of the person's name.
     """
     return _unescape(_MARKUP.sub(lambda match: _convert_markup(match[1], people, channel_names), text))

@@ -15,9 +15,9 @@ from openvibe.chat.search.rows import (
     read_seqs,
     term_hits,
 )
+from openvibe.search.bm25 import idf
 from openvibe.search.candidates import TableStatistics, table_statistics
 from openvibe.search.query import Query
-from openvibe.search.ranking import idf
 from openvibe.search.values import Floats
 
 RARE_TERM_MESSAGES = 10

@@ -207,7 +207,7 @@ def older_by_words(
     before: int,
     limit: int,
 ) -> list[int]:
-    """Seqs before `before` of the `most` matching messages whose terms weigh most, the newer first among equals."""
+    """Seqs before `before` of the `limit` matching messages whose terms weigh most, the newer first among equals."""
     indexed = [(term.text, weight) for term, weight in zip(query.terms, weights, strict=True) if term.is_indexed]
     weight = sql.SQL(" + ").join(
         sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(text, round(weight, 3))
@@ -224,7 +224,7 @@ def older_by_words(
 
 
 def older_by_index(thread: ThreadScope, query: Query, before: int, limit: int) -> list[int]:
-    """Seqs before `before` of about `most` messages near in meaning, by the index of all vectors there are."""
+    """Seqs before `before` of about `limit` messages near in meaning, by the index of all vectors there are."""
     question = query.embedding
     if question is None:
         return []
@@ -239,7 +239,7 @@ def older_by_index(thread: ThreadScope, query: Query, before: int, limit: int) -
 
 
 def older_by_exact_scan(thread: ThreadScope, query: Query, before: int, limit: int) -> list[int]:
-    """Seqs before `before` of the `most` pairs nearest in meaning."""
+    """Seqs before `before` of the `limit` pairs nearest in meaning."""
     question = query.embedding
     if question is None:
         return []

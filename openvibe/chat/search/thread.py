@@ -82,7 +82,8 @@ def find_messages(
     """Messages of a thread that bear on the question, within `budget` tokens, the best first.
 
     Only what the asker sees, never what is deleted or being written. `before` is a seq: only what was said earlier;
-    `leave_out` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `longest` is the most that
+    `exclude_seqs` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `max_message_tokens`
+    is the most that
     one may cost without it, for callers who cut longer ones. Nothing in a question is an operator. At most eight short
     statements, whatever the length of the thread.
     """

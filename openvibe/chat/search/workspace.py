@@ -37,7 +37,7 @@ def best_messages(
     max_hits: int = 50,
     kinds: Sequence[str] = SEARCHED_KINDS,
 ) -> list[Message]:
-    """At most `most` of these messages, which are those the asker may see, that bear on the question; best first.
+    """At most `max_hits` of these messages, which are those the asker may see, that bear on the question; best first.
 
     Nothing in a question is an operator; a question without words finds nothing.
     """

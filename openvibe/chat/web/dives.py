@@ -64,7 +64,7 @@ class ResultFormData:
 
 
 def pad_texts(texts: tuple[str, ...], size: int) -> list[str]:
-    """At least `most` texts, empty ones at the end: one for each field."""
+    """At least `size` texts, empty ones at the end: one for each field."""
     return [text for text, _ in zip_longest(texts, range(size), fillvalue="")]
 
 

@@ -276,7 +276,7 @@ _leases_guard = threading.RLock()
 def ensure_server(var: Path, *, recheck: bool = False) -> Server:
     """Starts or joins the server whose data lies in `var/postgres`; the database `openvibe` exists afterwards.
 
-    Cheap after the first call of a process; `look_again` checks that the server still runs and starts it again when
+    Cheap after the first call of a process; `recheck` checks that the server still runs and starts it again when
     it does not. The process leaves at its exit. Raises DatabaseUnavailable.
     """
     home = var.resolve() / "postgres"
