@@ -171,9 +171,7 @@ class Run(Job):
                 fields=["trigger", "agent"], condition=Q(regenerates=None), name="run_once_per_trigger"
             ),
             models.UniqueConstraint(
-                fields=["agent", "thread"],
-                condition=Q(state__in=["reading", "writing"]),
-                name="run_one_at_a_time",
+                fields=["agent", "thread"], condition=Q(state__in=["reading", "writing"]), name="run_one_at_a_time"
             ),
             models.CheckConstraint(
                 condition=Q(

@@ -121,11 +121,7 @@ def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) 
 def restore_soul(*, version: SoulVersion, by: Access, based_on: int) -> SoulVersion:
     """Roll back: the old text becomes a new version, so nothing in the history changes."""
     return save_soul(
-        agent=version.agent,
-        by=by,
-        text=version.source,
-        note=f"Back to version {version.number}",
-        based_on=based_on,
+        agent=version.agent, by=by, text=version.source, note=f"Back to version {version.number}", based_on=based_on
     )
 
 

@@ -77,14 +77,4 @@ class ContradictionAdmin(ReadOnlyAdmin):
     list_filter = ("found_by", "settled_how")
     list_select_related = ("first", "second", "settled_by")
     ordering = ("-id",)
-    fields = (
-        "workspace",
-        "first",
-        "second",
-        "why",
-        "found_by",
-        "found_at",
-        "settled_at",
-        "settled_by",
-        "settled_how",
-    )
+    fields = ("workspace", "first", "second", "why", "found_by", "found_at", "settled_at", "settled_by", "settled_how")

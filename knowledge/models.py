@@ -200,9 +200,7 @@ class Entry(Timestamped):
                 fields=["expires_at"], condition=Q(status="active", expires_at__isnull=False), name="entry_expiring"
             ),
             models.Index(
-                fields=["id"],
-                condition=Q(status="active", compared_version__lt=F("version")),
-                name="entry_to_compare",
+                fields=["id"], condition=Q(status="active", compared_version__lt=F("version")), name="entry_to_compare"
             ),
         ]
         triggers = [
@@ -301,12 +299,7 @@ class Revision(models.Model):
     class Meta:
         ordering = ["-number"]
         constraints = [models.UniqueConstraint(fields=["entry", "number"], name="revision_number_once")]
-        triggers = [
-            pgtrigger.Protect(
-                name="final",
-                operation=pgtrigger.Update | pgtrigger.Delete,
-            )
-        ]
+        triggers = [pgtrigger.Protect(name="final", operation=pgtrigger.Update | pgtrigger.Delete)]
 
     def __str__(self) -> str:
         return f"{self.get_action_display()} ({self.number})"
@@ -384,7 +377,7 @@ class EntryVector(models.Model):
                 OpClass(Cast("own", HalfVectorField(dimensions=256)), name="halfvec_cosine_ops"),
                 condition=Q(dimension=256),
                 name="entry_vector_hnsw_256",
-            ),  # the built-in embedder's; others get theirs when their space is built
+            )  # the built-in embedder's; others get theirs when their space is built
         ]
 
     def __str__(self) -> str:

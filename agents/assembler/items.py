@@ -12,15 +12,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from agents.assembler.stack import STACK
-from agents.assembler.values import (
-    AtomicGroup,
-    Item,
-    ItemRole,
-    LayerName,
-    SectionName,
-    Slot,
-    TrustLabel,
-)
+from agents.assembler.values import AtomicGroup, Item, ItemRole, LayerName, SectionName, Slot, TrustLabel
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle

@@ -95,15 +95,7 @@ class TaskBudget:
 
 
 def _task_budget(task: TaskType, ceiling: int, p1: int, p3: int, p5: int) -> TaskBudget:
-    caps: dict[LayerName, int | None] = {
-        "P0": 2_000,
-        "P1": p1,
-        "P2": 500,
-        "P3": p3,
-        "P4": 200,
-        "P5": p5,
-        "P6": None,
-    }
+    caps: dict[LayerName, int | None] = {"P0": 2_000, "P1": p1, "P2": 500, "P3": p3, "P4": 200, "P5": p5, "P6": None}
     return TaskBudget(task, ceiling, MappingProxyType(caps))
 
 

@@ -29,15 +29,7 @@ SectionName = Literal[
     "recall",
 ]
 DropReason = Literal[
-    "over budget",
-    "expired",
-    "trust L1",
-    "trust L2",
-    "trust L3",
-    "trust L4",
-    "private",
-    "superseded",
-    "not in scope",
+    "over budget", "expired", "trust L1", "trust L2", "trust L3", "trust L4", "private", "superseded", "not in scope"
 ]
 
 

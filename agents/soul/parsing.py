@@ -134,9 +134,7 @@ def _check_plain_yaml(text: str) -> None:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             problems.append(
                 SoulProblem(
-                    line,
-                    "",
-                    "Anchors and aliases (& and *) are not used in a SOUL. Write it out, or quote it.",
+                    line, "", "Anchors and aliases (& and *) are not used in a SOUL. Write it out, or quote it."
                 )
             )
         elif getattr(event, "tag", None):
@@ -272,10 +270,7 @@ class _SoulReader:
     def behavior(self, node: SourceNode) -> Behavior:
         found = self.mapping(node, "behavior", KEYS_BY_PART["behavior"])
         style = self.choice(
-            found.get("response_style", _EMPTY_NODE),
-            "behavior.response_style",
-            RESPONSE_STYLES,
-            "conversational",
+            found.get("response_style", _EMPTY_NODE), "behavior.response_style", RESPONSE_STYLES, "conversational"
         )
         return Behavior(
             response_style=cast(ResponseStyle, style),
@@ -319,9 +314,7 @@ class _SoulReader:
         action_piece = found.get("action", missing)
         if action_piece.kind == "nothing":
             self.add(
-                action_piece,
-                f"{path}.action",
-                f"This is missing. Choose one of {_alternatives(ESCALATION_ACTIONS)}.",
+                action_piece, f"{path}.action", f"This is missing. Choose one of {_alternatives(ESCALATION_ACTIONS)}."
             )
         action = self.choice(action_piece, f"{path}.action", ESCALATION_ACTIONS, "block")
         return EscalationRule(condition, cast(EscalationAction, action))

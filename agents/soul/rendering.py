@@ -114,18 +114,14 @@ def _philosophy_text(philosophy: Philosophy) -> str:
 def _constraints_text(constraints: Constraints, behavior: Behavior) -> str:
     rules = tuple(f"When {rule.condition}: {_ACTION_TEXTS[rule.action]}." for rule in constraints.escalation_rules)
     limits = _bullet_lists(
-        ("Never:", constraints.never_do),
-        ("Do not discuss:", constraints.restricted_topics),
-        ("Escalation:", rules),
+        ("Never:", constraints.never_do), ("Do not discuss:", constraints.restricted_topics), ("Escalation:", rules)
     )
     return "\n".join(filter(None, (limits, _STYLE_TEXTS[behavior.response_style])))
 
 
 def _capabilities_text(capabilities: Capabilities) -> str:
     return _bullet_lists(
-        ("Domains:", capabilities.domains),
-        ("Tools:", capabilities.tools),
-        ("Limitations:", capabilities.limitations),
+        ("Domains:", capabilities.domains), ("Tools:", capabilities.tools), ("Limitations:", capabilities.limitations)
     )
 
 

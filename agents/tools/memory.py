@@ -104,11 +104,7 @@ LOG_PROGRESS_SPEC = ToolSpec(
 REQUEST_APPROVAL_SPEC = ToolSpec(
     "request_approval",
     "Ask people whether you may do something (what: one line). You pause until they have decided.",
-    {
-        "type": "object",
-        "properties": {"what": STRING_SCHEMA, "reason": STRING_SCHEMA},
-        "required": ["what"],
-    },
+    {"type": "object", "properties": {"what": STRING_SCHEMA, "reason": STRING_SCHEMA}, "required": ["what"]},
 )
 
 

@@ -213,17 +213,7 @@ class ContradictionOut(serializers.ModelSerializer[Contradiction]):
 
     class Meta:
         model = Contradiction
-        fields = (
-            "id",
-            "first",
-            "second",
-            "why",
-            "found_by",
-            "found_at",
-            "settled_at",
-            "settled_by",
-            "settled_how",
-        )
+        fields = ("id", "first", "second", "why", "found_by", "found_at", "settled_at", "settled_by", "settled_how")
         read_only_fields = fields
 
 

@@ -379,11 +379,7 @@ class Import(ApiView):
 
     @extend_schema(
         operation_id="knowledge_import",
-        request={
-            "application/json": ImportIn,
-            "text/csv": OpenApiTypes.STR,
-            "application/x-ndjson": OpenApiTypes.STR,
-        },
+        request={"application/json": ImportIn, "text/csv": OpenApiTypes.STR, "application/x-ndjson": OpenApiTypes.STR},
         responses=ImportReportOut,
     )
     @idempotent

@@ -11,13 +11,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 
 from memory.blocks.context_blocks import ContextBlocks
-from memory.blocks.queries import (
-    access_agent,
-    access_blocks,
-    access_last_speaker,
-    access_notes,
-    access_person,
-)
+from memory.blocks.queries import access_agent, access_blocks, access_last_speaker, access_notes, access_person
 from memory.blocks.services import access_blocks_for_update, update_notes
 from memory.blocks.values import BLOCK_TOKEN_LIMIT, ContextBlock, block_missing
 from openvibe.api.etags import PreconditionFailed, read_if_match, require_if_match
@@ -174,10 +168,7 @@ class OneBlock(BlockView):
         return _block_response(block)
 
     @extend_schema(
-        operation_id="blocks_save",
-        parameters=[AgentAsked, _if_match_header()],
-        request=BlockChange,
-        responses=BlockOut,
+        operation_id="blocks_save", parameters=[AgentAsked, _if_match_header()], request=BlockChange, responses=BlockOut
     )
     def put(self, request: Request, label: str) -> Response:
         """The next version of a block, made on the one that If-Match names."""

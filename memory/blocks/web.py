@@ -175,11 +175,7 @@ def _note_versions(request: WorkspaceRequest, agent: Participant, person: Partic
 
 # --- both -----------------------------------------------------------------------------------------------------
 def _change(
-    request: WorkspaceRequest,
-    agent: Participant,
-    kind: str,
-    action: Callable[[], None],
-    draft: TextDraft | None,
+    request: WorkspaceRequest, agent: Participant, kind: str, action: Callable[[], None], draft: TextDraft | None
 ) -> HttpResponse:
     """Do it. When it is refused and there is a draft, its form is open with what was typed and the reason beside it."""
     try:

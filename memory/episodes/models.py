@@ -100,19 +100,12 @@ class Episode(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(
-                    kind__in=[
-                        "feedback_received",
-                        "learning_acquired",
-                        "task_completed",
-                        "task_failed",
-                        "trust_check",
-                    ]
+                    kind__in=["feedback_received", "learning_acquired", "task_completed", "task_failed", "trust_check"]
                 ),
                 name="episode_kind_known",
             ),
             models.CheckConstraint(
-                condition=~Q(kind="feedback_received") | Q(expires_at=None),
-                name="episode_feedback_is_permanent",
+                condition=~Q(kind="feedback_received") | Q(expires_at=None), name="episode_feedback_is_permanent"
             ),
         ]
         indexes = [

@@ -144,11 +144,7 @@ def mark_applied(*, episode: Episode, by: Access) -> Episode:
     _check_may_settle(current, by)
     if current.applied_at is not None:
         raise Conflict("This feedback is settled already.", code="settled")
-    current.applied_at, current.applied_by_id, current.applied_how = (
-        timezone.now(),
-        by.participant_id,
-        "person",
-    )
+    current.applied_at, current.applied_by_id, current.applied_how = (timezone.now(), by.participant_id, "person")
     current.save(update_fields=["applied_at", "applied_by", "applied_how"])
     _emit_episode_changed(current)
     return current
@@ -273,11 +269,7 @@ def _apply_notes(current: Proposal, by: Access) -> None:
             code="notes_changed",
         )
     store_notes(
-        agent_id=current.agent_id,
-        person_id=current.person_id,
-        text=current.text,
-        by_id=by.participant_id,
-        how="review",
+        agent_id=current.agent_id, person_id=current.person_id, text=current.text, by_id=by.participant_id, how="review"
     )
 
 

@@ -114,7 +114,7 @@ class Approval(Timestamped):
                 condition=Q(state="requested", decided_by=None, decided_at=None)
                 | Q(state__in=["granted", "denied"], decided_by__isnull=False, decided_at__isnull=False),
                 name="approval_decided_by_somebody",
-            ),
+            )
         ]
         triggers = [
             pgtrigger.Protect(

@@ -23,11 +23,7 @@ PROBLEM_SCHEMA: dict[str, Any] = {
             "items": {
                 "type": "object",
                 "required": ["field", "code", "message"],
-                "properties": {
-                    "field": {"type": "string"},
-                    "code": {"type": "string"},
-                    "message": {"type": "string"},
-                },
+                "properties": {"field": {"type": "string"}, "code": {"type": "string"}, "message": {"type": "string"}},
             },
         },
     },

@@ -23,7 +23,4 @@ def readyz(request: HttpRequest) -> HttpResponse:
     return HttpResponse("ready\n", content_type="text/plain")
 
 
-urlpatterns = [
-    path("healthz", healthz, name="healthz"),
-    path("readyz", readyz, name="readyz"),
-]
+urlpatterns = [path("healthz", healthz, name="healthz"), path("readyz", readyz, name="readyz")]

@@ -106,8 +106,7 @@ def _check_characters(text: str) -> None:
         )
     if _SURROGATES.search(text):
         raise TextRefused(
-            "has_surrogate",
-            "This text holds half of a character (a lone surrogate). Paste it again as plain text.",
+            "has_surrogate", "This text holds half of a character (a lone surrogate). Paste it again as plain text."
         )
 
 

@@ -28,11 +28,7 @@ class CircuitBreaker:
     """
 
     def __init__(
-        self,
-        *,
-        failures_in_a_row: int = 5,
-        rest_seconds: float = 60,
-        clock: Callable[[], float] = time.monotonic,
+        self, *, failures_in_a_row: int = 5, rest_seconds: float = 60, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._limit = failures_in_a_row
         self._rest = rest_seconds
@@ -91,11 +87,7 @@ class BreakerClient:
         return self._client.model
 
     def complete(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> Completion:
         self._breaker.admit(self._endpoint)
         try:
@@ -107,11 +99,7 @@ class BreakerClient:
         return completion
 
     def stream(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> ModelStream:
         self._breaker.admit(self._endpoint)
         try:

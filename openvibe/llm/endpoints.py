@@ -45,10 +45,7 @@ def _openai_client(endpoint: Endpoint) -> ModelClient:
     )
 
 
-CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {
-    "offline": _offline_client,
-    "openai": _openai_client,
-}
+CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {"offline": _offline_client, "openai": _openai_client}
 
 
 def client_for(endpoint: Endpoint | None) -> ModelClient:

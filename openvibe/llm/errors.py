@@ -37,12 +37,7 @@ class RateLimited(ModelError):
     may_pass = True
 
     def __init__(
-        self,
-        message: str,
-        *,
-        retry_after: float | None = None,
-        advice: str | None = None,
-        may_pass: bool | None = None,
+        self, message: str, *, retry_after: float | None = None, advice: str | None = None, may_pass: bool | None = None
     ) -> None:
         super().__init__(message, advice=advice, may_pass=may_pass)
         self.retry_after = retry_after

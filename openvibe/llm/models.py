@@ -35,9 +35,7 @@ class Endpoint(Timestamped):
         default=32_000, validators=[MinValueValidator(2_000)], help_text="Tokens, prompt and answer together."
     )
     output_reserve = models.PositiveIntegerField(
-        default=2_000,
-        validators=[MinValueValidator(64)],
-        help_text="Tokens of the window kept for the answer.",
+        default=2_000, validators=[MinValueValidator(64)], help_text="Tokens of the window kept for the answer."
     )
     price_in = models.DecimalField(
         "price in",
@@ -72,9 +70,7 @@ class Endpoint(Timestamped):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["workspace", "name"], name="llm_endpoint_name_once_per_workspace"),
             models.UniqueConstraint(
-                fields=["workspace"],
-                condition=Q(is_default=True),
-                name="llm_endpoint_one_default_per_workspace",
+                fields=["workspace"], condition=Q(is_default=True), name="llm_endpoint_one_default_per_workspace"
             ),
             models.UniqueConstraint(
                 fields=["workspace"],
@@ -86,8 +82,7 @@ class Endpoint(Timestamped):
                 name="llm_endpoint_has_address_and_model",
             ),
             models.CheckConstraint(
-                condition=Q(output_reserve__lt=models.F("context_window")),
-                name="llm_endpoint_reserve_fits_window",
+                condition=Q(output_reserve__lt=models.F("context_window")), name="llm_endpoint_reserve_fits_window"
             ),
         ]
 

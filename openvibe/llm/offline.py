@@ -42,11 +42,7 @@ class OfflineModel:
     model = "offline"
 
     def complete(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> Completion:
         counter = tokens.counter_for(self.model)
         full_text = compose_answer(messages, max_output_tokens)
@@ -57,11 +53,7 @@ class OfflineModel:
         return Completion(text, (), usage, "stop" if text == full_text else "length")
 
     def stream(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> ModelStream:
         completion = self.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
         pieces = re.findall(r"\s*\S+\s*", completion.text)

@@ -66,11 +66,7 @@ class OpenAIModel:
         self._limit_name = "max_completion_tokens" if official else "max_tokens"
 
     def complete(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> Completion:
         retries = _RetryState(self)
         while True:
@@ -83,11 +79,7 @@ class OpenAIModel:
                 retries.wait_or_raise(error)
 
     def stream(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> ModelStream:
         retries = _RetryState(self)
         while True:

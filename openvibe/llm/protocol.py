@@ -21,19 +21,11 @@ class ModelClient(Protocol):
         """The model's name, as tokens are counted for it and as a run records it."""
 
     def complete(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> Completion:
         """The whole answer at once. Never empty: an answer has text, tool calls, or both."""
 
     def stream(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> ModelStream:
         """Pieces of text as they come, then one `StreamEnd`. Closing the generator cancels the call."""

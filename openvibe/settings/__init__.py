@@ -122,7 +122,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "openvibe.chat.web.shell.shell_context",
-            ],
+            ]
         },
     }
 ]
@@ -273,9 +273,5 @@ LOGGING: dict[str, Any] = {
     "formatters": {"json": {"()": "openvibe.base.logs.json_formatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
-    "loggers": {
-        "django.request": {"level": "ERROR"},
-        "kombu": {"level": "WARNING"},
-        "pgmq": {"level": "WARNING"},
-    },
+    "loggers": {"django.request": {"level": "ERROR"}, "kombu": {"level": "WARNING"}, "pgmq": {"level": "WARNING"}},
 }

@@ -28,9 +28,5 @@ UNFOLD: dict[str, Any] = {
             "950": "oklch(25% .1 283)",
         }
     },
-    "SIDEBAR": {
-        "show_search": False,
-        "show_all_applications": False,
-        "navigation": "openvibe.base.admin.sidebar",
-    },
+    "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": "openvibe.base.admin.sidebar"},
 }

@@ -28,8 +28,7 @@ class Environment(BaseSettings):
         "", description="Comma-separated earlier secret keys: what they signed and encrypted can still be read."
     )
     production: bool = Field(
-        False,
-        description="Behind HTTPS for others: secure cookies, HSTS, and a secret key of your own is required.",
+        False, description="Behind HTTPS for others: secure cookies, HSTS, and a secret key of your own is required."
     )
     allowed_hosts: str = Field(
         "localhost,127.0.0.1,[::1]", description="Comma-separated host names this server answers to."

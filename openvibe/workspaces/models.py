@@ -44,9 +44,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     email = models.EmailField(unique=True)
     name = models.CharField(max_length=80)
     theme = models.CharField(
-        max_length=6,
-        choices=[("system", "As the system"), ("light", "Light"), ("dark", "Dark")],
-        default="system",
+        max_length=6, choices=[("system", "As the system"), ("light", "Light"), ("dark", "Dark")], default="system"
     )
     is_staff = models.BooleanField(default=False)
     is_active = models.BooleanField(default=True)
@@ -80,8 +78,7 @@ class Workspace(Timestamped):
         blank=True, max_length=1000, help_text="Who you are; agents read it (≤ 200 tokens are used)."
     )
     instructions = models.TextField(
-        blank=True,
-        help_text="Organisation instructions: trusted, in every agent's prompt, at most 2,000 tokens.",
+        blank=True, help_text="Organisation instructions: trusted, in every agent's prompt, at most 2,000 tokens."
     )
     budgets = models.JSONField(default=dict, blank=True, help_text="Token budgets that differ from the defaults.")
     daily_token_budget = models.PositiveIntegerField(
@@ -197,9 +194,7 @@ class Invitation(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(condition=~Q(role="owner"), name="invitation_never_makes_owners"),
-        ]
+        constraints = [models.CheckConstraint(condition=~Q(role="owner"), name="invitation_never_makes_owners")]
 
     def __str__(self) -> str:
         return f"Invitation as {self.role}"

@@ -213,13 +213,7 @@ def update_profile(*, member: Member, name: str, theme: str, enter_sends: bool, 
 
 @transaction.atomic
 def create_invitation(
-    *,
-    workspace: Workspace,
-    by: Access,
-    role: str,
-    days: int = 7,
-    uses: int = 1,
-    channel_ids: Iterable[int] = (),
+    *, workspace: Workspace, by: Access, role: str, days: int = 7, uses: int = 1, channel_ids: Iterable[int] = ()
 ) -> tuple[Invitation, str]:
     """An invitation and the secret of its link, which is not kept. `days` 1 to 30, `uses` 1 to 100."""
     if not by.administers or by.workspace_id != workspace.pk:

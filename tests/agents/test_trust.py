@@ -19,12 +19,7 @@ LEVELS = (1, 2, 3, 4)
 
 
 def test_levels_have_their_names_in_order() -> None:
-    assert [row.label for row in TRUST_LEVELS] == [
-        "L1 Observer",
-        "L2 Advisor",
-        "L3 Operator",
-        "L4 Autonomous",
-    ]
+    assert [row.label for row in TRUST_LEVELS] == ["L1 Observer", "L2 Advisor", "L3 Operator", "L4 Autonomous"]
 
 
 @pytest.mark.parametrize(

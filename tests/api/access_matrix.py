@@ -169,12 +169,7 @@ def make_place(by: Member, channel: Channel, agent: Agent, title: str) -> Place:
     reply = create_reply(thread=thread, author=agent.participant, client_id=title)
     Message.objects.filter(pk=reply.pk).update(state="complete", body="Roses like sun.")
     run = Run.objects.create(
-        workspace=by.workspace,
-        agent=agent,
-        thread=thread,
-        trigger=message,
-        requested_by=by.participant,
-        task="mention",
+        workspace=by.workspace, agent=agent, thread=thread, trigger=message, requested_by=by.participant, task="mention"
     )
     feedback = give_feedback(message=reply, by=factories.access(by), verdict="down", text=f"Too short in {title}")
     SessionInfo.objects.create(agent=agent.participant, thread=thread, external_id=title)

@@ -167,9 +167,7 @@ def test_three_rows_cost_as_many_queries_as_one(
     api = by_token(ana.participant)
 
     def cost() -> tuple[int, int]:
-        with CaptureQueriesContext(
-            connection,
-        ) as captured:
+        with CaptureQueriesContext(connection) as captured:
             rows = api.get(address).json()["results"]
         return len(rows), len(captured)
 

@@ -80,21 +80,7 @@ def test_no_surroundings_save_a_secret(before: str, secret: str, after: str) -> 
 @given(
     st.lists(
         st.sampled_from(
-            [
-                *SECRETS,
-                "password=",
-                "Bearer ",
-                "Authorization: ",
-                "x",
-                " ",
-                "\n",
-                "://a:",
-                "@",
-                "'",
-                ":",
-                "9",
-                "-",
-            ]
+            [*SECRETS, "password=", "Bearer ", "Authorization: ", "x", " ", "\n", "://a:", "@", "'", ":", "9", "-"]
         )
     )
 )

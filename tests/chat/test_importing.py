@@ -83,12 +83,7 @@ class TestJsonl:
     def test_one_thread_per_name_and_times_in_every_form(self, tmp_path: Path) -> None:
         path = _written(
             tmp_path,
-            {
-                "author": "Ana",
-                "text": "When do I prune?",
-                "time": "2026-03-01T10:30:00+01:00",
-                "thread": "Roses",
-            },
+            {"author": "Ana", "text": "When do I prune?", "time": "2026-03-01T10:30:00+01:00", "thread": "Roses"},
             {"author": "Ben", "text": "Soup", "time": 1772357400},
             {"author": "Ben", "text": "In March.", "time": 1772357400000, "thread": "Roses"},
             {"author": "Ben", "text": "  "},
@@ -211,9 +206,7 @@ class TestSlack:
 
     def test_private_channels_are_not_read(self, tmp_path: Path) -> None:
         path = _export(
-            tmp_path,
-            {},
-            **{"groups.json": [{"id": "G", "name": "hr"}], "hr/2026-03-01.json": [_said("1.0", "pay")]},
+            tmp_path, {}, **{"groups.json": [{"id": "G", "name": "hr"}], "hr/2026-03-01.json": [_said("1.0", "pay")]}
         )
 
         assert list(read_slack(path)) == []

@@ -218,9 +218,7 @@ def test_the_length_of_a_thread_does_not_change_how_often_the_database_is_asked(
     fill(short, ana, 3, {2: "Dora ordered the zinc watering can"})
     found(access(ana), "zinc can", short)
     for place, most in ((short, 5), (thread, 8)):
-        with CaptureQueriesContext(
-            connection,
-        ) as asked:
+        with CaptureQueriesContext(connection) as asked:
             found(access(ana), "zinc can", place)
         assert len(asked) <= most
 

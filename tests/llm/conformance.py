@@ -16,13 +16,7 @@ PROMPT = (
     ChatMessage("system", "You answer the team of a garden."),
     ChatMessage(
         "user",
-        fence(
-            "data",
-            "Prune the roses in March, before the buds open.",
-            source="message",
-            author="Ana",
-            ref="12",
-        )
+        fence("data", "Prune the roses in March, before the buds open.", source="message", author="Ana", ref="12")
         + "\n\n"
         + fence("request", "@fern when do I prune the roses?"),
     ),
@@ -103,10 +97,7 @@ class ToolCallingSuite:
     def test_calls_come_whole(self, calling: ModelClient) -> None:
         completion = calling.complete(PROMPT, tools=[TOOL])
         assert [call.name for call in completion.tool_calls] == [TOOL.name, TOOL.name]
-        assert [json.loads(call.arguments) for call in completion.tool_calls] == [
-            {"query": "roses"},
-            {"query": "März"},
-        ]
+        assert [json.loads(call.arguments) for call in completion.tool_calls] == [{"query": "roses"}, {"query": "März"}]
         assert len({call.id for call in completion.tool_calls}) == 2
         assert completion.stop_reason == "tool_calls"
 

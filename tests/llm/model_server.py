@@ -142,12 +142,7 @@ def _whole(asked: Asked, answer: Answer) -> dict[str, Any]:
             {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
             for id_, name, arguments in answer.tool_calls
         ]
-    told: dict[str, Any] = {
-        "id": "chat-1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": asked.body["model"],
-    }
+    told: dict[str, Any] = {"id": "chat-1", "object": "chat.completion", "created": 1, "model": asked.body["model"]}
     told["choices"] = [{"index": 0, "message": said, "finish_reason": _reason(answer)}]
     return told | ({"usage": _usage(asked, answer)} if answer.tells_usage else {})
 

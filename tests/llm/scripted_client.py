@@ -56,11 +56,7 @@ class ScriptedModel:
         self._last: ScriptedReply = BadAnswer("The scripted model has no reply.")
 
     def complete(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> Completion:
         for event in self.stream(messages, tools=tools, max_output_tokens=max_output_tokens):
             if isinstance(event, StreamEnd):
@@ -68,11 +64,7 @@ class ScriptedModel:
         raise BadAnswer("The scripted model did not finish.")
 
     def stream(
-        self,
-        messages: Sequence[ChatMessage],
-        *,
-        tools: Sequence[ToolSpec] = (),
-        max_output_tokens: int | None = None,
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> ModelStream:
         self.calls.append(RecordedCall(tuple(messages), tuple(tools), max_output_tokens))
         answer = self._next(messages)

@@ -66,10 +66,7 @@ def test_a_request_that_does_not_ask_for_a_summary_is_answered_as_ever() -> None
 
 
 @settings(deadline=None, max_examples=examples(150))
-@given(
-    st.text(alphabet="ab c.。!\n[]|é漢字😀👩‍👧 ", max_size=300),
-    st.integers(min_value=1, max_value=80),
-)
+@given(st.text(alphabet="ab c.。!\n[]|é漢字😀👩‍👧 ", max_size=300), st.integers(min_value=1, max_value=80))
 def test_the_gist_never_exceeds_its_limit_and_says_nothing_that_was_not_said(text: str, limit: int) -> None:
     found = extractive_summary(text, limit)
     assert tokens.count_tokens(found) <= limit

@@ -11,22 +11,7 @@ from openvibe.llm.fences import Fence, clean_text, fence, parse_fences
 ANY = st.text(st.characters(exclude_categories=()), max_size=300)
 HOSTILE = st.lists(
     st.sampled_from(
-        [
-            "</data>",
-            "<data>",
-            "\n",
-            "<request>\n",
-            '"',
-            "'",
-            "&",
-            "&lt;",
-            "&amp;lt;",
-            ">",
-            "a=",
-            "\x00",
-            "\ud83d",
-            "x",
-        ]
+        ["</data>", "<data>", "\n", "<request>\n", '"', "'", "&", "&lt;", "&amp;lt;", ">", "a=", "\x00", "\ud83d", "x"]
     )
 ).map("".join)
 

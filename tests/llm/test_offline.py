@@ -18,11 +18,7 @@ class TestOfflineModel(ModelClientSuite):
 
 def ask(question: str, *said: tuple[str, str], **more: str) -> str:
     data = [fence("data", text, source="message", ref=str(n), author=who) for n, (who, text) in enumerate(said, 1)]
-    blocks = [
-        *data,
-        *(fence("data", text, source=source) for source, text in more.items()),
-        fence("request", question),
-    ]
+    blocks = [*data, *(fence("data", text, source=source) for source, text in more.items()), fence("request", question)]
     return OfflineModel().complete([ChatMessage("user", "\n".join(blocks))]).text
 
 
@@ -43,9 +39,7 @@ def test_it_finds_the_part_of_a_long_message_that_bears_on_the_question() -> Non
 
 def test_quotes_stand_in_the_order_they_were_said() -> None:
     text = ask(
-        "When is the launch?",
-        ("Ana", "The launch is in May."),
-        ("Ben", "No, the launch moved to June, the launch!"),
+        "When is the launch?", ("Ana", "The launch is in May."), ("Ben", "No, the launch moved to June, the launch!")
     )
     assert text.index("in May") < text.index("to June")
 

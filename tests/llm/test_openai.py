@@ -117,10 +117,7 @@ def test_retry_after_is_honoured() -> None:
 
 def test_a_long_retry_after_is_told_and_not_waited_for() -> None:
     pauses = Pauses()
-    with (
-        serving(Answer(status=429, headers={"Retry-After": "3600"})) as server,
-        pytest.raises(RateLimited) as raised,
-    ):
+    with serving(Answer(status=429, headers={"Retry-After": "3600"})) as server, pytest.raises(RateLimited) as raised:
         client(server, pauses=pauses).complete(PROMPT)
     assert raised.value.retry_after == 3600
     assert pauses == []
@@ -143,10 +140,7 @@ def test_what_cannot_pass_is_not_tried_again(status: int) -> None:
 
 
 def test_nothing_is_tried_again_after_the_first_word() -> None:
-    with (
-        serving(Answer("One two three", drop_after=2), Answer(TEXT)) as server,
-        pytest.raises(ModelUnavailable),
-    ):
+    with serving(Answer("One two three", drop_after=2), Answer(TEXT)) as server, pytest.raises(ModelUnavailable):
         list(client(server).stream(PROMPT))
     assert len(server.asked) == 1
 

@@ -5,11 +5,7 @@ from openvibe.search.lexical import MAX_QUERY_TERMS, query_terms, strip_stop_wor
 
 
 def test_question_terms_are_lower_case_without_stop_words_longest_first() -> None:
-    assert query_terms("What did the Marketing expert say about the remote?") == (
-        "marketing",
-        "expert",
-        "remote",
-    )
+    assert query_terms("What did the Marketing expert say about the remote?") == ("marketing", "expert", "remote")
 
 
 def test_a_question_of_stop_words_alone_keeps_them() -> None:

@@ -6,12 +6,7 @@ from functools import lru_cache
 from agents.assembler.items import data_block, make_item, single_item_groups
 from agents.assembler.render import policy_text
 from agents.assembler.sections.request import PromptRequest
-from agents.assembler.values import (
-    AtomicGroup,
-    Item,
-    SectionCandidates,
-    SectionName,
-)
+from agents.assembler.values import AtomicGroup, Item, SectionCandidates, SectionName
 from agents.skills import read_override
 from agents.soul import TaskType, render_soul, soul_from_dict
 from openvibe.base.masking import mask_secrets

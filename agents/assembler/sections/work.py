@@ -99,10 +99,7 @@ def _latest_approvals(_scope: QueryScope) -> QuerySet[Any, Any]:
 
 
 APPROVALS = JsonRows(
-    "approvals",
-    ApprovalRow,
-    _latest_approvals,
-    columns={"requested_by": "requested_by__name", "decided_by": "decider"},
+    "approvals", ApprovalRow, _latest_approvals, columns={"requested_by": "requested_by__name", "decided_by": "decider"}
 )
 
 
@@ -261,25 +258,13 @@ def approval_item(counter: TokenCounter, row: ApprovalRow) -> Item:
         trust=trust,
     )
     return make_item(
-        counter,
-        section="work",
-        key=ref,
-        text=block,
-        trust=trust,
-        source="approval",
-        author=row.requested_by,
-        ref=ref,
+        counter, section="work", key=ref, text=block, trust=trust, source="approval", author=row.requested_by, ref=ref
     )
 
 
 def progress_item(counter: TokenCounter, row: ProgressRow, *, is_own: bool) -> Item:
     """One checkpoint of the progress log."""
-    parts = (
-        ("Changed", row.changed),
-        ("Evidence", row.evidence),
-        ("Open", row.open_issues),
-        ("Next", row.next_action),
-    )
+    parts = (("Changed", row.changed), ("Evidence", row.evidence), ("Open", row.open_issues), ("Next", row.next_action))
     lines = "\n".join([row.checkpoint, *(f"{name}: {text}" for name, text in parts if text)])
     text = truncate_middle(mask_secrets(lines), TOOL_RESULT_TOKENS, counter, " … ")
     trust = author_trust(row.author_kind, is_own=is_own)

@@ -153,8 +153,7 @@ def read_slack(path: Path | str) -> Iterator[ImportedThread]:
                 yield from _read_threads(SlackArchive(opened))
         except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, RuntimeError):
             raise ImportFailed(
-                None,
-                f"{Path(path).name} is not a readable zip. Export it from Slack again and do not unpack it.",
+                None, f"{Path(path).name} is not a readable zip. Export it from Slack again and do not unpack it."
             ) from None
 
 

@@ -92,9 +92,7 @@ class Message(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["thread", "seq"], name="message_seq_unique"),
             models.UniqueConstraint(
-                fields=["thread", "author", "client_id"],
-                condition=~Q(client_id=""),
-                name="message_client_id_once",
+                fields=["thread", "author", "client_id"], condition=~Q(client_id=""), name="message_client_id_once"
             ),
             models.CheckConstraint(condition=Q(seq__gte=1), name="message_seq_from_one"),
             models.CheckConstraint(
@@ -102,8 +100,7 @@ class Message(models.Model):
                 name="message_kind_known",
             ),
             models.CheckConstraint(
-                condition=Q(state__in=["complete", "writing", "stopped", "failed"]),
-                name="message_state_known",
+                condition=Q(state__in=["complete", "writing", "stopped", "failed"]), name="message_state_known"
             ),
             models.CheckConstraint(
                 condition=Q(deleted_at=None) | Q(body="", token_count=0), name="message_deleted_is_empty"

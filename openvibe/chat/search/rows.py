@@ -213,13 +213,7 @@ def older_by_words(
         sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(text, round(weight, 3))
         for text, weight in indexed
     )
-    values = {
-        "thread": thread.thread_id,
-        "before": before,
-        "words": words,
-        "kinds": list(kinds),
-        "most": limit,
-    }
+    values = {"thread": thread.thread_id, "before": before, "words": words, "kinds": list(kinds), "most": limit}
     return _fetch_unprepared(_OLDER_BY_WORDS.format(weight=weight), values)
 
 

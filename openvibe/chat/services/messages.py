@@ -80,13 +80,7 @@ def create_mentions(message: Message) -> None:
 
 
 def post_message(
-    *,
-    thread: Thread,
-    by: Access,
-    body: str,
-    client_id: str = "",
-    kind: str = Message.Kind.TEXT,
-    call_id: str = "",
+    *, thread: Thread, by: Access, body: str, client_id: str = "", kind: str = Message.Kind.TEXT, call_id: str = ""
 ) -> Message:
     """Say something in a thread. The same `client_id` from the same author is the same message, returned again.
 
@@ -163,11 +157,7 @@ def create_reply(*, thread: Thread, author: Participant, client_id: str, at: dat
         existing.refresh_from_db()
         return existing
     reply = Message(
-        thread=thread,
-        author=author,
-        client_id=client_id,
-        state=Message.State.WRITING,
-        created_at=at or timezone.now(),
+        thread=thread, author=author, client_id=client_id, state=Message.State.WRITING, created_at=at or timezone.now()
     )
     reply.save(force_insert=True)
     return reply

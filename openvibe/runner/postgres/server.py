@@ -354,10 +354,7 @@ def _find_or_start(home: Path) -> tuple[Server, subprocess.Popen[bytes] | None]:
     postmaster = find_postmaster(home)
     if postmaster is None:
         return _start_server(home, user)
-    for folder in (
-        socket_folder(home),
-        recorded_socket_folder(home),
-    ):  # they differ when `var` was moved meanwhile
+    for folder in (socket_folder(home), recorded_socket_folder(home)):  # they differ when `var` was moved meanwhile
         server = Server(folder, home / "server.log")
         if (folder / SOCKET_NAME).exists() and _wait_until_ready(server, postmaster, time.monotonic() + START_TIMEOUT):
             return server, None

@@ -34,10 +34,7 @@ class Me(ApiView):
                     "level": access.level,
                     "scopes": sorted(caller.scopes),
                     "token": caller.token,
-                    "limits": {
-                        "calls_per_minute": settings.API_CALLS_PER_MINUTE,
-                        "page_rows": MAX_PAGE_SIZE,
-                    },
+                    "limits": {"calls_per_minute": settings.API_CALLS_PER_MINUTE, "page_rows": MAX_PAGE_SIZE},
                 }
             ).data
         )

@@ -258,14 +258,7 @@ def test_rows_of_one_file_meet_each_other_across_chunks(ana: Member, monkeypatch
     assert report.rows[1].entry_id == first
     assert f"Entry {first} has the client_id 'k'" in report.rows[2].why
     monkeypatch.setattr("knowledge.exchange.files.CHUNK_ROWS", 1)
-    assert [row.outcome for row in imported(ana, text).rows] == [
-        "same",
-        "same",
-        "refused",
-        "same",
-        "same",
-        "same",
-    ]
+    assert [row.outcome for row in imported(ana, text).rows] == ["same", "same", "refused", "same", "same", "same"]
 
 
 def test_more_suggestions_than_may_wait_are_refused_row_by_row(ana: Member) -> None:

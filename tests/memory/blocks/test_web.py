@@ -42,11 +42,7 @@ def send(member: Member, path: str, **said: Any) -> Any:
 
 def note(vibe: Agent, person: Member, text: str) -> ProfileNote:
     return store_notes(
-        agent_id=vibe.participant_id,
-        person_id=person.participant_id,
-        text=text,
-        by_id=vibe.participant_id,
-        how="agent",
+        agent_id=vibe.participant_id, person_id=person.participant_id, text=text, by_id=vibe.participant_id, how="agent"
     )
 
 

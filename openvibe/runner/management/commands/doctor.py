@@ -131,9 +131,7 @@ def beat() -> CheckResult:
     if silence <= MAX_BEAT_SILENCE_SECONDS:
         return CheckResult("scheduler", f"alive {silence:.0f} s ago.")
     return CheckResult(
-        "scheduler",
-        f"silent for {silence:.0f} s.",
-        "Start it with `make run`, or `celery -A openvibe.celery beat`.",
+        "scheduler", f"silent for {silence:.0f} s.", "Start it with `make run`, or `celery -A openvibe.celery beat`."
     )
 
 

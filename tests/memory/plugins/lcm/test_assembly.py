@@ -218,9 +218,7 @@ def test_one_statement_that_writes_nothing(session: Session, thread: Thread, ana
     leaf(taken_in(thread), 1, 100, "They spoke.")
     told(thread, ana.participant, *["word " * 30] * 10)
     before = Item.objects.count(), Conversation.objects.get().seen_seq
-    with CaptureQueriesContext(
-        connection,
-    ) as asked:
+    with CaptureQueriesContext(connection) as asked:
         recalled(session)
     assert len(asked) == 1
     assert asked[0]["sql"].lstrip().startswith("WITH")
