@@ -58,7 +58,8 @@ def held_by_another(queued: Queued) -> Iterator[None]:
     try:
         with other.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(%s)", [lock_key(queued.kind.lock_kind, queued.job.pk)])
-        yield
+            yield
+            cursor.execute("SELECT pg_advisory_unlock_all()")  # a closed connection may hold it a moment longer
     finally:
         other.close()
 
