@@ -124,6 +124,14 @@ def listeners_have_left() -> Iterator[None]:
             assert not thread.is_alive(), f"{thread.name} goes on without a stream"
 
 
+@pytest.fixture(scope="module")
+def module_transaction(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """For what a module makes once and its tests (marked `django_db`) read: taken back after the last of them."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
 def ana(db: None) -> Member:
     """Owns the workspace."""

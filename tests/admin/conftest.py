@@ -59,14 +59,25 @@ def staff(member: Member) -> Client:
     return client
 
 
-@pytest.fixture
-def root(db: None, ana: Member) -> Client:
-    """A superuser who is also a member of Ana's garden."""
+def superuser(member: Member) -> Client:
+    """Root, who is also a member of this garden."""
     user = User.objects.create_superuser("root@example.org", factories.PASSWORD, name="Root")
-    add_member(workspace=ana.workspace, user=user, role="member")
+    add_member(workspace=member.workspace, user=user, role="member")
     client = Client()
     client.force_login(user)
     return client
+
+
+def furnished_orchard(cleo: Member) -> Member:
+    """Cleo, with one row of everything in her workspace."""
+    channel = factories.make_channel(cleo, "orchard")
+    furnish(cleo, factories.make_agent(cleo, "fern", channel=channel), factories.make_thread(channel, cleo, "Grafting"))
+    return cleo
+
+
+@pytest.fixture
+def root(db: None, ana: Member) -> Client:
+    return superuser(ana)
 
 
 @pytest.fixture
@@ -77,6 +88,4 @@ def garden(ana: Member, vibe: Agent, thread: Thread) -> Member:
 
 @pytest.fixture
 def other_garden(cleo: Member) -> Member:
-    channel = factories.make_channel(cleo, "orchard")
-    furnish(cleo, factories.make_agent(cleo, "fern", channel=channel), factories.make_thread(channel, cleo, "Grafting"))
-    return cleo
+    return furnished_orchard(cleo)

@@ -8,24 +8,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 from django.test import Client
-from django.test.utils import setup_databases, teardown_databases
 from django.urls import URLPattern, URLResolver, get_resolver
-from pytest_django import DjangoDbBlocker
+from django.utils import timezone
+from hypothesis import settings
+from rest_framework.request import Request
+from rest_framework.test import APIRequestFactory
 
+from openvibe.api.auth import current_access
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
+from openvibe.workspaces.api.auth import MemberSession
 from tests.api.access_matrix import AGENTS, CALLERS, OUTSIDE, PEOPLE, PLACES, UNKNOWN, Scene, make_scene, may_see
 from tests.api.client import Api, is_problem
 from tests.factories import SOUL
 
+pytestmark = pytest.mark.django_db
 METHODS = ("get", "post", "put", "patch", "delete")
 NOT_AGENTS = dict.fromkeys(AGENTS, 403)
 OTHERS = {**NOT_AGENTS, "dora": 403}
 OTHER_AGENTS = dict.fromkeys(("l2", "l3", "l4"), 403)
 RESULT = {"headline": "In March", "bullets": ["One", "Two", "Three"]}
 NOT_ITS_OWN = {**OTHER_AGENTS, "dora": 403}
+ENDS = ("open", "elsewhere")
+"""Of these places everybody sees one at most. By session they are enough: it leads to the token's access (tested)."""
 MEMBERS_ONLY = {**NOT_AGENTS, "ben": 403}
 
 
@@ -198,22 +205,9 @@ PLAIN = [name for name, row in ROWS.items() if not row.thing and not row.public]
 
 
 @pytest.fixture(scope="module")
-def database(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """The test database, made here where no other test of the run has asked for it."""
-    made = []
-    with django_db_blocker.unblock():
-        if not str(connection.settings_dict["NAME"]).startswith("test_"):
-            made = setup_databases(verbosity=0, interactive=False)
-        yield
-        teardown_databases(made, verbosity=0)
-
-
-@pytest.fixture(scope="module")
-def scene(database: None) -> Iterator[Scene]:
-    """Built once, in a transaction around all tests here; each call on it is taken back (see `ask`)."""
-    with transaction.atomic():
-        yield make_scene()
-        transaction.set_rollback(True)
+def scene(module_transaction: None) -> Scene:
+    """Built once for all tests here; each call on it is taken back (see `ask`)."""
+    return make_scene()
 
 
 class Entrance:
@@ -221,15 +215,17 @@ class Entrance:
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
-        self._kept: dict[tuple[str, str], Api] = {}
+        ways = [
+            *((caller, way) for caller in CALLERS for way in self.ways(caller)),
+            *((who, "token") for who in OUTSIDE),
+        ]
+        self._apis = {(caller, way): self._enter(caller, way) for caller, way in ways}
 
     def ways(self, caller: str) -> tuple[str, ...]:
         return ("token",) if caller in AGENTS else ("token", "session")
 
     def api(self, caller: str, way: str = "token") -> Api:
-        if (caller, way) not in self._kept:
-            self._kept[caller, way] = self._enter(caller, way)
-        return self._kept[caller, way]
+        return self._apis[caller, way]
 
     def _enter(self, caller: str, way: str) -> Api:
         if caller == "anonymous":
@@ -240,11 +236,12 @@ class Entrance:
             client = Client()
             client.force_login(self.scene.members[caller].user)
             return Api(client, {})
-        _, secret = issue_token(
+        token, secret = issue_token(
             participant=self.scene.participant(caller),
             name="matrix",
             scopes=["read", "write", "memory", "knowledge", "admin"],
         )
+        Token.objects.filter(pk=token.pk).update(last_used_at=timezone.now())  # else each call on it would write that
         return Api(Client(), {"Authorization": f"Bearer {secret}"})
 
 
@@ -296,7 +293,7 @@ def test_seen_answers_and_unseen_is_unknown(scene: Scene, entrance: Entrance, na
             api = entrance.api(caller, way)
             unknown = ask(api, name, nowhere, caller)
             assert unknown.status_code == 404 or (row.refused_first and unknown.status_code == 403), (caller, way)
-            for place in PLACES:
+            for place in PLACES if way == "token" or settings.get_current_profile_name() == "nightly" else ENDS:
                 answer = ask(api, name, scene.places[place].ids(), caller)
                 where = (caller, way, place, answer.content)
                 if may_see(caller, row.thing, place):
@@ -347,6 +344,18 @@ def test_what_is_public_says_nothing_of_anybody(entrance: Entrance) -> None:
 
         assert [answer.status_code for answer in answers] == [ROWS[name].status] * 3, name
         assert len({answer.content for answer in answers}) == 1, name
+
+
+@pytest.mark.parametrize("person", [*PEOPLE, "cleo"])
+def test_a_session_leads_to_the_access_of_a_token(scene: Scene, person: str) -> None:
+    member = scene.members[person]
+    request = Request(APIRequestFactory().get("/"))
+    request._request.user = member.user
+    signed_in = MemberSession().authenticate(request)
+    assert signed_in is not None
+    caller, _ = signed_in
+
+    assert (caller.participant, caller.access) == (member.participant, current_access(member.participant))
 
 
 def test_a_narrower_token_of_the_same_member_sees_the_same(scene: Scene, entrance: Entrance) -> None:
