@@ -286,17 +286,12 @@ def _task_budget(
 def _request_message(
     request: Message | str | None, thread: Thread, asked_by: Participant | None, now: datetime | None
 ) -> RequestMessage:
+    """The request with its author and time; the newest message of a person where none is given."""
+    if request is None:
+        messages = Message.objects.filter(thread=thread, author__kind=Participant.Kind.MEMBER, deleted_at=None)
+        request = messages.select_related("author").order_by("-seq").first()
     if isinstance(request, Message):
         if request.thread_id != thread.pk:
             raise Missing
         return RequestMessage(request.body, request.author, request.created_at, request)
-    if request is None:
-        newest = (
-            Message.objects.filter(thread=thread, author__kind=Participant.Kind.MEMBER, deleted_at=None)
-            .select_related("author")
-            .order_by("-seq")
-            .first()
-        )
-        if newest is not None:
-            return _request_message(newest, thread, asked_by, now)
     return RequestMessage(request or "", asked_by, now or timezone.now())

@@ -116,8 +116,7 @@ def headline_candidates(request: PromptRequest) -> SectionCandidates:
 
     A result whose message is in view itself is not named a second time: the two share their key.
     """
-    before_seq, results = request.message.before, DIVE_RESULTS.all(request.rows)
-    visible = (result for result in results if before_seq is None or result.seq < before_seq)
+    visible = (result for result in DIVE_RESULTS.all(request.rows) if result.seq < request.end_seq)
     return section_candidates("dives", (_headline_item(request.counter, result) for result in visible))
 
 

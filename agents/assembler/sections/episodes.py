@@ -66,7 +66,7 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
     for episode in EPISODES.all(request.rows):
         is_feedback = episode.kind == Episode.Kind.FEEDBACK_RECEIVED and len(feedback) < MAX_FEEDBACK_ITEMS
         section: SectionName = "feedback" if is_feedback else "episodes"
-        age = relative_time(episode.created_at, request.message.at)
+        age = relative_time(episode.created_at, request.message.sent_at)
         entry = _episode_item(request.counter, section, episode, age, max_tokens)
         if not episode.is_usable:
             hidden.append(make_dropped(entry, "private"))

@@ -84,7 +84,7 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
     """What the plugin recalls within `room` tokens, oldest first, and whether there is no more than that."""
     budget = room if request.counter.exact else int(room / OVERCOUNT_FACTOR)
     message, plugin = request.message, enabled_plugin(request.rows)
-    session = memory_session(request.thread.thread_id, request.access, before=message.stored, asker=message.author)
+    session = memory_session(request.thread.thread_id, request.access, before=message.row, asker=message.author)
     tail = MENTION_TAIL if request.task == "mention" else FRESH_TAIL
     entries = provider_named(plugin.name, plugin.config).assemble(session, max(budget, 0), tail)
     used_tokens = sum(entry.cost for entry in entries)
@@ -93,8 +93,7 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
 
 def initial_history_room(request: PromptRequest, room: int) -> int:
     """How much to ask for at first: a mention in a long thread needs little more than its neighbours."""
-    before = request.message.before or request.thread.last_seq + 1
-    if request.task != "mention" or before <= SHORT_THREAD_MESSAGES:
+    if request.task != "mention" or request.end_seq <= SHORT_THREAD_MESSAGES:
         return room
     return min(room, request.budget.caps["P1"] or room)
 
@@ -227,11 +226,9 @@ def hidden_dive_results(request: PromptRequest, entries: Sequence[ContextEntry])
     if request.access.reads_dive_results:
         return []
     first_seq = min((entry.ordinal for entry in entries if entry.summary_id is None), default=0)
-    rows = Message.objects.filter(
-        thread=request.thread.thread_id, kind=Message.Kind.DIVE_RESULT, deleted_at=None, seq__gte=first_seq
-    )
-    if request.message.before is not None:
-        rows = rows.filter(seq__lt=request.message.before)
+    thread_id, last_seq = request.thread.thread_id, request.end_seq - 1
+    results = Message.objects.filter(thread=thread_id, kind=Message.Kind.DIVE_RESULT, deleted_at=None)
+    rows = results.filter(seq__range=(first_seq, last_seq)).select_related("author").order_by("-seq")
     reason = trust_drop_reason(request.agent.level)
     return [
         make_dropped(
@@ -247,5 +244,5 @@ def hidden_dive_results(request: PromptRequest, entries: Sequence[ContextEntry])
             ),
             reason,
         )
-        for message in rows.select_related("author").order_by("-seq")[:MAX_HIDDEN_RESULTS]
+        for message in rows[:MAX_HIDDEN_RESULTS]
     ]

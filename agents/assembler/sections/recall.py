@@ -39,7 +39,7 @@ FENCE_TOKENS = 40
 
 def recall_candidates(request: PromptRequest, in_view: Collection[int], room: int) -> SectionCandidates:
     """The best of what others said out of view, within `room` tokens. `in_view`: seqs."""
-    before = min(in_view, default=request.message.before or request.thread.last_seq + 1)
+    before = min(in_view, default=request.end_seq)
     if before <= 1 or room <= FENCE_TOKENS:
         return section_candidates("recall", ())
     results = find_messages(

@@ -29,7 +29,6 @@ class ThreadContext(NamedTuple):
     """Where a prompt is for: the thread, its channel, its workspace."""
 
     thread_id: int
-    channel_id: int
     title: str
     instructions: str
     last_seq: int
@@ -77,13 +76,8 @@ class RequestMessage:
 
     text: str
     author: Participant | None
-    at: datetime
-    stored: Message | None = None
-
-    @property
-    def before(self) -> int | None:
-        """History is what stands before this seq; all of the thread for text not sent yet."""
-        return self.stored.seq if self.stored else None
+    sent_at: datetime
+    row: Message | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +96,11 @@ class PromptRequest:
     budget: TaskBudget
     rows: Mapping[str, Any]
 
+    @property
+    def end_seq(self) -> int:
+        """History is what stands before this seq: all of the thread for text not sent yet."""
+        return self.message.row.seq if self.message.row else self.thread.last_seq + 1
+
 
 def author_trust(author_kind: str, *, is_own: bool) -> TrustLabel:
     """Members' messages and the agent's own are semi-trusted; imports and other agents' text are not trusted."""
@@ -114,17 +113,19 @@ def request_candidates(request: PromptRequest, room: int) -> SectionCandidates:
     The message stands exactly as it will stand in the history of the next prompt, which therefore begins alike.
     """
     message = request.message
-    ref = str(message.before) if message.stored else "draft"
+    ref = str(message.row.seq) if message.row else "draft"
     author = message.author.name if message.author else "somebody"
     is_own = message.author is None or message.author.pk == request.agent.participant_id
     trust = author_trust(message.author.kind if message.author else "", is_own=is_own)
 
     def make_request_item(text: str) -> Item:
-        block = data_block(text, source="message", ref=ref, author=author, trust=trust, time=format_minute(message.at))
+        block = data_block(
+            text, source="message", ref=ref, author=author, trust=trust, time=format_minute(message.sent_at)
+        )
         return make_item(
             request.counter,
             section="request",
-            key=f"message:{message.stored.pk}" if message.stored else "draft",
+            key=f"message:{message.row.pk}" if message.row else "draft",
             text=block,
             trust=trust,
             source="request",

@@ -113,7 +113,6 @@ class ProgressRow(NamedTuple):
     author: str
     author_id: int
     author_kind: str
-    at: str
 
 
 def _latest_progress(_scope: QueryScope) -> QuerySet[Any, Any]:
@@ -121,10 +120,7 @@ def _latest_progress(_scope: QueryScope) -> QuerySet[Any, Any]:
 
 
 PROGRESS_ENTRIES = JsonRows(
-    "progress_entries",
-    ProgressRow,
-    _latest_progress,
-    columns={"author": "author__name", "author_kind": "author__kind", "at": "created_at"},
+    "progress_entries", ProgressRow, _latest_progress, columns={"author": "author__name", "author_kind": "author__kind"}
 )
 
 
@@ -141,7 +137,6 @@ class ToolResultRow(NamedTuple):
     name: str
     arguments: str
     result: str
-    at: str
     is_changed: bool
 
 
@@ -163,7 +158,7 @@ def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
     return calls.annotate(is_changed=Exists(changed)).order_by("-run_id", "-id")[:MAX_TOOL_RESULTS]
 
 
-TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results, columns={"at": "created_at"})
+TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results)
 
 
 class ToolNamesRow(NamedTuple):
