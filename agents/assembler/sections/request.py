@@ -112,16 +112,14 @@ def request_candidates(request: PromptRequest, room: int) -> SectionCandidates:
 
     The message stands exactly as it will stand in the history of the next prompt, which therefore begins alike.
     """
-    message = request.message
+    message, time = request.message, format_minute(request.message.sent_at)
     ref = str(message.row.seq) if message.row else "draft"
     author = message.author.name if message.author else "somebody"
     is_own = message.author is None or message.author.pk == request.agent.participant_id
     trust = author_trust(message.author.kind if message.author else "", is_own=is_own)
 
     def make_request_item(text: str) -> Item:
-        block = data_block(
-            text, source="message", ref=ref, author=author, trust=trust, time=format_minute(message.sent_at)
-        )
+        block = data_block(text, source="message", ref=ref, author=author, trust=trust, time=time)
         return make_item(
             request.counter,
             section="request",

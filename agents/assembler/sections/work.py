@@ -141,7 +141,7 @@ class ToolResultRow(NamedTuple):
 
 
 def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
-    """The newest tool calls that were carried out. What quotes a message that changed since is not shown again.
+    """The newest tool calls that were executed. What quotes a message that changed since is not shown again.
 
     What was looked up in knowledge is not among them: an entry that holds no more would stand in prompts by that.
     Nor is what an agent read before its trust level was lowered: it may no longer see that.

@@ -231,7 +231,7 @@ def prompt_payload(prompt: Prompt, prefix_shared: int, access: Access | None = N
     """Plain values of a prompt, sizes in tokens; `prefix_shared` as `store.shared_prefix_with` counts it.
 
     `layers` are P0 to P6 in order, each with its items, and `frame`: what the messages' own wrapping takes. Of what was
-    left out `access` is told only what it may know of; None (the command line) is told everything.
+    left out `access` sees only what it may know of; None (the command line) sees everything.
     """
     items = _pick_fields(prompt.included, ITEM_FIELDS)
     dropped = prompt.dropped if access is None else view_of_prompt(prompt, access).dropped
