@@ -57,39 +57,31 @@ class Skill:
 
 @dataclass(frozen=True)
 class _FolderFile:
-    """A text file as it was found. `problem` says why it is not used; empty when it is."""
+    """A text file of an agent's folder. `problem` says why it is not used; empty when it is."""
 
     text: str
     problem: str = ""
 
 
 def skill_index(agent: Agent) -> tuple[Skill, ...]:
-    """What the agent can take up, by name, at most INDEXED."""
+    """What the agent can take up, by name, at most MAX_INDEXED_SKILLS."""
     folder = agent_folder(agent)
-    if folder is None:
-        return ()
-    return tuple(skill for skill, found in _iter_skills(folder) if not found.problem)[:MAX_INDEXED_SKILLS]
+    skills = _iter_skills(folder) if folder else ()
+    return tuple(skill for skill, file in skills if not file.problem)[:MAX_INDEXED_SKILLS]
 
 
 def skill_text(agent: Agent, name: str) -> str | None:
-    """The skill's text, at most TOKEN_LIMIT tokens; None where the agent has no usable skill of that name."""
+    """The skill's text, at most MAX_FILE_TOKENS; None where the agent has no usable skill of that name."""
     folder = agent_folder(agent) if _PLAIN_NAME.match(name) else None
-    if folder is None:
-        return None
-    found = _skill_in_folder(folder, name)
-    return found[1].text if found and not found[1].problem else None
-
-
-def loaded_skill_text(agent: Agent, name: str) -> str:
-    """The text of a skill that was taken up; empty when it is gone since."""
-    return skill_text(agent, name) or ""
+    skill = _skill_in_folder(folder, name) if folder else None
+    return skill[1].text if skill and not skill[1].problem else None
 
 
 def loaded_skills(agent: Agent, thread_id: int) -> list[tuple[str, str]]:
     """Name and text of what the agent has taken up in the thread, in that order; those gone since are left out."""
     rows = LoadedSkill.objects.filter(agent=agent, thread=thread_id).order_by("id")
-    named = [(name, loaded_skill_text(agent, name)) for name in rows.values_list("name", flat=True)]
-    return [(name, text) for name, text in named if text]
+    texts = ((name, skill_text(agent, name)) for name in rows.values_list("name", flat=True))
+    return [(name, text) for name, text in texts if text]
 
 
 def read_override(agent: Agent, name: str) -> str | None:
@@ -97,13 +89,10 @@ def read_override(agent: Agent, name: str) -> str | None:
     if name not in OVERRIDE_FILES:
         raise ValueError(f"{name} is no such file: {' or '.join(OVERRIDE_FILES)}.")
     folder = agent_folder(agent)
-    found = _file_in_folder(folder, folder / name) if folder else None
-    if found is None:
-        return None
-    if found.problem:
-        log.warning("agent_file_ignored", agent_id=agent.pk, file=name, why=found.problem)
-        return None
-    return found.text
+    file = _file_in_folder(folder, folder / name) if folder else None
+    if file and file.problem:
+        log.warning("agent_file_ignored", agent_id=agent.pk, file=name, why=file.problem)
+    return file.text if file and not file.problem else None
 
 
 def folder_problems(agent: Agent) -> list[str]:
@@ -118,10 +107,8 @@ def folder_problems(agent: Agent) -> list[str]:
             f"Name it {agent.handle}@{agent.workspace.slug}."
         ]
     files = [(name, _file_in_folder(folder, folder / name)) for name in OVERRIDE_FILES]
-    troubles = [f"{name} is not used: {found.problem}" for name, found in files if found and found.problem]
-    return troubles + [
-        f"The skill {skill.name} is not used: {found.problem}" for skill, found in _iter_skills(folder) if found.problem
-    ]
+    files += [(f"The skill {skill.name}", file) for skill, file in _iter_skills(folder)]
+    return [f"{name} is not used: {file.problem}" for name, file in files if file and file.problem]
 
 
 def agent_folder(agent: Agent) -> Path | None:
@@ -168,21 +155,21 @@ def _is_within(folder: Path, path: Path) -> bool:
 def _iter_skills(folder: Path) -> Iterator[tuple[Skill, _FolderFile]]:
     """Every skill of the folder by name, with its text or why it is not used."""
     for name in sorted(_subfolder_names(folder / "skills"))[:MAX_SKILL_FOLDERS]:
-        found = _skill_in_folder(folder, name)
-        if found is not None:
-            yield found
+        skill = _skill_in_folder(folder, name)
+        if skill is not None:
+            yield skill
 
 
 def _skill_in_folder(folder: Path, name: str) -> tuple[Skill, _FolderFile] | None:
-    found = _file_in_folder(folder, folder / "skills" / name / "SKILL.md")
-    if found is None:
+    file = _file_in_folder(folder, folder / "skills" / name / "SKILL.md")
+    if file is None:
         return None
     if not _PLAIN_NAME.match(name):
         problem = "its folder's name may hold only small letters, digits, - and _, at most 80."
         return Skill(clean_text(name)[:80], ""), _FolderFile("", problem)
-    if found.problem:
-        return Skill(name, ""), found
-    return Skill(name, _index_line(found.text)), _FolderFile(_body_text(found.text))
+    if file.problem:
+        return Skill(name, ""), file
+    return Skill(name, _index_line(file.text)), _FolderFile(_body_text(file.text))
 
 
 def _file_in_folder(folder: Path, path: Path) -> _FolderFile | None:

@@ -41,7 +41,6 @@ def recover_runs_task() -> None:
 
 @shared_task(name="agents.thin_snapshots", ignore_result=True)
 def expire_records_task() -> None:
-    from agents.assembler.snapshots.store import expire_snapshots, expire_tool_results
+    from agents.assembler.snapshots.store import expire_records
 
-    expire_snapshots()
-    expire_tool_results()
+    expire_records()

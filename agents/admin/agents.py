@@ -27,7 +27,8 @@ from agents.services import (
     set_trust_level,
 )
 from agents.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
-from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_souls, soul_from_dict
+from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_souls
+from agents.soul_parsing import soul_from_dict
 from agents.statistics import agent_acceptance
 from agents.trust_labels import trust_table
 from openvibe.base.admin import WorkspaceScopedAdmin

@@ -230,7 +230,7 @@ def run_context_values(run: Run, view: SnapshotView, calls: Iterable[ToolCallVie
         "task": snapshot.task,
         "model": snapshot.model,
         "soul": snapshot.soul.number if snapshot.soul else None,
-        "kept": view.kept,
+        "kept": bool(view.messages),
         "messages": _message_values(view.messages),
         "tokens": snapshot.tokens,
         "budget": snapshot.budget,

@@ -4,45 +4,35 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple, cast, get_args
+from functools import cache
+from typing import Any, NamedTuple, cast, get_args
 
+from django.db.models import OuterRef, QuerySet
 from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.fit import RequiredPartsTooLarge, fit
-from agents.assembler.items import make_tool_item, single_item_groups
-from agents.assembler.queries import ModelWindow, PromptContext, read_prompt_context
+from agents.assembler.items import DroppedItem, FitResult, Item, SectionCandidates, make_tool_item, section_candidates
 from agents.assembler.render import overhead_tokens, render, sent_tokens
-from agents.assembler.sections.blocks import block_candidates, profile_candidates, skill_candidates
-from agents.assembler.sections.dive import draft_format_candidates, headline_candidates, source_candidates
-from agents.assembler.sections.episodes import episode_candidates
-from agents.assembler.sections.history import (
-    HistoryCandidates,
-    MemoryPluginRow,
-    hidden_dive_results,
-    history_candidates,
-    initial_history_room,
-    recall_history,
+from agents.assembler.sections import blocks, dive, episodes, history, identity, knowledge, recall, work
+from agents.assembler.sections.request import (
+    THREAD_COLUMNS,
+    PromptRequest,
+    QueryScope,
+    RequestMessage,
+    ThreadContext,
+    request_candidates,
 )
-from agents.assembler.sections.identity import (
-    instruction_candidates,
-    policy_candidates,
-    soul_candidates,
-    workspace_candidates,
-)
-from agents.assembler.sections.knowledge import knowledge_candidates
-from agents.assembler.sections.recall import recall_candidates
-from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext, request_candidates
-from agents.assembler.sections.work import work_candidates
 from agents.assembler.stack import BUDGETS, TaskBudget, bounded_by_window, with_overrides
-from agents.assembler.values import DroppedItem, FitResult, Item, SectionCandidates
 from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.base.problems import Missing, Problem
+from openvibe.base.query_cache import CompiledQuery, JsonRows, json_array, json_object
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import TokenCounter, counter_for
 from openvibe.llm.values import ChatMessage, ToolSpec
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 ASSEMBLER_VERSION = 1
@@ -72,8 +62,8 @@ class Prompt:
     def layers(self) -> Mapping[str, int]:
         """Tokens per layer, overhead under `frame`."""
         sums: Counter[str] = Counter()
-        for entry in self.included:
-            sums[entry.layer] += entry.tokens
+        for item in self.included:
+            sums[item.layer] += item.tokens
         return {**{f"P{n}": sums[f"P{n}"] for n in range(7)}, "frame": self.tokens - sum(sums.values())}
 
 
@@ -99,57 +89,58 @@ def assemble(
     message = _request_message(request, thread, asked_by, now)
     access = visible_to(agent)
     person_id = message.author.pk if message.author else None
-    context = read_prompt_context(access, thread_id=thread.pk, person_id=person_id) if agent.is_active else None
-    if context is None:
+    rows = read_prompt_rows(access, thread_id=thread.pk, person_id=person_id) if agent.is_active else None
+    if rows is None:
         raise Missing
-    endpoint = agent.endpoint or context.default_endpoint
+    context = ThreadContext._make(rows["thread"])
+    endpoint = agent.endpoint or DEFAULT_ENDPOINT.first(rows)
     model_name = model or (endpoint.model if endpoint and endpoint.model else OFFLINE_MODEL)
     return _build_prompt(
         PromptRequest(
             agent=agent,
             access=access,
-            thread=context.thread,
+            thread=context,
             task=cast(TaskType, task),
             message=message,
             counter=counter_for(model_name),
-            budget=_task_budget(cast(TaskType, task), context.thread, endpoint, budget),
+            budget=_task_budget(cast(TaskType, task), context, endpoint, budget),
+            rows=rows,
         ),
-        context,
         model_name,
         tools,
     )
 
 
-def _build_prompt(request: PromptRequest, context: PromptContext, model: str, tools: Sequence[ToolSpec]) -> Prompt:
+def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec]) -> Prompt:
     """Every section's candidates, what fits of them, rendered."""
-    ceiling, overhead = request.budget.ceiling, overhead_tokens(request.counter)
-    identity = [
-        policy_candidates(request),
-        soul_candidates(request),
-        *instruction_candidates(request),
-        draft_format_candidates(request),
-        _tool_candidates(request, tools),
+    ceiling, tool_items = request.budget.ceiling, (make_tool_item(request.counter, tool) for tool in tools)
+    basis = [
+        identity.policy_candidates(request),
+        identity.soul_candidates(request),
+        *identity.instruction_candidates(request),
+        dive.draft_format_candidates(request),
+        section_candidates("tools", tool_items, required=True),
     ]
-    room_for_message = ceiling - overhead - _required_tokens(identity)
-    message = request_candidates(request, min(request.budget.caps["P1"] or ceiling, room_for_message))
-    feedback, episodes, private_episodes = episode_candidates(request, context.episodes)
-    topics, entries, unreadable = knowledge_candidates(request, context.any_entry, timezone.now())
-    constraints, other_work = work_candidates(request, context.work, (tool.name for tool in tools))
-    sections = _SectionsAroundHistory(
-        before=[*identity, message, constraints, source_candidates(request), other_work],
-        after=[
-            block_candidates(request, context.blocks),
-            feedback,
-            profile_candidates(request, context.profile_notes),
-            *skill_candidates(request, context.loaded_skills),
-            topics,
-            entries,
-            workspace_candidates(request),
-            headline_candidates(request, context.dive_results),
-        ],
-        beside_recall=[episodes],
-    )
-    fitted, hidden = _fit_with_history(request, context.memory_plugin, sections)
+    message = request_candidates(request, min(request.budget.caps["P1"] or ceiling, _room_beside(request, basis)))
+    feedback, older_episodes, private_episodes = episodes.episode_candidates(request)
+    topics, entries, unreadable = knowledge.knowledge_candidates(request, timezone.now())
+    constraints, other_work = work.work_candidates(request, (tool.name for tool in tools))
+    sections = [
+        *basis,
+        message,
+        constraints,
+        dive.source_candidates(request),
+        other_work,
+        blocks.block_candidates(request),
+        feedback,
+        blocks.profile_candidates(request),
+        *blocks.skill_candidates(request),
+        topics,
+        entries,
+        identity.workspace_candidates(request),
+        dive.headline_candidates(request),
+    ]
+    fitted, hidden = _fit_with_history(request, sections, older_episodes)
     return Prompt(
         task=request.task,
         model=model,
@@ -164,69 +155,39 @@ def _build_prompt(request: PromptRequest, context: PromptContext, model: str, to
     )
 
 
-def _tool_candidates(request: PromptRequest, tools: Sequence[ToolSpec]) -> SectionCandidates:
-    tool_items = (make_tool_item(request.counter, tool) for tool in tools)
-    return SectionCandidates("P0", "tools", single_item_groups(tool_items), required=True)
-
-
-def _required_tokens(sections: Iterable[SectionCandidates]) -> int:
-    """What stands in the prompt whatever else does."""
-    return sum(group.tokens for section in sections if section.required for group in section.groups)
-
-
-# --- history and recall share what the other sections leave ---------------------------------------------------
-class _SectionsAroundHistory(NamedTuple):
-    """All sections but history and recall: those that come before history, after it, and in P6 before recall."""
-
-    before: Sequence[SectionCandidates]
-    after: Sequence[SectionCandidates]
-    beside_recall: Sequence[SectionCandidates]
-
-    def with_history(
-        self, history: HistoryCandidates, recall: Sequence[SectionCandidates] = ()
-    ) -> list[SectionCandidates]:
-        """All sections in the order in which they are fitted."""
-        return [
-            *self.before,
-            *history.in_cap,
-            *self.after,
-            *history.before_recall,
-            *self.beside_recall,
-            *recall,
-            *history.after_recall,
-        ]
+def _room_beside(request: PromptRequest, sections: Iterable[SectionCandidates]) -> int:
+    """Tokens that the required ones of these sections leave."""
+    required = sum(group.tokens for section in sections if section.required for group in section.groups)
+    return request.budget.ceiling - overhead_tokens(request.counter) - required
 
 
 def _fit_with_history(
-    request: PromptRequest, plugin: MemoryPluginRow, sections: _SectionsAroundHistory
+    request: PromptRequest, sections: Sequence[SectionCandidates], older_episodes: SectionCandidates
 ) -> tuple[FitResult, list[DroppedItem]]:
-    """The prompt with all of a short thread; else with what bears on the request, and as much history as then fits."""
-    room = request.budget.ceiling - overhead_tokens(request.counter) - _required_tokens(sections.before)
-    initial_room = initial_history_room(request, room)
-    entries, is_all = recall_history(request, plugin, initial_room)
-    history = history_candidates(request, entries)
-    hidden_dives = hidden_dive_results(request, entries)
+    """The prompt with all of a short thread; else with what bears on the request, and as much history as then fits.
+
+    Inside a layer, sections fill in the order in which they are given: history after other work of P1, and in P6 before
+    episodes and recall, which share what is left.
+    """
+    room = _room_beside(request, sections)
+    initial_room = history.initial_history_room(request, room)
+    entries, is_all = history.recall_history(request, initial_room)
+    past = history.history_candidates(request, entries)
+    hidden_dives = history.hidden_dive_results(request, entries)
     if is_all and not any(entry.summary_id for entry in entries):
-        fitted = _fit_or_problem(request, sections.with_history(history))
+        fitted = _fit_or_problem(request, [*sections, *past, older_episodes])
         if not _is_history_over_budget(fitted):
             return fitted, hidden_dives
-    in_view, room_left = _history_in_view(request, sections, history)
-    recall = [recall_candidates(request, in_view, room_left)]
-    fitted = _fit_or_problem(request, sections.with_history(history, recall))
+    # Which messages are in view themselves, not in a summary, before anything is recalled, and the tokens left for it.
+    capped = [replace(section, extendable=False) for section in past]
+    fitted = _fit_or_problem(request, [*sections, *capped, older_episodes])
+    in_view = [item.order for item in fitted.included if item.section == "history" and item.key.startswith("message:")]
+    p6 = [older_episodes, recall.recall_candidates(request, in_view, request.budget.ceiling - fitted.tokens)]
+    fitted = _fit_or_problem(request, [*sections, *past, *p6])
     if initial_room < room and not is_all and not _is_history_over_budget(fitted):
-        entries, _ = recall_history(request, plugin, room)
-        fitted = _fit_or_problem(request, sections.with_history(history_candidates(request, entries), recall))
+        past = history.history_candidates(request, history.recall_history(request, room)[0])
+        fitted = _fit_or_problem(request, [*sections, *past, *p6])
     return fitted, hidden_dives
-
-
-def _history_in_view(
-    request: PromptRequest, sections: _SectionsAroundHistory, history: HistoryCandidates
-) -> tuple[list[int], int]:
-    """Which messages are in view themselves, not in a summary, before anything is recalled; the tokens left for it."""
-    in_cap = [replace(section, extendable=False) for section in history.in_cap]
-    fitted = _fit_or_problem(request, sections.with_history(history._replace(in_cap=in_cap, after_recall=())))
-    seqs = [entry.order for entry in fitted.included if entry.key.startswith("message:") and entry.section == "history"]
-    return seqs, request.budget.ceiling - fitted.tokens
 
 
 def _is_history_over_budget(fitted: FitResult) -> bool:
@@ -243,12 +204,65 @@ def _fit_or_problem(request: PromptRequest, sections: Sequence[SectionCandidates
 
 def _dropped_items(fitted: FitResult) -> tuple[DroppedItem, ...]:
     """What is not in the prompt, each once; a message that stands elsewhere in it was not left out."""
-    included_keys = {entry.key for entry in fitted.included}
+    included_keys = {item.key for item in fitted.included}
     by_key = {item.key: item for item in reversed(fitted.dropped) if item.key not in included_keys}
     return tuple(reversed(by_key.values()))
 
 
-# --- the budget, and the message asked with ------------------------------------------------------------------
+class ModelWindow(NamedTuple):
+    """What an endpoint says about its model. Sizes in tokens."""
+
+    model: str
+    context_window: int
+    output_reserve: int
+
+
+def _default_endpoint(_scope: QueryScope) -> QuerySet[Any, Any]:
+    return Endpoint.objects.filter(workspace_id=OuterRef("workspace_id"), is_default=True).order_by()
+
+
+DEFAULT_ENDPOINT = JsonRows("default_endpoint", ModelWindow, _default_endpoint)
+
+FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
+    DEFAULT_ENDPOINT,
+    history.MEMORY_PLUGIN,
+    episodes.EPISODES,
+    blocks.BLOCKS,
+    blocks.PROFILE_NOTES,
+    work.WORK_ITEMS,
+    work.APPROVALS,
+    work.PROGRESS_ENTRIES,
+    work.TOOL_RESULTS,
+    blocks.LOADED_SKILLS,
+    work.PREVIOUS_TOOLS,
+    dive.DIVE_RESULTS,
+    knowledge.ANY_ENTRY,
+)
+"""The sub-selects of the prompt's one statement, in their order; each stands in the section that reads its rows."""
+
+
+def read_prompt_rows(access: Access, *, thread_id: int, person_id: int | None) -> Mapping[str, Any] | None:
+    """What the agent may read besides the conversation: `thread` and the rows of every fragment, by name. One query.
+
+    `person_id` is the participant who asks. None when the agent may not see the thread.
+    """
+    answers = _rows_query(access.shape).rows(access.workspace_id, access.participant_id, thread_id, person_id or 0)
+    return answers[0][0] if answers else None
+
+
+@cache
+def _rows_query(shape: Access) -> CompiledQuery:
+    """The statement of one kind of access, four numbers to be filled in: which conditions there are depends on it."""
+
+    def statement(workspace_id: int, participant_id: int, thread_id: int, person_id: int) -> QuerySet[Any, Any]:
+        access = shape.with_ids(workspace_id, participant_id)
+        scope = QueryScope(participant_id, person_id, shape.reads_dive_results)
+        parts = {"thread": json_array(THREAD_COLUMNS), **{rows.name: rows.expression(scope) for rows in FRAGMENTS}}
+        return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
+
+    return CompiledQuery(statement, 4)
+
+
 def endpoint_for(agent: Agent) -> Endpoint | None:
     """The endpoint that answers for the agent: its own, the workspace's default, or None for the offline model."""
     return agent.endpoint or Endpoint.objects.filter(workspace_id=agent.workspace_id, is_default=True).first()
@@ -260,35 +274,24 @@ def _task_budget(
     overrides = thread.budgets.get(task, {}) if isinstance(thread.budgets, dict) else {}
     budget = with_overrides(BUDGETS[task], overrides)
     if endpoint is not None:
-        budget = _bounded_by_endpoint(budget, endpoint)
-    if limit is not None:
-        if limit < 1:
-            raise Problem("A budget is a positive number of tokens.", code="bad_budget", field="budget")
-        budget = bounded_by_window(budget, limit, 0)
-    return budget
-
-
-def _bounded_by_endpoint(budget: TaskBudget, endpoint: Endpoint | ModelWindow) -> TaskBudget:
-    try:
-        return bounded_by_window(budget, endpoint.context_window, endpoint.output_reserve)
-    except ValueError as error:
-        raise Problem(str(error), code="window_too_small") from error
+        try:
+            budget = bounded_by_window(budget, endpoint.context_window, endpoint.output_reserve)
+        except ValueError as error:
+            raise Problem(str(error), code="window_too_small") from error
+    if limit is not None and limit < 1:
+        raise Problem("A budget is a positive number of tokens.", code="bad_budget", field="budget")
+    return budget if limit is None else bounded_by_window(budget, limit, 0)
 
 
 def _request_message(
     request: Message | str | None, thread: Thread, asked_by: Participant | None, now: datetime | None
 ) -> RequestMessage:
+    """The request with its author and time; the newest message of a person where none is given."""
+    if request is None:
+        messages = Message.objects.filter(thread=thread, author__kind=Participant.Kind.MEMBER, deleted_at=None)
+        request = messages.select_related("author").order_by("-seq").first()
     if isinstance(request, Message):
         if request.thread_id != thread.pk:
             raise Missing
         return RequestMessage(request.body, request.author, request.created_at, request)
-    if request is None:
-        newest = (
-            Message.objects.filter(thread=thread, author__kind=Participant.Kind.MEMBER, deleted_at=None)
-            .select_related("author")
-            .order_by("-seq")
-            .first()
-        )
-        if newest is not None:
-            return _request_message(newest, thread, asked_by, now)
     return RequestMessage(request or "", asked_by, now or timezone.now())

@@ -6,16 +6,8 @@ goes back to the extendable sections (the history of P1), whose caps no longer c
 
 from collections.abc import Mapping, Sequence
 
-from agents.assembler.stack import LAYER_NAMES
-from agents.assembler.values import (
-    AtomicGroup,
-    DroppedItem,
-    FitResult,
-    Item,
-    LayerName,
-    SectionCandidates,
-    make_dropped,
-)
+from agents.assembler.items import AtomicGroup, DroppedItem, FitResult, Item, SectionCandidates, make_dropped
+from agents.assembler.stack import LAYER_NAMES, LayerName
 
 
 class RequiredPartsTooLarge(ValueError):
@@ -42,20 +34,21 @@ def fit(
     fitter = _Fitter(ceiling, caps, overhead)
     for section in sections:
         if section.required:
-            fitter.require(section)
+            for group in section.groups:
+                fitter.include(section, group, fitter.cost(group))
     if fitter.used > ceiling:
         raise RequiredPartsTooLarge(fitter.used, ceiling)
     remainders = [
-        (section, fitter.fill(section))
+        (section, fitter.fill(section, section.groups))
         for layer in LAYER_NAMES
         for section in sections
         if section.layer == layer and not section.required
     ]
-    remainders = [
-        (section, fitter.extend(section, missed) if section.extendable else missed) for section, missed in remainders
+    missed = [
+        fitter.fill(section, groups, capped=False) if section.extendable else groups for section, groups in remainders
     ]
-    for _, missed in remainders:
-        fitter.drop_all(missed)
+    for item in (item for groups in missed for group in groups for item in group.items):
+        fitter.dropped.append(make_dropped(item, "superseded" if item.key in fitter.included else "over budget"))
     return FitResult(tuple(fitter.included.values()), tuple(fitter.dropped), fitter.used)
 
 
@@ -70,35 +63,21 @@ class _Fitter:
         self.included: dict[str, Item] = {}
         self.dropped: list[DroppedItem] = []
 
-    def require(self, section: SectionCandidates) -> None:
-        for group in section.groups:
-            self.include(section, group, self.cost(group))
-
-    def fill(self, section: SectionCandidates) -> tuple[AtomicGroup, ...]:
-        """Takes what the caps and the ceiling allow; returns the groups left over, in rank order."""
+    def fill(
+        self, section: SectionCandidates, groups: Sequence[AtomicGroup], *, capped: bool = True
+    ) -> list[AtomicGroup]:
+        """Takes what the caps (unless not `capped`) and the ceiling allow; returns the groups left, in rank order."""
         taken = 0
         missed: list[AtomicGroup] = []
-        for group in section.groups:
+        for group in groups:
             cost = self.cost(group)
-            stopped = section.contiguous and bool(missed)
-            if not stopped and cost <= self.room_for(section, taken):
+            room = self.room_for(section, taken) if capped else self.ceiling - self.used
+            if cost <= room and not (section.contiguous and missed):
                 self.include(section, group, cost)
                 taken += cost
             else:
                 missed.append(group)
-        return tuple(missed)
-
-    def extend(self, section: SectionCandidates, groups: tuple[AtomicGroup, ...]) -> tuple[AtomicGroup, ...]:
-        """Goes on where `fill` stopped, up to the ceiling alone; returns what is left for good."""
-        missed: list[AtomicGroup] = []
-        for group in groups:
-            cost = self.cost(group)
-            stopped = section.contiguous and bool(missed)
-            if not stopped and self.used + cost <= self.ceiling:
-                self.include(section, group, cost)
-            else:
-                missed.append(group)
-        return tuple(missed)
+        return missed
 
     def room_for(self, section: SectionCandidates, taken: int) -> int:
         room = self.ceiling - self.used
@@ -125,8 +104,3 @@ class _Fitter:
         self.used += cost
         if not section.beyond_layer_cap:
             self.in_layer[section.layer] += cost
-
-    def drop_all(self, groups: Sequence[AtomicGroup]) -> None:
-        for group in groups:
-            for item in group.items:
-                self.dropped.append(make_dropped(item, "superseded" if item.key in self.included else "over budget"))

@@ -1,4 +1,5 @@
-"""Making items: fenced text, times, and token counts, so that what was planned is what is sent. Pure.
+"""What a prompt is made of (items, groups, what each section has for it) and making items: fenced text, times and
+token counts, so that what was planned is what is sent. Everything is frozen; every size is in tokens. Pure.
 
 Counts of two texts do not simply add up: a tokenizer may merge across their border. They do add up when the
 first ends in an empty line and the second starts with neither white space nor a slash, because both
@@ -8,33 +9,125 @@ ends in PART_SEPARATOR, even the last one, and is counted with it: the parts' to
 import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import groupby
+from typing import Literal, cast, get_args
 
-from agents.assembler.stack import STACK
-from agents.assembler.values import AtomicGroup, Item, ItemRole, LayerName, SectionName, Slot, TrustLabel
+from agents.assembler.stack import SECTION_ORDER, STACK, LayerName, SectionName, Slot
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.fences import fence
-from openvibe.llm.tokens import TokenCounter, truncate_middle
+from openvibe.llm.tokens import MESSAGE_OVERHEAD, TokenCounter, truncate_middle
 from openvibe.llm.values import ToolSpec
+
+TrustLabel = Literal["trusted", "semi_trusted", "untrusted"]
+ItemRole = Literal["system", "user", "assistant"]
+DropReason = Literal["over budget", "expired", "trust L1", "trust L2", "trust L3", "trust L4", "private", "superseded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One piece of a prompt, ready to stand in it. Made by `make_item`, which counts its tokens.
+
+    `text` is what stands in the prompt, fenced unless it is trusted or the agent's own words.
+    `tokens` is what the text adds to a prompt, its share of joins and of message overhead included.
+    `key` is unique in a prompt and stable between prompts, such as `message:123`.
+    `source` says in words where it comes from; `ref` is what a reader may follow.
+    `order` sorts the items of one section, lowest first.
+    """
+
+    layer: LayerName
+    section: SectionName
+    slot: Slot
+    key: str
+    text: str
+    tokens: int
+    trust: TrustLabel
+    source: str
+    author: str = ""
+    ref: str = ""
+    role: ItemRole = "user"
+    order: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicGroup:
+    """Items that come together or not at all: a tool call and its result, a step of history."""
+
+    items: tuple[Item, ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(item.tokens for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class SectionCandidates:
+    """What one section has for the prompt, the best group first.
+
+    `cap`: most tokens the section may take, None for no limit of its own.
+    `required`: every group stands in the prompt, whatever the caps.
+    `contiguous`: nothing after the first group that does not fit.
+    `extendable`: may take what is left after P6, past its caps; for the history of P1.
+    `beyond_layer_cap`: does not count against its layer's cap; for blocks, which have their own limits.
+    """
+
+    layer: LayerName
+    section: SectionName
+    groups: tuple[AtomicGroup, ...]
+    cap: int | None = None
+    required: bool = False
+    contiguous: bool = False
+    extendable: bool = False
+    beyond_layer_cap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedItem:
+    """An item that is not in the prompt, and why."""
+
+    key: str
+    layer: LayerName
+    section: SectionName
+    source: str
+    author: str
+    tokens: int
+    reason: DropReason
+
+
+@dataclass(frozen=True, slots=True)
+class FitResult:
+    """What stands in the prompt and what does not. `tokens` is the whole prompt, overhead included."""
+
+    included: tuple[Item, ...]
+    dropped: tuple[DroppedItem, ...]
+    tokens: int
+
+
+def make_dropped(item: Item, reason: DropReason) -> DroppedItem:
+    """The record of an item left out."""
+    return DroppedItem(item.key, item.layer, item.section, item.source, item.author, item.tokens, reason)
+
+
+def trust_drop_reason(level: int) -> DropReason:
+    """`trust L2` for level 2. Raises ValueError for a level that does not exist."""
+    reason = f"trust L{level}"
+    if reason not in get_args(DropReason):
+        raise ValueError(f"There is no trust level {level}. Choose 1 to 4.")
+    return cast(DropReason, reason)
+
 
 PART_SEPARATOR = "\n\n"
 """Ends every part of a message made of parts."""
-
-MESSAGE_OVERHEAD = 4
-"""Tokens that a provider adds around each message: its start, role and end (OpenAI's cookbook says 3–4)."""
-
-PROMPT_OVERHEAD = 3
-"""Tokens that a provider adds once, to begin the answer."""
 
 TOOL_OVERHEAD = 8
 """Tokens around each tool definition, on top of its JSON, which providers rewrite into something shorter."""
 
 _PARAGRAPH_BREAK = re.compile(r"(?<=\n\n)(?=[^\s/]| /)")
 
-_SECTION_SLOTS: dict[SectionName, tuple[LayerName, Slot]] = {
-    part.section: (layer.name, part.slot) for layer in STACK for part in layer.parts
-}
+_LAYERS: dict[SectionName, LayerName] = {section: layer.name for layer in STACK for section in layer.sections}
+_SLOTS: dict[SectionName, Slot] = {section: slot for slot, sections in SECTION_ORDER.items() for section in sections}
 
 
 def count_text(text: str, counter: TokenCounter) -> int:
@@ -44,13 +137,13 @@ def count_text(text: str, counter: TokenCounter) -> int:
 
 def count_tool(tool: ToolSpec, counter: TokenCounter) -> int:
     """Tokens of one tool definition, overhead included."""
-    return counter.count(tool_text(tool)) + TOOL_OVERHEAD
+    return counter.count(_tool_text(tool)) + TOOL_OVERHEAD
 
 
-def tool_text(tool: ToolSpec) -> str:
+def _tool_text(tool: ToolSpec) -> str:
     """The definition as canonical JSON."""
-    shown = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return json.dumps(shown, sort_keys=True, ensure_ascii=False)
+    definition = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return json.dumps(definition, sort_keys=True, ensure_ascii=False)
 
 
 def message_part(text: str) -> str:
@@ -75,7 +168,7 @@ def make_item(
     order: int = 0,
 ) -> Item:
     """An Item of this section, with its tokens counted and its layer and slot read from the stack."""
-    layer, slot = _SECTION_SLOTS[section]
+    slot = _SLOTS[section]
     if slot in ("history", "request"):
         tokens = count_text(text, counter) + MESSAGE_OVERHEAD
     else:
@@ -83,23 +176,26 @@ def make_item(
         tokens = count_text(text, counter)
     if slot == "system":
         role = "system"
-    return Item(layer, section, slot, key, text, tokens, trust, source, author, ref, role, order)
+    return Item(_LAYERS[section], section, slot, key, text, tokens, trust, source, author, ref, role, order)
 
 
 def make_tool_item(counter: TokenCounter, tool: ToolSpec) -> Item:
     """A tool definition as an Item of P0: it takes room, and is sent beside the messages."""
-    layer, slot = _SECTION_SLOTS["tools"]
-    return Item(
-        layer,
-        "tools",
-        slot,
-        f"tool:{tool.name}",
-        tool_text(tool),
-        count_tool(tool, counter),
-        "trusted",
-        "tool",
-        role="system",
-    )
+    text, tokens = _tool_text(tool), count_tool(tool, counter)
+    return Item("P0", "tools", "tools", f"tool:{tool.name}", text, tokens, "trusted", "tool", role="system")
+
+
+def section_candidates(
+    section: SectionName,
+    items: Iterable[Item],
+    *,
+    cap: int | None = None,
+    required: bool = False,
+    beyond_layer_cap: bool = False,
+) -> SectionCandidates:
+    """The items of a section, the best first, each in or out by itself."""
+    groups = tuple(AtomicGroup((item,)) for item in items)
+    return SectionCandidates(_LAYERS[section], section, groups, cap, required, beyond_layer_cap=beyond_layer_cap)
 
 
 def group_in_steps(items: Sequence[Item], *, step: int) -> tuple[AtomicGroup, ...]:
@@ -109,19 +205,13 @@ def group_in_steps(items: Sequence[Item], *, step: int) -> tuple[AtomicGroup, ..
     same message and share their prefix. The newest ones, at least `step` of them, stand alone: long messages
     never push each other out as a group.
     """
-    ordered = sorted(items, key=lambda entry: entry.order)
+    ordered = sorted(items, key=lambda item: item.order)
     if not ordered:
         return ()
     first_single = (ordered[-1].order + 1) // step * step - step
-    groups: list[AtomicGroup] = [AtomicGroup((entry,)) for entry in ordered if entry.order >= first_single]
-    items_by_step: dict[int, list[Item]] = {}
-    for entry in ordered:
-        if entry.order < first_single:
-            items_by_step.setdefault(entry.order // step, []).append(entry)
-    return (
-        *reversed(groups),
-        *(AtomicGroup(tuple(items_by_step[number])) for number in sorted(items_by_step, reverse=True)),
-    )
+    steps = groupby((item for item in ordered if item.order < first_single), key=lambda item: item.order // step)
+    singles = (AtomicGroup((item,)) for item in ordered if item.order >= first_single)
+    return tuple(reversed([*(AtomicGroup(tuple(group)) for _, group in steps), *singles]))
 
 
 def relative_time(past: datetime, now: datetime) -> str:
@@ -143,10 +233,6 @@ def format_minute(at: datetime) -> str:
 def data_block(text: str, *, source: str, ref: str, author: str, trust: TrustLabel, time: str = "") -> str:
     """Text in a fenced block that names its source, reference, author and label; secrets are masked."""
     return fence("data", mask_secrets(text), source=source, ref=ref, author=author, trust=trust, time=time or None)
-
-
-def single_item_groups(items: Iterable[Item]) -> tuple[AtomicGroup, ...]:
-    return tuple(AtomicGroup((entry,)) for entry in items)
 
 
 def shorten_message(text: str, limit: int, counter: TokenCounter, *, ref: str) -> str:

@@ -7,67 +7,52 @@ The numbers are the product specification's, "Budget by task type"; admins may c
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import get_args
+from typing import Literal, get_args
 
-from agents.assembler.values import LayerName, SectionName, Slot
 from agents.soul import SOUL_TOKEN_LIMIT, TaskType
 
-
-@dataclass(frozen=True, slots=True)
-class LayerPart:
-    """A section of a layer, and the slot of the prompt where it stands."""
-
-    section: SectionName
-    slot: Slot
+LayerName = Literal["P0", "P1", "P2", "P3", "P4", "P5", "P6"]
+LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)
+Slot = Literal["tools", "system", "reference", "history", "dynamic", "request"]
+SectionName = Literal[
+    "policy",
+    "soul",
+    "instructions",
+    "tools",
+    "request",
+    "source",
+    "history",
+    "work",
+    "feedback",
+    "blocks",
+    "profile",
+    "skills",
+    "topics",
+    "knowledge",
+    "workspace",
+    "channel",
+    "dives",
+    "episodes",
+    "recall",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
     name: LayerName
     title: str
-    parts: tuple[LayerPart, ...]
+    sections: tuple[SectionName, ...]
 
 
 STACK: tuple[Layer, ...] = (
-    Layer(
-        "P0",
-        "SOUL, policy, organisation instructions, tools",
-        (
-            LayerPart("policy", "system"),
-            LayerPart("soul", "system"),
-            LayerPart("instructions", "system"),
-            LayerPart("tools", "tools"),
-        ),
-    ),
-    Layer(
-        "P1",
-        "current task",
-        (
-            LayerPart("request", "request"),
-            LayerPart("source", "reference"),
-            LayerPart("history", "history"),
-            LayerPart("work", "dynamic"),
-        ),
-    ),
-    Layer(
-        "P2",
-        "active feedback, the agent's blocks and profile notes",
-        (
-            LayerPart("feedback", "dynamic"),
-            LayerPart("blocks", "reference"),
-            LayerPart("profile", "dynamic"),
-            LayerPart("skills", "reference"),
-        ),
-    ),
-    Layer("P3", "knowledge", (LayerPart("topics", "reference"), LayerPart("knowledge", "dynamic"))),
-    Layer("P4", "channel and workspace", (LayerPart("workspace", "reference"), LayerPart("channel", "reference"))),
-    Layer("P5", "dive headlines of this thread", (LayerPart("dives", "dynamic"),)),
-    Layer(
-        "P6", "older episodes, recalled messages", (LayerPart("episodes", "dynamic"), LayerPart("recall", "dynamic"))
-    ),
+    Layer("P0", "SOUL, policy, organisation instructions, tools", ("policy", "soul", "instructions", "tools")),
+    Layer("P1", "current task", ("request", "source", "history", "work")),
+    Layer("P2", "active feedback, the agent's blocks and profile notes", ("feedback", "blocks", "profile", "skills")),
+    Layer("P3", "knowledge", ("topics", "knowledge")),
+    Layer("P4", "channel and workspace", ("workspace", "channel")),
+    Layer("P5", "dive headlines of this thread", ("dives",)),
+    Layer("P6", "older episodes, recalled messages", ("episodes", "recall")),
 )
-
-LAYER_NAMES: tuple[LayerName, ...] = tuple(layer.name for layer in STACK)
 
 SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
     {
@@ -135,10 +120,10 @@ def with_overrides(budget: TaskBudget, overrides: Mapping[str, object]) -> TaskB
     for key, value in overrides.items():
         if key == "ceiling":
             ceiling = _check_tokens(key, value, minimum=1)
-        elif key in get_args(LayerName):
-            layer = LAYER_NAMES[get_args(LayerName).index(key)]
-            remainder = layer == "P6" and value is None
-            caps[layer] = None if remainder else _check_tokens(key, value, minimum=_min_cap(layer))
+        elif key in LAYER_NAMES:
+            remainder = key == "P6" and value is None
+            minimum = {"P0": 1, "P1": MIN_REQUEST_TOKENS}.get(key, 0)
+            caps[key] = None if remainder else _check_tokens(key, value, minimum=minimum)
         else:
             known = ", ".join(("ceiling", *LAYER_NAMES))
             raise ValueError(f"A budget has no part called {key!r}. Known parts: {known}.")
@@ -163,10 +148,6 @@ def bounded_by_window(budget: TaskBudget, window: int, reserve: int) -> TaskBudg
             "Lower the reserve or choose a model with a larger window."
         )
     return replace(budget, ceiling=min(budget.ceiling, readable))
-
-
-def _min_cap(layer: LayerName) -> int:
-    return {"P0": 1, "P1": MIN_REQUEST_TOKENS}.get(layer, 0)
 
 
 def _check_tokens(key: str, value: object, *, minimum: int) -> int:

@@ -7,7 +7,8 @@ from django.shortcuts import render
 
 from agents.access import tokens_used_today, visible_to
 from agents.models import Agent, Run, SoulVersion
-from agents.soul import FieldChange, diff_souls, render_soul, soul_from_dict
+from agents.soul import FieldChange, diff_souls, render_soul
+from agents.soul_parsing import soul_from_dict
 from agents.statistics import agent_acceptance, tokens_per_day
 from agents.trust import trust_level
 from agents.trust_labels import allowed_actions, visible_scope

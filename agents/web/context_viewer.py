@@ -115,7 +115,7 @@ def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
 
 def bar_segments(view: SnapshotView) -> tuple[BarSegment, ...]:
     """P0 to P6, tools, wrappers and free room, in this order; the empty ones are left out."""
-    sums: Counter[str] = Counter({key: int(value) for key, value in (view.layers or {}).items()})
+    sums: Counter[str] = Counter({key: int(value) for key, value in view.snapshot.layers.items()})
     tools = sum(section.tokens for section in view.sections if section.section == "tools")
     sums["P0"] -= tools
     parts: list[tuple[str, str, int]] = [

@@ -1,16 +1,14 @@
 """Context blocks, profile notes about the asker, and skills (P2)."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
 
-from agents.assembler.items import make_item, single_item_groups
+from agents.assembler.items import Item, SectionCandidates, make_item, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope
-from agents.assembler.values import Item, SectionCandidates
 from agents.models import LoadedSkill
-from agents.skills import loaded_skill_text, skill_index
+from agents.skills import skill_index, skill_text
 from memory.models import Block, ProfileNote
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
@@ -35,14 +33,15 @@ def _filled_blocks(scope: QueryScope) -> QuerySet[Any, Any]:
 BLOCKS = JsonRows("blocks", BlockRow, _filled_blocks)
 
 
-def block_candidates(request: PromptRequest, rows: Sequence[BlockRow]) -> SectionCandidates:
+def block_candidates(request: PromptRequest) -> SectionCandidates:
     """Every block that says something, sorted by label; limited where it is written, not by P2."""
-    entries = (block_item(request.counter, block, order) for order, block in enumerate(rows))
-    return SectionCandidates("P2", "blocks", single_item_groups(entries), beyond_layer_cap=True)
+    blocks = enumerate(BLOCKS.all(request.rows))
+    entries = (_block_item(request.counter, block, order) for order, block in blocks)
+    return section_candidates("blocks", entries, beyond_layer_cap=True)
 
 
 @lru_cache(maxsize=1_024)
-def block_item(counter: TokenCounter, block: BlockRow, order: int) -> Item:
+def _block_item(counter: TokenCounter, block: BlockRow, order: int) -> Item:
     text = fence(
         "context_block",
         mask_secrets(block.content),
@@ -80,21 +79,17 @@ def _notes_about_asker(scope: QueryScope) -> QuerySet[Any, Any]:
 PROFILE_NOTES = JsonRows("profile_notes", ProfileNoteRow, _notes_about_asker, columns={"person": "person__name"})
 
 
-def profile_candidates(request: PromptRequest, rows: Sequence[ProfileNoteRow]) -> SectionCandidates:
+def profile_candidates(request: PromptRequest) -> SectionCandidates:
     """What the agent noted about whoever asks. It stands late: another asker does not change what stands before."""
-    return SectionCandidates(
-        "P2",
-        "profile",
-        single_item_groups(profile_item(request.counter, notes) for notes in rows),
-        beyond_layer_cap=True,
-    )
+    entries = (_profile_item(request.counter, note) for note in PROFILE_NOTES.all(request.rows))
+    return section_candidates("profile", entries, beyond_layer_cap=True)
 
 
 @lru_cache(maxsize=1_024)
-def profile_item(counter: TokenCounter, notes: ProfileNoteRow) -> Item:
-    ref = f"profile:{notes.person_id}"
+def _profile_item(counter: TokenCounter, note: ProfileNoteRow) -> Item:
+    ref = f"profile:{note.person_id}"
     text = fence(
-        "data", mask_secrets(notes.content), source="your notes", ref=ref, author=notes.person, trust="semi_trusted"
+        "data", mask_secrets(note.content), source="your notes", ref=ref, author=note.person, trust="semi_trusted"
     )
     return make_item(
         counter,
@@ -102,7 +97,7 @@ def profile_item(counter: TokenCounter, notes: ProfileNoteRow) -> Item:
         key=ref,
         text=text,
         trust="semi_trusted",
-        source=f"notes about {notes.person}",
+        source=f"notes about {note.person}",
         ref=ref,
     )
 
@@ -120,18 +115,14 @@ def _loaded_skills(scope: QueryScope) -> QuerySet[Any, Any]:
 LOADED_SKILLS = JsonRows("loaded_skills", LoadedSkillRow, _loaded_skills)
 
 
-def skill_candidates(
-    request: PromptRequest, loaded: Sequence[LoadedSkillRow]
-) -> tuple[SectionCandidates, SectionCandidates]:
+def skill_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates]:
     """The index of what the agent can load, and the text of what it has taken up in this thread."""
     index = tuple((skill.name, skill.line) for skill in skill_index(request.agent))
-    texts = [(skill.name, loaded_skill_text(request.agent, skill.name)) for skill in loaded]
-    loaded_items = [_loaded_skill_item(request.counter, name, text) for name, text in texts if text]
+    texts = ((skill.name, skill_text(request.agent, skill.name)) for skill in LOADED_SKILLS.all(request.rows))
+    loaded_items = (_loaded_skill_item(request.counter, name, text) for name, text in texts if text)
     return (
-        SectionCandidates(
-            "P2", "skills", single_item_groups([_skill_index_item(request.counter, index)] if index else [])
-        ),
-        SectionCandidates("P2", "skills", single_item_groups(loaded_items), beyond_layer_cap=True),
+        section_candidates("skills", [_skill_index_item(request.counter, index)] if index else []),
+        section_candidates("skills", loaded_items, beyond_layer_cap=True),
     )
 
 

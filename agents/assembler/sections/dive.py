@@ -3,15 +3,21 @@
 A dive's context is its source message and its own messages, not the thread around it and not other dives.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
 
-from agents.assembler.items import data_block, format_minute, make_item, shorten_message, single_item_groups
+from agents.assembler.items import (
+    Item,
+    SectionCandidates,
+    data_block,
+    format_minute,
+    make_item,
+    section_candidates,
+    shorten_message,
+)
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
-from agents.assembler.values import Item, SectionCandidates
 from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import DiveResult, Message
 from openvibe.llm.drafts import DRAFT_FORMAT
@@ -20,6 +26,8 @@ from openvibe.llm.tokens import TokenCounter
 SOURCE_CAP_DIVISOR = 3
 """The source takes at most one in so many tokens of P1."""
 
+SOURCE_LABEL = "the message this dive started from"
+
 MAX_DIVE_RESULTS = 40
 """Results of dives whose headlines prompts show, the newest first."""
 
@@ -27,7 +35,7 @@ MAX_DIVE_RESULTS = 40
 def draft_format_candidates(request: PromptRequest) -> SectionCandidates:
     """For the task `publish`: what a draft of a result is, trusted and in full."""
     entries = [_draft_format_item(request.counter)] if request.task == "publish" else []
-    return SectionCandidates("P0", "instructions", single_item_groups(entries), required=True)
+    return section_candidates("instructions", entries, required=True)
 
 
 @lru_cache(maxsize=16)
@@ -45,26 +53,22 @@ def _draft_format_item(counter: TokenCounter) -> Item:
 
 def source_candidates(request: PromptRequest) -> SectionCandidates:
     """What the dive started from: the message, and of a result its full text too. Nothing of a deleted one."""
-    source_id = request.thread.dive_source_id
-    if source_id is None:
-        return SectionCandidates("P1", "source", ())
-    messages = Message.objects.visible_to(request.access).filter(pk=source_id, deleted_at=None)
+    if request.thread.dive_source_id is None:
+        return section_candidates("source", ())
+    messages = Message.objects.visible_to(request.access).filter(pk=request.thread.dive_source_id, deleted_at=None)
     message = messages.select_related("author").first()
-    if message is None:
-        return SectionCandidates("P1", "source", ())
-    full = DiveResult.objects.filter(message=message).values_list("full", flat=True).first() or ""
+    return section_candidates("source", [_source_item(request, message)] if message else [])
+
+
+def _source_item(request: PromptRequest, message: Message) -> Item:
+    result = DiveResult.objects.filter(message=message).values_list("full", flat=True).first() or ""
     limit = (request.budget.caps["P1"] or request.budget.ceiling) // SOURCE_CAP_DIVISOR
-    return SectionCandidates(
-        "P1", "source", single_item_groups([_source_item(request, message, f"{message.body}\n\n{full}".strip(), limit)])
-    )
-
-
-def _source_item(request: PromptRequest, message: Message, text: str, limit: int) -> Item:
+    text = f"{message.body}\n\n{result}".strip()
     trust = author_trust(message.author.kind, is_own=message.author_id == request.agent.participant_id)
     ref = f"source:{message.seq}"
     block = data_block(
         shorten_message(text, limit, request.counter, ref=f"{message.seq} of the thread"),
-        source="the message this dive started from",
+        source=SOURCE_LABEL,
         ref=ref,
         author=message.author.name,
         trust=trust,
@@ -76,7 +80,7 @@ def _source_item(request: PromptRequest, message: Message, text: str, limit: int
         key=f"message:{message.pk}",
         text=block,
         trust=trust,
-        source="the message this dive started from",
+        source=SOURCE_LABEL,
         author=message.author.name,
         ref=ref,
     )
@@ -107,16 +111,13 @@ DIVE_RESULTS = JsonRows(
 )
 
 
-def headline_candidates(request: PromptRequest, results: Sequence[DiveResultRow]) -> SectionCandidates:
+def headline_candidates(request: PromptRequest) -> SectionCandidates:
     """Results of this thread's dives that stand before the request, the newest first.
 
     A result whose message is in view itself is not named a second time: the two share their key.
     """
-    before_seq = request.message.before
-    shown = [result for result in results if before_seq is None or result.seq < before_seq]
-    return SectionCandidates(
-        "P5", "dives", single_item_groups(_headline_item(request.counter, result) for result in shown)
-    )
+    visible = (result for result in DIVE_RESULTS.all(request.rows) if result.seq < request.end_seq)
+    return section_candidates("dives", (_headline_item(request.counter, result) for result in visible))
 
 
 @lru_cache(maxsize=2_048)

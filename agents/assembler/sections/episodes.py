@@ -1,6 +1,5 @@
 """Episodes: open feedback (P2) and older episodes (P6), and which of them this audience may not see."""
 
-from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -8,9 +7,18 @@ from typing import Any, NamedTuple
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 
-from agents.assembler.items import data_block, make_item, relative_time, single_item_groups
+from agents.assembler.items import (
+    DroppedItem,
+    Item,
+    SectionCandidates,
+    data_block,
+    make_dropped,
+    make_item,
+    relative_time,
+    section_candidates,
+)
 from agents.assembler.sections.request import PromptRequest, QueryScope
-from agents.assembler.values import DroppedItem, Item, SectionCandidates, SectionName, make_dropped
+from agents.assembler.stack import SectionName
 from memory.models import Episode
 from openvibe.base.query_cache import JsonRows
 from openvibe.llm.tokens import TokenCounter, truncate_middle
@@ -49,49 +57,34 @@ def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
 EPISODES = JsonRows("episodes", EpisodeRow, _open_episodes, parse={"created_at": datetime.fromisoformat})
 
 
-def episode_candidates(
-    request: PromptRequest, rows: Iterable[EpisodeRow]
-) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
+def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
     """Open feedback (the last five), older episodes, and what was learned where this audience was not."""
     feedback: list[Item] = []
     older: list[Item] = []
     hidden: list[DroppedItem] = []
-    for episode in rows:
-        is_feedback = episode.kind == Episode.Kind.FEEDBACK_RECEIVED
-        is_recent_feedback = is_feedback and len(feedback) < MAX_FEEDBACK_ITEMS
-        age = relative_time(episode.created_at, request.message.at)
-        entry = episode_item(
-            request.counter,
-            episode,
-            age,
-            max_tokens=_feedback_item_tokens(request),
-            is_recent_feedback=is_recent_feedback,
-        )
+    max_tokens = max(40, (request.budget.caps["P2"] or 500) // MAX_FEEDBACK_ITEMS - 45)  # so that five fit into P2
+    for episode in EPISODES.all(request.rows):
+        is_feedback = episode.kind == Episode.Kind.FEEDBACK_RECEIVED and len(feedback) < MAX_FEEDBACK_ITEMS
+        section: SectionName = "feedback" if is_feedback else "episodes"
+        age = relative_time(episode.created_at, request.message.sent_at)
+        entry = _episode_item(request.counter, section, episode, age, max_tokens)
         if not episode.is_usable:
             hidden.append(make_dropped(entry, "private"))
-        elif is_recent_feedback:
+        elif is_feedback:
             feedback.append(entry)
         elif len(older) < MAX_OLDER_EPISODES:
             older.append(entry)
-    return (
-        SectionCandidates("P2", "feedback", single_item_groups(feedback)),
-        SectionCandidates("P6", "episodes", single_item_groups(older)),
-        hidden,
-    )
+    return section_candidates("feedback", feedback), section_candidates("episodes", older), hidden
 
 
 @lru_cache(maxsize=2_048)
-def episode_item(
-    counter: TokenCounter, episode: EpisodeRow, age: str, *, max_tokens: int, is_recent_feedback: bool
-) -> Item:
+def _episode_item(counter: TokenCounter, section: SectionName, episode: EpisodeRow, age: str, max_tokens: int) -> Item:
     """`[RECENT FEEDBACK] User Ana (2 days ago): …`, or an older episode in the same manner."""
-    giver = episode.feedback_author
-    shortened_text = truncate_middle(episode.text, max_tokens, counter, " … ")
-    label = "RECENT FEEDBACK" if is_recent_feedback else str(Episode.Kind(episode.kind).label).upper()
-    line = f"[{label}] User {giver} ({age}): {shortened_text}" if giver else f"[{label}] ({age}): {shortened_text}"
-    section: SectionName = "feedback" if is_recent_feedback else "episodes"
-    ref = f"episode:{episode.pk}"
-    source = "feedback" if is_recent_feedback else "episode"
+    giver, ref, is_feedback = episode.feedback_author, f"episode:{episode.pk}", section == "feedback"
+    text = truncate_middle(episode.text, max_tokens, counter, " … ")
+    label = "RECENT FEEDBACK" if is_feedback else str(Episode.Kind(episode.kind).label).upper()
+    line = f"[{label}] User {giver} ({age}): {text}" if giver else f"[{label}] ({age}): {text}"
+    source = "feedback" if is_feedback else "episode"
     block = data_block(line, source=source, ref=ref, author=giver or "the agent", trust="semi_trusted")
     return make_item(
         counter,
@@ -104,8 +97,3 @@ def episode_item(
         ref=ref,
         order=-episode.pk,
     )
-
-
-def _feedback_item_tokens(request: PromptRequest) -> int:
-    """Tokens for the words of one piece of feedback, so that five fit into P2."""
-    return max(40, (request.budget.caps["P2"] or 500) // MAX_FEEDBACK_ITEMS - 45)

@@ -3,17 +3,27 @@
 Which messages and summaries there are is the plugin's business; how they stand in a prompt is decided here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
 
-from agents.assembler.items import data_block, format_minute, group_in_steps, make_item, shorten_message
+from agents.assembler.items import (
+    AtomicGroup,
+    DroppedItem,
+    Item,
+    SectionCandidates,
+    data_block,
+    format_minute,
+    group_in_steps,
+    make_dropped,
+    make_item,
+    shorten_message,
+    trust_drop_reason,
+)
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
-from agents.assembler.values import AtomicGroup, DroppedItem, Item, SectionCandidates, make_dropped, trust_drop_reason
-from agents.soul import TaskType
 from memory.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.queries import (
     ENVELOPE_TOKENS,
@@ -36,14 +46,6 @@ from openvibe.workspaces.models import Participant
 MENTION_TAIL = 5
 """Messages before the request that a mention always asks for."""
 
-TAIL_MESSAGES: dict[TaskType, int] = {
-    "mention": MENTION_TAIL,
-    "thread": FRESH_TAIL,
-    "dive": FRESH_TAIL,
-    "publish": FRESH_TAIL,
-}
-"""Messages at the end that a task asks the plugin for, whatever the budget."""
-
 SUMMARY_TOKENS = 1_200
 """Tokens of summaries that stand beside a mention's neighbours, the newest first."""
 
@@ -61,15 +63,16 @@ class MemoryPluginRow(NamedTuple):
     config: dict[str, Any]
 
 
-NO_PLUGIN = MemoryPluginRow(DEFAULT_PLUGIN, {})
-"""Where none is switched on."""
-
-
-def _enabled_plugin(_scope: QueryScope) -> QuerySet[Any, Any]:
+def _enabled_plugins(_scope: QueryScope) -> QuerySet[Any, Any]:
     return MemoryPlugin.objects.filter(workspace_id=OuterRef("workspace_id"), enabled=True).order_by()
 
 
-MEMORY_PLUGIN = JsonRows("memory_plugin", MemoryPluginRow, _enabled_plugin)
+MEMORY_PLUGIN = JsonRows("memory_plugin", MemoryPluginRow, _enabled_plugins)
+
+
+def enabled_plugin(rows: Mapping[str, Any]) -> MemoryPluginRow:
+    """The plugin that is switched on; the default one where none is."""
+    return MEMORY_PLUGIN.first(rows) or MemoryPluginRow(DEFAULT_PLUGIN, {})
 
 
 def memory_session(thread_id: int, access: Access, *, before: Message | None, asker: Participant | None) -> Session:
@@ -77,65 +80,59 @@ def memory_session(thread_id: int, access: Access, *, before: Message | None, as
     return Session(thread_id, access, before=before.seq if before else None, person_id=asker.pk if asker else None)
 
 
-def recall_history(request: PromptRequest, plugin: MemoryPluginRow, room: int) -> tuple[list[ContextEntry], bool]:
+def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry], bool]:
     """What the plugin recalls within `room` tokens, oldest first, and whether there is no more than that."""
     budget = room if request.counter.exact else int(room / OVERCOUNT_FACTOR)
-    message = request.message
-    session = memory_session(request.thread.thread_id, request.access, before=message.stored, asker=message.author)
-    provider = provider_named(plugin.name, plugin.config)
-    entries = provider.assemble(session, max(budget, 0), TAIL_MESSAGES[request.task])
+    message, plugin = request.message, enabled_plugin(request.rows)
+    session = memory_session(request.thread.thread_id, request.access, before=message.row, asker=message.author)
+    tail = MENTION_TAIL if request.task == "mention" else FRESH_TAIL
+    entries = provider_named(plugin.name, plugin.config).assemble(session, max(budget, 0), tail)
     used_tokens = sum(entry.cost for entry in entries)
     return entries, used_tokens + MAX_ENTRY_TOKENS + ENVELOPE_TOKENS <= budget
 
 
 def initial_history_room(request: PromptRequest, room: int) -> int:
     """How much to ask for at first: a mention in a long thread needs little more than its neighbours."""
-    before = request.message.before or request.thread.last_seq + 1
-    if request.task != "mention" or before <= SHORT_THREAD_MESSAGES:
+    if request.task != "mention" or request.end_seq <= SHORT_THREAD_MESSAGES:
         return room
     return min(room, request.budget.caps["P1"] or room)
 
 
-class HistoryCandidates(NamedTuple):
-    """History by its place in the stack: within the cap of P1, past it but before recall, and of what P6 leaves."""
-
-    in_cap: Sequence[SectionCandidates]
-    before_recall: Sequence[SectionCandidates] = ()
-    after_recall: Sequence[SectionCandidates] = ()
-
-
-def history_candidates(request: PromptRequest, entries: Sequence[ContextEntry]) -> HistoryCandidates:
+def history_candidates(request: PromptRequest, entries: Sequence[ContextEntry]) -> list[SectionCandidates]:
     """What was said before the request.
 
-    A mention asks for its neighbours and the gist. Other tasks stand on all that the plugin recalls: what P1's cap
-    keeps out comes before anything is recalled by its words.
+    A mention asks for its neighbours and the gist; more of it comes last of all. Other tasks stand on all that the
+    plugin recalls: what P1's cap keeps out comes before anything is recalled by its words.
     """
     groups = _history_groups(request, entries)
     if request.task != "mention":
-        return HistoryCandidates(
-            in_cap=[SectionCandidates("P1", "history", groups, contiguous=True)],
-            before_recall=[SectionCandidates("P6", "history", groups, contiguous=True, beyond_layer_cap=True)],
-        )
+        return [
+            SectionCandidates("P1", "history", groups, contiguous=True),
+            SectionCandidates("P6", "history", groups, contiguous=True, beyond_layer_cap=True),
+        ]
     tail = _first_messages(groups, MENTION_TAIL)
-    summaries = tuple(group for group in groups[len(tail) :] if group.items[0].key.startswith("summary:"))
-    return HistoryCandidates(
-        in_cap=[
-            SectionCandidates("P1", "history", tail, contiguous=True, extendable=True),
-            SectionCandidates("P1", "history", summaries, cap=SUMMARY_TOKENS, contiguous=True),
-        ],
-        after_recall=[SectionCandidates("P1", "history", groups[len(tail) :], cap=0, contiguous=True, extendable=True)],
-    )
+    others = groups[len(tail) :]
+    summaries = tuple(group for group in others if group.items[0].key.startswith("summary:"))
+    return [
+        SectionCandidates("P1", "history", tail, contiguous=True, extendable=True),
+        SectionCandidates("P1", "history", summaries, cap=SUMMARY_TOKENS, contiguous=True),
+        SectionCandidates("P1", "history", others, cap=0, contiguous=True, extendable=True),
+    ]
 
 
 def _history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> tuple[AtomicGroup, ...]:
     """The newest first. Calls and their results together; plain messages in steps; each summary by itself."""
     own_id = request.agent.participant_id
-    entry_items = [(entry, history_item(request.counter, entry, is_own=entry.author_id == own_id)) for entry in entries]
-    summaries = [AtomicGroup((history_entry,)) for entry, history_entry in entry_items if entry.summary_id is not None]
-    steps = group_in_steps(
-        [history_entry for entry, history_entry in entry_items if entry.summary_id is None], step=WINDOW_STEP
-    )
-    return _newest_first([*_merge_tool_pairs(steps, entries), *summaries])
+    items: list[Item] = []
+    summaries: list[AtomicGroup] = []
+    for entry in entries:
+        item = _history_item(request.counter, entry, is_own=entry.author_id == own_id)
+        if entry.summary_id is None:
+            items.append(item)
+        else:
+            summaries.append(AtomicGroup((item,)))
+    groups = [*_merge_tool_pairs(group_in_steps(items, step=WINDOW_STEP), entries), *summaries]
+    return tuple(sorted(groups, key=lambda group: -group.items[0].order))
 
 
 def _merge_tool_pairs(groups: Sequence[AtomicGroup], entries: Sequence[ContextEntry]) -> list[AtomicGroup]:
@@ -143,19 +140,15 @@ def _merge_tool_pairs(groups: Sequence[AtomicGroup], entries: Sequence[ContextEn
     pairs = pair_tool_calls((entry.ordinal, entry.kind, entry.call_id) for entry in entries)
     if not pairs:
         return list(groups)
-    group_index = {shown.order: at for at, group in enumerate(groups) for shown in group.items}
+    group_index = {item.order: at for at, group in enumerate(groups) for item in group.items}
     merged: list[list[Item]] = [list(group.items) for group in groups]
     for call, result in pairs:  # everything between them, too: groups are contiguous
         newer, older = sorted((group_index[entries[result].ordinal], group_index[entries[call].ordinal]))
         for at in range(newer + 1, older + 1):
             merged[newer] += merged[at]
             merged[at] = []
-            group_index.update({shown.order: newer for shown in merged[newer]})
-    return [AtomicGroup(tuple(sorted(items, key=lambda shown: shown.order))) for items in merged if items]
-
-
-def _newest_first(groups: Sequence[AtomicGroup]) -> tuple[AtomicGroup, ...]:
-    return tuple(sorted(groups, key=lambda group: -group.items[0].order))
+            group_index.update({item.order: newer for item in merged[newer]})
+    return [AtomicGroup(tuple(sorted(items, key=lambda item: item.order))) for items in merged if items]
 
 
 def _first_messages(groups: Sequence[AtomicGroup], limit: int) -> tuple[AtomicGroup, ...]:
@@ -169,7 +162,7 @@ def _first_messages(groups: Sequence[AtomicGroup], limit: int) -> tuple[AtomicGr
 
 
 @lru_cache(maxsize=8_192)
-def history_item(counter: TokenCounter, entry: ContextEntry, *, is_own: bool) -> Item:
+def _history_item(counter: TokenCounter, entry: ContextEntry, *, is_own: bool) -> Item:
     """One message or summary: the agent's own words as they are, all else fenced."""
     if entry.summary_id is not None:
         return _summary_item(counter, entry)
@@ -233,25 +226,23 @@ def hidden_dive_results(request: PromptRequest, entries: Sequence[ContextEntry])
     if request.access.reads_dive_results:
         return []
     first_seq = min((entry.ordinal for entry in entries if entry.summary_id is None), default=0)
-    rows = Message.objects.filter(
-        thread=request.thread.thread_id, kind=Message.Kind.DIVE_RESULT, deleted_at=None, seq__gte=first_seq
-    )
-    if request.message.before is not None:
-        rows = rows.filter(seq__lt=request.message.before)
+    thread_id, last_seq = request.thread.thread_id, request.end_seq - 1
+    results = Message.objects.filter(thread=thread_id, kind=Message.Kind.DIVE_RESULT, deleted_at=None)
+    rows = results.filter(seq__range=(first_seq, last_seq)).select_related("author").order_by("-seq")
     reason = trust_drop_reason(request.agent.level)
     return [
         make_dropped(
             make_item(
                 request.counter,
                 section="history",
-                key=f"message:{hidden_message.pk}",
-                text=f"<{hidden_message.token_count}>",
+                key=f"message:{message.pk}",
+                text=f"<{message.token_count}>",
                 trust="untrusted",
-                source=f"message {hidden_message.seq}",
-                author=hidden_message.author.name,
-                ref=str(hidden_message.seq),
+                source=f"message {message.seq}",
+                author=message.author.name,
+                ref=str(message.seq),
             ),
             reason,
         )
-        for hidden_message in rows.select_related("author").order_by("-seq")[:MAX_HIDDEN_RESULTS]
+        for message in rows[:MAX_HIDDEN_RESULTS]
     ]

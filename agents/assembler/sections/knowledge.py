@@ -4,7 +4,6 @@ Which entries bear on the request is decided by `knowledge.search`, the same for
 borne on it but may not stand here is named among what was left out, with its reason.
 """
 
-from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -13,9 +12,18 @@ from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
 
-from agents.assembler.items import format_minute, make_item, single_item_groups
+from agents.assembler.items import (
+    DroppedItem,
+    DropReason,
+    Item,
+    SectionCandidates,
+    format_minute,
+    make_dropped,
+    make_item,
+    section_candidates,
+    trust_drop_reason,
+)
 from agents.assembler.sections.request import PromptRequest, QueryScope
-from agents.assembler.values import DroppedItem, DropReason, Item, SectionCandidates, make_dropped, trust_drop_reason
 from knowledge.models import Entry
 from knowledge.queries import EntryScope, compute_freshness, find_entries, find_entry_ids, newest_topics, readable_ids
 from openvibe.base.masking import mask_secrets
@@ -57,27 +65,31 @@ ANY_ENTRY = JsonRows("any_entry", AnyEntryRow, _any_entry)
 
 
 def knowledge_candidates(
-    request: PromptRequest, any_entry: AnyEntryRow | None, now: datetime
+    request: PromptRequest, now: datetime
 ) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
     """The index, the entries for the request (the best first), and what bears on it but may not stand here.
 
     Entries that expired by `now` (UTC) are out, whether or not a job has marked them.
     """
     cap = request.budget.caps["P3"] or 0
-    if cap == 0 or any_entry is None:
-        return SectionCandidates("P3", "topics", ()), SectionCandidates("P3", "knowledge", ()), []
+    if cap == 0 or ANY_ENTRY.first(request.rows) is None:
+        return section_candidates("topics", ()), section_candidates("knowledge", ()), []
     limit = int(cap * MAX_ENTRY_SHARE)
     readable_entries, others, seen_ids = _search_entries(request, now)
     entries = [
         _entry_item(request.counter, _entry_text(entry, now), order, limit)
         for order, entry in enumerate(readable_entries)
     ]
+    dropped = [
+        make_dropped(_entry_item(request.counter, _entry_text(entry, now), order, cap), reason)
+        for order, entry in enumerate(others)
+        if (reason := _drop_reason(request, entry, entry.pk in seen_ids, now)) is not None
+    ]
+    topic_cap = cap // INDEX_CAP_DIVISOR
     return (
-        SectionCandidates(
-            "P3", "topics", single_item_groups(_topic_index_items(request, now)), cap=cap // INDEX_CAP_DIVISOR
-        ),
-        SectionCandidates("P3", "knowledge", single_item_groups(entries)),
-        _dropped_entries(request, others, seen_ids, now),
+        section_candidates("topics", _topic_index_items(request, now, topic_cap - 50), cap=topic_cap),
+        section_candidates("knowledge", entries),
+        dropped,
     )
 
 
@@ -89,16 +101,14 @@ def _search_entries(request: PromptRequest, now: datetime) -> tuple[list[Entry],
     """
     text, is_shut_out = request.message.text, request.access.knowledge == "none"
     everything = replace(request.access, is_agent=False, knowledge="restricted")
-    hit_ids = find_entry_ids(
-        everything, text, most=MAX_LEFT_OUT if is_shut_out else MAX_ENTRIES + MAX_LEFT_OUT, now=now
-    )
+    most = MAX_LEFT_OUT if is_shut_out else MAX_ENTRIES + MAX_LEFT_OUT
+    hit_ids = find_entry_ids(everything, text, most=most, now=now)
     usable = EntryScope(request.access, now)
     if hit_ids and not is_shut_out and len(usable.matching_ids(hit_ids)) == len(hit_ids):
         entries_by_id = usable.load(hit_ids[:MAX_ENTRIES])
         return [entries_by_id[pk] for pk in hit_ids if pk in entries_by_id], [], set(hit_ids)
-    readable_entries = (
-        [hit.entry for hit in find_entries(request.access, text, most=MAX_ENTRIES, now=now).hits] if hit_ids else []
-    )
+    hits = find_entries(request.access, text, most=MAX_ENTRIES, now=now).hits if hit_ids else []
+    readable_entries = [hit.entry for hit in hits]
     shown_ids = {entry.pk for entry in readable_entries}
     others = [pk for pk in hit_ids if pk not in shown_ids][:MAX_LEFT_OUT]
     entries_by_id = EntryScope(everything, now, include_expired=True).load(others) if others else {}
@@ -107,19 +117,6 @@ def _search_entries(request: PromptRequest, now: datetime) -> tuple[list[Entry],
         [entries_by_id[pk] for pk in others if pk in entries_by_id],
         readable_ids(request.access, others),
     )
-
-
-# --- what is left out, and why ------------------------------------------------------------------------------
-def _dropped_entries(
-    request: PromptRequest, others: Sequence[Entry], seen_ids: Collection[int], now: datetime
-) -> list[DroppedItem]:
-    """Those that the agent may not read, or that have expired."""
-    limit = request.budget.caps["P3"] or 0
-    return [
-        make_dropped(_entry_item(request.counter, _entry_text(entry, now), order, limit), reason)
-        for order, entry in enumerate(others)
-        if (reason := _drop_reason(request, entry, entry.pk in seen_ids, now)) is not None
-    ]
 
 
 def _drop_reason(request: PromptRequest, entry: Entry, is_seen: bool, now: datetime) -> DropReason | None:
@@ -133,7 +130,6 @@ def _drop_reason(request: PromptRequest, entry: Entry, is_seen: bool, now: datet
     return None
 
 
-# --- items --------------------------------------------------------------------------------------------------
 class EntryText(NamedTuple):
     """What an entry says: topic and content, secrets masked; who decided it, when (UTC), how fresh it is."""
 
@@ -162,8 +158,8 @@ class EntryText(NamedTuple):
 
 def entry_block(entry: Entry, now: datetime) -> str:
     """An entry as prompts and tools show it, whole."""
-    shown = _entry_text(entry, now)
-    return shown.block(shown.text)
+    text = _entry_text(entry, now)
+    return text.block(text.text)
 
 
 def _entry_text(entry: Entry, now: datetime) -> EntryText:
@@ -193,10 +189,9 @@ def _entry_item(counter: TokenCounter, entry: EntryText, order: int, limit: int)
     )
 
 
-def _topic_index_items(request: PromptRequest, now: datetime) -> list[Item]:
+def _topic_index_items(request: PromptRequest, now: datetime, limit: int) -> list[Item]:
     """Topics by kind, for shared and for restricted entries apart: not everybody may look at both."""
     rows = sorted(set(newest_topics(request.access, MAX_INDEX_TOPICS, now=now)))
-    limit = (request.budget.caps["P3"] or 0) // INDEX_CAP_DIVISOR - 50
     return [
         _topic_index_item(request.counter, visibility, tuple((kind, topic) for _, kind, topic in group), limit)
         for visibility, group in groupby(rows, key=lambda row: row[0])

@@ -11,10 +11,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from agents.assembler.items import make_item, single_item_groups
+from agents.assembler.items import Item, SectionCandidates, make_item, section_candidates
 from agents.assembler.sections.history import message_block
 from agents.assembler.sections.request import PromptRequest, author_trust
-from agents.assembler.values import Item, SectionCandidates
 from memory.queries import ContextEntry
 from openvibe.base.masking import mask_secrets
 from openvibe.chat.queries import MessageHit, find_messages
@@ -40,9 +39,9 @@ FENCE_TOKENS = 40
 
 def recall_candidates(request: PromptRequest, in_view: Collection[int], room: int) -> SectionCandidates:
     """The best of what others said out of view, within `room` tokens. `in_view`: seqs."""
-    before = min(in_view, default=request.message.before or request.thread.last_seq + 1)
+    before = min(in_view, default=request.end_seq)
     if before <= 1 or room <= FENCE_TOKENS:
-        return SectionCandidates("P6", "recall", ())
+        return section_candidates("recall", ())
     results = find_messages(
         request.access,
         request.message.text,
@@ -54,12 +53,8 @@ def recall_candidates(request: PromptRequest, in_view: Collection[int], room: in
         max_message_tokens=MAX_MESSAGE_TOKENS,
         overhead=FENCE_TOKENS,
     )
-    min_score = MIN_SCORE_RATIO * max((hit.score for hit in results.hits), default=0.0)
-    return SectionCandidates(
-        "P6",
-        "recall",
-        single_item_groups(_hit_item(request, hit) for hit in results.hits if hit.score > max(min_score, 0.0)),
-    )
+    min_score = max(MIN_SCORE_RATIO * max((hit.score for hit in results.hits), default=0.0), 0.0)
+    return section_candidates("recall", (_hit_item(request, hit) for hit in results.hits if hit.score > min_score))
 
 
 def _hit_item(request: PromptRequest, hit: MessageHit) -> Item:
@@ -75,11 +70,11 @@ def _hit_item(request: PromptRequest, hit: MessageHit) -> Item:
         hit.author_name,
         hit.author_kind,
     )
-    return recalled_item(request.counter, entry, request.message.text if hit.tokens > MAX_MESSAGE_TOKENS else "")
+    return _recalled_item(request.counter, entry, request.message.text if hit.tokens > MAX_MESSAGE_TOKENS else "")
 
 
 @lru_cache(maxsize=8_192)
-def recalled_item(counter: TokenCounter, message: ContextEntry, question: str) -> Item:
+def _recalled_item(counter: TokenCounter, message: ContextEntry, question: str) -> Item:
     """A message as it is quoted; of a long one, what bears on the question."""
     ref = str(message.ordinal)
     body = message.text

@@ -1,18 +1,24 @@
-"""The request (P1): what every section is told (`PromptRequest`), where it is asked, and how it ends the prompt."""
+"""The request (P1): what every section is given (`PromptRequest`), where it is asked, and how it ends the prompt."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db.models import Func, OuterRef, Q
-
-from agents.assembler.items import data_block, format_minute, make_item, shorten_message
+from agents.assembler.items import (
+    Item,
+    SectionCandidates,
+    TrustLabel,
+    data_block,
+    format_minute,
+    make_item,
+    section_candidates,
+    shorten_message,
+)
 from agents.assembler.stack import MIN_REQUEST_TOKENS, TaskBudget
-from agents.assembler.values import AtomicGroup, Item, SectionCandidates, TrustLabel
 from agents.models import Agent
 from agents.soul import TaskType
-from openvibe.base.query_cache import json_array, row_columns
+from openvibe.base.query_cache import row_columns
 from openvibe.chat.models import Message
 from openvibe.llm.tokens import TokenCounter
 from openvibe.workspaces.access import Access
@@ -23,7 +29,6 @@ class ThreadContext(NamedTuple):
     """Where a prompt is for: the thread, its channel, its workspace."""
 
     thread_id: int
-    channel_id: int
     title: str
     instructions: str
     last_seq: int
@@ -38,7 +43,7 @@ class ThreadContext(NamedTuple):
     """Of a dive: the message it started from."""
 
 
-_THREAD_COLUMNS = row_columns(
+THREAD_COLUMNS = row_columns(
     ThreadContext,
     {
         "thread_id": "pk",
@@ -54,16 +59,6 @@ _THREAD_COLUMNS = row_columns(
 )
 
 
-def thread_columns() -> Func:
-    """The thread's part of the statement that reads the prompt's context."""
-    return json_array(_THREAD_COLUMNS)
-
-
-def thread_context(values: Sequence[Any]) -> ThreadContext:
-    """What `thread_columns` brought."""
-    return ThreadContext._make(values)
-
-
 class QueryScope(NamedTuple):
     """Whose prompt a section's sub-select reads for, who asks, and whether results of dives may be read.
 
@@ -75,30 +70,22 @@ class QueryScope(NamedTuple):
     reads_dive_results: bool
 
 
-def own_runs_in_thread(participant_id: int) -> Q:
-    """Of the agent's runs in the thread. The agent is looked up apart, so that an index has them in order."""
-    agent = Agent.objects.filter(participant=participant_id).values("pk")[:1]
-    return Q(run__agent=agent, run__thread=OuterRef("pk"))
-
-
 @dataclass(frozen=True)
 class RequestMessage:
     """The request: a stored message, or text not sent yet."""
 
     text: str
     author: Participant | None
-    at: datetime
-    stored: Message | None = None
-
-    @property
-    def before(self) -> int | None:
-        """History is what stands before this seq; all of the thread for text not sent yet."""
-        return self.stored.seq if self.stored else None
+    sent_at: datetime
+    row: Message | None = None
 
 
 @dataclass(frozen=True)
 class PromptRequest:
-    """What every section is told: who answers what, where, and in how many tokens."""
+    """What every section is given: who answers what, where, in how many tokens, and what was read of the database.
+
+    `rows` is the answer of the prompt's one statement; each section takes its own rows of it (`JsonRows`).
+    """
 
     agent: Agent
     access: Access
@@ -107,6 +94,12 @@ class PromptRequest:
     message: RequestMessage
     counter: TokenCounter
     budget: TaskBudget
+    rows: Mapping[str, Any]
+
+    @property
+    def end_seq(self) -> int:
+        """History is what stands before this seq: all of the thread for text not sent yet."""
+        return self.message.row.seq if self.message.row else self.thread.last_seq + 1
 
 
 def author_trust(author_kind: str, *, is_own: bool) -> TrustLabel:
@@ -119,18 +112,18 @@ def request_candidates(request: PromptRequest, room: int) -> SectionCandidates:
 
     The message stands exactly as it will stand in the history of the next prompt, which therefore begins alike.
     """
-    message = request.message
-    ref = str(message.before) if message.stored else "draft"
+    message, time = request.message, format_minute(request.message.sent_at)
+    ref = str(message.row.seq) if message.row else "draft"
     author = message.author.name if message.author else "somebody"
     is_own = message.author is None or message.author.pk == request.agent.participant_id
     trust = author_trust(message.author.kind if message.author else "", is_own=is_own)
 
     def make_request_item(text: str) -> Item:
-        block = data_block(text, source="message", ref=ref, author=author, trust=trust, time=format_minute(message.at))
+        block = data_block(text, source="message", ref=ref, author=author, trust=trust, time=time)
         return make_item(
             request.counter,
             section="request",
-            key=f"message:{message.stored.pk}" if message.stored else "draft",
+            key=f"message:{message.row.pk}" if message.row else "draft",
             text=block,
             trust=trust,
             source="request",
@@ -143,4 +136,4 @@ def request_candidates(request: PromptRequest, room: int) -> SectionCandidates:
     while entry.tokens > room and limit > 16:
         limit = min(limit - 16, limit * room // max(entry.tokens, 1)) if limit < room else room - 80
         entry = make_request_item(shorten_message(message.text, limit, request.counter, ref=ref))
-    return SectionCandidates("P1", "request", (AtomicGroup((entry,)),), required=True)
+    return section_candidates("request", [entry], required=True)

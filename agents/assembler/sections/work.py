@@ -3,19 +3,17 @@
 Constraints stand in every prompt, word for word. The rest comes as far as it fits: objective, plan, goals, to-dos,
 approvals, what not to do again, then what tools answered last and whether the tools have changed."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
-from itertools import count
 from typing import Any, NamedTuple
 
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 
-from agents.assembler.items import make_item, single_item_groups
-from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust, own_runs_in_thread
-from agents.assembler.values import Item, SectionCandidates, TrustLabel
-from agents.models import Snapshot, ToolCall, TrustChange
+from agents.assembler.items import Item, SectionCandidates, TrustLabel, make_item, section_candidates
+from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.models import Agent, Snapshot, ToolCall, TrustChange
 from memory.models import Approval, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.base.masking import mask_secrets
@@ -115,7 +113,6 @@ class ProgressRow(NamedTuple):
     author: str
     author_id: int
     author_kind: str
-    at: str
 
 
 def _latest_progress(_scope: QueryScope) -> QuerySet[Any, Any]:
@@ -123,11 +120,14 @@ def _latest_progress(_scope: QueryScope) -> QuerySet[Any, Any]:
 
 
 PROGRESS_ENTRIES = JsonRows(
-    "progress_entries",
-    ProgressRow,
-    _latest_progress,
-    columns={"author": "author__name", "author_kind": "author__kind", "at": "created_at"},
+    "progress_entries", ProgressRow, _latest_progress, columns={"author": "author__name", "author_kind": "author__kind"}
 )
+
+
+def _own_runs_in_thread(participant_id: int) -> Q:
+    """Of the agent's runs in the thread. The agent is looked up apart, so that an index has them in order."""
+    agent = Agent.objects.filter(participant=participant_id).values("pk")[:1]
+    return Q(run__agent=agent, run__thread=OuterRef("pk"))
 
 
 class ToolResultRow(NamedTuple):
@@ -137,17 +137,16 @@ class ToolResultRow(NamedTuple):
     name: str
     arguments: str
     result: str
-    at: str
     is_changed: bool
 
 
 def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
-    """The newest tool calls that were carried out. What quotes a message that changed since is not shown again.
+    """The newest tool calls that were executed. What quotes a message that changed since is not shown again.
 
     What was looked up in knowledge is not among them: an entry that holds no more would stand in prompts by that.
     Nor is what an agent read before its trust level was lowered: it may no longer see that.
     """
-    calls = ToolCall.objects.filter(own_runs_in_thread(scope.participant_id), decision=ToolCall.Decision.ALLOWED)
+    calls = ToolCall.objects.filter(_own_runs_in_thread(scope.participant_id), decision=ToolCall.Decision.ALLOWED)
     lowered = TrustChange.objects.filter(agent__participant=scope.participant_id, level_after__lt=F("level_before"))
     calls = calls.exclude(name="knowledge_search").exclude(
         Exists(lowered.filter(created_at__gte=OuterRef("created_at")))
@@ -159,7 +158,7 @@ def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
     return calls.annotate(is_changed=Exists(changed)).order_by("-run_id", "-id")[:MAX_TOOL_RESULTS]
 
 
-TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results, columns={"at": "created_at"})
+TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results)
 
 
 class ToolNamesRow(NamedTuple):
@@ -169,58 +168,34 @@ class ToolNamesRow(NamedTuple):
 
 
 def _newest_snapshot(scope: QueryScope) -> QuerySet[Any, Any]:
-    return Snapshot.objects.filter(own_runs_in_thread(scope.participant_id)).order_by("-run_id")[:1]
+    return Snapshot.objects.filter(_own_runs_in_thread(scope.participant_id)).order_by("-run_id")[:1]
 
 
 PREVIOUS_TOOLS = JsonRows("previous_tools", ToolNamesRow, _newest_snapshot)
 
 
-class WorkContext(NamedTuple):
-    """What is read of the thread's work."""
-
-    items: list[WorkItemRow]
-    approvals: list[ApprovalRow]
-    progress: list[ProgressRow]
-    tool_results: list[ToolResultRow]
-    previous_tools: ToolNamesRow | None
-
-
-def work_context(answer: Mapping[str, Any]) -> WorkContext:
-    """The work in the answer of the statement that reads the prompt's context."""
-    return WorkContext(
-        items=WORK_ITEMS.all(answer),
-        approvals=APPROVALS.all(answer),
-        progress=PROGRESS_ENTRIES.all(answer),
-        tool_results=TOOL_RESULTS.all(answer),
-        previous_tools=PREVIOUS_TOOLS.first(answer),
-    )
-
-
-def work_candidates(
-    request: PromptRequest, work: WorkContext, tools: Iterable[str]
-) -> tuple[SectionCandidates, SectionCandidates]:
+def work_candidates(request: PromptRequest, tools: Iterable[str]) -> tuple[SectionCandidates, SectionCandidates]:
     """Constraints, always; then all other work in the order of its weight."""
-    own_id = request.agent.participant_id
-    rows = [work_item(request.counter, row, is_own=row.author_id == own_id) for row in work.items]
-    constraints = [entry for row, entry in zip(work.items, rows, strict=True) if row.kind == WorkItem.Kind.CONSTRAINT]
-    other_rows = [entry for row, entry in zip(work.items, rows, strict=True) if row.kind != WorkItem.Kind.CONSTRAINT]
-    other_items = [
-        *other_rows,
-        *(approval_item(request.counter, asking) for asking in reversed(work.approvals)),
-        *_tool_change_items(request.counter, work.previous_tools, tools),
-        *(progress_item(request.counter, line, is_own=line.author_id == own_id) for line in reversed(work.progress)),
-        *(tool_result_item(request.counter, seen) for seen in reversed(work.tool_results)),
+    counter, own_id = request.counter, request.agent.participant_id
+    rows = WORK_ITEMS.all(request.rows)
+    constraints = [row for row in rows if row.kind == WorkItem.Kind.CONSTRAINT]
+    others = [row for row in rows if row.kind != WorkItem.Kind.CONSTRAINT]
+    items = [
+        *(_work_item(counter, row, is_own=row.author_id == own_id) for row in (*constraints, *others)),
+        *(_approval_item(counter, row) for row in reversed(APPROVALS.all(request.rows))),
+        *_tool_change_items(counter, PREVIOUS_TOOLS.first(request.rows), tools),
+        *(
+            _progress_item(counter, row, is_own=row.author_id == own_id)
+            for row in reversed(PROGRESS_ENTRIES.all(request.rows))
+        ),
+        *(_tool_result_item(counter, row) for row in reversed(TOOL_RESULTS.all(request.rows))),
     ]
+    ordered = [replace(item, order=order) for order, item in enumerate(items)]
     cap = max((request.budget.caps["P1"] or request.budget.ceiling) // WORK_CAP_DIVISOR, MIN_WORK_TOKENS)
-    order = count()
     return (
-        SectionCandidates("P1", "work", single_item_groups(_with_order(constraints, order)), required=True),
-        SectionCandidates("P1", "work", single_item_groups(_with_order(other_items, order)), cap=cap),
+        section_candidates("work", ordered[: len(constraints)], required=True),
+        section_candidates("work", ordered[len(constraints) :], cap=cap),
     )
-
-
-def _with_order(items: Sequence[Item], order: Iterator[int]) -> list[Item]:
-    return [replace(entry, order=next(order)) for entry in items]
 
 
 @lru_cache(maxsize=4_096)
@@ -233,14 +208,14 @@ def _row_item(
     return make_item(counter, section="work", key=ref, text=block, trust=trust, source=source, author=author, ref=ref)
 
 
-def work_item(counter: TokenCounter, row: WorkItemRow, *, is_own: bool) -> Item:
+def _work_item(counter: TokenCounter, row: WorkItemRow, *, is_own: bool) -> Item:
     """The row's own words, with what its kind adds; a plan's stage is a field, which no words can pass for."""
     trust = author_trust(row.author_kind, is_own=is_own)
     stage = str(row.data.get("stage", ""))
     return _row_item(counter, row_text(row.text, row.data), row.kind, f"work:{row.pk}", row.author, trust, stage)
 
 
-def approval_item(counter: TokenCounter, row: ApprovalRow) -> Item:
+def _approval_item(counter: TokenCounter, row: ApprovalRow) -> Item:
     """State, who decided and when are fields; only what was asked for, and the note, are words.
 
     Words are trusted once a person has granted them: who denies a request does not stand up for what it says.
@@ -262,7 +237,7 @@ def approval_item(counter: TokenCounter, row: ApprovalRow) -> Item:
     )
 
 
-def progress_item(counter: TokenCounter, row: ProgressRow, *, is_own: bool) -> Item:
+def _progress_item(counter: TokenCounter, row: ProgressRow, *, is_own: bool) -> Item:
     """One checkpoint of the progress log."""
     parts = (("Changed", row.changed), ("Evidence", row.evidence), ("Open", row.open_issues), ("Next", row.next_action))
     lines = "\n".join([row.checkpoint, *(f"{name}: {text}" for name, text in parts if text)])
@@ -271,7 +246,7 @@ def progress_item(counter: TokenCounter, row: ProgressRow, *, is_own: bool) -> I
     return _row_item(counter, text, "progress", f"progress:{row.pk}", row.author, trust)
 
 
-def tool_result_item(counter: TokenCounter, row: ToolResultRow) -> Item:
+def _tool_result_item(counter: TokenCounter, row: ToolResultRow) -> Item:
     """What a tool answered before, in short; nothing of it once a message changed that it may have quoted."""
     result = CHANGED_NOTICE if row.is_changed else mask_secrets(row.result)
     arguments = "" if row.is_changed else truncate_middle(mask_secrets(row.arguments), 80, counter, " … ")

@@ -5,15 +5,15 @@ answers."""
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from django.db.models import Max, Q
 
-from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
-from agents.assembler.snapshots.store import content_messages, load_content, snapshot_content
-from agents.assembler.values import DroppedItem, Item
+from agents.assembler.assemble import Prompt
+from agents.assembler.items import DroppedItem, Item
+from agents.assembler.snapshots.store import content_messages, key_ids, load_content, snapshot_content, snapshot_counts
 from agents.models import Run, Snapshot, ToolCall
 from knowledge.models import Entry
 from knowledge.queries import restricted_at
@@ -27,21 +27,15 @@ CHANGED_SINCE = "changed since"
 NO_ACCESS = "hidden by your access"
 
 
-@dataclass(frozen=True)
-class ItemView:
+@dataclass(frozen=True, slots=True)
+class ItemView(Item):
     """One item of a prompt as the viewer may see it; `hidden` says why text and author are withheld."""
 
-    layer: str
-    section: str
-    key: str
-    source: str
-    author: str
-    ref: str
-    trust: str
-    tokens: int
-    text: str
-    message_id: int | None = None
     hidden: str = ""
+
+    @property
+    def message_id(self) -> int | None:
+        return None if self.hidden else next(iter(key_ids([self.key], "message")), None)
 
 
 @dataclass(frozen=True)
@@ -54,26 +48,14 @@ class SectionView:
 
 
 @dataclass(frozen=True)
-class DroppedItemView:
-    layer: str
-    section: str
-    source: str
-    author: str
-    tokens: int
-    reason: str
-
-
-@dataclass(frozen=True)
 class SnapshotView:
-    """A stored prompt as one viewer may see it. Sizes in tokens. Without `kept`, only the counts are left."""
+    """A stored prompt as one viewer may see it. Sizes in tokens. Without messages, only the counts are left."""
 
     snapshot: Snapshot
-    kept: bool
     sections: tuple[SectionView, ...] = ()
-    dropped: tuple[DroppedItemView, ...] = ()
+    dropped: tuple[DroppedItem, ...] = ()
     messages: tuple[ChatMessage, ...] = ()
     hidden_count: int = 0
-    layers: Mapping[str, int] | None = None
 
     @property
     def free(self) -> int:
@@ -90,95 +72,72 @@ def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
     if snapshot is None:
         return None
     if snapshot.content is None:
-        return SnapshotView(snapshot, kept=False, layers=snapshot.layers)
+        return SnapshotView(snapshot)
     return _redact(snapshot, load_content(snapshot), access)
 
 
 def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> SnapshotView:
-    entries = [*content["items"], *content["dropped"]]
+    keys = [entry["key"] for entry in (*content["items"], *content["dropped"])]
     withheld = {
-        **_withheld_messages_and_episodes(entries, access),
-        **_withheld_profile_notes(entries, access),
-        **_withheld_knowledge(entries, access, snapshot.created_at),
+        **_withheld_messages(keys, access),
+        **_withheld_episodes(keys, access),
+        **_withheld_profile_notes(keys, access),
+        **_withheld_knowledge(keys, access, snapshot.created_at),
         **_changed_quotations(content["items"], snapshot),
-        **_withdrawn_sources(content["items"], snapshot),
+        **_withdrawn_sources([entry["key"] for entry in content["items"]], snapshot),
     }
     items = [_item_view(entry, withheld) for entry in content["items"]]
     return SnapshotView(
         snapshot=snapshot,
-        kept=True,
         sections=_section_views(items),
-        dropped=tuple(_dropped_item_view(entry, withheld) for entry in content["dropped"]),
+        dropped=tuple(_dropped_item(entry, withheld) for entry in content["dropped"]),
         messages=_redacted_messages(content, withheld),
-        hidden_count=sum(1 for entry in items if entry.hidden == NO_ACCESS),
-        layers=snapshot.layers,
+        hidden_count=sum(item.hidden == NO_ACCESS for item in items),
     )
 
 
 def view_of_prompt(prompt: Prompt, access: Access) -> SnapshotView:
     """A prompt that was not sent (a preview), as `access` may see it. Nothing is stored."""
-    snapshot = Snapshot(
-        task=prompt.task,
-        model=prompt.model,
-        assembler_version=ASSEMBLER_VERSION,
-        budget=prompt.ceiling,
-        tokens=prompt.tokens,
-        counter=prompt.counter.name,
-        layers=dict(prompt.layers),
-        included_count=len(prompt.included),
-        dropped_count=len(prompt.dropped),
-    )
-    return _redact(snapshot, snapshot_content(prompt), access)
+    return _redact(Snapshot(**snapshot_counts(prompt)), snapshot_content(prompt), access)
 
 
 def previous_snapshot(run: Run) -> Snapshot | None:
     """The snapshot before this run's, of the same agent and thread."""
-    return (
-        Snapshot.objects.filter(run__agent_id=run.agent_id, run__thread_id=run.thread_id, run_id__lt=run.pk)
-        .order_by("-run_id")
-        .first()
-    )
+    earlier = Snapshot.objects.filter(run__agent_id=run.agent_id, run__thread_id=run.thread_id, run_id__lt=run.pk)
+    return earlier.order_by("-run_id").first()
 
 
-def _key_ids(entries: Iterable[Mapping[str, Any]], kind: str) -> set[int]:
-    parts = (str(entry["key"]).partition(":") for entry in entries)
-    return {int(number) for name, _, number in parts if name == kind and number.isdigit()}
-
-
-def _withheld_messages_and_episodes(entries: list[Mapping[str, Any]], access: Access) -> dict[str, str]:
+def _withheld_messages(keys: Iterable[str], access: Access) -> dict[str, str]:
     """Keys whose text this viewer may not see, each with the reason."""
-    reasons: dict[str, str] = {}
-    message_ids = _key_ids(entries, "message")
-    visible = Message.objects.visible_to(access).filter(pk__in=message_ids)
-    states = dict(visible.values_list("pk", "deleted_at"))
-    for pk in message_ids:
-        if pk not in states:
-            reasons[f"message:{pk}"] = NO_ACCESS
-        elif states[pk] is not None:
-            reasons[f"message:{pk}"] = DELETED_SINCE
-    episode_ids = _key_ids(entries, "episode")
-    channels = Channel.objects.visible_to(access)
-    episodes = Episode.objects.filter(pk__in=episode_ids)
+    ids = key_ids(keys, "message")
+    deleted_at = dict(Message.objects.visible_to(access).filter(pk__in=ids).values_list("pk", "deleted_at"))
+    return {
+        f"message:{pk}": DELETED_SINCE if pk in deleted_at else NO_ACCESS
+        for pk in ids
+        if pk not in deleted_at or deleted_at[pk] is not None
+    }
+
+
+def _withheld_episodes(keys: Iterable[str], access: Access) -> dict[str, str]:
+    ids = key_ids(keys, "episode")
+    episodes = Episode.objects.filter(pk__in=ids)
     existing = set(episodes.values_list("pk", flat=True))
-    visible_episodes = set(episodes.filter(channel__in=channels).values_list("pk", flat=True))
-    visible_episodes |= set(episodes.filter(channel=None).values_list("pk", flat=True))
-    for pk in episode_ids - visible_episodes:
-        reasons[f"episode:{pk}"] = NO_ACCESS if pk in existing else DELETED_SINCE
-    return reasons
+    visible = set(episodes.filter(channel__in=Channel.objects.visible_to(access)).values_list("pk", flat=True))
+    visible |= set(episodes.filter(channel=None).values_list("pk", flat=True))
+    return {f"episode:{pk}": NO_ACCESS if pk in existing else DELETED_SINCE for pk in ids - visible}
 
 
-def _withheld_profile_notes(entries: list[Mapping[str, Any]], access: Access) -> dict[str, str]:
+def _withheld_profile_notes(keys: Iterable[str], access: Access) -> dict[str, str]:
     """What an agent noted about a person is for that person, the admins and the agent."""
     if access.administers or access.is_agent:
         return {}
-    others = _key_ids(entries, "profile") - {access.participant_id}
-    return {f"profile:{pk}": NO_ACCESS for pk in others}
+    return {f"profile:{pk}": NO_ACCESS for pk in key_ids(keys, "profile") - {access.participant_id}}
 
 
-def _withheld_knowledge(entries: list[Mapping[str, Any]], access: Access, at: datetime | None) -> dict[str, str]:
+def _withheld_knowledge(keys: Iterable[str], access: Access, at: datetime | None) -> dict[str, str]:
     """Entries that the viewer may not read or could not at that time, and for those who read shared ones only the
     index of restricted ones."""
-    ids = _key_ids(entries, "knowledge")
+    ids = key_ids(keys, "knowledge")
     readable_ids = (
         set(Entry.objects.visible_to(access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
     )
@@ -209,9 +168,9 @@ def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> d
     return reasons
 
 
-def _withdrawn_sources(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, str]:
+def _withdrawn_sources(keys: Iterable[str], snapshot: Snapshot) -> dict[str, str]:
     """Work that was taken from a message which is deleted now, and notes that the person they were about cleared."""
-    work, people = _key_ids(items, "work"), _key_ids(items, "profile")
+    work, people = key_ids(keys, "work"), key_ids(keys, "profile")
     if snapshot.pk is None or not (work or people):
         return {}
     reasons: dict[str, str] = {}
@@ -220,46 +179,28 @@ def _withdrawn_sources(items: list[Mapping[str, Any]], snapshot: Snapshot) -> di
         reasons |= {f"work:{pk}": DELETED_SINCE for pk in deleted_work.values_list("pk", flat=True)}
     if people:
         notes = {"note__agent": snapshot.run.agent.participant_id, "note__person__in": people}
-        people_with_notes = (
-            CarriedVersion.objects.filter(**notes).exclude(content="").values_list("note__person", flat=True)
-        )
-        reasons |= {f"profile:{pk}": DELETED_SINCE for pk in people - set(people_with_notes)}
+        versions = CarriedVersion.objects.filter(**notes).exclude(content="")
+        cleared = people - set(versions.values_list("note__person", flat=True))
+        reasons |= {f"profile:{pk}": DELETED_SINCE for pk in cleared}
     return reasons
 
 
 def _item_view(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> ItemView:
     hidden = withheld.get(entry["key"], "")
-    kind, _, number = str(entry["key"]).partition(":")
-    return ItemView(
-        layer=entry["layer"],
-        section=entry["section"],
-        key=entry["key"],
-        source=_source_label(entry, hidden=bool(hidden)),
-        author="" if hidden else entry["author"],
-        ref=entry["ref"],
-        trust=entry["trust"],
-        tokens=entry["tokens"],
-        text="" if hidden else entry["text"].strip(),
-        message_id=int(number) if kind == "message" and number.isdigit() and not hidden else None,
-        hidden=hidden,
-    )
+    view = ItemView(**entry, hidden=hidden)
+    if hidden:
+        return replace(view, text="", author="", source=_hidden_source(view))
+    return replace(view, text=view.text.strip())
 
 
-def _source_label(entry: Mapping[str, Any], *, hidden: bool) -> str:
-    """Where an item comes from; of hidden knowledge not its topic."""
-    return "knowledge" if hidden and entry["section"] == "knowledge" else str(entry["source"])
+def _dropped_item(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> DroppedItem:
+    dropped = DroppedItem(**entry)
+    return replace(dropped, author="", source=_hidden_source(dropped)) if dropped.key in withheld else dropped
 
 
-def _dropped_item_view(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> DroppedItemView:
-    hidden = entry["key"] in withheld
-    return DroppedItemView(
-        layer=entry["layer"],
-        section=entry["section"],
-        source=_source_label(entry, hidden=hidden),
-        author="" if hidden else entry["author"],
-        tokens=entry["tokens"],
-        reason=entry["reason"],
-    )
+def _hidden_source(item: Item | DroppedItem) -> str:
+    """Where a hidden item comes from; of knowledge not its topic."""
+    return "knowledge" if item.section == "knowledge" else item.source
 
 
 def _section_views(items: list[ItemView]) -> tuple[SectionView, ...]:
@@ -274,17 +215,12 @@ def _section_views(items: list[ItemView]) -> tuple[SectionView, ...]:
 
 def _redacted_messages(content: Mapping[str, Any], withheld: Mapping[str, str]) -> tuple[ChatMessage, ...]:
     """The prompt as sent, with a note where a withheld item stood."""
-    messages = list(content_messages(content))
+    messages = content_messages(content)
     for entry in content["items"]:
-        reason = withheld.get(entry["key"])
-        if reason is None:
-            continue
-        note = f"[1 item {reason}]\n\n"
-        messages = [
-            ChatMessage(m.role, m.content.replace(entry["text"], note)) if entry["text"] in m.content else m
-            for m in messages
-        ]
-    return tuple(messages)
+        if reason := withheld.get(entry["key"]):
+            note = f"[1 item {reason}]\n\n"
+            messages = tuple(replace(each, content=each.content.replace(entry["text"], note)) for each in messages)
+    return messages
 
 
 ITEM_FIELDS = ("layer", "section", "key", "source", "author", "ref", "trust", "tokens", "text")
@@ -295,7 +231,7 @@ def prompt_payload(prompt: Prompt, prefix_shared: int, access: Access | None = N
     """Plain values of a prompt, sizes in tokens; `prefix_shared` as `store.shared_prefix_with` counts it.
 
     `layers` are P0 to P6 in order, each with its items, and `frame`: what the messages' own wrapping takes. Of what was
-    left out `access` is told only what it may know of; None (the command line) is told everything.
+    left out `access` sees only what it may know of; None (the command line) sees everything.
     """
     items = _pick_fields(prompt.included, ITEM_FIELDS)
     dropped = prompt.dropped if access is None else view_of_prompt(prompt, access).dropped
@@ -315,9 +251,7 @@ def prompt_payload(prompt: Prompt, prefix_shared: int, access: Access | None = N
     }
 
 
-def _pick_fields(
-    entries: Iterable[Item | DroppedItem | DroppedItemView], fields: Iterable[str]
-) -> list[dict[str, Any]]:
+def _pick_fields(entries: Iterable[Item | DroppedItem], fields: Iterable[str]) -> list[dict[str, Any]]:
     return [{field: getattr(entry, field) for field in fields} for entry in entries]
 
 

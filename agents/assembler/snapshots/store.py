@@ -2,17 +2,18 @@
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from itertools import takewhile
 from typing import Any
 
 from django.db.models import F, Q
 from django.utils import timezone
 
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
-from agents.assembler.render import shared_prefix_tokens, shared_tool_tokens
-from agents.assembler.values import Item
+from agents.assembler.items import Item
+from agents.assembler.render import shared_prefix_tokens
 from agents.models import Run, Snapshot, ToolCall
 from agents.statistics import record_uses
 from memory.models import Episode
@@ -38,7 +39,10 @@ def shared_prefix_with_last_run(exclude_run: Run | None, prompt: Prompt, *, agen
 
 def shared_prefix_with(tools: Sequence[Item], messages: Sequence[ChatMessage], prompt: Prompt) -> int:
     """Tokens the prompt starts with in common with an earlier one: tools stand first, then the messages."""
-    shared, all_same = shared_tool_tokens(tools, [entry for entry in prompt.included if entry.section == "tools"])
+    now = [item for item in prompt.included if item.section == "tools"]
+    same = list(takewhile(lambda pair: pair[0].text == pair[1].text, zip(tools, now, strict=False)))
+    shared = sum(item.tokens for _, item in same)
+    all_same = len(same) == len(tools) == len(now)
     return shared + (shared_prefix_tokens(messages, prompt.messages, prompt.counter) if all_same else 0)
 
 
@@ -47,39 +51,47 @@ def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
 
     Feedback, episodes and knowledge in the prompt count once more as used.
     """
-    content = snapshot_content(prompt)
+    content = json.dumps(snapshot_content(prompt), ensure_ascii=False)
     first_time = not Snapshot.objects.filter(run=run).exists()
     snapshot, _ = Snapshot.objects.update_or_create(
         run=run,
         defaults={
-            "task": prompt.task,
-            "model": prompt.model,
-            "assembler_version": ASSEMBLER_VERSION,
+            **snapshot_counts(prompt),
             "soul": run.agent.soul,
-            "budget": prompt.ceiling,
-            "tokens": prompt.tokens,
-            "counter": prompt.counter.name,
-            "layers": dict(prompt.layers),
             "prefix_shared": shared_prefix_with_last_run(run, prompt, agent_id=run.agent_id, thread_id=run.thread_id),
-            "included_count": len(prompt.included),
-            "dropped_count": len(prompt.dropped),
             "tool_names": sorted(tool.name for tool in prompt.tools),
-            "content": zlib.compress(json.dumps(content, ensure_ascii=False).encode(), level=6),
+            "content": zlib.compress(content.encode(), level=6),
         },
     )
+    keys = [item.key for item in prompt.included]
     if first_time:
-        _count_episode_uses(_included_ids(prompt, "episode"))
-    record_uses(run=run, entry_ids=_included_ids(prompt, "knowledge"), how="prompt")
+        _count_episode_uses(key_ids(keys, "episode"))
+    record_uses(run=run, entry_ids=key_ids(keys, "knowledge"), how="prompt")
     return snapshot
 
 
-def _included_ids(prompt: Prompt, kind: str) -> list[int]:
-    """Ids of the rows of this kind that stand in the prompt: `episode:7` is episode 7."""
-    keys = (entry.key.partition(":") for entry in prompt.included)
-    return [int(number) for name, _, number in keys if name == kind]
+def snapshot_counts(prompt: Prompt) -> dict[str, Any]:
+    """What stays of a prompt once its texts are gone, as fields of Snapshot."""
+    return {
+        "task": prompt.task,
+        "model": prompt.model,
+        "assembler_version": ASSEMBLER_VERSION,
+        "budget": prompt.ceiling,
+        "tokens": prompt.tokens,
+        "counter": prompt.counter.name,
+        "layers": dict(prompt.layers),
+        "included_count": len(prompt.included),
+        "dropped_count": len(prompt.dropped),
+    }
 
 
-def _count_episode_uses(episode_ids: list[int]) -> None:
+def key_ids(keys: Iterable[str], kind: str) -> set[int]:
+    """Ids of the rows of this kind among keys of items: `episode:7` is episode 7."""
+    parts = (key.partition(":") for key in keys)
+    return {int(number) for name, _, number in parts if name == kind and number.isdigit()}
+
+
+def _count_episode_uses(episode_ids: set[int]) -> None:
     """These episodes were in one prompt more; pages that show the feedback behind them hear of it."""
     used = Episode.objects.filter(pk__in=episode_ids)
     used.update(prompt_count=F("prompt_count") + 1)
@@ -95,10 +107,11 @@ def _count_episode_uses(episode_ids: list[int]) -> None:
         )
 
 
-def expire_snapshots() -> int:
-    """Remove stored text past its 30 days; the counts stay. Returns how many were thinned."""
-    old = Snapshot.objects.filter(created_at__lt=timezone.now() - RETENTION, content__isnull=False)
-    return old.update(content=None)
+def expire_records() -> None:
+    """Remove texts of prompts and results of tools past their retention; the counts, and what was called, stay."""
+    expiry = timezone.now() - RETENTION
+    Snapshot.objects.filter(created_at__lt=expiry, content__isnull=False).update(content=None)
+    ToolCall.objects.filter(created_at__lt=expiry).exclude(result="").update(result="")
 
 
 def snapshot_content(prompt: Prompt) -> dict[str, Any]:
@@ -118,17 +131,11 @@ def content_messages(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     return tuple(ChatMessage(m["role"], m["content"]) for m in content["messages"])
 
 
-def erase_tool_calls(thread_id: int, message_id: int) -> int:
-    """A message of the thread was deleted: what nobody is shown any more is not kept either. How many were emptied.
+def erase_tool_calls(thread_id: int, message_id: int) -> None:
+    """A message of the thread was deleted: what nobody is shown any more is not kept either.
 
     `message_id` is that message: dives that began from it quote it too.
     """
     quoting = Q(run__thread=thread_id) | Q(run__thread__dive__source=message_id)
     calls = ToolCall.objects.filter(quoting).exclude(arguments="", why="", result="")
-    return calls.update(arguments="", why="", result="")
-
-
-def expire_tool_results() -> int:
-    """Empty results past their 30 days; what was called stays on record. Returns how many were emptied."""
-    old = ToolCall.objects.filter(created_at__lt=timezone.now() - RETENTION).exclude(result="")
-    return old.update(result="")
+    calls.update(arguments="", why="", result="")

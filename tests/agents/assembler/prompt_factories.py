@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from agents.assembler.items import make_item
-from agents.assembler.stack import LAYER_NAMES, STACK
-from agents.assembler.values import AtomicGroup, Item, LayerName, SectionCandidates, SectionName, TrustLabel
+from agents.assembler.items import AtomicGroup, Item, SectionCandidates, TrustLabel, make_item
+from agents.assembler.stack import LAYER_NAMES, STACK, LayerName, SectionName
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, counter_for
 
@@ -14,7 +13,7 @@ O200K = counter_for("gpt-4o")
 CL100K = counter_for("gpt-4")
 UNKNOWN = counter_for("somebodys-own-model")
 
-SECTION_OF: dict[LayerName, SectionName] = {layer.name: layer.parts[-1].section for layer in STACK} | {
+SECTION_OF: dict[LayerName, SectionName] = {layer.name: layer.sections[-1] for layer in STACK} | {
     "P0": "instructions",
     "P1": "history",
 }

@@ -8,7 +8,6 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
-from agents.assembler.items import PROMPT_OVERHEAD
 from agents.assembler.render import exact_tokens, shared_prefix_tokens
 from agents.models import Agent
 from agents.services import set_trust_level
@@ -17,6 +16,7 @@ from memory.episodes.services import give_feedback, mark_applied
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access, update_message
+from openvibe.llm.tokens import PROMPT_OVERHEAD
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, say
 

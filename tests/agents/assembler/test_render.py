@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.assembler.fit import fit
-from agents.assembler.items import group_in_steps, make_tool_item
+from agents.assembler.items import AtomicGroup, FitResult, Item, SectionCandidates, group_in_steps, make_tool_item
 from agents.assembler.render import (
     DATA_NOTICE,
     UntrustedText,
@@ -14,8 +14,7 @@ from agents.assembler.render import (
     render,
     shared_prefix_tokens,
 )
-from agents.assembler.stack import LAYER_NAMES
-from agents.assembler.values import AtomicGroup, FitResult, Item, SectionCandidates, SectionName
+from agents.assembler.stack import LAYER_NAMES, SectionName
 from openvibe.llm.fences import parse_fences
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec

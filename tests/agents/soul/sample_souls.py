@@ -1,5 +1,6 @@
 """Souls to test with: Fern, and anything hypothesis can think of."""
 
+import yaml
 from hypothesis import strategies as st
 
 from agents.soul import (
@@ -12,8 +13,9 @@ from agents.soul import (
     Identity,
     Philosophy,
     Soul,
+    soul_to_dict,
 )
-from agents.soul.parsing import UNPRINTABLE
+from agents.soul_parsing import UNPRINTABLE
 
 FERN = """\
 identity:
@@ -72,3 +74,9 @@ souls = st.builds(
         ).map(tuple),
     ),
 )
+
+
+def soul_to_yaml(soul: Soul) -> str:
+    """Every field, in the order of a SOUL's fields."""
+    text: str = yaml.safe_dump(soul_to_dict(soul), sort_keys=False, allow_unicode=True)
+    return text

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from agents.soul import FieldChange, Soul, diff_lines, diff_souls, parse_soul
+from agents.soul import FieldChange, Soul, diff_souls
+from agents.soul_parsing import parse_soul
 from tests.agents.soul.sample_souls import FERN, souls
 from tests.examples import examples
 
@@ -12,7 +13,6 @@ from tests.examples import examples
 def test_no_change_is_no_difference() -> None:
     fern = parse_soul(FERN)
     assert diff_souls(fern, fern) == []
-    assert diff_lines(fern, fern) == ""
 
 
 def test_changes_are_named_by_field() -> None:
@@ -42,16 +42,7 @@ def test_a_rule_is_shown_as_condition_and_action() -> None:
     ]
 
 
-def test_the_line_diff_is_unified() -> None:
-    fern = parse_soul(FERN)
-    after = parse_soul(FERN.replace("Recommend poison", "Recommend bleach"))
-    lines = diff_lines(fern, after, names=("version 1", "version 2")).splitlines()
-    assert lines[:2] == ["--- version 1", "+++ version 2"]
-    assert "-  - Recommend poison" in lines
-    assert "+  - Recommend bleach" in lines
-
-
 @given(souls, souls)
 @settings(max_examples=examples(50), deadline=None)
 def test_two_souls_differ_exactly_when_a_change_is_named(one: Soul, other: Soul) -> None:
-    assert bool(diff_souls(one, other)) == (one != other) == bool(diff_lines(one, other))
+    assert bool(diff_souls(one, other)) == (one != other)

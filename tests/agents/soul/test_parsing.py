@@ -6,17 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.soul import (
-    EscalationRule,
-    Soul,
-    SoulError,
-    SoulProblem,
-    parse_soul,
-    soul_from_dict,
-    soul_to_dict,
-    soul_to_yaml,
-)
-from tests.agents.soul.sample_souls import FERN, souls
+from agents.soul import EscalationRule, Soul, SoulError, SoulProblem, soul_to_dict
+from agents.soul_parsing import parse_soul, soul_from_dict
+from tests.agents.soul.sample_souls import FERN, soul_to_yaml, souls
 from tests.examples import examples
 
 MINIMAL = "identity:\n  name: Fern\n  role: Gardener\n"

@@ -1,6 +1,8 @@
 """One statement reads what a prompt needs; what is seen stays defined where it always was."""
 
+from collections.abc import Mapping
 from itertools import product
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -8,8 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.access import visible_to
-from agents.assembler.assemble import assemble
-from agents.assembler.queries import FRAGMENTS, PromptContext, read_prompt_context
+from agents.assembler.assemble import FRAGMENTS, assemble, read_prompt_rows
+from agents.assembler.sections.blocks import BLOCKS, PROFILE_NOTES
+from agents.assembler.sections.episodes import EPISODES
+from agents.assembler.sections.history import enabled_plugin
+from agents.assembler.sections.work import WORK_ITEMS
 from agents.models import Agent
 from memory.blocks.models import Block, ProfileNote
 from memory.episodes.services import give_feedback
@@ -21,8 +26,8 @@ from openvibe.workspaces.models import Member
 from tests.factories import access, make_agent, make_channel, make_thread, say
 
 
-def found(of: Access, thread: Thread) -> PromptContext | None:
-    return read_prompt_context(of, thread_id=thread.pk, person_id=None)
+def found(of: Access, thread: Thread) -> Mapping[str, Any] | None:
+    return read_prompt_rows(of, thread_id=thread.pk, person_id=None)
 
 
 def test_it_sees_exactly_what_visible_to_sees(ana: Member, ben: Member, dora: Member, cleo: Member) -> None:
@@ -65,14 +70,14 @@ def test_it_reads_what_the_agent_carries_and_what_is_open_here(
             thread=thread, kind="todo", text=text, state=state, author=ana.participant, closed_at=closed
         )
 
-    seen = read_prompt_context(visible_to(vibe), thread_id=thread.pk, person_id=dora.participant_id)
+    seen = read_prompt_rows(visible_to(vibe), thread_id=thread.pk, person_id=dora.participant_id)
 
     assert seen is not None
-    assert [(e.text, e.feedback_author, e.is_usable) for e in seen.episodes] == [("Say the month.", "Ana", True)]
-    assert [block.content for block in seen.blocks] == ["Ana prunes."]
-    assert [notes.person_id for notes in seen.profile_notes] == [dora.participant_id]
-    assert [(row.kind, row.text, row.author) for row in seen.work.items] == [("todo", "Water the roses", "Ana")]
-    assert seen.memory_plugin == ("memory/lcm", {})
+    assert [(e.text, e.feedback_author, e.is_usable) for e in EPISODES.all(seen)] == [("Say the month.", "Ana", True)]
+    assert [block.content for block in BLOCKS.all(seen)] == ["Ana prunes."]
+    assert [notes.person_id for notes in PROFILE_NOTES.all(seen)] == [dora.participant_id]
+    assert [(row.kind, row.text, row.author) for row in WORK_ITEMS.all(seen)] == [("todo", "Water the roses", "Ana")]
+    assert enabled_plugin(seen) == ("memory/lcm", {})
 
 
 def test_every_part_of_the_statement_has_a_name_of_its_own() -> None:

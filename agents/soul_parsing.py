@@ -6,13 +6,13 @@ they are how small YAML texts become enormous or strange."""
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Any, Literal, cast
 
 import yaml
 
-from agents.soul.values import (
+from agents.soul import (
     ESCALATION_ACTIONS,
     RESPONSE_STYLES,
     Behavior,
@@ -22,7 +22,6 @@ from agents.soul.values import (
     EscalationRule,
     Identity,
     Philosophy,
-    ResponseStyle,
     Soul,
     SoulError,
     SoulProblem,
@@ -31,28 +30,29 @@ from agents.soul.values import (
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 8
 
-NodeKind = Literal["text", "whole number", "number", "yes or no", "nothing", "list", "mapping"]
+NodeKind = Literal["text", "a number", "true or false", "nothing", "a list", "a mapping"]
+"""What a value is, as error texts name it."""
 
 UNPRINTABLE = re.compile(r"[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 _KIND_OF_TAG: dict[str, NodeKind] = {
     "tag:yaml.org,2002:null": "nothing",
-    "tag:yaml.org,2002:bool": "yes or no",
-    "tag:yaml.org,2002:int": "whole number",
-    "tag:yaml.org,2002:float": "number",
+    "tag:yaml.org,2002:bool": "true or false",
+    "tag:yaml.org,2002:int": "a number",
+    "tag:yaml.org,2002:float": "a number",
 }
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]{0,17})")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """A value and the line it stands on. `entries` are filled for mappings, `items` for lists."""
+    """A value and the line it stands on. A mapping has `entries`, a list `items`; a whole number is an int."""
 
     line: int
     kind: NodeKind
     value: str | int | float | bool | None = None
     items: tuple["SourceNode", ...] = ()
-    entries: tuple["SourceEntry", ...] = field(default=())
+    entries: tuple["SourceEntry", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +84,17 @@ def parse_source(text: str) -> SourceNode:
 
 
 def node_from_plain(data: object) -> SourceNode:
-    """The same pieces from plain values (dicts, lists, strings…), all on line 0."""
+    """The same nodes from plain values (dicts, lists, strings…), all on line 0."""
     if isinstance(data, dict):
         entries = tuple(SourceEntry(0, str(key), node_from_plain(value)) for key, value in data.items())
-        return SourceNode(0, "mapping", entries=entries)
+        return SourceNode(0, "a mapping", entries=entries)
     if isinstance(data, list | tuple):
-        return SourceNode(0, "list", items=tuple(node_from_plain(value) for value in data))
+        return SourceNode(0, "a list", items=tuple(map(node_from_plain, data)))
     if data is None:
         return SourceNode(0, "nothing")
     if isinstance(data, bool):
-        return SourceNode(0, "yes or no", data)
-    if isinstance(data, int):
-        return SourceNode(0, "whole number", data)
-    if isinstance(data, float):
-        return SourceNode(0, "number", data)
-    return SourceNode(0, "text", str(data))
+        return SourceNode(0, "true or false", data)
+    return SourceNode(0, "a number", data) if isinstance(data, int | float) else SourceNode(0, "text", str(data))
 
 
 def _check_readable(text: str) -> None:
@@ -172,10 +168,15 @@ def _source_node(node: yaml.Node) -> SourceNode:
         entries = tuple(
             SourceEntry(_line_number(key), _key_text(key), _source_node(value)) for key, value in node.value
         )
-        return SourceNode(line, "mapping", entries=entries)
+        return SourceNode(line, "a mapping", entries=entries)
     if isinstance(node, yaml.SequenceNode):
-        return SourceNode(line, "list", items=tuple(_source_node(item) for item in node.value))
-    return _scalar_node(line, node.tag, node.value)
+        return SourceNode(line, "a list", items=tuple(map(_source_node, node.value)))
+    kind = _KIND_OF_TAG.get(node.tag, "text")
+    if kind == "a number" and _DECIMAL.fullmatch(node.value):
+        return SourceNode(line, kind, int(node.value.replace("_", "")))
+    if kind == "true or false":
+        return SourceNode(line, kind, node.value.lower() in ("yes", "true", "on"))
+    return SourceNode(line, kind, None if kind == "nothing" else _join_surrogates(node.value))
 
 
 def _line_number(node: yaml.Node) -> int:
@@ -186,17 +187,6 @@ def _key_text(node: yaml.Node) -> str:
     return _join_surrogates(node.value) if isinstance(node, yaml.ScalarNode) else "?"
 
 
-def _scalar_node(line: int, tag: str, raw: Any) -> SourceNode:
-    kind = _KIND_OF_TAG.get(tag, "text")
-    if kind == "whole number":
-        if not _DECIMAL.fullmatch(raw):
-            return SourceNode(line, "number", raw)
-        return SourceNode(line, kind, int(raw.replace("_", "")))
-    if kind == "yes or no":
-        return SourceNode(line, kind, raw.lower() in ("yes", "true", "on"))
-    return SourceNode(line, kind, None if kind == "nothing" else _join_surrogates(raw))
-
-
 def _join_surrogates(text: str) -> str:
     """JSON escapes an emoji as two surrogates, YAML reads them apart. Lone ones stay, to be refused."""
     if not any("\ud800" <= letter <= "\udfff" for letter in text):
@@ -204,19 +194,16 @@ def _join_surrogates(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-_EMPTY_NODE = SourceNode(0, "nothing")
-
-KEYS_BY_PART: dict[str, tuple[str, ...]] = {
-    "": ("identity", "philosophy", "capabilities", "behavior", "constraints"),
-    "identity": ("name", "role", "description", "avatar"),
-    "philosophy": ("principles", "values"),
-    "capabilities": ("domains", "tools", "limitations"),
-    "behavior": ("response_style", "progressive_disclosure", "proactive_triggers", "max_output_tokens"),
-    "constraints": ("restricted_topics", "never_do", "escalation_rules"),
+_PART_TYPES: dict[str, type[Any]] = {
+    "identity": Identity,
+    "philosophy": Philosophy,
+    "capabilities": Capabilities,
+    "behavior": Behavior,
+    "constraints": Constraints,
 }
-"""Every key a SOUL may hold, by part."""
-
-_RULE_KEYS = ("condition", "action")
+_KEYS_BY_PART: dict[str, tuple[str, ...]] = {
+    part: tuple(field.name for field in fields(kind)) for part, kind in _PART_TYPES.items()
+}
 
 
 def parse_soul(text: str) -> Soul:
@@ -242,117 +229,83 @@ def _soul_from_node(node: SourceNode) -> Soul:
 
 
 class _SoulReader:
-    """Reads pieces into values. A bad piece adds a problem and yields a harmless stand-in."""
+    """Reads nodes into values. A bad node adds a problem and yields a harmless stand-in."""
 
     def __init__(self) -> None:
         self.problems: list[SoulProblem] = []
 
     def soul(self, node: SourceNode) -> Soul:
-        parts = self.mapping(node, "", KEYS_BY_PART[""])
-        return Soul(
-            identity=self.identity(parts.get("identity", SourceNode(node.line, "nothing"))),
-            philosophy=Philosophy(**self.text_tuples(parts, "philosophy")),
-            capabilities=Capabilities(**self.text_tuples(parts, "capabilities")),
-            behavior=self.behavior(parts.get("behavior", _EMPTY_NODE)),
-            constraints=self.constraints(parts.get("constraints", _EMPTY_NODE)),
-        )
-
-    def identity(self, node: SourceNode) -> Identity:
-        found = self.mapping(node, "identity", KEYS_BY_PART["identity"])
+        parts = self.mapping(node, "", tuple(_PART_TYPES))
         missing = SourceNode(node.line, "nothing")
-        return Identity(
-            name=self.required_line(found.get("name", missing), "identity.name"),
-            role=self.required_line(found.get("role", missing), "identity.role"),
-            description=self.text(found.get("description", _EMPTY_NODE), "identity.description"),
-            avatar=self.text(found.get("avatar", _EMPTY_NODE), "identity.avatar"),
-        )
+        return Soul(**{part: self.part(parts.get(part, missing), part) for part in _PART_TYPES})
 
-    def behavior(self, node: SourceNode) -> Behavior:
-        found = self.mapping(node, "behavior", KEYS_BY_PART["behavior"])
-        style = self.choice(
-            found.get("response_style", _EMPTY_NODE), "behavior.response_style", RESPONSE_STYLES, "conversational"
-        )
-        return Behavior(
-            response_style=cast(ResponseStyle, style),
-            progressive_disclosure=self.boolean(
-                found.get("progressive_disclosure", _EMPTY_NODE), "behavior.progressive_disclosure"
-            ),
-            proactive_triggers=self.text_tuple(
-                found.get("proactive_triggers", _EMPTY_NODE), "behavior.proactive_triggers"
-            ),
-            max_output_tokens=self.count(found.get("max_output_tokens", _EMPTY_NODE), "behavior.max_output_tokens"),
-        )
+    def part(self, node: SourceNode, part: str) -> Any:
+        keys, missing = _KEYS_BY_PART[part], SourceNode(node.line, "nothing")
+        nodes = self.mapping(node, part, keys)
+        return _PART_TYPES[part](**{key: self.value(key, nodes.get(key, missing), f"{part}.{key}") for key in keys})
 
-    def constraints(self, node: SourceNode) -> Constraints:
-        found = self.mapping(node, "constraints", KEYS_BY_PART["constraints"])
-        return Constraints(
-            restricted_topics=self.text_tuple(
-                found.get("restricted_topics", _EMPTY_NODE), "constraints.restricted_topics"
-            ),
-            never_do=self.text_tuple(found.get("never_do", _EMPTY_NODE), "constraints.never_do"),
-            escalation_rules=self.escalation_rules(
-                found.get("escalation_rules", _EMPTY_NODE), "constraints.escalation_rules"
-            ),
-        )
-
-    def text_tuples(self, parts: dict[str, SourceNode], part: str) -> dict[str, Any]:
-        found = self.mapping(parts.get(part, _EMPTY_NODE), part, KEYS_BY_PART[part])
-        return {key: self.text_tuple(found.get(key, _EMPTY_NODE), f"{part}.{key}") for key in KEYS_BY_PART[part]}
-
-    def escalation_rules(self, node: SourceNode, path: str) -> tuple[EscalationRule, ...]:
-        return tuple(
-            self.escalation_rule(item, f"{path}[{index}]") for index, item in enumerate(self.items(node, path))
-        )
+    def value(self, key: str, node: SourceNode, path: str) -> Any:
+        """What stands under a key of a part, read as that key wants it: a list of texts unless said otherwise."""
+        match key:
+            case "name" | "role":
+                return self.required_line(node, path)
+            case "description" | "avatar":
+                return self.text(node, path)
+            case "response_style":
+                return self.choice(node, path, RESPONSE_STYLES, "conversational")
+            case "progressive_disclosure":
+                return self.boolean(node, path)
+            case "max_output_tokens":
+                return self.count(node, path)
+            case "escalation_rules":
+                items = enumerate(self.items(node, path))
+                return tuple(self.escalation_rule(item, f"{path}[{index}]") for index, item in items)
+            case _:
+                items = enumerate(self.items(node, path))
+                return tuple(self.text(item, f"{path}[{index}]", required=True) for index, item in items)
 
     def escalation_rule(self, node: SourceNode, path: str) -> EscalationRule:
-        if node.kind != "mapping":
-            self.add(node, path, f"This must be a mapping with condition and action, not {_kind_name(node)}.")
+        if node.kind != "a mapping":
+            self.add(node, path, f"This must be a mapping with condition and action, not {node.kind}.")
             return EscalationRule("", "block")
-        found = self.mapping(node, path, _RULE_KEYS)
+        nodes = self.mapping(node, path, ("condition", "action"))
         missing = SourceNode(node.line, "nothing")
-        condition = self.text(found.get("condition", missing), f"{path}.condition", required=True)
-        action_piece = found.get("action", missing)
-        if action_piece.kind == "nothing":
-            self.add(
-                action_piece, f"{path}.action", f"This is missing. Choose one of {_alternatives(ESCALATION_ACTIONS)}."
-            )
-        action = self.choice(action_piece, f"{path}.action", ESCALATION_ACTIONS, "block")
-        return EscalationRule(condition, cast(EscalationAction, action))
+        condition = self.text(nodes.get("condition", missing), f"{path}.condition", required=True)
+        action = nodes.get("action", missing)
+        if action.kind == "nothing":
+            self.add(action, f"{path}.action", f"This is missing. Choose one of {_alternatives(ESCALATION_ACTIONS)}.")
+        choice = self.choice(action, f"{path}.action", ESCALATION_ACTIONS, "block")
+        return EscalationRule(condition, cast(EscalationAction, choice))
 
     def mapping(self, node: SourceNode, path: str, allowed: Sequence[str]) -> dict[str, SourceNode]:
         if node.kind == "nothing":
             return {}
-        if node.kind != "mapping":
+        if node.kind != "a mapping":
             whole = path or "A SOUL"
-            self.add(node, path, f"{whole} must be a mapping of {_alternatives(allowed)}, not {_kind_name(node)}.")
+            self.add(node, path, f"{whole} must be a mapping of {_alternatives(allowed)}, not {node.kind}.")
             return {}
-        found: dict[str, SourceNode] = {}
+        nodes: dict[str, SourceNode] = {}
         lines: dict[str, int] = {}
         for entry in node.entries:
             self.check_key(entry, path, allowed, lines)
-            found.setdefault(entry.key, entry.node)
-        return found
+            nodes.setdefault(entry.key, entry.node)
+        return nodes
 
     def check_key(self, entry: SourceEntry, path: str, allowed: Sequence[str], lines: dict[str, int]) -> None:
         field = f"{path}.{entry.key}" if path else entry.key
         if entry.key in lines:
             where = f" (first on line {lines[entry.key]})" if entry.line else ""
-            self.problems.append(SoulProblem(entry.line, field, f"This key stands here twice{where}. Keep one."))
+            self.add(entry, field, f"This key stands here twice{where}. Keep one.")
         elif entry.key not in allowed:
             matches = get_close_matches(entry.key, allowed, n=1) or _keys_in_other_parts(entry.key)
             advice = f"Did you mean {matches[0]}?" if matches else f"Known here: {_alternatives(allowed)}."
-            self.problems.append(SoulProblem(entry.line, field, f"This key is not known. {advice}"))
+            self.add(entry, field, f"This key is not known. {advice}")
         lines.setdefault(entry.key, entry.line)
 
     def items(self, node: SourceNode, path: str) -> tuple[SourceNode, ...]:
-        if node.kind not in ("list", "nothing"):
-            self.add(node, path, f"This must be a list (lines that start with -), not {_kind_name(node)}.")
+        if node.kind not in ("a list", "nothing"):
+            self.add(node, path, f"This must be a list (lines that start with -), not {node.kind}.")
         return node.items
-
-    def text_tuple(self, node: SourceNode, path: str) -> tuple[str, ...]:
-        return tuple(
-            self.text(item, f"{path}[{index}]", required=True) for index, item in enumerate(self.items(node, path))
-        )
 
     def required_line(self, node: SourceNode, path: str) -> str:
         value = self.text(node, path, required=True)
@@ -366,8 +319,8 @@ class _SoulReader:
                 self.add(node, path, "This is missing or empty. Write at least one word.")
             return ""
         if node.kind != "text":
-            hint = "" if node.kind in ("list", "mapping") else " Put it in quotes if you mean the words."
-            self.add(node, path, f"This must be text, not {_kind_name(node)}.{hint}")
+            hint = "" if node.kind in ("a list", "a mapping") else " Put it in quotes if you mean the words."
+            self.add(node, path, f"This must be text, not {node.kind}.{hint}")
             return ""
         value = str(node.value).strip()
         if bad := UNPRINTABLE.search(value):
@@ -381,41 +334,29 @@ class _SoulReader:
             return default
         if node.kind == "text" and node.value in allowed:
             return str(node.value)
-        actual = f'"{node.value}"' if node.kind == "text" else _kind_name(node)
+        actual = f'"{node.value}"' if node.kind == "text" else node.kind
         matches = get_close_matches(str(node.value), allowed, n=1)
         advice = f" Did you mean {matches[0]}?" if matches else ""
         self.add(node, path, f"This must be one of {_alternatives(allowed)}, not {actual}.{advice}")
         return default
 
     def boolean(self, node: SourceNode, path: str) -> bool:
-        if node.kind not in ("yes or no", "nothing"):
-            self.add(node, path, f"This must be true or false, not {_kind_name(node)}.")
+        if node.kind not in ("true or false", "nothing"):
+            self.add(node, path, f"This must be true or false, not {node.kind}.")
         return node.value is True
 
     def count(self, node: SourceNode, path: str) -> int | None:
         if node.kind == "nothing":
             return None
-        if node.kind != "whole number" or not isinstance(node.value, int):
-            self.add(node, path, f"This must be a whole number of tokens, not {_kind_name(node)}.")
+        if node.kind != "a number" or not isinstance(node.value, int):
+            self.add(node, path, f"This must be a whole number of tokens, not {node.kind}.")
             return None
         if node.value < 1:
             self.add(node, path, "This must be at least 1 token.")
         return node.value
 
-    def add(self, node: SourceNode, path: str, message: str) -> None:
+    def add(self, node: SourceNode | SourceEntry, path: str, message: str) -> None:
         self.problems.append(SoulProblem(node.line, path, message))
-
-
-def _kind_name(node: SourceNode) -> str:
-    return {
-        "text": "text",
-        "whole number": "a number",
-        "number": "a number",
-        "yes or no": "true or false",
-        "nothing": "nothing",
-        "list": "a list",
-        "mapping": "a mapping",
-    }[node.kind]
 
 
 def _alternatives(words: Sequence[str]) -> str:
@@ -424,4 +365,4 @@ def _alternatives(words: Sequence[str]) -> str:
 
 def _keys_in_other_parts(key: str) -> list[str]:
     """The full path of a key that exists, but in another part: `never_do` at the top, say."""
-    return [f"{part}.{key}" for part, keys in KEYS_BY_PART.items() if part and key in keys]
+    return [f"{part}.{key}" for part, keys in _KEYS_BY_PART.items() if key in keys]
