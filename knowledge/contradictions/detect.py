@@ -70,15 +70,14 @@ def detect_contradictions(
     return compared
 
 
-# --- looking ------------------------------------------------------------------------------------------------
 def _detect(entry: Entry, client: ModelClient | None) -> list[_DetectedContradiction]:
     neighbours = find_neighbours(entry)
     claim = ComparedText(entry.topic, entry.content)
     reasons = {other.pk: explain_contradiction(ComparedText(other.topic, other.content), claim) for other in neighbours}
     by_rule = [
-        _DetectedContradiction(other.pk, other.version, reasons[other.pk] or "", "rule")
+        _DetectedContradiction(other.pk, other.version, why, "rule")
         for other in neighbours
-        if reasons[other.pk]
+        if (why := reasons[other.pk])
     ]
     if client is None or not neighbours:
         return by_rule
@@ -121,19 +120,16 @@ def _judge_with_model(client: ModelClient, claim: ComparedText, shown: Sequence[
 
 
 def _metered_client(workspace_id: int, client: ModelClient | None) -> ModelClient | None:
-    judge_client = client or _judge_client(workspace_id)
-    if judge_client is None:
-        return None
-    return meter_client(judge_client, workspace_id=workspace_id, purpose=Spending.Purpose.CONTRADICTIONS)
+    """`client`, or that of the workspace's own model; None where it has none."""
+    if client is None:
+        endpoints = Endpoint.objects.filter(Q(is_for_summaries=True) | Q(is_default=True), workspace=workspace_id)
+        endpoint = endpoints.order_by("-is_for_summaries").first()
+        if endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE:
+            return None
+        client = client_for(endpoint)
+    return meter_client(client, workspace_id=workspace_id, purpose=Spending.Purpose.CONTRADICTIONS)
 
 
-def _judge_client(workspace_id: int) -> ModelClient | None:
-    endpoints = Endpoint.objects.filter(Q(is_for_summaries=True) | Q(is_default=True), workspace=workspace_id)
-    endpoint = endpoints.order_by("-is_for_summaries").first()
-    return None if endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE else client_for(endpoint)
-
-
-# --- writing ------------------------------------------------------------------------------------------------
 @transaction.atomic
 def _save_detected(entry: Entry, findings: Sequence[_DetectedContradiction]) -> None:
     """Store what was found, unless the entry changed meanwhile: then it waits on."""
