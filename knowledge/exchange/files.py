@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Literal
 
 from django.db import IntegrityError, transaction
@@ -50,21 +51,19 @@ class ImportReport:
         return sum(row.outcome == outcome for row in self.rows)
 
     @property
-    def told(self) -> Sequence[RowReport]:
-        """The rows that there is something to say of, refused ones first: people look for these."""
+    def rows_with_reason(self) -> Sequence[RowReport]:
+        """Refused ones first: people look for these."""
         return sorted((row for row in self.rows if row.why), key=lambda row: row.outcome != "refused")
 
     @property
-    def untold(self) -> Sequence[RowReport]:
+    def rows_without_reason(self) -> Sequence[RowReport]:
         return [row for row in self.rows if not row.why]
 
     @property
     def summary(self) -> str:
         """`3 imported, 1 there already, 2 refused`."""
-        return (
-            f"{self.count('imported'):,} imported, {self.count('same'):,} there already, "
-            f"{self.count('refused'):,} refused"
-        )
+        imported, same, refused = map(self.count, ("imported", "same", "refused"))
+        return f"{imported:,} imported, {same:,} there already, {refused:,} refused"
 
 
 def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
@@ -99,28 +98,9 @@ def _store_chunk(parsed: Sequence[tuple[TableRow, RowText | str]], by: Access) -
     owners = {rest.owner for rest in fields if isinstance(rest, RowFields)} - {""}
     state.owners = {one.handle: one for one in possible_owners(by.workspace_id).filter(handle__in=owners)}
     state.suggestions_left = MAX_PENDING_SUGGESTIONS - pending_suggestions(by).count()
-    outcomes = [_row_outcome(row, words, rest, state) for (row, words), rest in zip(parsed, fields, strict=True)]
+    reports = [_prepare_row(row, words, rest, state) for (row, words), rest in zip(parsed, fields, strict=True)]
     bulk_create_entries(state.new, by=by, how="import")
-    return [outcome.report() for outcome in outcomes]
-
-
-# --- pieces -------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class _RowOutcome:
-    """What becomes of a row. `entry` has its id once the chunk is stored; `key` is one that another entry has."""
-
-    number: int
-    outcome: Outcome
-    why: str = ""
-    entry: Entry | None = None
-    key: str = ""
-
-    def report(self) -> RowReport:
-        entry_id = self.entry.pk if self.entry else None
-        if not self.key:
-            return RowReport(self.number, self.outcome, self.why, entry_id)
-        why = f"Entry {entry_id} has the client_id {self.key!r} and other words. Edit it, or use another key."
-        return RowReport(self.number, self.outcome, why)
+    return [report() for report in reports]
 
 
 @dataclass(slots=True)
@@ -181,25 +161,29 @@ def _parse_row_fields(row: TableRow, words: RowText | str, state: _ImportState) 
         return problem.message
 
 
-def _row_outcome(row: TableRow, words: RowText | str, rest: RowFields | str, state: _ImportState) -> _RowOutcome:
+def _prepare_row(
+    row: TableRow, words: RowText | str, rest: RowFields | str, state: _ImportState
+) -> Callable[[], RowReport]:
+    """What reports on the row once the chunk is stored: only then its entries have their ids."""
     if isinstance(words, str):
-        return _RowOutcome(row.number, "refused", words)
+        return partial(RowReport, row.number, "refused", words)
     existing = state.find_existing(words)
     if existing is not None and (existing.topic, existing.content) == (words.topic, words.content):
-        return _RowOutcome(row.number, "same", "", existing)
+        return lambda: RowReport(row.number, "same", "", existing.pk)
     if existing is not None:
-        return _RowOutcome(row.number, "refused", "", existing, words.key)
+        conflict = f"has the client_id {words.key!r} and other words. Edit it, or use another key."
+        return lambda: RowReport(row.number, "refused", f"Entry {existing.pk} {conflict}")
     if isinstance(rest, str):
-        return _RowOutcome(row.number, "refused", rest)
+        return partial(RowReport, row.number, "refused", rest)
     if rest.status == Entry.Status.PROPOSED:
         if state.suggestions_left <= 0:
-            return _RowOutcome(row.number, "refused", too_many_suggestions_error().message)
+            return partial(RowReport, row.number, "refused", too_many_suggestions_error().message)
         state.suggestions_left -= 1
     entry = _build_entry(words, rest, state)
     state.add(entry)
     is_unknown_owner = rest.owner and rest.owner not in state.owners
     note = f"@{rest.owner[:40]} is no member here, so you own it." if is_unknown_owner else ""
-    return _RowOutcome(row.number, "imported", note, entry)
+    return lambda: RowReport(row.number, "imported", note, entry.pk)
 
 
 def _build_entry(words: RowText, rest: RowFields, state: _ImportState) -> Entry:
@@ -235,16 +219,11 @@ def export_entries(access: Access, form: str = "csv", *, statuses: Sequence[str]
         raise Problem("A file is csv or jsonl.", code="bad_format", field="format")
     if not set(statuses) <= set(Entry.Status.values):
         raise Problem(f"A status is one of {', '.join(Entry.Status.values)}.", code="bad_status", field="status")
-    rows = (_export_row(entry, access) for entry in _readable_entries(access, statuses))
-    return csv_lines(rows) if form == "csv" else jsonl_lines(rows)
-
-
-# --- rows go out --------------------------------------------------------------------------------------------
-def _readable_entries(access: Access, statuses: Sequence[str]) -> Iterator[Entry]:
     entries = Entry.objects.visible_to(access).select_related("owner", "author", "decided_by").defer("search")
     if statuses:
         entries = entries.filter(status__in=statuses)
-    return entries.order_by("pk").iterator(chunk_size=500)
+    rows = (_export_row(entry, access) for entry in entries.order_by("pk").iterator(chunk_size=500))
+    return csv_lines(rows) if form == "csv" else jsonl_lines(rows)
 
 
 def _export_row(entry: Entry, access: Access) -> Cells:
