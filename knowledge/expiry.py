@@ -68,8 +68,11 @@ def format_instant(at: datetime) -> str:
 def _parse_instant(text: str) -> datetime:
     plain = text[:60].removesuffix("UTC").rstrip() if len(text) <= 60 else ""
     try:
-        day = _parse_date(plain)
-        return datetime.fromisoformat(plain) if day is None else datetime.combine(day, time(), UTC) + timedelta(days=1)
+        try:
+            day = date.fromisoformat(plain)  # however ISO writes it: 2027-03-28, 20270328, 2027-W12-7
+        except ValueError:
+            return datetime.fromisoformat(plain)
+        return datetime.combine(day, time(), UTC) + timedelta(days=1)
     except OverflowError:
         raise _too_far_error() from None
     except ValueError:
@@ -78,14 +81,6 @@ def _parse_instant(text: str) -> datetime:
             code="bad_expiry",
             field="expires_at",
         ) from None
-
-
-def _parse_date(text: str) -> date | None:
-    """A date alone, however ISO writes it (2027-03-28, 20270328, 2027-W12-7); None for anything else."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def _too_far_error() -> Problem:

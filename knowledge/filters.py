@@ -39,16 +39,13 @@ def filter_entries(
     entries: EntryQuerySet, *, now: datetime | None = None, **criteria: Unpack[EntryCriteria]
 ) -> EntryQuerySet:
     """Entries with all of these."""
-    tag, freshness = criteria.get("tag"), criteria.get("freshness")
-    lookups = {
-        "topic__iexact": criteria.get("topic"),
-        "tags__contains": [tag.lower().lstrip("#")] if tag else None,
-        "status": criteria.get("status"),
-        "owner_id": criteria.get("owner_id"),
-        "kind": criteria.get("kind"),
-        "source": criteria.get("source"),
-    }
-    entries = entries.filter(**{name: value for name, value in lookups.items() if value not in ("", None)})
+    lookups: dict[str, Any] = {name: value for name, value in criteria.items() if value not in ("", None)}
+    freshness = lookups.pop("freshness", "")
+    if "topic" in lookups:
+        lookups["topic__iexact"] = lookups.pop("topic")
+    if "tag" in lookups:
+        lookups["tags__contains"] = [lookups.pop("tag").lower().lstrip("#")]
+    entries = entries.filter(**lookups)
     return entries.filter(freshness_condition(freshness, now or timezone.now())) if freshness else entries
 
 

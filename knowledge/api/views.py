@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
+from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
@@ -22,7 +24,6 @@ from knowledge.api.serializers import (
     CsvParser,
     EntryChange,
     EntryFilter,
-    EntryFilters,
     EntryIn,
     EntryOut,
     ExportAsked,
@@ -88,7 +89,7 @@ KNOWLEDGE_SCOPE = "knowledge"
 class Entries(ApiView):
     scopes = {"POST": KNOWLEDGE_SCOPE}
     queryset = Entry.objects.none()
-    filter_backends = (EntryFilters,)
+    filter_backends = (DjangoFilterBackend,)
     filterset_class = EntryFilter
 
     @extend_schema(operation_id="knowledge_list", responses=EntryOut(many=True))
@@ -104,7 +105,11 @@ class Entries(ApiView):
     def post(self, request: Request) -> Response:
         """Write an entry, or pin a `message`. It holds at once. Members only: guests read, agents suggest."""
         access, data = request_access(request), self.validated_body(EntryIn)
-        return entry_response(_create_from_data(data, access), access, status=201)
+        message = _access_message(data.pop("message", None), access)
+        data["supersedes"] = _access_predecessor(data.pop("supersedes", None), access)
+        data["owner"] = access_owner(data.pop("owner", None), access)
+        create = create_entry if message is None else partial(pin_result, message=message)
+        return entry_response(create(by=access, how="api", **data), access, status=201)
 
 
 class Suggest(ApiView):
@@ -178,15 +183,6 @@ def entry_response(entry: Entry, access: Access, status: int = 200) -> Response:
 def stale_error(conflict: Conflict) -> Problem:
     """412 where somebody changed it between If-Match and now."""
     return PreconditionFailed(conflict.message) if conflict.code == "stale" else conflict
-
-
-def _create_from_data(data: dict[str, Any], access: Access) -> Entry:
-    message = _access_message(data.pop("message", None), access)
-    data["supersedes"] = _access_predecessor(data.pop("supersedes", None), access)
-    data["owner"] = access_owner(data.pop("owner", None), access)
-    if message is not None:
-        return pin_result(message=message, by=access, how="api", **data)
-    return create_entry(by=access, how="api", **data)
 
 
 def _access_message(pk: int | None, access: Access) -> Message | None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from hashlib import sha256
 from typing import Literal
 
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
-from knowledge.exchange.columns import RowFields, RowText, parse_fields, parse_text
 from knowledge.exchange.tabular import Cells, TableRow, csv_lines, jsonl_lines, read_rows
+from knowledge.expiry import parse_expiry
 from knowledge.models import Entry
 from knowledge.services.create import (
     MAX_PENDING_SUGGESTIONS,
@@ -20,7 +23,16 @@ from knowledge.services.create import (
     too_many_suggestions_error,
 )
 from knowledge.services.revisions import mark_decided
-from knowledge.services.validation import check_may_manage, possible_owners
+from knowledge.services.validation import (
+    check_may_manage,
+    clean_client_id,
+    clean_content,
+    clean_kind,
+    clean_tags,
+    clean_topic,
+    clean_visibility,
+    possible_owners,
+)
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
@@ -31,6 +43,9 @@ CHUNK_ROWS = 500
 """Rows of one transaction. Killed, an import leaves whole chunks; the same file again brings the rest."""
 
 MAX_ATTEMPTS = 3
+TRUE_WORDS = frozenset(("yes", "true", "1", "x", "y"))
+FALSE_WORDS = frozenset(("", "no", "false", "0", "n", "none"))
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +77,8 @@ class ImportReport:
     @property
     def summary(self) -> str:
         """`3 imported, 1 there already, 2 refused`."""
-        imported, same, refused = map(self.count, ("imported", "same", "refused"))
-        return f"{imported:,} imported, {same:,} there already, {refused:,} refused"
+        same, refused = self.count("same"), self.count("refused")
+        return f"{self.count('imported'):,} imported, {same:,} there already, {refused:,} refused"
 
 
 def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
@@ -92,15 +107,38 @@ def _import_chunk(rows: Sequence[TableRow], by: Access) -> list[RowReport]:
 
 
 @transaction.atomic
-def _store_chunk(parsed: Sequence[tuple[TableRow, RowText | str]], by: Access) -> list[RowReport]:
-    state = _load_state(by, [words for _, words in parsed if isinstance(words, RowText)])
+def _store_chunk(parsed: Sequence[tuple[TableRow, _RowText | str]], by: Access) -> list[RowReport]:
+    state = _load_state(by, [words for _, words in parsed if isinstance(words, _RowText)])
     fields = [_parse_row_fields(row, words, state) for row, words in parsed]
-    owners = {rest.owner for rest in fields if isinstance(rest, RowFields)} - {""}
+    owners = {rest.owner for rest in fields if isinstance(rest, _RowFields)} - {""}
     state.owners = {one.handle: one for one in possible_owners(by.workspace_id).filter(handle__in=owners)}
     state.suggestions_left = MAX_PENDING_SUGGESTIONS - pending_suggestions(by).count()
     reports = [_prepare_row(row, words, rest, state) for (row, words), rest in zip(parsed, fields, strict=True)]
     bulk_create_entries(state.new, by=by, how="import")
     return [report() for report in reports]
+
+
+@dataclass(frozen=True, slots=True)
+class _RowText:
+    """What makes two rows the same. `key` is the row's own, or made of its words; `tokens` are those of the content."""
+
+    topic: str
+    content: str
+    tokens: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class _RowFields:
+    """The rest of a row. `owner` is a handle, empty for whoever imports."""
+
+    status: str
+    kind: str
+    visibility: str
+    expires_at: datetime | None
+    tags: list[str]
+    owner: str
+    is_pinned: bool
 
 
 @dataclass(slots=True)
@@ -116,7 +154,7 @@ class _ImportState:
     suggestions_left: int = 0
     new: list[Entry] = field(default_factory=list)
 
-    def find_existing(self, words: RowText) -> Entry | None:
+    def find_existing(self, words: _RowText) -> Entry | None:
         """The entry of that key, else one with the same words."""
         return self.by_key.get(words.key) or self.by_words.get((words.topic, words.content))
 
@@ -125,7 +163,7 @@ class _ImportState:
         self.by_key[entry.client_id] = self.by_words[entry.topic, entry.content] = entry
 
 
-def _load_state(by: Access, words: Sequence[RowText]) -> _ImportState:
+def _load_state(by: Access, words: Sequence[_RowText]) -> _ImportState:
     """What of these words stands already. Two files of one person come in one after the other: each sees what the
     other brought, and neither waits for the other in a circle."""
     importer = Participant.objects.select_for_update(no_key=True).get(pk=by.participant_id)
@@ -143,26 +181,29 @@ def _load_state(by: Access, words: Sequence[RowText]) -> _ImportState:
     )
 
 
-def _parse_row_text(row: TableRow) -> RowText | str:
+def _parse_row_text(row: TableRow) -> _RowText | str:
     """What the row says, or why it cannot be kept."""
     try:
-        return parse_text(row.cells) if not row.why else row.why
+        return _parse_text(row.cells) if not row.why else row.why
     except Problem as problem:
         return problem.message
 
 
-def _parse_row_fields(row: TableRow, words: RowText | str, state: _ImportState) -> RowFields | str:
-    """The rest of a row that is not there already, or why it is refused."""
+def _parse_row_fields(row: TableRow, words: _RowText | str, state: _ImportState) -> _RowFields | str:
+    """The rest of a row that is not there already, or why it is refused.
+
+    One that is there is not read any further: an exported entry whose time is over comes back as the same.
+    """
     if isinstance(words, str) or state.find_existing(words):
         return ""
     try:
-        return parse_fields(row.cells)
+        return _parse_fields(row.cells)
     except Problem as problem:
         return problem.message
 
 
 def _prepare_row(
-    row: TableRow, words: RowText | str, rest: RowFields | str, state: _ImportState
+    row: TableRow, words: _RowText | str, rest: _RowFields | str, state: _ImportState
 ) -> Callable[[], RowReport]:
     """What reports on the row once the chunk is stored: only then its entries have their ids."""
     if isinstance(words, str):
@@ -186,7 +227,7 @@ def _prepare_row(
     return lambda: RowReport(row.number, "imported", note, entry.pk)
 
 
-def _build_entry(words: RowText, rest: RowFields, state: _ImportState) -> Entry:
+def _build_entry(words: _RowText, rest: _RowFields, state: _ImportState) -> Entry:
     """The entry as it will be stored; where the owner named is not here, whoever imports it owns it."""
     is_suggested = rest.status == Entry.Status.PROPOSED
     entry = Entry(
@@ -208,6 +249,64 @@ def _build_entry(words: RowText, rest: RowFields, state: _ImportState) -> Entry:
     if not is_suggested:
         mark_decided(entry, state.by)
     return entry
+
+
+def _parse_text(cells: Cells) -> _RowText:
+    """Topic, content and key. Raises Problem in words for a report."""
+    topic, content = _text_cell(cells, "topic"), _text_cell(cells, "content")
+    topic, (content, tokens) = clean_topic(topic), clean_content(content)
+    fingerprint = sha256(f"{topic}\n{content}".encode()).hexdigest()[:32]
+    key = _text_cell(cells, "client_id").strip() or f"import:{fingerprint}"
+    return _RowText(topic, content, tokens, clean_client_id(key))
+
+
+def _parse_fields(cells: Cells) -> _RowFields:
+    """Everything else. Raises Problem in words for a report."""
+    status = _keyword_cell(cells, "status") or Entry.Status.ACTIVE
+    fields = _RowFields(
+        status=status,
+        owner=_keyword_cell(cells, "owner").lstrip("@"),
+        kind=clean_kind(_keyword_cell(cells, "kind") or Entry.Kind.FACT),
+        visibility=clean_visibility(_keyword_cell(cells, "visibility") or Entry.Visibility.SHARED),
+        expires_at=parse_expiry(_text_cell(cells, "expires_at"), now=timezone.now()),
+        tags=clean_tags(_tags_cell(cells.get("tags"))),
+        is_pinned=_bool_cell(cells.get("pinned")),
+    )
+    if status not in (Entry.Status.ACTIVE, Entry.Status.PROPOSED):
+        raise Problem(f"An entry that is {status[:40]} is not imported; active and proposed ones are.")
+    return fields
+
+
+def _text_cell(cells: Cells, name: str) -> str:
+    value = cells.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        if _UNSTORABLE.search(value):
+            raise Problem(f"{name} holds a NUL or half of a character, which cannot be kept.")
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise Problem(f"{name} has to be a text.")
+
+
+def _keyword_cell(cells: Cells, name: str) -> str:
+    return _text_cell(cells, name).strip().lower()
+
+
+def _tags_cell(value: object) -> list[str]:
+    if isinstance(value, list):
+        if not all(isinstance(tag, str) for tag in value):
+            raise Problem("Tags are texts.")
+        return value
+    return str(value or "").replace(";", ",").split(",")
+
+
+def _bool_cell(value: object) -> bool:
+    word = str(value if value is not None else "").strip().lower()
+    if word in TRUE_WORDS or word in FALSE_WORDS:
+        return word in TRUE_WORDS
+    raise Problem("pinned is yes or no.")
 
 
 def export_entries(access: Access, form: str = "csv", *, statuses: Sequence[str] = ()) -> Iterator[str]:

@@ -90,7 +90,7 @@ def create_entry(
     """
     check_may_manage(by)
     is_imported = how == "import"
-    entry = _build_entry(by, Entry.Source.IMPORT if is_imported else Entry.Source.MANUAL, fields)
+    entry = _build_entry(by, Entry.Source.IMPORT if is_imported else Entry.Source.MANUAL, **fields)
     entry.owner, entry.is_pinned = clean_owner(owner, by), is_pinned
     action = Revision.Action.IMPORTED if is_imported else Revision.Action.CREATED
     return _create_once(entry, by, partial(_insert_active, entry, by, supersedes, action, how, note))
@@ -117,7 +117,7 @@ def pin_result(
     source = _source_kind(message)
     fields.setdefault("kind", Entry.Kind.DECISION)
     fields["visibility"] = fields.get("visibility") or default_visibility(message.thread)
-    entry = _build_entry(by, source, fields, message)
+    entry = _build_entry(by, source, message, **fields)
     entry.owner, entry.is_pinned = clean_owner(owner, by), is_pinned
     return _create_once(entry, by, partial(_insert_pinned, entry, message, by, supersedes, how, note))
 
@@ -139,9 +139,9 @@ def suggest_entry(
     (level, guest), Missing, Problem (the field is named, too many waiting), Conflict.
     """
     _check_may_suggest(by)
-    if source_message and not fields.get("visibility"):
-        fields["visibility"] = default_visibility(source_message.thread)
-    entry = _build_entry(by, Entry.Source.SUGGESTION, fields, source_message)
+    if not fields.get("visibility"):
+        fields["visibility"] = default_visibility(source_message.thread) if source_message else Entry.Visibility.SHARED
+    entry = _build_entry(by, Entry.Source.SUGGESTION, source_message, **fields)
     entry.status, entry.reason_note = Entry.Status.PROPOSED, clean_note(why)
     entry.owner = clean_owner(owner, by) if owner else _default_owner(by, source_message)
     return _create_once(entry, by, partial(_insert_suggestion, entry, by, supersedes, how))
@@ -165,20 +165,32 @@ def default_visibility(thread: Thread) -> str:
     return Entry.Visibility.SHARED if is_open else Entry.Visibility.RESTRICTED
 
 
-def _build_entry(by: Access, source: str, fields: EntryFields, message: Message | None = None) -> Entry:
-    content, tokens = clean_content(fields["content"])
+def _build_entry(
+    by: Access,
+    source: str,
+    message: Message | None = None,
+    *,
+    topic: str,
+    content: str,
+    kind: str = Entry.Kind.FACT,
+    visibility: str = Entry.Visibility.SHARED,
+    expires_at: datetime | None = None,
+    tags: Iterable[str] = (),
+    client_id: str = "",
+) -> Entry:
+    cleaned_content, tokens = clean_content(content)
     return Entry(
         workspace_id=by.workspace_id,
         author_id=by.participant_id,
         source=source,
-        topic=clean_topic(fields["topic"]),
-        content=content,
+        topic=clean_topic(topic),
+        content=cleaned_content,
         tokens=tokens,
-        kind=clean_kind(fields.get("kind", Entry.Kind.FACT)),
-        visibility=clean_visibility(fields.get("visibility", Entry.Visibility.SHARED)),
-        expires_at=clean_expiry(fields.get("expires_at")),
-        tags=clean_tags(fields.get("tags", ())),
-        client_id=clean_client_id(fields.get("client_id", "")),
+        kind=clean_kind(kind),
+        visibility=clean_visibility(visibility),
+        expires_at=clean_expiry(expires_at),
+        tags=clean_tags(tags),
+        client_id=clean_client_id(client_id),
         source_message=message,
         source_thread_id=message.thread_id if message else None,
     )
@@ -218,7 +230,9 @@ def _insert_active(entry: Entry, by: Access, supersedes: Entry | None, action: s
 def _insert_pinned(entry: Entry, message: Message, by: Access, supersedes: Entry | None, how: str, note: str) -> Entry:
     _lock_source_message(message, by)
     if entry.source == Entry.Source.RESULT:
-        _check_not_pinned(message, by)
+        pinned = Entry.objects.filter(source_message=message, source=Entry.Source.RESULT, status__in=LIVE_STATUSES)
+        if pinned.first() is not None:
+            raise AlreadyPinned(pinned.visible_to(by).first())
     return _insert_active(entry, by, supersedes, Revision.Action.PINNED, how, note)
 
 
@@ -272,12 +286,6 @@ def _lock_source_message(message: Message, by: Access) -> None:
         raise Missing("The message was deleted, or is not visible to you.")
 
 
-def _check_not_pinned(message: Message, by: Access) -> None:
-    pinned = Entry.objects.filter(source_message=message, source=Entry.Source.RESULT, status__in=LIVE_STATUSES)
-    if pinned.first() is not None:
-        raise AlreadyPinned(pinned.visible_to(by).first())
-
-
 def _check_may_suggest(by: Access) -> None:
     if not by.is_agent:
         check_may_manage(by)
@@ -303,9 +311,13 @@ def bulk_create_entries(entries: Sequence[Entry], *, by: Access, how: str) -> No
     IntegrityError is raised and nothing is stored.
     """
     Entry.objects.bulk_create(entries)
-    actions = {Entry.Status.PROPOSED: Revision.Action.SUGGESTED}
     Revision.objects.bulk_create(
-        build_first_revision(one, action=actions.get(one.status, Revision.Action.IMPORTED), by=by, how=how)
+        build_first_revision(
+            one,
+            action=Revision.Action.SUGGESTED if one.status == Entry.Status.PROPOSED else Revision.Action.IMPORTED,
+            by=by,
+            how=how,
+        )
         for one in entries
     )
     proposed = [one for one in entries if one.status == Entry.Status.PROPOSED and one.owner_id != by.participant_id]

@@ -22,7 +22,6 @@ from knowledge.services.revisions import (
     notify_owner,
     save_revision,
     settle_open_contradictions,
-    successor_of,
     unlink_pending_successors,
     unlink_predecessor,
     withdraw_notices,
@@ -122,10 +121,7 @@ def send_to_review(entry: Entry, *, reason: str, note: str = "", by: Access | No
 
 
 def _unlink_from_successor(entry: Entry, by: Access, how: str) -> None:
-    after = successor_of(entry)
-    if after is None:
-        return
-    for successor in lock_rows([after.pk]):
+    for successor in lock_rows(Entry.objects.filter(supersedes=entry).values_list("pk", flat=True)):
         if successor.status != Status.ARCHIVED:
             raise Conflict(
                 "The entry that supersedes this one is not archived. Archive it first, then bring this one back.",

@@ -137,10 +137,10 @@ def change_owner(*, entry: Entry, by: Access, owner: Participant, note: str = ""
 def apply_changes(entry: Entry, by: Access, changes: EntryChanges, expires_at: ExpiryChange) -> None:
     """Put cleaned values on the entry, in memory. Raises Problem, and Refused for who would lose sight of it."""
     for name, value in changes.items():
-        if value is not None and name in FIELD_CLEANERS:
+        if value is not None and name != "content":
             setattr(entry, name, FIELD_CLEANERS[name](value))
-    if changes.get("content") is not None:
-        entry.content, entry.tokens = clean_content(changes["content"])
+    if (content := changes.get("content")) is not None:
+        entry.content, entry.tokens = clean_content(content)
     if not isinstance(expires_at, Keep) and expires_at != entry.expires_at:
         entry.expires_at = clean_expiry(expires_at)
     keeps_access = by.knowledge == "restricted" or by.participant_id in (entry.author_id, entry.owner_id)

@@ -75,7 +75,7 @@ def create(request: WorkspaceRequest) -> HttpResponse:
         entry = create_entry(by=request.access, **new_entry_fields(request, data))
     except Problem as problem:
         return render_form(request, form, data, problem)
-    return redirect_to_entry(request, entry)
+    return redirect("knowledge-entry", request.workspace.slug, entry.pk)
 
 
 @workspace_view
@@ -145,7 +145,7 @@ def _save_change(
         raise
     except Problem as problem:
         return render_form(request, replace(form, entry=access_entry(request, entry.pk)), data, problem)
-    return redirect_to_entry(request, saved)
+    return redirect("knowledge-entry", request.workspace.slug, saved.pk)
 
 
 @workspace_view
@@ -212,11 +212,6 @@ def similar_rows(request: WorkspaceRequest, data: EntryFormData) -> list[EntryRo
     return entry_rows(entries)
 
 
-def redirect_to_entry(request: WorkspaceRequest, entry: Entry) -> HttpResponse:
-    """Where to look at what was saved."""
-    return redirect("knowledge-entry", request.workspace.slug, entry.pk)
-
-
 MAX_GUESSED_TOPIC = 60
 _CLAUSE_END = re.compile(r"[.:;,?!–—(]\s")
 _WORD = re.compile(r"\w+")
@@ -243,7 +238,7 @@ def pin(request: WorkspaceRequest, message_id: int) -> HttpResponse:
         raise
     except Problem as problem:
         return _render_pin_form(request, message, data, problem)
-    return redirect_to_entry(request, entry)
+    return redirect("knowledge-entry", request.workspace.slug, entry.pk)
 
 
 def form_data_from_message(request: WorkspaceRequest, message: Message) -> EntryFormData:

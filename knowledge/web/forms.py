@@ -106,7 +106,7 @@ def whole_minute(at: datetime) -> datetime:
 
 def strip_nul(data: EntryFormData) -> EntryFormData:
     """What can be shown and stored again after a refusal."""
-    texts = {name: value for name, value in vars(data).items() if isinstance(value, str)}
+    texts: dict[str, Any] = {name: value for name, value in vars(data).items() if isinstance(value, str)}
     return replace(data, **{name: value.replace("\x00", "") for name, value in texts.items()})
 
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from knowledge.exchange.files import export_entries, import_entries
 from knowledge.exchange.tabular import CONTENT_TYPES, MAX_BYTES
-from knowledge.expiry import EXPIRY_PRESETS, format_instant
+from knowledge.expiry import EXPIRY_PRESETS, FRESHNESS_STATES, format_instant
 from knowledge.filters import EntryCriteria, filter_entries
 from knowledge.models import LIVE_STATUSES, Contradiction, Entry
 from knowledge.queries import (
@@ -53,16 +53,8 @@ MAX_QUERY_CHARACTERS = 10_000
 MAX_HITS = 200  # entries of one search
 MAX_TOPICS_OFFERED = 100
 MAX_TOPICS_COUNTED = 1_000  # of the newest entries
-FRESHNESS_CHOICES = (
-    ("fresh", "Fresh"),
-    ("expiring", "Expiring soon"),
-    ("expired", "Expired"),
-    ("proposed", "Proposed"),
-    ("needs_review", "Needs review"),
-    ("superseded", "Superseded"),
-    ("archived", "Archived"),
-)
-FILTER_NAMES = ("topic", "tag", "status", "owner", "freshness")
+FRESHNESS_LABELS = {"expiring": "Expiring soon", "needs_review": "Needs review"}
+FRESHNESS_CHOICES = [(state, FRESHNESS_LABELS.get(state, state.capitalize())) for state in FRESHNESS_STATES]
 
 
 @workspace_view
@@ -84,7 +76,7 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
         "statuses": Entry.Status.choices,
         "owners": list_owners(request),
         "topics": suggest_topics(request),
-        "is_narrowed": any(params.get(name) for name in ("q", *FILTER_NAMES)),
+        "is_narrowed": any(params.get(name) for name in ("q", "topic", "tag", "status", "owner", "freshness")),
         "chips": _filter_chips(request, params),
         "query": query.urlencode(),
         "may_manage": may_manage(request.access),
@@ -320,23 +312,14 @@ def _review_context(request: WorkspaceRequest) -> dict[str, Any]:
 
 def _review_items(page: Page[Entry], now: datetime, access: Access) -> list[ReviewItem]:
     rows, previous_section = [], None
-    visible_ids = set(
-        Entry.objects.visible_to(access)
-        .filter(pk__in=[e.supersedes_id for e in page if e.supersedes_id])
-        .order_by()
-        .values_list("pk", flat=True)
-    )
+    superseded_ids = [entry.supersedes_id for entry in page if entry.supersedes_id]
+    visible = Entry.objects.visible_to(access).filter(pk__in=superseded_ids).order_by()
+    visible_ids = set(visible.values_list("pk", flat=True))
     for entry in page:
         section = REVIEW_SECTIONS[entry.section]  # type: ignore[attr-defined]
-        rows.append(
-            ReviewItem(
-                entry_row(entry, now),
-                renewal_expiry(entry, now),
-                section,
-                section != previous_section,
-                entry.supersedes if entry.supersedes_id in visible_ids else None,
-            )
-        )
+        supersedes = entry.supersedes if entry.supersedes_id in visible_ids else None
+        is_first = section != previous_section
+        rows.append(ReviewItem(entry_row(entry, now), renewal_expiry(entry, now), section, is_first, supersedes))
         previous_section = section
     return rows
 
