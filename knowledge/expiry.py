@@ -5,7 +5,7 @@ from __future__ import annotations
 from calendar import isleap
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from openvibe.base.problems import Problem
 
@@ -27,10 +27,10 @@ def parse_expiry(text: str, *, now: datetime) -> datetime | None:
         return None
     minute = now.replace(second=0, microsecond=0)
     if value in ("30d", "90d"):
-        return normalize_expiry(minute + timedelta(days=int(value[:-1])), now=now)
-    if value == "1y":
-        return normalize_expiry(add_one_year(minute), now=now)
-    return normalize_expiry(_parse_instant(value), now=now)
+        at = minute + timedelta(days=int(value[:-1]))
+    else:
+        at = _add_one_year(minute) if value == "1y" else _parse_instant(value)
+    return normalize_expiry(at, now=now)
 
 
 def normalize_expiry(at: datetime | None, *, now: datetime) -> datetime | None:
@@ -52,7 +52,7 @@ def normalize_expiry(at: datetime | None, *, now: datetime) -> datetime | None:
     return instant
 
 
-def add_one_year(at: datetime) -> datetime:
+def _add_one_year(at: datetime) -> datetime:
     """The same day and time a year on; 28 February after a 29th."""
     day = 28 if (at.month, at.day) == (2, 29) and not isleap(at.year + 1) else at.day
     return at.replace(year=at.year + 1, day=day)
@@ -61,16 +61,18 @@ def add_one_year(at: datetime) -> datetime:
 def format_instant(at: datetime) -> str:
     """`2026-03-01 09:30 UTC`; seconds only where there are some. Read back by `parse_expiry` it is the same instant."""
     instant = at.astimezone(UTC)
-    if instant.microsecond:
-        return f"{instant:%Y-%m-%d %H:%M:%S.%f} UTC"
-    return f"{instant:%Y-%m-%d %H:%M:%S} UTC" if instant.second else f"{instant:%Y-%m-%d %H:%M} UTC"
+    seconds = ":%S.%f" if instant.microsecond else ":%S" if instant.second else ""
+    return f"{instant:%Y-%m-%d %H:%M{seconds} UTC}"
 
 
 def _parse_instant(text: str) -> datetime:
     plain = text[:60].removesuffix("UTC").rstrip() if len(text) <= 60 else ""
     try:
-        day = _parse_date(plain)
-        return datetime.fromisoformat(plain) if day is None else datetime.combine(day, time(), UTC) + timedelta(days=1)
+        try:
+            day = date.fromisoformat(plain)  # however ISO writes it: 2027-03-28, 20270328, 2027-W12-7
+        except ValueError:
+            return datetime.fromisoformat(plain)
+        return datetime.combine(day, time(), UTC) + timedelta(days=1)
     except OverflowError:
         raise _too_far_error() from None
     except ValueError:
@@ -79,14 +81,6 @@ def _parse_instant(text: str) -> datetime:
             code="bad_expiry",
             field="expires_at",
         ) from None
-
-
-def _parse_date(text: str) -> date | None:
-    """A date alone, however ISO writes it (2027-03-28, 20270328, 2027-W12-7); None for anything else."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def _too_far_error() -> Problem:
@@ -98,15 +92,7 @@ def _too_far_error() -> Problem:
 
 
 FreshnessState = Literal["fresh", "expiring", "expired", "proposed", "needs_review", "superseded", "archived"]
-FRESHNESS_STATES: tuple[FreshnessState, ...] = (
-    "fresh",
-    "expiring",
-    "expired",
-    "proposed",
-    "needs_review",
-    "superseded",
-    "archived",
-)
+FRESHNESS_STATES: tuple[FreshnessState, ...] = get_args(FreshnessState)
 
 EXPIRING_WITHIN = timedelta(days=14)
 """Before its time is over an entry counts as expiring for so long."""
@@ -141,7 +127,7 @@ class Freshness:
     at: datetime | None = None
 
     @property
-    def exactly(self) -> str:
+    def formatted_at(self) -> str:
         """The instant to the minute, UTC; empty where there is none."""
         return format_instant(self.at) if self.at else ""
 
@@ -159,16 +145,12 @@ def compute_freshness(entry: HasFreshness, now: datetime | None = None) -> Fresh
     if at is not None and at <= now and entry.reason in ("", "expired"):
         return Freshness("expired", f"expired {_format_ago(now - at)}", at)
     if entry.status == "needs_review":
-        return Freshness(
-            "needs_review",
-            f"needs review: {REVIEW_REASONS_IN_WORDS.get(entry.reason, REVIEW_REASONS_IN_WORDS['asked'])}",
-            at,
-        )
+        reason = REVIEW_REASONS_IN_WORDS.get(entry.reason, REVIEW_REASONS_IN_WORDS["asked"])
+        return Freshness("needs_review", f"needs review: {reason}", at)
     if at is None:
         return Freshness("fresh", "does not expire")
-    return Freshness(
-        "expiring" if at - now <= EXPIRING_WITHIN else "fresh", f"expires in {_format_duration(at - now)}", at
-    )
+    state: FreshnessState = "expiring" if at - now <= EXPIRING_WITHIN else "fresh"
+    return Freshness(state, f"expires in {_format_duration(at - now)}", at)
 
 
 def _format_ago(span: timedelta) -> str:

@@ -1,5 +1,4 @@
-"""Which entries a query may answer with: what the asker may read, what holds now, and the filters of page, API and
-search.
+"""Which entries a query may answer with: what the asker may read, what holds now, filters of page, API and search.
 
 Most searches have no filters, and every prompt makes some of them: their statements, and those of the prompt beside
 them, are compiled once in a process."""
@@ -10,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -21,36 +20,37 @@ from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.workspaces.access import Access
 
 
-def filter_entries(
-    entries: EntryQuerySet,
-    *,
-    topic: str = "",
-    tag: str = "",
-    status: str = "",
-    owner_id: int | None = None,
-    kind: str = "",
-    source: str = "",
-    freshness: str = "",
-    now: datetime | None = None,
-) -> EntryQuerySet:
-    """Entries with all of these; what is empty does not narrow. An unknown word finds nothing.
+class EntryCriteria(TypedDict, total=False):
+    """What is left out or empty does not narrow; an unknown word finds nothing.
 
-    `topic` is the whole topic whatever its case, `freshness` one of `knowledge.expiry.STATES`.
+    `topic` is the whole topic whatever its case, `freshness` one of `knowledge.expiry.FRESHNESS_STATES`.
     """
-    lookups = {
-        "topic__iexact": topic,
-        "tags__contains": [tag.lower().lstrip("#")] if tag else "",
-        "status": status,
-        "owner_id": owner_id,
-        "kind": kind,
-        "source": source,
-    }
-    entries = entries.filter(**{name: value for name, value in lookups.items() if value not in ("", None)})
+
+    topic: str
+    tag: str
+    status: str | None
+    owner_id: int | None
+    kind: str
+    source: str
+    freshness: str
+
+
+def filter_entries(
+    entries: EntryQuerySet, *, now: datetime | None = None, **criteria: Unpack[EntryCriteria]
+) -> EntryQuerySet:
+    """Entries with all of these."""
+    lookups: dict[str, Any] = {name: value for name, value in criteria.items() if value not in ("", None)}
+    freshness = lookups.pop("freshness", "")
+    if "topic" in lookups:
+        lookups["topic__iexact"] = lookups.pop("topic")
+    if "tag" in lookups:
+        lookups["tags__contains"] = [lookups.pop("tag").lower().lstrip("#")]
+    entries = entries.filter(**lookups)
     return entries.filter(freshness_condition(freshness, now or timezone.now())) if freshness else entries
 
 
 def freshness_condition(state: str, now: datetime) -> Q:
-    """The rows of which `knowledge.expiry.freshness` says this."""
+    """The rows of which `knowledge.expiry.compute_freshness` says this."""
     is_past = Q(expires_at__lte=now, reason__in=["", Entry.Reason.EXPIRED])
     is_soon = Q(expires_at__gt=now, expires_at__lte=now + EXPIRING_WITHIN)
     is_active_or_reviewed = Q(status__in=[Entry.Status.ACTIVE, Entry.Status.NEEDS_REVIEW])
@@ -58,7 +58,8 @@ def freshness_condition(state: str, now: datetime) -> Q:
         case "expired":
             return is_active_or_reviewed & is_past
         case "needs_review":
-            return Q(status=Entry.Status.NEEDS_REVIEW) & ~_with_expiry(is_past)
+            has_date = Q(expires_at__isnull=False)  # without one `is_past` is neither true nor false
+            return Q(status=Entry.Status.NEEDS_REVIEW) & ~(has_date & is_past)
         case "expiring":
             return Q(status=Entry.Status.ACTIVE) & is_soon
         case "fresh":
@@ -66,11 +67,6 @@ def freshness_condition(state: str, now: datetime) -> Q:
         case "proposed" | "superseded" | "archived":
             return Q(status=state)
     return Q(pk__in=[])
-
-
-def _with_expiry(past: Q) -> Q:
-    """`past`, false where there is no date at all: so that it can be turned around."""
-    return Q(expires_at__isnull=False) & past
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +85,16 @@ class EntryScope:
         """Which of these are, by id."""
         if self.filtered is not None:
             return sorted(self.filtered.filter(pk__in=ids).values_list("pk", flat=True))
-        return sorted(
-            pk for (pk,) in _compiled_ids(*self._shape).rows(*self._parameters, array_literal(ids), now=self.now)
-        )
+        rows = _compiled_ids(*self._shape).rows(*_asker_parameters(self.access), array_literal(ids), now=self.now)
+        return sorted(pk for (pk,) in rows)
 
     def load(self, ids: Collection[int]) -> dict[int, Entry]:
         """Those of these that are, by id, with all that pages and prompts show beside them."""
         if self.filtered is not None:
             return self.filtered.with_related().in_bulk(ids)
-        entries: list[Entry] = _compiled_entries(*self._shape).objects(
-            *self._parameters, array_literal(ids), now=self.now
-        )
+        statement = _compiled_entries(*self._shape)
+        entries = statement.objects(*_asker_parameters(self.access), array_literal(ids), now=self.now)
         return {entry.pk: entry for entry in entries}
-
-    @property
-    def _parameters(self) -> tuple[int, int]:
-        return _asker_parameters(self.access)
 
     @property
     def _shape(self) -> tuple[Access, bool]:

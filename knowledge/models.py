@@ -23,7 +23,6 @@ from openvibe.workspaces.models import Participant, Workspace
 
 ENTRY_TOKEN_LIMIT = 2_000
 MAX_TOPIC_CHARACTERS = 120
-"""Characters of a topic."""
 
 
 class EntryQuerySet(models.QuerySet["Entry"]):
@@ -257,7 +256,7 @@ class Entry(Timestamped):
         return self.topic
 
     def has_expired(self, now: datetime | None = None) -> bool:
-        """Whether its time is over at `now`: the same inclusive rule as `holding`."""
+        """Whether its time is over at `now`: the same inclusive rule as `EntryQuerySet.current`."""
         return self.expires_at is not None and self.expires_at <= (now or timezone.now())
 
 
@@ -361,7 +360,7 @@ class Notice(models.Model):
 class EntryVector(models.Model):
     """Topic and content together. Unit length, `dimension` numbers.
 
-    `parts`: the passages of a long entry, each with its topic, as `openvibe.search.passages.signs_of` packs them.
+    `parts`: the passages of a long entry, each with its topic, packed by `openvibe.search.passages.binary_quantize`.
     """
 
     space = models.ForeignKey(VectorSpace, on_delete=models.CASCADE, related_name="+")

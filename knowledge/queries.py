@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -19,36 +18,18 @@ from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 
 __all__ = [
-    "ENTRY_USES",
-    "MAX_INDEX_TOPICS",
-    "UNUSED_LISTED_FOR",
     "EntryScope",
-    "KindTopics",
-    "Reason",
-    "Status",
-    "TopicCount",
-    "access_entry_or_404",
-    "accessible_contradictions",
-    "accessible_entries",
     "compute_freshness",
-    "entries_to_review",
     "find_entries",
     "find_entry_ids",
     "freshness_condition",
     "newest_topics",
-    "open_contradictions",
-    "ordered_review_queue",
     "parse_expiry",
     "readable_ids",
-    "reload_entry",
-    "restricted_at",
-    "topics_by_kind",
-    "visible_revisions",
-    "with_api_fields",
 ]
 
 ENTRY_USES: Register[Callable[[Entry, Access], Sequence[object]]] = Register("knowledge.queries.ENTRY_USES")
-"""Where an entry was used, as rows for its page, the newest first: told by the floor that uses it."""
+"""Where an entry was used, as rows for its page, the newest first; the floor that uses it adds what looks."""
 
 
 def accessible_entries(access: Access) -> EntryQuerySet:
@@ -89,8 +70,13 @@ def accessible_contradictions(access: Access) -> QuerySet[Contradiction]:
     pairs = Contradiction.objects.filter(workspace_id=access.workspace_id)
     if access.is_agent:
         return pairs.none()
-    seen = accessible_entries(access).order_by().values("pk")
-    return pairs.filter(first__in=seen, second__in=seen).select_related("settled_by")
+    visible = Entry.objects.visible_to(access).order_by()
+    return pairs.filter(*(Exists(visible.filter(pk=OuterRef(side))) for side in ("first_id", "second_id")))
+
+
+def open_contradictions(access: Access) -> QuerySet[Contradiction]:
+    """Those of the pairs that nobody settled yet."""
+    return accessible_contradictions(access).filter(settled_at=None)
 
 
 _SHARING_REVISIONS = Revision.objects.filter(changes__visibility=[Entry.Visibility.RESTRICTED, Entry.Visibility.SHARED])
@@ -125,48 +111,27 @@ MAX_INDEX_TOPICS = 500
 """Topics that an index names at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCount:
-    topic: str
-    entries: int
-
-
-@dataclass(frozen=True, slots=True)
-class KindTopics:
-    kind: str
-    topics: tuple[TopicCount, ...]
-
-
-def topics_by_kind(entries: QuerySet[Entry]) -> tuple[tuple[KindTopics, ...], bool]:
-    """Topics with how many of these entries each has, by kind and then by alphabet; whether that is all of them."""
-    counted = entries.order_by("kind", "topic").values_list("kind", "topic").annotate(count=Count("pk"))
+def topics_by_kind(entries: QuerySet[Entry]) -> tuple[list[dict[str, object]], bool]:
+    """`{kind, topics: [{topic, entries}]}` with how many of these entries each has, by kind and then by alphabet;
+    whether that is all of them."""
+    counted = entries.order_by("kind", "topic").values("kind", "topic").annotate(entries=Count("pk"))
     rows = list(counted[: MAX_INDEX_TOPICS + 1])
-    kinds = tuple(
-        KindTopics(kind, tuple(TopicCount(topic, count) for _, topic, count in group))
-        for kind, group in groupby(rows[:MAX_INDEX_TOPICS], key=lambda row: row[0])
-    )
+    kinds: list[dict[str, object]] = [
+        {"kind": kind, "topics": list(group)}
+        for kind, group in groupby(rows[:MAX_INDEX_TOPICS], key=lambda row: row["kind"])
+    ]
     return kinds, len(rows) <= MAX_INDEX_TOPICS
 
 
 Status, Reason = Entry.Status, Entry.Reason
-
-
 UNUSED_LISTED_FOR = timedelta(days=7)
 
 
-# --- reads --------------------------------------------------------------------------------------------------
 def entries_to_review(access: Access, now: datetime) -> EntryQuerySet:
     """Entries that need a decision: suggestions, those under review, those whose time is over."""
     is_expired = Q(status=Status.ACTIVE, expires_at__lte=now)
     is_waiting = Q(status__in=[Status.PROPOSED, Status.NEEDS_REVIEW])
     return Entry.objects.visible_to(access).filter(is_waiting | is_expired)
-
-
-def open_contradictions(access: Access) -> QuerySet[Contradiction]:
-    """Pairs of which the asker may read both."""
-    visible = Entry.objects.visible_to(access).order_by()
-    first, second = (Exists(visible.filter(pk=OuterRef(side))) for side in ("first_id", "second_id"))
-    return Contradiction.objects.filter(first, second, workspace_id=access.workspace_id, settled_at=None)
 
 
 def ordered_review_queue(access: Access, now: datetime) -> EntryQuerySet:

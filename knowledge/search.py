@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Unpack
 
 import numpy as np
 from django.db import connection
@@ -12,7 +13,7 @@ from django.utils import timezone
 from numpy.typing import NDArray
 from psycopg import sql
 
-from knowledge.filters import EntryScope, filter_current, filter_entries
+from knowledge.filters import EntryCriteria, EntryScope, filter_current, filter_entries
 from knowledge.models import Entry, EntryVector
 from openvibe.base.locks import LockKind
 from openvibe.base.prepared_statements import fetch_prepared
@@ -51,22 +52,15 @@ def find_entries(
     *,
     budget: int | None = None,
     most: int = 20,
-    topic: str = "",
-    tag: str = "",
-    status: str | None = None,
-    owner_id: int | None = None,
-    kind: str = "",
-    source: str = "",
-    freshness: str = "",
     include_expired: bool = False,
     now: datetime | None = None,
+    **criteria: Unpack[EntryCriteria],
 ) -> EntrySearchResult:
     """Entries the asker may read that bear on the question, the best first, at most `most` and `budget` tokens.
 
-    Only those that hold at `now` (UTC, expiry inclusive), unless `status` or `freshness` ask for others, or
-    `include_expired`
-    for those whose time is over as well. The filters are those of `knowledge.filters`. Nothing in a question is an
-    operator; a question without words finds nothing.
+    Only those that hold at `now` (UTC, expiry inclusive), unless a `status` or `freshness` is asked for, or
+    `include_expired` for those whose time is over as well. Nothing in a question is an operator; a question without
+    words finds nothing.
     """
     if access.knowledge == "none" or most <= 0:
         return EntrySearchResult()
@@ -74,22 +68,13 @@ def find_entries(
     if query.is_empty:
         return EntrySearchResult()
     now = now or timezone.now()
-    filters = {
-        "topic": topic,
-        "tag": tag,
-        "status": status or "",
-        "owner_id": owner_id,
-        "kind": kind,
-        "source": source,
-        "freshness": freshness,
-    }
-    include_all = include_expired or bool(status or freshness)
-    where = _prefilter_sql(access, include_expired=include_all, now=now)
+    any_status = bool(criteria.get("status") or criteria.get("freshness"))
+    where = _prefilter_sql(access, include_expired=include_expired or any_status, now=now)
     scope = EntryScope(access, now, include_expired)
-    if any(filters.values()):
+    if any(criteria.values()):
         entries = Entry.objects.visible_to(access)
-        entries = entries if status or freshness else filter_current(entries, include_expired=include_expired, now=now)
-        entries = filter_entries(entries, now=now, **filters)  # type: ignore[arg-type]
+        entries = entries if any_status else filter_current(entries, include_expired=include_expired, now=now)
+        entries = filter_entries(entries, now=now, **criteria)
         scope = replace(scope, filtered=entries)
         where = sql.SQL("{} AND e.id IN ({})").format(where, inline_ids_sql(entries))
     candidates, scores = _rank_entries(scope, query, where, most=most, budget=budget)
@@ -210,22 +195,10 @@ MIN_SHARED_WORDS = 0.2
 MAX_COMPARED_CHARACTERS = 2_000
 """Characters of each text whose words are compared."""
 
-_LANGUAGES = (
-    "english",
-    "german",
-    "french",
-    "spanish",
-    "italian",
-    "portuguese",
-    "dutch",
-    "danish",
-    "norwegian",
-    "swedish",
-    "finnish",
-    "hungarian",
-    "russian",
-    "turkish",
-)
+_LANGUAGE_NAMES = """
+english german french spanish italian portuguese dutch danish norwegian swedish finnish hungarian russian turkish
+"""
+_LANGUAGES = _LANGUAGE_NAMES.split()
 _STEMS_SQL = """SELECT tsvector_to_array(to_tsvector(language::regconfig, said))
 FROM unnest(%s::text[]) WITH ORDINALITY t (said, place), unnest(%s::text[]) WITH ORDINALITY l (language, rank)
 ORDER BY place, rank"""
@@ -237,13 +210,10 @@ def similar_ids(workspace_id: int, text: str, others: Mapping[int, str]) -> set[
     stems_by_language = _stems([text], _LANGUAGES)
     if not any(stems_by_language):
         return set()
-    own_stems = min(
-        stems_by_language, key=len
-    )  # its own language leaves out the most, since it knows what tells nothing
+    # its own language leaves out the most, since it knows what tells nothing; there a lone word may tell nothing
+    own_stems = min(stems_by_language, key=len)
     language = _LANGUAGES[stems_by_language.index(own_stems)]
-    by_words = (
-        _sharing_words(own_stems, language, others) if own_stems else set()
-    )  # a lone word may tell nothing in another language
+    by_words = _sharing_words(own_stems, language, others) if own_stems else set()
     return by_words | _nearer_than_chance(workspace_id, text, others)
 
 
@@ -278,7 +248,7 @@ def _stems(texts: Sequence[str], languages: Sequence[str]) -> list[frozenset[str
 
 
 _READ_SQL = "SELECT id, topic, content FROM knowledge_entry WHERE id = ANY(%s)"
-_READ_LOCKED_SQL = "SELECT id, topic, content FROM knowledge_entry WHERE id = ANY(%s) ORDER BY id FOR SHARE"
+_READ_LOCKED_SQL = f"{_READ_SQL} ORDER BY id FOR SHARE"
 
 
 def embed_pending_entries(space_id: int | None = None, limit: int = 100_000, *, seconds: float | None = None) -> int:

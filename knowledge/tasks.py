@@ -3,7 +3,7 @@
 from celery import shared_task
 
 TURN_SECONDS = 8.0
-"""What waits longer is gone on with at the next turn, so that no worker is kept from answering people."""
+"""The rest waits for the next turn, so that no worker is kept from answering people."""
 
 
 @shared_task(name="knowledge.embed_entries", ignore_result=True, expires=30)
@@ -15,16 +15,16 @@ def embed_entries() -> None:
 
 @shared_task(name="knowledge.expire_entries", ignore_result=True, expires=60)
 def expire_entries() -> None:
-    from knowledge import maintenance as rot
+    from knowledge import maintenance
 
-    rot.expire_entries()
+    maintenance.expire_entries()
 
 
 @shared_task(name="knowledge.archive_unused", ignore_result=True, expires=3_600)
 def archive_unused() -> None:
-    from knowledge import maintenance as rot
+    from knowledge import maintenance
 
-    rot.archive_unused()
+    maintenance.archive_unused()
 
 
 @shared_task(name="knowledge.find_contradictions", ignore_result=True, expires=60)

@@ -1,5 +1,4 @@
-"""What knowledge plugs into lower floors: message decorators, sidebar counts, inbox notes, vector table, chat's
-signals."""
+"""What knowledge plugs into lower floors: message decorators, sidebar counts, inbox notes, vectors, chat's signal."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ def wire() -> None:
 
 @dataclass(frozen=True)
 class EntryPin:
-    """An entry made from a message."""
+    """An entry made from a message. Hashable: rendered messages are cached by it."""
 
     entry_id: int
     topic: str

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import IO, Any
 
 from django.utils import timezone
-from django_filters.rest_framework import CharFilter, ChoiceFilter, DjangoFilterBackend, FilterSet
+from django_filters.rest_framework import CharFilter, ChoiceFilter, FilterSet
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 from rest_framework.parsers import BaseParser
@@ -298,10 +298,6 @@ class EntryFilter(FilterSet):  # type: ignore[misc]  # the library has no types
         return filter_entries(queryset.filter(owner__handle=handle) if handle else queryset, **lookups)
 
 
-class EntryFilters(DjangoFilterBackend):  # type: ignore[misc]
-    """Reads the filters of the view's `filterset_class` from the query."""
-
-
 class FileBody(dict[str, str]):
     """A body that is the file itself: `form`, and `text` that turns back into the very bytes, whatever their code."""
 
@@ -311,7 +307,7 @@ class FileBody(dict[str, str]):
 
 
 class FileBodyParser(BaseParser):
-    """Reads the body as a Sheet."""
+    """Reads the body as the file itself."""
 
     form = ""
 

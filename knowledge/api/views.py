@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
+from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
@@ -22,7 +24,6 @@ from knowledge.api.serializers import (
     CsvParser,
     EntryChange,
     EntryFilter,
-    EntryFilters,
     EntryIn,
     EntryOut,
     ExportAsked,
@@ -88,7 +89,7 @@ KNOWLEDGE_SCOPE = "knowledge"
 class Entries(ApiView):
     scopes = {"POST": KNOWLEDGE_SCOPE}
     queryset = Entry.objects.none()
-    filter_backends = (EntryFilters,)
+    filter_backends = (DjangoFilterBackend,)
     filterset_class = EntryFilter
 
     @extend_schema(operation_id="knowledge_list", responses=EntryOut(many=True))
@@ -104,7 +105,11 @@ class Entries(ApiView):
     def post(self, request: Request) -> Response:
         """Write an entry, or pin a `message`. It holds at once. Members only: guests read, agents suggest."""
         access, data = request_access(request), self.validated_body(EntryIn)
-        return entry_response(_create_from_data(data, access), access, status=201)
+        message = _access_message(data.pop("message", None), access)
+        data["supersedes"] = _access_predecessor(data.pop("supersedes", None), access)
+        data["owner"] = access_owner(data.pop("owner", None), access)
+        create = create_entry if message is None else partial(pin_result, message=message)
+        return entry_response(create(by=access, how="api", **data), access, status=201)
 
 
 class Suggest(ApiView):
@@ -115,11 +120,10 @@ class Suggest(ApiView):
     def post(self, request: Request) -> Response:
         """Suggest an entry: it is in no prompt until a person accepts it. Members, and agents from level 2 on."""
         access, data = request_access(request), self.validated_body(SuggestIn)
-        message = data.pop("message", None)
         entry = suggest_entry(
             by=access,
             supersedes=_access_predecessor(data.pop("supersedes", None), access),
-            source_message=_access_message(message, access) if message else None,
+            source_message=_access_message(data.pop("message", None), access),
             how="api",
             **data,
         )
@@ -181,19 +185,9 @@ def stale_error(conflict: Conflict) -> Problem:
     return PreconditionFailed(conflict.message) if conflict.code == "stale" else conflict
 
 
-def _create_from_data(data: dict[str, Any], access: Access) -> Entry:
-    message = data.pop("message", None)
-    source = _access_message(message, access) if message else None
-    data["supersedes"] = _access_predecessor(data.pop("supersedes", None), access)
-    data["owner"] = access_owner(data.pop("owner", None), access)
-    if source is not None:
-        return pin_result(message=source, by=access, how="api", **data)
-    return create_entry(by=access, how="api", **data)
-
-
-def _access_message(pk: int, access: Access) -> Message:
+def _access_message(pk: int | None, access: Access) -> Message | None:
     messages: QuerySet[Message] = Message.objects.visible_to(access)
-    return get_object_or_404(messages.select_related("thread__channel"), pk=pk)
+    return None if pk is None else get_object_or_404(messages.select_related("thread__channel"), pk=pk)
 
 
 def _access_predecessor(pk: int | None, access: Access) -> Entry | None:
@@ -208,81 +202,52 @@ IF_MATCH_OPTIONAL = OpenApiParameter(
 )
 
 
-class EntryAction(ApiView):
-    """A view that does one thing to one entry."""
+def action_view(
+    name: str, service: Callable[..., Entry], takes: type[Serializer[Any]], description: str, *, status: int = 200
+) -> type[ApiView]:
+    """The view of one thing done to one entry. What makes an entry (201) answers a repeated request as the first."""
 
-    scopes = {"POST": KNOWLEDGE_SCOPE}
-
-    def perform(
-        self, service: Callable[..., Entry], pk: int, serializer_class: type[Serializer[Any]], status: int = 200
-    ) -> Response:
-        access, data = request_access(self.request), self.validated_body(serializer_class)
+    def post(self: ApiView, request: Request, pk: int) -> Response:
+        access, data = request_access(request), self.validated_body(takes)
         entry = get_object_or_404(accessible_entries(access), pk=pk)
         if "successor" in data:
             data["successor"] = get_object_or_404(accessible_entries(access), pk=data["successor"])
-        based_on = check_if_match(self.request, entry.version) if read_if_match(self.request) is not None else None
+        based_on = check_if_match(request, entry.version) if read_if_match(request) is not None else None
         try:
             changed = service(entry=entry, by=access, how="api", based_on=based_on, **data)
         except Conflict as conflict:
             raise stale_error(conflict) from None
         return entry_response(changed, access, status)
 
-
-class Renew(EntryAction):
-    @extend_schema(operation_id="knowledge_renew", parameters=[IF_MATCH_OPTIONAL], request=RenewIn, responses=EntryOut)
-    def post(self, request: Request, pk: int) -> Response:
-        """It still holds, until `expires_at`. What waited for review or was archived holds again."""
-        return self.perform(renew_entry, pk, RenewIn)
-
-
-class Supersede(EntryAction):
-    @extend_schema(
-        operation_id="knowledge_supersede",
+    schema = extend_schema(
+        operation_id=f"knowledge_{name}",
+        description=description,
         parameters=[IF_MATCH_OPTIONAL],
-        request=SupersedeIn,
-        responses={201: EntryOut},
+        request=takes,
+        responses={status: EntryOut},
     )
-    @idempotent
-    def post(self, request: Request, pk: int) -> Response:
-        """Another entry takes its place; that one is the answer."""
-        return self.perform(supersede_entry, pk, SupersedeIn, 201)
+    members = {"scopes": {"POST": KNOWLEDGE_SCOPE}, "post": schema(idempotent(post) if status == 201 else post)}
+    return type(name.capitalize(), (ApiView,), members)
 
 
-class Archive(EntryAction):
-    @extend_schema(operation_id="knowledge_archive", parameters=[IF_MATCH_OPTIONAL], request=NoteIn, responses=EntryOut)
-    def post(self, request: Request, pk: int) -> Response:
-        """It holds no more. It stays readable and can be brought back."""
-        return self.perform(archive_entry, pk, NoteIn)
-
-
-class Restore(EntryAction):
-    @extend_schema(operation_id="knowledge_restore", parameters=[IF_MATCH_OPTIONAL], request=NoteIn, responses=EntryOut)
-    def post(self, request: Request, pk: int) -> Response:
-        """Bring an archived entry back; a superseded one once its successor is archived."""
-        return self.perform(restore_entry, pk, NoteIn)
-
-
-class Accept(EntryAction):
-    @extend_schema(
-        operation_id="knowledge_accept", parameters=[IF_MATCH_OPTIONAL], request=AcceptIn, responses=EntryOut
-    )
-    def post(self, request: Request, pk: int) -> Response:
-        """A suggestion holds from now on, as it is or in better words."""
-        return self.perform(accept_entry, pk, AcceptIn)
-
-
-class Reject(EntryAction):
-    @extend_schema(operation_id="knowledge_reject", parameters=[IF_MATCH_OPTIONAL], request=NoteIn, responses=EntryOut)
-    def post(self, request: Request, pk: int) -> Response:
-        """A suggestion is archived and never held."""
-        return self.perform(reject_entry, pk, NoteIn)
-
-
-class Flag(EntryAction):
-    @extend_schema(operation_id="knowledge_flag", parameters=[IF_MATCH_OPTIONAL], request=FlagIn, responses=EntryOut)
-    def post(self, request: Request, pk: int) -> Response:
-        """Send it to review: it is in no prompt until somebody renews, edits or archives it."""
-        return self.perform(flag_entry, pk, FlagIn)
+Renew = action_view(
+    "renew",
+    renew_entry,
+    RenewIn,
+    "It still holds, until `expires_at`. What waited for review or was archived holds again.",
+)
+Supersede = action_view(
+    "supersede", supersede_entry, SupersedeIn, "Another entry takes its place; that one is the answer.", status=201
+)
+Archive = action_view("archive", archive_entry, NoteIn, "It holds no more. It stays readable and can be brought back.")
+Restore = action_view(
+    "restore", restore_entry, NoteIn, "Bring an archived entry back; a superseded one once its successor is archived."
+)
+Accept = action_view("accept", accept_entry, AcceptIn, "A suggestion holds from now on, as it is or in better words.")
+Reject = action_view("reject", reject_entry, NoteIn, "A suggestion is archived and never held.")
+Flag = action_view(
+    "flag", flag_entry, FlagIn, "Send it to review: it is in no prompt until somebody renews, edits or archives it."
+)
 
 
 class Contradictions(ApiView):
@@ -292,10 +257,8 @@ class Contradictions(ApiView):
     def get(self, request: Request) -> Response:
         """Open pairs of which the caller may read both, the newest first. Agents get none."""
         settled = self.asked(ContradictionsAsked)["settled"]
-        return self.paginated_response(
-            accessible_contradictions(request_access(request)).exclude(settled_at__isnull=bool(settled)),
-            ContradictionOut,
-        )
+        pairs = accessible_contradictions(request_access(request)).exclude(settled_at__isnull=bool(settled))
+        return self.paginated_response(pairs.select_related("settled_by"), ContradictionOut)
 
 
 class Settle(ApiView):

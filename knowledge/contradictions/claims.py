@@ -1,5 +1,4 @@
-"""What an entry states, clause by clause: of what, which quantities, whether said or denied; and the English word
-lists.
+"""What an entry states, clause by clause: of what, which quantities, whether said or denied; the English word lists.
 
 Pure. No understanding, only rules: Markdown lines, sentences, clauses; what stands before the verb or the value is the
 subject; headings and words before a colon are what a list is about."""
@@ -7,10 +6,10 @@ subject; headings and words before a colon are what a list is about."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from knowledge.contradictions.quantities import MONTHS, WEEKDAYS, Quantity, extract_quantities
+from knowledge.contradictions.quantities import MONTHS, WEEKDAYS, Quantity, extract_quantities, word_map
 
 _STOP_TEXT = """
 a an the this that these those our your their its his her my we you they it he she i us them of in on at to for from
@@ -21,14 +20,6 @@ over under up out more less most least up same such own other others everything 
 current longer anymore yet
 """
 STOP_WORDS = frozenset(_STOP_TEXT.split())
-
-_GENERIC_TEXT = """
-price cost fee charge rate plan tier pricing budget limit deadline date time day number amount total policy rule
-period window term team people staff everyone value size length maximum minimum max min cap level status state
-setting default version thing item entry customer user member client employee company call cost
-"""
-GENERIC_NOUNS = frozenset(_GENERIC_TEXT.split())
-"""Nouns that name an attribute rather than the thing that has it."""
 
 _VERBS_TEXT = """
 is are was were be has have had will shall must may can cannot should does do did cost costs take takes run runs use
@@ -50,146 +41,76 @@ weren't hasn't haven't couldn't wouldn't
 """
 NEGATIONS = frozenset(_NEGATIONS_TEXT.split())
 
-_NEGATIVE_TEXT = """
-forbidden prohibited disallowed banned forbid prohibit disabled disable off optional closed unsupported unavailable
-impossible exclude excluded rejected declined false inactive paid public refused refuse reject denied discontinued
-deprecated unlimited invalid unsafe insecure incompatible
+_SYNONYMS_TEXT = """
+price: fee cost charge pricing priced; answer: reply respond response; holiday: vacation leave; staff: employee;
+start: begin; release: launch ship deliver shipped; meeting: meet; deadline: due; customer: client; maximum: max;
+minimum: min; login: logon sign-in; keep: retain kept store retention; limit: timeout cap; register: signup;
+run: host ran
 """
-NEGATIVE_WORDS = frozenset(_NEGATIVE_TEXT.split())
-"""Of each pair of opposites, the word that says no."""
+SYNONYMS = word_map(_SYNONYMS_TEXT)
 
-SYNONYMS = {
-    "fee": "price",
-    "cost": "price",
-    "charge": "price",
-    "pricing": "price",
-    "priced": "price",
-    "rate": "rate",
-    "reply": "answer",
-    "respond": "answer",
-    "response": "answer",
-    "vacation": "holiday",
-    "leave": "holiday",
-    "employee": "staff",
-    "begin": "start",
-    "launch": "release",
-    "ship": "release",
-    "deliver": "release",
-    "shipped": "release",
-    "meet": "meeting",
-    "due": "deadline",
-    "client": "customer",
-    "max": "maximum",
-    "min": "minimum",
-    "logon": "login",
-    "sign-in": "login",
-    "retain": "keep",
-    "kept": "keep",
-    "store": "keep",
-    "retention": "keep",
-    "timeout": "limit",
-    "cap": "limit",
-    "signup": "register",
-    "host": "run",
-    "ran": "run",
-}
-"""Words that mean the same here."""
+_NEGATIVES_TEXT = """
+allowed: forbidden prohibited disallowed banned forbid prohibit; enabled: disabled disable off; required: optional;
+open: closed; supported: unsupported deprecated; available: unavailable discontinued; possible: impossible;
+include: exclude excluded; approved: rejected declined denied; true: false; active: inactive; free: paid;
+private: public; accepted: refused refuse reject; limited: unlimited; valid: invalid; safe: unsafe;
+secure: insecure; compatible: incompatible
+"""
+NEGATIVES = word_map(_NEGATIVES_TEXT)
+"""Words that say no, and the opposite of each."""
 
-OPPOSITES = {
-    "forbidden": "allowed",
-    "prohibited": "allowed",
-    "disallowed": "allowed",
-    "banned": "allowed",
-    "forbid": "allowed",
-    "prohibit": "allowed",
-    "permitted": "allowed",
-    "permit": "allowed",
-    "allow": "allowed",
-    "disabled": "enabled",
-    "disable": "enabled",
-    "enable": "enabled",
-    "off": "enabled",
-    "on": "enabled",
-    "optional": "required",
-    "mandatory": "required",
-    "require": "required",
-    "need": "required",
-    "closed": "open",
-    "unsupported": "supported",
-    "support": "supported",
-    "unavailable": "available",
-    "impossible": "possible",
-    "exclude": "include",
-    "excluded": "include",
-    "included": "include",
-    "rejected": "approved",
-    "declined": "approved",
-    "false": "true",
-    "inactive": "active",
-    "paid": "free",
-    "public": "private",
-    "accept": "accepted",
-    "refused": "accepted",
-    "refuse": "accepted",
-    "reject": "accepted",
-    "denied": "approved",
-    "discontinued": "available",
-    "deprecated": "supported",
-    "down": "up",
-    "unlimited": "limited",
-    "invalid": "valid",
-    "unsafe": "safe",
-    "insecure": "secure",
-    "incompatible": "compatible",
-}
+_AFFIRMATIVES_TEXT = """
+allowed: permitted permit allow; enabled: enable on; required: mandatory require need; supported: support;
+include: included; accepted: accept; up: down
+"""
+CANONICAL_WORDS = NEGATIVES | word_map(_AFFIRMATIVES_TEXT)
 """Each word of a pair of opposites, and the one that says yes."""
 
-_CONTRASTS_TEXT = """
-staging production development test testing sandbox demo preview prod dev
-starter basic free pro plus premium business enterprise team standard gold silver bronze hobby scale
-internal external
-frontend backend
-ios android web desktop mobile windows linux macos
-monthly annual annually yearly weekly daily quarterly hourly month year
-inbound outbound
-read write
-upload download
-junior senior lead
-summer winter spring autumn
-morning afternoon evening night
-first second third fourth last next previous
-europe eu us usa uk asia africa america germany france
-full-time part-time
-admin guest member owner
-buyer seller
-student teacher
-adult child children
-after within
-before after
-minimum maximum
-remote onsite office home
-primary secondary backup
-request response
-gross net
-east west north south
-weekday weekend
-cat dog
-draft final
-small medium large
-domestic international
-average median peak
-planned actual
-red green blue
-old legacy
-hardware software
-revenue profit cost
-open close
-lower upper
-start end
+_ENDINGS = {"ies": "y", "sses": "ss", "ches": "ch", "shes": "sh", "xes": "x", "ing": "", "ed": "", "ly": "", "s": ""}
+
+
+def stem(word: str) -> str:
+    """`prices` → `price`, `refunded` → `refund`. Rough, and the same for the same word."""
+    word = word.lower().replace("’", "'").removesuffix("'s")
+    word = SYNONYMS.get(word, word)
+    for ending, instead in _ENDINGS.items():
+        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith(("ss", "us", "is")):
+            word = word[: len(word) - len(ending)] + instead
+            break
+    return SYNONYMS.get(word.removesuffix("e"), SYNONYMS.get(word, word)).removesuffix("e")
+
+
+def _stem_set(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(stem, words))
+
+
+_GENERIC_TEXT = """
+price cost fee charge rate plan tier pricing budget limit deadline date time day number amount total policy rule
+period window term team people staff everyone value size length maximum minimum max min cap level status state
+setting default version thing item entry customer user member client employee company call
 """
-CONTRASTS = tuple(frozenset(line.split()) for line in _CONTRASTS_TEXT.splitlines() if line)
+GENERIC_STEMS = _stem_set(_GENERIC_TEXT.split())
+"""Nouns that name an attribute rather than the thing that has it."""
+
+_CONTRASTS_TEXT = """
+staging production development test testing sandbox demo preview prod dev;
+starter basic free pro plus premium business enterprise team standard gold silver bronze hobby scale;
+internal external; frontend backend; ios android web desktop mobile windows linux macos;
+monthly annual annually yearly weekly daily quarterly hourly month year; inbound outbound; read write;
+upload download; junior senior lead; summer winter spring autumn; morning afternoon evening night;
+first second third fourth last next previous; europe eu us usa uk asia africa america germany france;
+full-time part-time; admin guest member owner; buyer seller; student teacher; adult child children;
+after within; before after; minimum maximum; remote onsite office home; primary secondary backup;
+request response; gross net; east west north south; weekday weekend; cat dog; draft final; small medium large;
+domestic international; average median peak; planned actual; red green blue; old legacy; hardware software;
+revenue profit cost; open close; lower upper; start end
+"""
+CONTRAST_STEMS = tuple(_stem_set(group.split()) for group in _CONTRASTS_TEXT.split(";"))
 """Groups of which a thing is one or the other: what is said of one says nothing of the others."""
 
+_TIME_STEMS = _stem_set((*MONTHS, *WEEKDAYS))
+_CANONICAL_STEMS = _stem_set(CANONICAL_WORDS)
+_NEGATIVE_STEMS = _stem_set(NEGATIVES)
 
 MAX_CHARACTERS = 20_000
 """Characters that are read."""
@@ -244,11 +165,11 @@ class Statement:
     labels: tuple[str, ...] = ()
     values: tuple[Quantity, ...] = ()
     subject_values: frozenset[str] = frozenset()
-    replaced: frozenset[str] = field(default=frozenset())
+    replaced: frozenset[str] = frozenset()
 
 
-def extract_statements(topic: str, content: str) -> list[Statement]:
-    """What the content states of today, at most CLAUSES; questions, code, addresses and the past are left out."""
+def extract_statements(content: str) -> list[Statement]:
+    """What the content states of today, at most MAX_STATEMENTS, without questions, code, addresses and the past."""
     plain = _URL_OR_EMAIL.sub(" ", _CODE_BLOCK.sub("\n", content[:MAX_CHARACTERS]))
     plain = re.sub(r"[*_`~]{1,3}|\\", "", plain)
     extracted: list[Statement] = []
@@ -270,42 +191,14 @@ def extract_statements(topic: str, content: str) -> list[Statement]:
 
 def stems(text: str) -> frozenset[str]:
     """The telling words of a text, shortened to their stem; pairs of characters for Chinese and its neighbours."""
-    return frozenset(_iter_stems(text))
-
-
-def stem(word: str) -> str:
-    """`prices` → `price`, `refunded` → `refund`. Rough, and the same for the same word."""
-    word = word.lower().replace("’", "'").removesuffix("'s")
-    word = SYNONYMS.get(word, word)
-    for ending, instead in (
-        ("ies", "y"),
-        ("sses", "ss"),
-        ("ches", "ch"),
-        ("shes", "sh"),
-        ("xes", "x"),
-        ("ing", ""),
-        ("ed", ""),
-        ("ly", ""),
-        ("s", ""),
-    ):
-        if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith(("ss", "us", "is")):
-            word = word[: len(word) - len(ending)] + instead
-            break
-    return SYNONYMS.get(word.removesuffix("e"), SYNONYMS.get(word, word)).removesuffix("e")
-
-
-def _iter_stems(text: str) -> Iterator[str]:
+    found: set[str] = set()
     for match in _WORD.finditer(text):
         word = "usa" if match[0] in ("US", "USA") else match[0].lower()
         if _CJK.search(word):
-            yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
+            found.update(word[at : at + 2] for at in range(max(1, len(word) - 1)))
         elif word not in STOP_WORDS and word not in NEGATIONS:
-            yield stem(word)
-
-
-GENERIC_STEMS = frozenset(stem(word) for word in GENERIC_NOUNS)
-CONTRAST_STEMS = tuple(frozenset(stem(word) for word in group) for group in CONTRASTS)
-_TIME_STEMS = frozenset(stem(word) for word in (*MONTHS, *WEEKDAYS))
+            found.add(stem(word))
+    return frozenset(found)
 
 
 def _flatten_tables(lines: list[str]) -> Iterator[str]:
@@ -325,20 +218,17 @@ def _flatten_tables(lines: list[str]) -> Iterator[str]:
             )
 
 
-# --- lines and clauses --------------------------------------------------------------------------------------
 def _parse_line(line: str, about: frozenset[str]) -> Iterator[Statement]:
     line = _LIST_MARKER.sub("", line).strip().strip("|").strip()
     for whole in _SENTENCE_BREAK.split(line):
-        sentence = whole[:MAX_SENTENCE_CHARACTERS] if whole else ""
-        if sentence and sentence.strip() and not sentence.rstrip().endswith(("?", "？")):
-            yield from _parse_sentence(sentence.strip(), about)
+        sentence = whole[:MAX_SENTENCE_CHARACTERS].strip()
+        if sentence and not sentence.endswith(("?", "？")):
+            yield from _parse_sentence(sentence, about)
 
 
 def _parse_sentence(sentence: str, about: frozenset[str]) -> Iterator[Statement]:
     head, colon, rest = sentence.partition(": ")
-    clauses = [
-        clause for clause in _CLAUSE_BREAK.split(rest if colon and rest else sentence) if clause and clause.strip()
-    ]
+    clauses = [clause for clause in _CLAUSE_BREAK.split(rest if colon and rest else sentence) if clause.strip()]
     if colon and rest and len(clauses) > 1:
         about = about | stems(head)
     elif colon and rest:
@@ -411,24 +301,16 @@ def _remove_quantities(text: str, found: list[Quantity]) -> str:
 
 def _canonical_stems(text: str) -> frozenset[str]:
     """Stems, with each word of a pair of opposites as the one that says yes."""
-    words = []
-    for match in _WORD.finditer(text):
-        word = match[0].lower()
-        words.append(OPPOSITES.get(word) or OPPOSITES.get(stem(word)) or "")
-    return frozenset(stem(word) for word in words if word) | frozenset(
-        one for one in _iter_stems(text) if one not in _TO_OPPOSITE
-    )
+    words = [match[0].lower() for match in _WORD.finditer(text)]
+    canonical = (CANONICAL_WORDS.get(word) or CANONICAL_WORDS.get(stem(word)) for word in words)
+    return frozenset(stem(word) for word in canonical if word) | (stems(text) - _CANONICAL_STEMS)
 
 
 def _is_negated(text: str) -> bool:
     words = [match[0].lower().replace("’", "'") for match in _WORD.finditer(text)]
     joined = " ".join(words)
     times = sum(word in NEGATIONS for word in words) - joined.count("not only") - joined.count("no more than")
-    return (times + sum(word in NEGATIVE_WORDS or stem(word) in _DENY_STEMS for word in words)) % 2 == 1
-
-
-_TO_OPPOSITE = frozenset(stem(word) for word in OPPOSITES)
-_DENY_STEMS = frozenset(stem(word) for word in NEGATIVE_WORDS)
+    return (times + sum(word in NEGATIVES or stem(word) in _NEGATIVE_STEMS for word in words)) % 2 == 1
 
 
 def _proper_names(text: str) -> frozenset[str]:

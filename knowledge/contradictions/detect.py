@@ -42,8 +42,7 @@ BATCH_LIMIT = 500
 
 @dataclass(frozen=True, slots=True)
 class _DetectedContradiction:
-    other_id: int
-    other_version: int
+    other: Entry
     why: str
     found_by: str
 
@@ -70,29 +69,21 @@ def detect_contradictions(
     return compared
 
 
-# --- looking ------------------------------------------------------------------------------------------------
 def _detect(entry: Entry, client: ModelClient | None) -> list[_DetectedContradiction]:
     neighbours = find_neighbours(entry)
     claim = ComparedText(entry.topic, entry.content)
     reasons = {other.pk: explain_contradiction(ComparedText(other.topic, other.content), claim) for other in neighbours}
-    by_rule = [
-        _DetectedContradiction(other.pk, other.version, reasons[other.pk] or "", "rule")
-        for other in neighbours
-        if reasons[other.pk]
-    ]
+    by_rule = [_DetectedContradiction(other, why, "rule") for other in neighbours if (why := reasons[other.pk])]
     if client is None or not neighbours:
         return by_rule
     judged_entries = sorted(neighbours, key=lambda other: reasons[other.pk] is None)[:MAX_JUDGED]
     verdict = _judge_with_model(client, claim, judged_entries)
     if verdict is None:
         return by_rule
-    judged_ids = {other.pk for other in judged_entries}
     by_model = [
-        _DetectedContradiction(other.pk, other.version, verdict[other.pk], "model")
-        for other in judged_entries
-        if other.pk in verdict
+        _DetectedContradiction(other, verdict[other.pk], "model") for other in judged_entries if other.pk in verdict
     ]
-    return by_model + [finding for finding in by_rule if finding.other_id not in judged_ids]
+    return by_model + [finding for finding in by_rule if finding.other not in judged_entries]
 
 
 def find_neighbours(entry: Entry) -> list[Entry]:
@@ -121,31 +112,28 @@ def _judge_with_model(client: ModelClient, claim: ComparedText, shown: Sequence[
 
 
 def _metered_client(workspace_id: int, client: ModelClient | None) -> ModelClient | None:
-    judge_client = client or _judge_client(workspace_id)
-    if judge_client is None:
-        return None
-    return meter_client(judge_client, workspace_id=workspace_id, purpose=Spending.Purpose.CONTRADICTIONS)
+    """`client`, or that of the workspace's own model; None where it has none."""
+    if client is None:
+        endpoints = Endpoint.objects.filter(Q(is_for_summaries=True) | Q(is_default=True), workspace=workspace_id)
+        endpoint = endpoints.order_by("-is_for_summaries").first()
+        if endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE:
+            return None
+        client = client_for(endpoint)
+    return meter_client(client, workspace_id=workspace_id, purpose=Spending.Purpose.CONTRADICTIONS)
 
 
-def _judge_client(workspace_id: int) -> ModelClient | None:
-    endpoints = Endpoint.objects.filter(Q(is_for_summaries=True) | Q(is_default=True), workspace=workspace_id)
-    endpoint = endpoints.order_by("-is_for_summaries").first()
-    return None if endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE else client_for(endpoint)
-
-
-# --- writing ------------------------------------------------------------------------------------------------
 @transaction.atomic
 def _save_detected(entry: Entry, findings: Sequence[_DetectedContradiction]) -> None:
     """Store what was found, unless the entry changed meanwhile: then it waits on."""
-    rows_by_id = {row.pk: row for row in lock_rows([entry.pk, *(finding.other_id for finding in findings)])}
+    rows_by_id = {row.pk: row for row in lock_rows([entry.pk, *(finding.other.pk for finding in findings)])}
     current = rows_by_id.get(entry.pk)
     if current is None or current.version != entry.version or current.status != Entry.Status.ACTIVE:
         return
     for finding in findings:
-        other = rows_by_id.get(finding.other_id)
-        if other is not None and other.version == finding.other_version and other.status == Entry.Status.ACTIVE:
+        other = rows_by_id.get(finding.other.pk)
+        if other is not None and other.version == finding.other.version and other.status == Entry.Status.ACTIVE:
             _record_contradiction(current, other, finding)
-    _settle_resolved(current, {finding.other_id for finding in findings})
+    _settle_resolved(current, {finding.other.pk for finding in findings})
     Entry.objects.filter(pk=entry.pk).update(compared_version=entry.version)
 
 

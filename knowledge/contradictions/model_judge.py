@@ -34,7 +34,7 @@ def build_prompt(new: ComparedText, others: Sequence[ComparedText]) -> list[Chat
 
 
 def parse_verdict(answer: str, entries: int) -> dict[int, str]:
-    """`{number from 1: why}`. Numbers that were not asked about do not count. Raises Unreadable."""
+    """`{number from 1: why}`. Numbers that were not asked about do not count. Raises UnparsableAnswer."""
     return {
         row["entry"]: _clean_reason(row.get("why"))
         for row in parse_json_list("contradictions", answer)

@@ -52,9 +52,7 @@ def explain_contradiction(one: ComparedText, other: ComparedText) -> str | None:
     swapped = other < one
     first, second = (other, one) if swapped else (one, other)
     topics = stems(first.topic), stems(second.topic)
-    pairs = _comparable_pairs(
-        extract_statements(first.topic, first.content), extract_statements(second.topic, second.content), topics
-    )
+    pairs = _comparable_pairs(extract_statements(first.content), extract_statements(second.content), topics)
     explanation = _find_differing_quantities(pairs) or _find_denial(pairs) or _find_replacement(pairs)
     if explanation is None:
         return None
@@ -64,7 +62,6 @@ def explain_contradiction(one: ComparedText, other: ComparedText) -> str | None:
     return f"{how}: “{_shorten(left)}” and “{_shorten(right)}”."
 
 
-# --- the same subject? --------------------------------------------------------------------------------------
 def _comparable_pairs(
     first: list[Statement], second: list[Statement], topics: tuple[frozenset[str], frozenset[str]]
 ) -> list[_StatementPair]:
@@ -85,7 +82,7 @@ def _same_subject(pair: _StatementPair) -> bool:
     left, right = pair.first, pair.second
     if left.subject_values != right.subject_values and left.subject_values and right.subject_values:
         return False  # another year, another room: part of what it is about
-    one_topic = bool(pair.first_topic & pair.second_topic) or not pair.first_topic or not pair.second_topic
+    one_topic = pair.first_topic & pair.second_topic or not pair.first_topic or not pair.second_topic
     if _are_exclusive(left.names, right.names, left.words, right.words) or _is_contrast(left.words, right.words):
         return False
     if _is_contrast(pair.first_topic | left.about, pair.second_topic | right.about):
@@ -95,14 +92,14 @@ def _same_subject(pair: _StatementPair) -> bool:
     only_left, only_right = left.subject - right.words, right.subject - left.words
     if only_left and only_right and (only_left | only_right) - GENERIC_STEMS:
         return False
-    specific = pair.shared - GENERIC_STEMS
     if not one_topic:
         return _share_most_words(pair)
     if pair.first_topic != pair.second_topic and _are_exclusive(
         pair.first_topic - GENERIC_STEMS, pair.second_topic - GENERIC_STEMS, left.words, right.words
     ):
         return _share_most_words(pair)
-    return (bool(pair.shared) and (bool(specific) or pair.jaccard >= 0.3)) or _are_bare_values(pair)
+    shares_words = bool(pair.shared - GENERIC_STEMS) or (bool(pair.shared) and pair.jaccard >= 0.3)
+    return shares_words or _are_bare_values(pair)
 
 
 def _share_most_words(pair: _StatementPair) -> bool:
@@ -134,27 +131,19 @@ def _is_contrast(left: frozenset[str], right: frozenset[str]) -> bool:
     return any((left - right) & group and (right - left) & group for group in CONTRAST_STEMS)
 
 
-# --- what is said of it -------------------------------------------------------------------------------------
 def _find_differing_quantities(pairs: list[_StatementPair]) -> tuple[str, str, str] | None:
     """Two quantities of the same kind that differ, unless either agrees with something else the other text says."""
-    settled: set[tuple[int, int]] = set()
-    open_pairs: list[tuple[float, str, _StatementPair]] = []
+    agreeing: set[tuple[int, int]] = set()
+    differing: list[tuple[str, _StatementPair]] = []
     for pair in pairs:
         verdicts = list(_quantity_verdicts(pair))
-        if any(verdict is False for verdict, _kind in verdicts):
-            settled.add((0, id(pair.first)))
-            settled.add((1, id(pair.second)))
-        kinds = [kind for verdict, kind in verdicts if verdict]
-        if kinds:
-            open_pairs.append((pair.jaccard, kinds[0], pair))
-    unsettled = [
-        found
-        for found in open_pairs
-        if (0, id(found[2].first)) not in settled and (1, id(found[2].second)) not in settled
-    ]
+        if not all(verdict for verdict, _kind in verdicts):
+            agreeing |= {(0, id(pair.first)), (1, id(pair.second))}
+        differing += [(kind, pair) for verdict, kind in verdicts if verdict][:1]
+    unsettled = [(kind, pair) for kind, pair in differing if not agreeing & {(0, id(pair.first)), (1, id(pair.second))}]
     if not unsettled:
         return None
-    _closeness, kind, pair = max(unsettled, key=lambda found: found[0])
+    kind, pair = max(unsettled, key=lambda one: one[1].jaccard)
     return f"Different {_KIND_LABELS[kind]}", pair.first.text, pair.second.text
 
 
@@ -170,6 +159,7 @@ _KIND_LABELS = {
     "version": "versions",
     "count": "numbers",
 }
+_DATE_KINDS = ("date", "period", "weekday")
 
 
 def _quantity_verdicts(pair: _StatementPair) -> Iterable[tuple[bool, str]]:
@@ -206,16 +196,16 @@ def _both_say_more(pair: _StatementPair) -> bool:
 def _comparable_values(one: Statement) -> list[tuple[Quantity, str]]:
     """The values that can differ: dates count only where nothing else is stated."""
     both = list(zip(one.values, one.labels, strict=True))
-    others = [pair for pair in both if pair[0].kind not in ("date", "period", "weekday")]
+    others = [pair for pair in both if pair[0].kind not in _DATE_KINDS]
     return others or both
 
 
 def _have_different_dates(pair: _StatementPair) -> bool:
     """Measured at different times: 40 users in March, 55 in April."""
     when = [
-        [value for value in one.values if value.kind in ("date", "period", "weekday")]
+        [value for value in one.values if value.kind in _DATE_KINDS]
         for one in (pair.first, pair.second)
-        if any(value.kind not in ("date", "period", "weekday") for value in one.values)
+        if any(value.kind not in _DATE_KINDS for value in one.values)
     ]
     as_of = any("as of" in one.text.lower() for one in (pair.first, pair.second))
     return len(when) == 2 and not as_of and any(quantities_differ(a, b) for a in when[0] for b in when[1])
@@ -249,7 +239,7 @@ def _find_replacement(pairs: list[_StatementPair]) -> tuple[str, str, str] | Non
         for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
             replaced = one.replaced - GENERIC_STEMS
             still_stated = replaced and replaced <= other.words and not other.replaced and not other.is_negated
-            if still_stated and len((one.words - replaced) & (other.words - replaced)) >= 1:
+            if still_stated and pair.shared - replaced:
                 return "One says it was replaced", pair.first.text, pair.second.text
     return None
 

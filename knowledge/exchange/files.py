@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from hashlib import sha256
 from typing import Literal
 
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
-from knowledge.exchange.columns import RowFields, RowText, parse_fields, parse_text
 from knowledge.exchange.tabular import Cells, TableRow, csv_lines, jsonl_lines, read_rows
+from knowledge.expiry import parse_expiry
 from knowledge.models import Entry
 from knowledge.services.create import (
     MAX_PENDING_SUGGESTIONS,
@@ -19,7 +23,16 @@ from knowledge.services.create import (
     too_many_suggestions_error,
 )
 from knowledge.services.revisions import mark_decided
-from knowledge.services.validation import check_may_manage, possible_owners
+from knowledge.services.validation import (
+    check_may_manage,
+    clean_client_id,
+    clean_content,
+    clean_kind,
+    clean_tags,
+    clean_topic,
+    clean_visibility,
+    possible_owners,
+)
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
@@ -30,6 +43,9 @@ CHUNK_ROWS = 500
 """Rows of one transaction. Killed, an import leaves whole chunks; the same file again brings the rest."""
 
 MAX_ATTEMPTS = 3
+TRUE_WORDS = frozenset(("yes", "true", "1", "x", "y"))
+FALSE_WORDS = frozenset(("", "no", "false", "0", "n", "none"))
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +66,19 @@ class ImportReport:
         return sum(row.outcome == outcome for row in self.rows)
 
     @property
-    def told(self) -> Sequence[RowReport]:
-        """The rows that there is something to say of, refused ones first: people look for these."""
+    def rows_with_reason(self) -> Sequence[RowReport]:
+        """Refused ones first: people look for these."""
         return sorted((row for row in self.rows if row.why), key=lambda row: row.outcome != "refused")
 
     @property
-    def untold(self) -> Sequence[RowReport]:
+    def rows_without_reason(self) -> Sequence[RowReport]:
         return [row for row in self.rows if not row.why]
 
     @property
     def summary(self) -> str:
         """`3 imported, 1 there already, 2 refused`."""
-        return (
-            f"{self.count('imported'):,} imported, {self.count('same'):,} there already, "
-            f"{self.count('refused'):,} refused"
-        )
+        same, refused = self.count("same"), self.count("refused")
+        return f"{self.count('imported'):,} imported, {same:,} there already, {refused:,} refused"
 
 
 def import_entries(*, by: Access, raw: bytes, form: str = "") -> ImportReport:
@@ -93,34 +107,38 @@ def _import_chunk(rows: Sequence[TableRow], by: Access) -> list[RowReport]:
 
 
 @transaction.atomic
-def _store_chunk(parsed: Sequence[tuple[TableRow, RowText | str]], by: Access) -> list[RowReport]:
-    state = _load_state(by, [words for _, words in parsed if isinstance(words, RowText)])
+def _store_chunk(parsed: Sequence[tuple[TableRow, _RowText | str]], by: Access) -> list[RowReport]:
+    state = _load_state(by, [words for _, words in parsed if isinstance(words, _RowText)])
     fields = [_parse_row_fields(row, words, state) for row, words in parsed]
-    owners = {rest.owner for rest in fields if isinstance(rest, RowFields)} - {""}
+    owners = {rest.owner for rest in fields if isinstance(rest, _RowFields)} - {""}
     state.owners = {one.handle: one for one in possible_owners(by.workspace_id).filter(handle__in=owners)}
     state.suggestions_left = MAX_PENDING_SUGGESTIONS - pending_suggestions(by).count()
-    outcomes = [_row_outcome(row, words, rest, state) for (row, words), rest in zip(parsed, fields, strict=True)]
+    reports = [_prepare_row(row, words, rest, state) for (row, words), rest in zip(parsed, fields, strict=True)]
     bulk_create_entries(state.new, by=by, how="import")
-    return [outcome.report() for outcome in outcomes]
+    return [report() for report in reports]
 
 
-# --- pieces -------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class _RowOutcome:
-    """What becomes of a row. `entry` has its id once the chunk is stored; `key` is one that another entry has."""
+class _RowText:
+    """What makes two rows the same. `key` is the row's own, or made of its words; `tokens` are those of the content."""
 
-    number: int
-    outcome: Outcome
-    why: str = ""
-    entry: Entry | None = None
-    key: str = ""
+    topic: str
+    content: str
+    tokens: int
+    key: str
 
-    def report(self) -> RowReport:
-        entry_id = self.entry.pk if self.entry else None
-        if not self.key:
-            return RowReport(self.number, self.outcome, self.why, entry_id)
-        why = f"Entry {entry_id} has the client_id {self.key!r} and other words. Edit it, or use another key."
-        return RowReport(self.number, self.outcome, why)
+
+@dataclass(frozen=True, slots=True)
+class _RowFields:
+    """The rest of a row. `owner` is a handle, empty for whoever imports."""
+
+    status: str
+    kind: str
+    visibility: str
+    expires_at: datetime | None
+    tags: list[str]
+    owner: str
+    is_pinned: bool
 
 
 @dataclass(slots=True)
@@ -136,7 +154,7 @@ class _ImportState:
     suggestions_left: int = 0
     new: list[Entry] = field(default_factory=list)
 
-    def find_existing(self, words: RowText) -> Entry | None:
+    def find_existing(self, words: _RowText) -> Entry | None:
         """The entry of that key, else one with the same words."""
         return self.by_key.get(words.key) or self.by_words.get((words.topic, words.content))
 
@@ -145,7 +163,7 @@ class _ImportState:
         self.by_key[entry.client_id] = self.by_words[entry.topic, entry.content] = entry
 
 
-def _load_state(by: Access, words: Sequence[RowText]) -> _ImportState:
+def _load_state(by: Access, words: Sequence[_RowText]) -> _ImportState:
     """What of these words stands already. Two files of one person come in one after the other: each sees what the
     other brought, and neither waits for the other in a circle."""
     importer = Participant.objects.select_for_update(no_key=True).get(pk=by.participant_id)
@@ -163,46 +181,53 @@ def _load_state(by: Access, words: Sequence[RowText]) -> _ImportState:
     )
 
 
-def _parse_row_text(row: TableRow) -> RowText | str:
+def _parse_row_text(row: TableRow) -> _RowText | str:
     """What the row says, or why it cannot be kept."""
     try:
-        return parse_text(row.cells) if not row.why else row.why
+        return _parse_text(row.cells) if not row.why else row.why
     except Problem as problem:
         return problem.message
 
 
-def _parse_row_fields(row: TableRow, words: RowText | str, state: _ImportState) -> RowFields | str:
-    """The rest of a row that is not there already, or why it is refused."""
+def _parse_row_fields(row: TableRow, words: _RowText | str, state: _ImportState) -> _RowFields | str:
+    """The rest of a row that is not there already, or why it is refused.
+
+    One that is there is not read any further: an exported entry whose time is over comes back as the same.
+    """
     if isinstance(words, str) or state.find_existing(words):
         return ""
     try:
-        return parse_fields(row.cells)
+        return _parse_fields(row.cells)
     except Problem as problem:
         return problem.message
 
 
-def _row_outcome(row: TableRow, words: RowText | str, rest: RowFields | str, state: _ImportState) -> _RowOutcome:
+def _prepare_row(
+    row: TableRow, words: _RowText | str, rest: _RowFields | str, state: _ImportState
+) -> Callable[[], RowReport]:
+    """What reports on the row once the chunk is stored: only then its entries have their ids."""
     if isinstance(words, str):
-        return _RowOutcome(row.number, "refused", words)
+        return partial(RowReport, row.number, "refused", words)
     existing = state.find_existing(words)
     if existing is not None and (existing.topic, existing.content) == (words.topic, words.content):
-        return _RowOutcome(row.number, "same", "", existing)
+        return lambda: RowReport(row.number, "same", "", existing.pk)
     if existing is not None:
-        return _RowOutcome(row.number, "refused", "", existing, words.key)
+        conflict = f"has the client_id {words.key!r} and other words. Edit it, or use another key."
+        return lambda: RowReport(row.number, "refused", f"Entry {existing.pk} {conflict}")
     if isinstance(rest, str):
-        return _RowOutcome(row.number, "refused", rest)
+        return partial(RowReport, row.number, "refused", rest)
     if rest.status == Entry.Status.PROPOSED:
         if state.suggestions_left <= 0:
-            return _RowOutcome(row.number, "refused", too_many_suggestions_error().message)
+            return partial(RowReport, row.number, "refused", too_many_suggestions_error().message)
         state.suggestions_left -= 1
     entry = _build_entry(words, rest, state)
     state.add(entry)
     is_unknown_owner = rest.owner and rest.owner not in state.owners
     note = f"@{rest.owner[:40]} is no member here, so you own it." if is_unknown_owner else ""
-    return _RowOutcome(row.number, "imported", note, entry)
+    return lambda: RowReport(row.number, "imported", note, entry.pk)
 
 
-def _build_entry(words: RowText, rest: RowFields, state: _ImportState) -> Entry:
+def _build_entry(words: _RowText, rest: _RowFields, state: _ImportState) -> Entry:
     """The entry as it will be stored; where the owner named is not here, whoever imports it owns it."""
     is_suggested = rest.status == Entry.Status.PROPOSED
     entry = Entry(
@@ -226,6 +251,64 @@ def _build_entry(words: RowText, rest: RowFields, state: _ImportState) -> Entry:
     return entry
 
 
+def _parse_text(cells: Cells) -> _RowText:
+    """Topic, content and key. Raises Problem in words for a report."""
+    topic, content = _text_cell(cells, "topic"), _text_cell(cells, "content")
+    topic, (content, tokens) = clean_topic(topic), clean_content(content)
+    fingerprint = sha256(f"{topic}\n{content}".encode()).hexdigest()[:32]
+    key = _text_cell(cells, "client_id").strip() or f"import:{fingerprint}"
+    return _RowText(topic, content, tokens, clean_client_id(key))
+
+
+def _parse_fields(cells: Cells) -> _RowFields:
+    """Everything else. Raises Problem in words for a report."""
+    status = _keyword_cell(cells, "status") or Entry.Status.ACTIVE
+    fields = _RowFields(
+        status=status,
+        owner=_keyword_cell(cells, "owner").lstrip("@"),
+        kind=clean_kind(_keyword_cell(cells, "kind") or Entry.Kind.FACT),
+        visibility=clean_visibility(_keyword_cell(cells, "visibility") or Entry.Visibility.SHARED),
+        expires_at=parse_expiry(_text_cell(cells, "expires_at"), now=timezone.now()),
+        tags=clean_tags(_tags_cell(cells.get("tags"))),
+        is_pinned=_bool_cell(cells.get("pinned")),
+    )
+    if status not in (Entry.Status.ACTIVE, Entry.Status.PROPOSED):
+        raise Problem(f"An entry that is {status[:40]} is not imported; active and proposed ones are.")
+    return fields
+
+
+def _text_cell(cells: Cells, name: str) -> str:
+    value = cells.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        if _UNSTORABLE.search(value):
+            raise Problem(f"{name} holds a NUL or half of a character, which cannot be kept.")
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise Problem(f"{name} has to be a text.")
+
+
+def _keyword_cell(cells: Cells, name: str) -> str:
+    return _text_cell(cells, name).strip().lower()
+
+
+def _tags_cell(value: object) -> list[str]:
+    if isinstance(value, list):
+        if not all(isinstance(tag, str) for tag in value):
+            raise Problem("Tags are texts.")
+        return value
+    return str(value or "").replace(";", ",").split(",")
+
+
+def _bool_cell(value: object) -> bool:
+    word = str(value if value is not None else "").strip().lower()
+    if word in TRUE_WORDS or word in FALSE_WORDS:
+        return word in TRUE_WORDS
+    raise Problem("pinned is yes or no.")
+
+
 def export_entries(access: Access, form: str = "csv", *, statuses: Sequence[str] = ()) -> Iterator[str]:
     """The lines of a CSV or JSONL file with what the asker may read, the oldest entry first.
 
@@ -235,16 +318,11 @@ def export_entries(access: Access, form: str = "csv", *, statuses: Sequence[str]
         raise Problem("A file is csv or jsonl.", code="bad_format", field="format")
     if not set(statuses) <= set(Entry.Status.values):
         raise Problem(f"A status is one of {', '.join(Entry.Status.values)}.", code="bad_status", field="status")
-    rows = (_export_row(entry, access) for entry in _readable_entries(access, statuses))
-    return csv_lines(rows) if form == "csv" else jsonl_lines(rows)
-
-
-# --- rows go out --------------------------------------------------------------------------------------------
-def _readable_entries(access: Access, statuses: Sequence[str]) -> Iterator[Entry]:
     entries = Entry.objects.visible_to(access).select_related("owner", "author", "decided_by").defer("search")
     if statuses:
         entries = entries.filter(status__in=statuses)
-    return entries.order_by("pk").iterator(chunk_size=500)
+    rows = (_export_row(entry, access) for entry in entries.order_by("pk").iterator(chunk_size=500))
+    return csv_lines(rows) if form == "csv" else jsonl_lines(rows)
 
 
 def _export_row(entry: Entry, access: Access) -> Cells:

@@ -10,36 +10,18 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from openvibe.base.problems import Problem
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_ROWS = 5_000
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
-COLUMNS = (
-    "id",
-    "client_id",
-    "topic",
-    "content",
-    "kind",
-    "visibility",
-    "status",
-    "tags",
-    "expires_at",
-    "owner",
-    "pinned",
-    "source",
-    "author",
-    "decided_by",
-    "decided_at",
-    "created_at",
-    "source_thread",
-    "source_message",
-    "supersedes",
-    "use_count",
-    "last_used_at",
-    "version",
+_HEADER = (
+    "id,client_id,topic,content,kind,visibility,status,tags,expires_at,owner,pinned,source,author,decided_by,"
+    "decided_at,created_at,source_thread,source_message,supersedes,use_count,last_used_at,version"
 )
+COLUMNS = tuple(_HEADER.split(","))
 """What an export holds. An import reads the first eleven and passes over the rest."""
 
 IMPORTED_COLUMNS = COLUMNS[:11]
@@ -69,11 +51,9 @@ def read_rows(raw: bytes, form: str = "") -> list[TableRow]:
     if form not in ("", "csv", "jsonl"):
         raise Problem("A file is csv or jsonl.", code="bad_format", field="format")
     is_jsonl = form == "jsonl" or (not form and text.lstrip().startswith("{"))
-    rows: list[TableRow] = []
-    for row in _read_jsonl(text) if is_jsonl else _read_csv(text):
-        rows.append(row)
-        if len(rows) > MAX_ROWS:
-            raise Problem(f"At most {MAX_ROWS:,} rows at a time. Split the file.", code="too_many", field="file")
+    rows = list(islice(_read_jsonl(text) if is_jsonl else _read_csv(text), MAX_ROWS + 1))
+    if len(rows) > MAX_ROWS:
+        raise Problem(f"At most {MAX_ROWS:,} rows at a time. Split the file.", code="too_many", field="file")
     return rows
 
 
@@ -100,7 +80,6 @@ def unescape_formula(cell: str) -> str:
     return unescaped if cell[:1] == "'" and unescaped and escape_formula(unescaped) != unescaped else cell
 
 
-# --- pieces -------------------------------------------------------------------------------------------------
 def _decode(raw: bytes) -> str:
     if len(raw) > MAX_BYTES:
         raise Problem(
@@ -141,9 +120,9 @@ def _parse_header(cells: Sequence[str]) -> list[str]:
             code="no_header",
             field="file",
         )
-    duplicates = {name for name in names if name and names.count(name) > 1}
+    duplicates = sorted(name for name in names if name and names.count(name) > 1)
     if duplicates:
-        raise Problem(f"The column {sorted(duplicates)[0]!r} stands there twice.", code="bad_header", field="file")
+        raise Problem(f"The column {duplicates[0]!r} stands there twice.", code="bad_header", field="file")
     return names
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Required, TypedDict, Unpack
 
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -58,39 +58,41 @@ class AlreadyPinned(Conflict):
         self.entry_id = entry.pk if entry else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    source: str
-    message: Message | None = None
+class EntryFields(TypedDict, total=False):
+    """What a new entry says. `content` is Markdown of at most 2,000 tokens; `expires_at` without a zone is UTC.
+
+    The same `client_id` from the same author is the same entry.
+    """
+
+    topic: Required[str]
+    content: Required[str]
+    kind: str
+    visibility: str
+    expires_at: datetime | None
+    tags: Iterable[str]
+    client_id: str
 
 
 def create_entry(
     *,
     by: Access,
-    topic: str,
-    content: str,
-    kind: str = Entry.Kind.FACT,
-    visibility: str = Entry.Visibility.SHARED,
-    expires_at: datetime | None = None,
-    tags: Iterable[str] = (),
     owner: Participant | None = None,
     is_pinned: bool = False,
     supersedes: Entry | None = None,
-    client_id: str = "",
     note: str = "",
     how: str = "page",
+    **fields: Unpack[EntryFields],
 ) -> Entry:
-    """Write an entry by hand; it holds at once. The same `client_id` from the same author is the same entry.
+    """Write an entry by hand; it holds at once, as a shared fact that never expires where nothing else is said.
 
-    `content` is Markdown of at most 2,000 tokens; `expires_at` without a zone is UTC. With `supersedes` the earlier
-    entry stops holding in the same transaction. Raises Refused (guest, agent), Missing, Problem (the field is named),
-    Conflict (what it supersedes is superseded, archived, or only suggested).
+    With `supersedes` the earlier entry stops holding in the same transaction. Raises Refused (guest, agent), Missing,
+    Problem (the field is named), Conflict (what it supersedes is superseded, archived, or only suggested).
     """
     check_may_manage(by)
-    source = Entry.Source.IMPORT if how == "import" else Entry.Source.MANUAL
-    entry = _build_entry(by, _Origin(source), topic, content, kind, visibility, expires_at, tags, client_id)
+    is_imported = how == "import"
+    entry = _build_entry(by, Entry.Source.IMPORT if is_imported else Entry.Source.MANUAL, **fields)
     entry.owner, entry.is_pinned = clean_owner(owner, by), is_pinned
-    action = Revision.Action.IMPORTED if how == "import" else Revision.Action.CREATED
+    action = Revision.Action.IMPORTED if is_imported else Revision.Action.CREATED
     return _create_once(entry, by, partial(_insert_active, entry, by, supersedes, action, how, note))
 
 
@@ -98,37 +100,24 @@ def pin_result(
     *,
     message: Message,
     by: Access,
-    topic: str,
-    content: str,
-    kind: str = Entry.Kind.DECISION,
-    visibility: str | None = None,
-    expires_at: datetime | None = None,
-    tags: Iterable[str] = (),
     owner: Participant | None = None,
     is_pinned: bool = False,
     supersedes: Entry | None = None,
-    client_id: str = "",
     note: str = "",
     how: str = "page",
+    **fields: Unpack[EntryFields],
 ) -> Entry:
-    """Pin a dive's result, or what somebody said, to the workspace's knowledge.
+    """Pin a dive's result, or what somebody said, to the workspace's knowledge; a decision, unless `kind` says else.
 
     A result stands in one living entry at a time. Without `visibility` what comes from a private channel or a thread
     that is not open to every agent is restricted. Raises as `create_entry` does, AlreadyPinned (a Conflict that names
     the entry), and Missing for a message that is deleted or not visible.
     """
     check_may_manage(by)
-    entry = _build_entry(
-        by,
-        _Origin(_source_kind(message), message),
-        topic,
-        content,
-        kind,
-        visibility or default_visibility(message.thread),
-        expires_at,
-        tags,
-        client_id,
-    )
+    source = _source_kind(message)
+    fields.setdefault("kind", Entry.Kind.DECISION)
+    fields["visibility"] = fields.get("visibility") or default_visibility(message.thread)
+    entry = _build_entry(by, source, message, **fields)
     entry.owner, entry.is_pinned = clean_owner(owner, by), is_pinned
     return _create_once(entry, by, partial(_insert_pinned, entry, message, by, supersedes, how, note))
 
@@ -136,18 +125,12 @@ def pin_result(
 def suggest_entry(
     *,
     by: Access,
-    topic: str,
-    content: str,
-    kind: str = Entry.Kind.FACT,
-    visibility: str | None = None,
-    expires_at: datetime | None = None,
-    tags: Iterable[str] = (),
     why: str = "",
     supersedes: Entry | None = None,
     source_message: Message | None = None,
     owner: Participant | None = None,
-    client_id: str = "",
     how: str = "page",
+    **fields: Unpack[EntryFields],
 ) -> Entry:
     """Suggest an entry. It is `proposed` and in no prompt until a person accepts it.
 
@@ -156,18 +139,9 @@ def suggest_entry(
     (level, guest), Missing, Problem (the field is named, too many waiting), Conflict.
     """
     _check_may_suggest(by)
-    thread = source_message.thread if source_message else None
-    entry = _build_entry(
-        by,
-        _Origin(Entry.Source.SUGGESTION, source_message),
-        topic,
-        content,
-        kind,
-        visibility or (default_visibility(thread) if thread else Entry.Visibility.SHARED),
-        expires_at,
-        tags,
-        client_id,
-    )
+    if not fields.get("visibility"):
+        fields["visibility"] = default_visibility(source_message.thread) if source_message else Entry.Visibility.SHARED
+    entry = _build_entry(by, Entry.Source.SUGGESTION, source_message, **fields)
     entry.status, entry.reason_note = Entry.Status.PROPOSED, clean_note(why)
     entry.owner = clean_owner(owner, by) if owner else _default_owner(by, source_message)
     return _create_once(entry, by, partial(_insert_suggestion, entry, by, supersedes, how))
@@ -191,26 +165,26 @@ def default_visibility(thread: Thread) -> str:
     return Entry.Visibility.SHARED if is_open else Entry.Visibility.RESTRICTED
 
 
-# --- pieces -------------------------------------------------------------------------------------------------
 def _build_entry(
     by: Access,
-    origin: _Origin,
+    source: str,
+    message: Message | None = None,
+    *,
     topic: str,
     content: str,
-    kind: str,
-    visibility: str,
-    expires_at: datetime | None,
-    tags: Iterable[str],
-    client_id: str,
+    kind: str = Entry.Kind.FACT,
+    visibility: str = Entry.Visibility.SHARED,
+    expires_at: datetime | None = None,
+    tags: Iterable[str] = (),
+    client_id: str = "",
 ) -> Entry:
-    clean_text, tokens = clean_content(content)
-    message = origin.message
+    cleaned_content, tokens = clean_content(content)
     return Entry(
         workspace_id=by.workspace_id,
         author_id=by.participant_id,
-        source=origin.source,
+        source=source,
         topic=clean_topic(topic),
-        content=clean_text,
+        content=cleaned_content,
         tokens=tokens,
         kind=clean_kind(kind),
         visibility=clean_visibility(visibility),
@@ -256,7 +230,9 @@ def _insert_active(entry: Entry, by: Access, supersedes: Entry | None, action: s
 def _insert_pinned(entry: Entry, message: Message, by: Access, supersedes: Entry | None, how: str, note: str) -> Entry:
     _lock_source_message(message, by)
     if entry.source == Entry.Source.RESULT:
-        _check_not_pinned(message, by)
+        pinned = Entry.objects.filter(source_message=message, source=Entry.Source.RESULT, status__in=LIVE_STATUSES)
+        if pinned.first() is not None:
+            raise AlreadyPinned(pinned.visible_to(by).first())
     return _insert_active(entry, by, supersedes, Revision.Action.PINNED, how, note)
 
 
@@ -306,16 +282,8 @@ def _source_kind(message: Message) -> str:
 def _lock_source_message(message: Message, by: Access) -> None:
     """Held: whoever deletes it at this moment waits, and then finds the entry made from it. Raises Missing."""
     visible_ids = Message.objects.visible_to(by).filter(pk=message.pk).order_by().values("pk")
-    locked_message = Message.objects.select_for_update(no_key=True).filter(pk__in=visible_ids, deleted_at=None).first()
-    if locked_message is None:
+    if not Message.objects.select_for_update(no_key=True).filter(pk__in=visible_ids, deleted_at=None).first():
         raise Missing("The message was deleted, or is not visible to you.")
-
-
-def _check_not_pinned(message: Message, by: Access) -> None:
-    pinned = Entry.objects.filter(source_message=message, source=Entry.Source.RESULT, status__in=LIVE_STATUSES)
-    existing = pinned.first()
-    if existing is not None:
-        raise AlreadyPinned(pinned.visible_to(by).first())
 
 
 def _check_may_suggest(by: Access) -> None:
@@ -337,25 +305,25 @@ def _default_owner(by: Access, message: Message | None) -> Participant:
 
 
 def bulk_create_entries(entries: Sequence[Entry], *, by: Access, how: str) -> None:
-    """Store new entries, each with its first revision, and tell the owners of suggestions; whoever stores them is not
-    told.
+    """Store new entries, each with its first revision, and notify the owners of suggestions, but for whoever asks.
 
     The caller has checked every one of them, owners too, and decides what a key that was stored meanwhile means: then
     IntegrityError is raised and nothing is stored.
     """
     Entry.objects.bulk_create(entries)
     Revision.objects.bulk_create(
-        [build_first_revision(one, action=_first_action(one), by=by, how=how) for one in entries]
+        build_first_revision(
+            one,
+            action=Revision.Action.SUGGESTED if one.status == Entry.Status.PROPOSED else Revision.Action.IMPORTED,
+            by=by,
+            how=how,
+        )
+        for one in entries
     )
     proposed = [one for one in entries if one.status == Entry.Status.PROPOSED and one.owner_id != by.participant_id]
     notices = [Notice(participant_id=one.owner_id, entry=one, reason=PROPOSED_REASON) for one in proposed]
     Notice.objects.bulk_create(notices, ignore_conflicts=True)
-    notified_ids = sorted({one.owner_id for one in proposed})
     Event.objects.bulk_create(
-        Event(kind="knowledge_noticed", workspace_id=by.workspace_id, participant_id=pk) for pk in notified_ids
+        Event(kind="knowledge_noticed", workspace_id=by.workspace_id, participant_id=pk)
+        for pk in sorted({one.owner_id for one in proposed})
     )
-
-
-def _first_action(entry: Entry) -> str:
-    is_suggested = entry.status == Entry.Status.PROPOSED
-    return Revision.Action.SUGGESTED if is_suggested else Revision.Action.IMPORTED

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from django.db import transaction
 from django.utils import timezone
@@ -23,16 +22,14 @@ from knowledge.services.revisions import (
     notify_owner,
     save_revision,
     settle_open_contradictions,
-    successor_of,
     unlink_pending_successors,
     unlink_predecessor,
     withdraw_notices,
 )
-from knowledge.services.update import apply_changes
+from knowledge.services.update import EntryChanges, apply_changes
 from knowledge.services.validation import KEEP, ExpiryChange, clean_note, possible_owners
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
 
 Status, Reason, Action = Entry.Status, Entry.Reason, Revision.Action
 REVIEW_REASONS = (Reason.WRONG, Reason.ASKED, Reason.CONTRADICTION)
@@ -124,10 +121,7 @@ def send_to_review(entry: Entry, *, reason: str, note: str = "", by: Access | No
 
 
 def _unlink_from_successor(entry: Entry, by: Access, how: str) -> None:
-    after = successor_of(entry)
-    if after is None:
-        return
-    for successor in lock_rows([after.pk]):
+    for successor in lock_rows(Entry.objects.filter(supersedes=entry).values_list("pk", flat=True)):
         if successor.status != Status.ARCHIVED:
             raise Conflict(
                 "The entry that supersedes this one is not archived. Archive it first, then bring this one back.",
@@ -136,23 +130,16 @@ def _unlink_from_successor(entry: Entry, by: Access, how: str) -> None:
         unlink_predecessor(successor, by=by, how=how, note="What it superseded was brought back.")
 
 
-EntryStatus, RevisionAction = Entry.Status, Revision.Action
-
-
 @transaction.atomic
 def accept_entry(
     *,
     entry: Entry,
     by: Access,
-    topic: str | None = None,
-    content: str | None = None,
-    kind: str | None = None,
-    visibility: str | None = None,
     expires_at: ExpiryChange = KEEP,
-    tags: Iterable[str] | None = None,
     note: str = "",
     how: str = "page",
     based_on: int | None = None,
+    **changes: Unpack[EntryChanges],
 ) -> Entry:
     """A suggestion holds from now on, as it is or in better words; what it supersedes is superseded with it.
 
@@ -161,15 +148,14 @@ def accept_entry(
     """
     current, earlier = _lock_suggestion(entry, by, based_on)
     before = entry_values(current)
-    given = {"topic": topic, "content": content, "kind": kind, "visibility": visibility, "tags": tags}
-    apply_changes(current, by, given, expires_at)
+    apply_changes(current, by, changes, expires_at)
     if current.has_expired():
         raise Problem("Its time is over already. Give it another expiry.", code="expiry_past", field="expires_at")
     if earlier is not None:
         check_replaceable(earlier)
-    current.status, current.reason, current.reason_note = EntryStatus.ACTIVE, "", ""
+    current.status, current.reason, current.reason_note = Status.ACTIVE, "", ""
     mark_decided(current, by)
-    save_revision(current, before=before, action=RevisionAction.ACCEPTED, by=by, how=how, note=note)
+    save_revision(current, before=before, action=Action.ACCEPTED, by=by, how=how, note=note)
     withdraw_notices(current)
     if earlier is not None:
         mark_superseded(earlier, by=by, how=how, note=note)
@@ -182,8 +168,8 @@ def reject_entry(*, entry: Entry, by: Access, note: str = "", how: str = "page",
     current = lock_entry(entry, by, based_on)
     _check_pending(current)
     before = entry_values(current)
-    current.status, current.supersedes = EntryStatus.ARCHIVED, None
-    save_revision(current, before=before, action=RevisionAction.REJECTED, by=by, how=how, note=note)
+    current.status, current.supersedes = Status.ARCHIVED, None
+    save_revision(current, before=before, action=Action.REJECTED, by=by, how=how, note=note)
     withdraw_notices(current)
     return current
 
@@ -194,16 +180,12 @@ def supersede_entry(
     entry: Entry,
     by: Access,
     successor: Entry | None = None,
-    topic: str | None = None,
-    content: str | None = None,
-    kind: str | None = None,
-    visibility: str | None = None,
     expires_at: datetime | None = None,
-    tags: Iterable[str] | None = None,
     client_id: str = "",
     note: str = "",
     how: str = "page",
     based_on: int | None = None,
+    **changes: Unpack[EntryChanges],
 ) -> Entry:
     """Another entry takes its place: `successor`, which holds already, or a new one of `content`. Returns that one.
 
@@ -213,31 +195,20 @@ def supersede_entry(
     """
     if successor is None:
         return _supersede_with_new(
-            entry,
-            by,
-            based_on,
-            topic=topic,
-            content=content,
-            kind=kind,
-            visibility=visibility,
-            expires_at=expires_at,
-            tags=tags,
-            client_id=client_id,
-            note=note,
-            how=how,
+            entry, by, based_on, changes, expires_at=expires_at, client_id=client_id, note=note, how=how
         )
     if successor.pk == entry.pk:
         raise Conflict("An entry cannot supersede itself.", code="circle")
     current, after = lock_entries([entry, successor], by)
     check_version(current, based_on)
-    if after.supersedes_id == current.pk and current.status == EntryStatus.SUPERSEDED:
+    if after.supersedes_id == current.pk and current.status == Status.SUPERSEDED:
         return after
     check_replaceable(current)
     _check_successor(after)
     unlink_pending_successors(current, by, how)
     before = entry_values(after)
     after.supersedes = current
-    save_revision(after, before=before, action=RevisionAction.EDITED, by=by, how=how, note=note)
+    save_revision(after, before=before, action=Action.EDITED, by=by, how=how, note=note)
     mark_superseded(current, by=by, how=how, note=note)
     return after
 
@@ -269,9 +240,7 @@ def settle_contradiction(
         for entry in (first, second):
             before = entry_values(entry)
             mark_decided(entry, by)
-            save_revision(
-                entry, before=before, action=RevisionAction.SETTLED, by=by, how=door, note=note or "Both hold."
-            )
+            save_revision(entry, before=before, action=Action.SETTLED, by=by, how=door, note=note or "Both hold.")
         current.first_version, current.second_version = first.version, second.version
         current.settled_at, current.settled_by_id, current.settled_how = timezone.now(), by.participant_id, how
         current.save()
@@ -290,7 +259,6 @@ def settle_contradiction(
     return current
 
 
-# --- pieces -------------------------------------------------------------------------------------------------
 def _lock_suggestion(entry: Entry, by: Access, based_on: int | None) -> tuple[Entry, Entry | None]:
     """The suggestion and what it would supersede, both held."""
     earlier = Entry.objects.filter(successor__pk=entry.pk, workspace_id=by.workspace_id).first()
@@ -306,27 +274,24 @@ def _lock_suggestion(entry: Entry, by: Access, based_on: int | None) -> tuple[En
     return current, locked_earlier if current.supersedes_id == locked_earlier.pk else None
 
 
-def _supersede_with_new(entry: Entry, by: Access, based_on: int | None, **given: Any) -> Entry:
+def _supersede_with_new(entry: Entry, by: Access, based_on: int | None, changes: EntryChanges, **options: Any) -> Entry:
+    """What is not given is inherited; so is the owner while they are there, else whoever supersedes it owns it."""
     current = lock_entry(entry, by, based_on)
-    if given["content"] is None:
+    if changes.get("content") is None:
         raise Problem("Write what holds now, or name the entry that does.", code="empty", field="content")
     inherited = {"topic": current.topic, "kind": current.kind, "visibility": current.visibility, "tags": current.tags}
-    values = {name: given[name] if given[name] is not None else value for name, value in inherited.items()}
-    return create_entry(by=by, supersedes=current, owner=_inherited_owner(current), **{**given, **values})
-
-
-def _inherited_owner(entry: Entry) -> Participant | None:
-    """The earlier entry's owner while they are there, else whoever supersedes it."""
-    return possible_owners(entry.workspace_id).filter(pk=entry.owner_id).first()
+    fields: dict[str, Any] = {**inherited, **{name: value for name, value in changes.items() if value is not None}}
+    owner = possible_owners(current.workspace_id).filter(pk=current.owner_id).first()
+    return create_entry(by=by, supersedes=current, owner=owner, **fields, **options)
 
 
 def _check_pending(entry: Entry) -> None:
-    if entry.status != EntryStatus.PROPOSED:
+    if entry.status != Status.PROPOSED:
         raise Conflict(f"This was decided already: {entry.get_status_display().lower()}.", code="decided")
 
 
 def _check_successor(after: Entry) -> None:
-    if after.status != EntryStatus.ACTIVE or after.has_expired():
+    if after.status != Status.ACTIVE or after.has_expired():
         raise Conflict("Only an entry that holds can supersede another one.", code="not_active")
     if after.supersedes_id is not None:
         raise Conflict("That entry supersedes another one already. Archive this one instead.", code="superseded")

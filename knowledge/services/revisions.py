@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -17,21 +16,6 @@ from openvibe.base.problems import Conflict, Missing
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
-
-REVISION_FIELDS = (
-    "topic",
-    "content",
-    "kind",
-    "visibility",
-    "status",
-    "reason",
-    "expires_at",
-    "tags",
-    "is_pinned",
-    "owner",
-    "supersedes",
-)
-"""What a revision tells of, in this order."""
 
 EntryValues = dict[str, Any]
 
@@ -64,7 +48,7 @@ def lock_entries(entries: Iterable[Entry], by: Access) -> list[Entry]:
         raise Missing
     check_may_manage(by)
     rows_by_id = {row.pk: row for row in lock_rows(ids)}
-    if set(rows_by_id) != set(ids):
+    if rows_by_id.keys() != set(ids):
         raise Missing
     return [rows_by_id[pk] for pk in ids]
 
@@ -76,20 +60,25 @@ def lock_rows(ids: Iterable[int]) -> list[Entry]:
 
 
 def entry_values(entry: Entry) -> EntryValues:
-    """What a revision compares, as JSON has it: people by handle, the entry it supersedes by id, instants ISO."""
-    values = {
-        name: getattr(entry, name) for name in REVISION_FIELDS if name not in ("owner", "supersedes", "expires_at")
+    """What a revision tells of, as JSON has it: people by handle, the entry it supersedes by id, instants ISO."""
+    return {
+        "topic": entry.topic,
+        "content": entry.content,
+        "kind": entry.kind,
+        "visibility": entry.visibility,
+        "status": entry.status,
+        "reason": entry.reason,
+        "expires_at": entry.expires_at.isoformat() if entry.expires_at else None,
+        "tags": list(entry.tags),
+        "is_pinned": entry.is_pinned,
+        "owner": entry.owner.handle,
+        "supersedes": entry.supersedes_id,
     }
-    values["tags"] = list(entry.tags)
-    values["expires_at"] = entry.expires_at.isoformat() if entry.expires_at else None
-    values["owner"] = entry.owner.handle
-    values["supersedes"] = entry.supersedes_id
-    return {name: values[name] for name in REVISION_FIELDS}
 
 
 def save_revision(
     entry: Entry, *, before: EntryValues, action: str, by: Access | None, how: str = "page", note: str = ""
-) -> Revision:
+) -> None:
     """Save the entry and say what changed. `by` is None for a job. The caller holds the row.
 
     `before` is `entry_values` at the beginning. Raises Conflict where another live entry stands in the way.
@@ -101,45 +90,44 @@ def save_revision(
     with _translate_integrity_errors():
         entry.save()
     notify_source_message(entry)
-    return Revision.objects.create(
+    Revision.objects.create(
         entry=entry,
         number=entry.version,
         action=action,
         by_id=by.participant_id if by else None,
-        how=revision_origin(by, how),
+        how=_revision_origin(by, how),
         note=clean_note(note),
-        changes={name: [before[name], after[name]] for name in REVISION_FIELDS if before[name] != after[name]},
+        changes={name: [before[name], value] for name, value in after.items() if before[name] != value},
     )
 
 
-def insert_entry(entry: Entry, *, action: str, by: Access, how: str = "page", note: str = "") -> Revision:
+def insert_entry(entry: Entry, *, action: str, by: Access, how: str, note: str) -> None:
     """Store a new entry with its first revision, which holds what it began with."""
     with _translate_integrity_errors():
         entry.save(force_insert=True)
     notify_source_message(entry)
-    revision = build_first_revision(entry, action=action, by=by, how=how, note=note)
-    revision.save(force_insert=True)
-    return revision
+    build_first_revision(entry, action=action, by=by, how=how, note=note).save(force_insert=True)
 
 
 def build_first_revision(entry: Entry, *, action: str, by: Access, how: str = "page", note: str = "") -> Revision:
     """What a new entry begins with; not stored yet. The entry has its id."""
-    changes = {name: [None, value] for name, value in entry_values(entry).items() if value not in (None, "", [])}
     return Revision(
         entry=entry,
         number=entry.version,
         action=action,
         by_id=by.participant_id,
-        how=revision_origin(by, how),
+        how=_revision_origin(by, how),
         note=clean_note(note),
-        changes=changes,
+        changes={name: [None, value] for name, value in entry_values(entry).items() if value not in (None, "", [])},
     )
 
 
 def notify_source_message(entry: Entry) -> None:
     """Pages that show the message it was made from show anew where that stands in knowledge."""
-    messages = Message.objects.filter(pk=entry.source_message_id) if entry.source_message_id else Message.objects.none()
-    for thread_id, channel_id in messages.order_by().values_list("thread_id", "thread__channel_id"):
+    if entry.source_message_id is None:
+        return
+    messages = Message.objects.filter(pk=entry.source_message_id).order_by()
+    for thread_id, channel_id in messages.values_list("thread_id", "thread__channel_id"):
         emit(
             "pins_changed",
             workspace_id=entry.workspace_id,
@@ -149,15 +137,15 @@ def notify_source_message(entry: Entry) -> None:
         )
 
 
-def revision_origin(by: Access | None, how: str) -> str:
+def _revision_origin(by: Access | None, how: str) -> str:
     if by is None:
         return "job"
     return "agent" if by.is_agent else how
 
 
-def mark_decided(entry: Entry, by: Access, at: datetime | None = None) -> None:
+def mark_decided(entry: Entry, by: Access) -> None:
     """A person says that it holds."""
-    entry.decided_by_id, entry.decided_at = by.participant_id, at or timezone.now()
+    entry.decided_by_id, entry.decided_at = by.participant_id, timezone.now()
 
 
 @contextmanager
@@ -185,15 +173,14 @@ def notify_owner(entry: Entry, reason: str, *, by: Access | None = None) -> None
 
     One a person, entry and reason as long as it is unseen.
     """
-    recipients = {pk for pk in responsible_ids(entry) if by is None or pk != by.participant_id}
-    create_notices(entry, reason, recipients)
+    create_notices(entry, reason, responsible_ids(entry) - {by.participant_id if by else 0})
 
 
 def create_notices(entry: Entry, reason: str, participants: Collection[int]) -> None:
     notices = [Notice(participant_id=pk, entry=entry, reason=reason) for pk in sorted(participants)]
     Notice.objects.bulk_create(notices, ignore_conflicts=True)
-    for pk in sorted(participants):
-        emit("knowledge_noticed", workspace_id=entry.workspace_id, participant_id=pk)
+    for notice in notices:
+        emit("knowledge_noticed", workspace_id=entry.workspace_id, participant_id=notice.participant_id)
 
 
 def responsible_ids(entry: Entry) -> set[int]:
@@ -223,10 +210,6 @@ def mark_notices_seen(*, by: Access, entry: Entry | None = None) -> int:
     return count
 
 
-EntryStatus = Entry.Status
-REPLACEABLE_STATUSES = (EntryStatus.ACTIVE, EntryStatus.NEEDS_REVIEW)
-
-
 def successor_of(entry: Entry) -> Entry | None:
     """What supersedes it, or is suggested to."""
     return Entry.objects.filter(supersedes=entry).select_related("owner").first()
@@ -234,19 +217,19 @@ def successor_of(entry: Entry) -> Entry | None:
 
 def check_replaceable(entry: Entry) -> None:
     """Raises Conflict when nothing can supersede the entry now."""
-    if entry.status == EntryStatus.SUPERSEDED:
+    if entry.status == Entry.Status.SUPERSEDED:
         successor = successor_of(entry)
         by_what = f" by “{successor.topic}”" if successor and successor.visibility == Entry.Visibility.SHARED else ""
         raise Conflict(f"This entry is superseded{by_what} already. Supersede the newer one.", code="superseded")
-    if entry.status == EntryStatus.PROPOSED:
+    if entry.status == Entry.Status.PROPOSED:
         raise Conflict("This is only a suggestion. Accept or reject it.", code="proposed")
-    if entry.status == EntryStatus.ARCHIVED:
+    if entry.status == Entry.Status.ARCHIVED:
         raise Conflict("This entry is archived. Bring it back first, or write a new one.", code="archived")
 
 
 def unlink_pending_successors(entry: Entry, by: Access, how: str) -> None:
     """A suggestion that would have superseded the entry loses that link: somebody was faster."""
-    pending_ids = Entry.objects.filter(supersedes=entry, status=EntryStatus.PROPOSED).values_list("pk", flat=True)
+    pending_ids = Entry.objects.filter(supersedes=entry, status=Entry.Status.PROPOSED).values_list("pk", flat=True)
     for proposal in lock_rows(pending_ids):
         unlink_predecessor(
             proposal, by=by, how=how, note="The entry it was to supersede was superseded by another one."
@@ -262,7 +245,7 @@ def unlink_predecessor(entry: Entry, *, by: Access, how: str, note: str) -> None
 def mark_superseded(entry: Entry, *, by: Access, how: str, note: str) -> None:
     """The entry is superseded from now on. The caller holds it and has checked and linked its successor."""
     before = entry_values(entry)
-    entry.status, entry.reason, entry.reason_note = EntryStatus.SUPERSEDED, "", ""
+    entry.status, entry.reason, entry.reason_note = Entry.Status.SUPERSEDED, "", ""
     save_revision(entry, before=before, action=Revision.Action.SUPERSEDED, by=by, how=how, note=note)
     withdraw_notices(entry)
     settle_open_contradictions(entry, by, "superseded")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from django.db import transaction
 from django.utils import timezone
@@ -40,8 +40,17 @@ FIELD_CLEANERS: Mapping[str, Callable[[Any], Any]] = {
     "kind": clean_kind,
     "visibility": clean_visibility,
     "tags": clean_tags,
-    "is_pinned": bool,
 }
+
+
+class EntryChanges(TypedDict, total=False):
+    """What an entry shall say; what is left out or None stays as it is."""
+
+    topic: str | None
+    content: str | None
+    kind: str | None
+    visibility: str | None
+    tags: Iterable[str] | None
 
 
 @transaction.atomic
@@ -49,35 +58,25 @@ def update_entry(
     *,
     entry: Entry,
     by: Access,
-    topic: str | None = None,
-    content: str | None = None,
-    kind: str | None = None,
-    visibility: str | None = None,
     expires_at: ExpiryChange = KEEP,
-    tags: Iterable[str] | None = None,
     is_pinned: bool | None = None,
     note: str = "",
     how: str = "page",
     based_on: int | None = None,
+    **changes: Unpack[EntryChanges],
 ) -> Entry:
-    """Change what is given; None (for `expires_at`: KEEP) leaves a value as it is. Nothing changed, no revision.
+    """Change what is given; KEEP leaves the expiry as it is. Nothing changed, no revision.
 
     An entry that waits for review holds again once its words are new, unless its time is over; a suggestion stays
     one. Raises Missing, Refused, Problem (the field is named), Conflict: "stale" when it is not at version `based_on`
     any more, "archived" or "superseded" when it is.
     """
     current = lock_entry(entry, by, based_on)
-    check_editable(current)
+    _check_editable(current)
     before = entry_values(current)
-    given = {
-        "topic": topic,
-        "content": content,
-        "kind": kind,
-        "visibility": visibility,
-        "tags": tags,
-        "is_pinned": is_pinned,
-    }
-    apply_changes(current, by, given, expires_at)
+    if is_pinned is not None:
+        current.is_pinned = is_pinned
+    apply_changes(current, by, changes, expires_at)
     after = entry_values(current)
     if after == before:
         return current
@@ -135,13 +134,13 @@ def change_owner(*, entry: Entry, by: Access, owner: Participant, note: str = ""
     return current
 
 
-def apply_changes(entry: Entry, by: Access, given: Mapping[str, Any], expires_at: ExpiryChange) -> None:
+def apply_changes(entry: Entry, by: Access, changes: EntryChanges, expires_at: ExpiryChange) -> None:
     """Put cleaned values on the entry, in memory. Raises Problem, and Refused for who would lose sight of it."""
-    for name, clean in FIELD_CLEANERS.items():
-        if given.get(name) is not None:
-            setattr(entry, name, clean(given[name]))
-    if given.get("content") is not None:
-        entry.content, entry.tokens = clean_content(given["content"])
+    for name, value in changes.items():
+        if value is not None and name != "content":
+            setattr(entry, name, FIELD_CLEANERS[name](value))
+    if (content := changes.get("content")) is not None:
+        entry.content, entry.tokens = clean_content(content)
     if not isinstance(expires_at, Keep) and expires_at != entry.expires_at:
         entry.expires_at = clean_expiry(expires_at)
     keeps_access = by.knowledge == "restricted" or by.participant_id in (entry.author_id, entry.owner_id)
@@ -149,7 +148,7 @@ def apply_changes(entry: Entry, by: Access, given: Mapping[str, Any], expires_at
         raise Refused("Only admins, its author and its owner may restrict an entry.")
 
 
-def check_editable(entry: Entry) -> None:
+def _check_editable(entry: Entry) -> None:
     """Raises Conflict for what is archived or superseded: it is brought back before it is changed."""
     if entry.status == Status.SUPERSEDED:
         raise Conflict("This entry is superseded. Change the newer one.", code="superseded")

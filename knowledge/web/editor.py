@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,18 +70,12 @@ def create(request: WorkspaceRequest) -> HttpResponse:
     if request.method != "POST":
         initial = EntryFormData(topic=request.GET.get("topic", "").replace("\x00", "")[:MAX_TOPIC_CHARACTERS])
         return render_form(request, form, new_form_data(initial, request))
-    typed = read_form_data(request)
+    data = read_form_data(request)
     try:
-        entry = create_entry(
-            by=request.access,
-            supersedes=access_superseded(request, typed),
-            client_id=typed.client_id,
-            note=typed.note,
-            **typed.all_fields(request),
-        )
+        entry = create_entry(by=request.access, **new_entry_fields(request, data))
     except Problem as problem:
-        return render_form(request, form, typed, problem)
-    return redirect_to_entry(request, entry)
+        return render_form(request, form, data, problem)
+    return redirect("knowledge-entry", request.workspace.slug, entry.pk)
 
 
 @workspace_view
@@ -94,27 +89,21 @@ def edit(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
     )
     if request.method != "POST":
         return render_form(request, form, form_data_of(entry))
-    typed = read_form_data(request)
-    try:
-        _save_edit(request, entry, typed)
-    except Missing:
-        raise
-    except Problem as problem:
-        return render_form(request, replace(form, entry=access_entry(request, entry_id)), typed, problem)
-    return redirect_to_entry(request, entry)
+    return _save_change(request, form, entry, _save_edit)
 
 
 @transaction.atomic
-def _save_edit(request: WorkspaceRequest, entry: Entry, typed: EntryFormData) -> None:
+def _save_edit(request: WorkspaceRequest, entry: Entry, data: EntryFormData) -> Entry:
     """The words and the owner together; a suggestion may be accepted in these words."""
-    owner = access_owner(request, typed.owner)
-    changes = {"entry": entry, "by": request.access, "note": typed.note, **typed.changed_fields(entry)}
+    owner = access_owner(request, data.owner)
+    changes = {"entry": entry, "by": request.access, "note": data.note, **data.changed_fields(entry)}
     if request.POST.get("then") == "accept":
-        accept_entry(**changes, based_on=typed.based_on)
+        accept_entry(**changes, based_on=data.based_on)
     else:
-        update_entry(**changes, is_pinned=typed.is_pinned, based_on=typed.based_on)
+        update_entry(**changes, is_pinned=data.is_pinned, based_on=data.based_on)
     if owner is not None:
         change_owner(entry=entry, by=request.access, owner=owner)
+    return entry
 
 
 @workspace_view
@@ -132,48 +121,55 @@ def supersede(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
         hint="This takes its place; the old entry is kept, and leaves every prompt.",
     )
     if request.method != "POST":
-        initial = replace(form_data_of(entry), expires="90d", expires_on="")
-        return render_form(request, form, replace(initial, client_id=get_random_string(24)))
-    typed = read_form_data(request)
+        initial = replace(form_data_of(entry), expires="90d", expires_on="", client_id=get_random_string(24))
+        return render_form(request, form, initial)
+    return _save_change(request, form, entry, _save_successor)
+
+
+def _save_successor(request: WorkspaceRequest, entry: Entry, data: EntryFormData) -> Entry:
+    options: dict[str, Any] = {"based_on": data.based_on, "note": data.note, "client_id": data.client_id}
+    return supersede_entry(entry=entry, by=request.access, **options, **data.words())
+
+
+def _save_change(
+    request: WorkspaceRequest,
+    form: EntryFormPage,
+    entry: Entry,
+    save: Callable[[WorkspaceRequest, Entry, EntryFormData], Entry],
+) -> HttpResponse:
+    """Save what was sent and show the entry; after a refusal the form again, beside the entry as it is by now."""
+    data = read_form_data(request)
     try:
-        newer = supersede_entry(
-            entry=entry,
-            by=request.access,
-            based_on=typed.based_on,
-            note=typed.note,
-            client_id=typed.client_id,
-            **typed.words(),
-        )
+        saved = save(request, entry, data)
     except Missing:
         raise
     except Problem as problem:
-        return render_form(request, replace(form, entry=access_entry(request, entry_id)), typed, problem)
-    return redirect_to_entry(request, newer)
+        return render_form(request, replace(form, entry=access_entry(request, entry.pk)), data, problem)
+    return redirect("knowledge-entry", request.workspace.slug, saved.pk)
 
 
 @workspace_view
 @require_POST
 def similar_entries(request: WorkspaceRequest) -> HttpResponse:
     """The entries most like what is being written, each to be superseded if that is what is meant."""
-    typed = read_form_data(request)
-    return render(request, "knowledge/_similar.html", {"typed": typed, "similar": similar_rows(request, typed)})
+    data = read_form_data(request)
+    return render(request, "knowledge/_similar.html", {"data": data, "similar": similar_rows(request, data)})
 
 
-# --- what pages show ----------------------------------------------------------------------------------------
 def render_form(
-    request: WorkspaceRequest, form: EntryFormPage, typed: EntryFormData, problem: Problem | None = None, **more: Any
+    request: WorkspaceRequest, form: EntryFormPage, data: EntryFormData, problem: Problem | None = None, **more: Any
 ) -> HttpResponse:
-    """The form with what was typed. After a refusal everything is kept, and the field that has to change is named."""
-    typed = strip_nul(typed)
+    """The form with what was sent. After a refusal everything is kept, and the field that has to change is named."""
+    data = strip_nul(data)
     is_stale = isinstance(problem, Conflict) and problem.code == "stale"
     if is_stale and form.entry is not None:
-        typed = replace(typed, based_on=form.entry.version)
+        data = replace(data, based_on=form.entry.version)
     page = {
         "form": form,
-        "typed": typed,
+        "data": data,
         "problem": problem,
         "theirs": form.entry if is_stale else None,
-        "similar": similar_rows(request, typed) if form.shows_similar else [],
+        "similar": similar_rows(request, data) if form.shows_similar else [],
         "topics": suggest_topics(request),
         "owners": list_owners(request),
         "presets": EXPIRY_PRESETS.items(),
@@ -190,28 +186,30 @@ def render_form(
     return response
 
 
-def new_form_data(typed: EntryFormData, request: WorkspaceRequest) -> EntryFormData:
+def new_form_data(data: EntryFormData, request: WorkspaceRequest) -> EntryFormData:
     """A form nobody has sent yet: its own key, and the asker as owner."""
-    return replace(typed, client_id=get_random_string(24), owner=str(request.access.participant_id))
+    return replace(data, client_id=get_random_string(24), owner=str(request.access.participant_id))
 
 
-def access_superseded(request: WorkspaceRequest, typed: EntryFormData) -> Entry | None:
-    """The entry ticked as superseded. Raises Missing when the asker may not see it."""
-    return access_entry(request, typed.supersedes) if typed.supersedes else None
+def new_entry_fields(request: WorkspaceRequest, data: EntryFormData) -> dict[str, Any]:
+    """All fields of a new entry, as services take them. Raises Missing and Problem."""
+    return {
+        "supersedes": access_entry(request, data.supersedes) if data.supersedes else None,
+        "client_id": data.client_id,
+        "note": data.note,
+        **data.words(),
+        "is_pinned": data.is_pinned,
+        "owner": access_owner(request, data.owner),
+    }
 
 
-def similar_rows(request: WorkspaceRequest, typed: EntryFormData) -> list[EntryRow]:
+def similar_rows(request: WorkspaceRequest, data: EntryFormData) -> list[EntryRow]:
     """The most similar entries that hold, with the one chosen to be superseded among them."""
-    hits = find_similar_entries(request.access, f"{typed.topic}\n{typed.content}", most=MAX_SIMILAR)
+    hits = find_similar_entries(request.access, f"{data.topic}\n{data.content}", most=MAX_SIMILAR)
     entries = [hit.entry for hit in hits]
-    if typed.supersedes and typed.supersedes not in {entry.pk for entry in entries}:
-        entries += list(Entry.objects.visible_to(request.access).with_related().filter(pk=typed.supersedes))
+    if data.supersedes and data.supersedes not in {entry.pk for entry in entries}:
+        entries += list(Entry.objects.visible_to(request.access).with_related().filter(pk=data.supersedes))
     return entry_rows(entries)
-
-
-def redirect_to_entry(request: WorkspaceRequest, entry: Entry) -> HttpResponse:
-    """Where to look at what was saved."""
-    return redirect("knowledge-entry", request.workspace.slug, entry.pk)
 
 
 MAX_GUESSED_TOPIC = 60
@@ -228,48 +226,31 @@ def pin(request: WorkspaceRequest, message_id: int) -> HttpResponse:
         raise Missing("This message was deleted.")
     check_may_manage(request.access)
     if request.method != "POST":
-        return _render_blank(request, message)
-    typed = read_form_data(request)
+        if message.kind == Message.Kind.DIVE_RESULT and _pinned_entries(request, message):
+            return _render_already_pinned(request, message)
+        return _render_pin_form(request, message, new_form_data(form_data_from_message(request, message), request))
+    data = read_form_data(request)
     try:
-        entry = pin_result(
-            message=message,
-            by=request.access,
-            supersedes=access_superseded(request, typed),
-            client_id=typed.client_id,
-            note=typed.note,
-            **typed.all_fields(request),
-        )
+        entry = pin_result(message=message, by=request.access, **new_entry_fields(request, data))
     except AlreadyPinned as problem:
-        return _render_already_pinned(request, message, typed, problem)
+        return _render_already_pinned(request, message, data, problem)
     except Missing:
         raise
     except Problem as problem:
-        return _render_pin_form(request, message, typed, problem)
-    return redirect_to_entry(request, entry)
-
-
-def _render_blank(request: WorkspaceRequest, message: Message) -> HttpResponse:
-    if message.kind == Message.Kind.DIVE_RESULT and _pinned_entries(request, message):
-        return _render_already_pinned(request, message)
-    return _render_pin_form(request, message, new_form_data(form_data_from_message(request, message), request))
+        return _render_pin_form(request, message, data, problem)
+    return redirect("knowledge-entry", request.workspace.slug, entry.pk)
 
 
 def form_data_from_message(request: WorkspaceRequest, message: Message) -> EntryFormData:
-    """What the form says before anybody typed: a result's headline and bullets, or the message's own text."""
+    """What the form says before anybody wrote in it: a result's headline and bullets, or the message's own text."""
     result = DiveResult.objects.filter(message=message).first()
-    if result is None:
-        return EntryFormData(
-            topic=guess_topic(message.body, suggest_topics(request)),
-            content=message.body,
-            visibility=default_visibility(message.thread),
-        )
-    bullets = "\n".join(f"- {bullet}" for bullet in result.bullets)
-    return EntryFormData(
-        topic=guess_topic(f"{result.headline}\n{bullets}", suggest_topics(request)),
-        content=f"{result.headline}\n\n{bullets}",
-        kind=Entry.Kind.DECISION,
-        visibility=default_visibility(message.thread),
-    )
+    kind, content, title = str(Entry.Kind.FACT), message.body, message.body
+    if result is not None:
+        bullets = "\n".join(f"- {bullet}" for bullet in result.bullets)
+        kind, content = Entry.Kind.DECISION, f"{result.headline}\n\n{bullets}"
+        title = f"{result.headline}\n{bullets}"
+    topic = guess_topic(title, suggest_topics(request))
+    return EntryFormData(topic=topic, content=content, kind=kind, visibility=default_visibility(message.thread))
 
 
 def guess_topic(text: str, known: list[str]) -> str:
@@ -295,12 +276,12 @@ def _pinned_entries(request: WorkspaceRequest, message: Message) -> list[Entry]:
 
 
 def _render_pin_form(
-    request: WorkspaceRequest, message: Message, typed: EntryFormData, problem: Problem | None = None
+    request: WorkspaceRequest, message: Message, data: EntryFormData, problem: Problem | None = None
 ) -> HttpResponse:
     is_result = message.kind == Message.Kind.DIVE_RESULT
     form = EntryFormPage("Pin to knowledge", "Save", message=message, hint=_visibility_hint(message.thread))
     before = [] if is_result else entry_rows(_pinned_entries(request, message))
-    return render_form(request, form, typed, problem, thread=message.thread, pinned_before=before)
+    return render_form(request, form, data, problem, thread=message.thread, pinned_before=before)
 
 
 def _visibility_hint(thread: Thread) -> str:
@@ -318,14 +299,9 @@ def _visibility_hint(thread: Thread) -> str:
 
 
 def _render_already_pinned(
-    request: WorkspaceRequest, message: Message, typed: EntryFormData | None = None, problem: Problem | None = None
+    request: WorkspaceRequest, message: Message, data: EntryFormData | None = None, problem: Problem | None = None
 ) -> HttpResponse:
-    """The result is pinned: where, and what was typed meanwhile, kept."""
-    page = {
-        "message": message,
-        "rows": entry_rows(_pinned_entries(request, message)),
-        "typed": typed,
-        "problem": problem,
-    }
+    """The result is pinned: where, and what was written meanwhile, kept."""
+    page = {"message": message, "rows": entry_rows(_pinned_entries(request, message)), "data": data, "problem": problem}
     name = "knowledge/_pinned.html" if request.htmx else "knowledge/pinned.html"
     return render(request, name, page, status=problem.status if problem else 200)

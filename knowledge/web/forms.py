@@ -1,4 +1,4 @@
-"""Form data of knowledge: read from the request as typed, given to services; lookups of the entry or owner it names."""
+"""Form data of knowledge: read from the request, given to services; lookups of the entry or owner it names."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ class EntryFormData:
     based_on: int | None = None
     client_id: str = ""
 
-    def expires_at(self, now: datetime | None = None) -> datetime | None:
+    def expires_at(self) -> datetime | None:
         """The instant, UTC; of a preset to the minute. Raises Problem (field expires_at)."""
         if self.expires == ON_DATE and not self.expires_on.strip():
             raise Problem("Say on which date it expires, or choose never.", code="bad_expiry", field="expires_at")
-        return parse_expiry(self.expires_on if self.expires == ON_DATE else self.expires, now=whole_minute(now))
+        text = self.expires_on if self.expires == ON_DATE else self.expires
+        return parse_expiry(text, now=whole_minute(timezone.now()))
 
     def words(self) -> dict[str, Any]:
         """What the entry says and until when, as services take it. Raises Problem (field expires_at)."""
@@ -55,7 +56,7 @@ class EntryFormData:
             "content": self.content,
             "kind": self.kind,
             "visibility": self.visibility,
-            "tags": split_tags(self.tags),
+            "tags": [tag for tag in map(str.strip, _TAG_SEPARATORS.split(self.tags)) if tag],
             "expires_at": self.expires_at(),
         }
 
@@ -64,10 +65,6 @@ class EntryFormData:
         if entry.expires_at and (self.expires, self.expires_on.strip()) == (ON_DATE, format_instant(entry.expires_at)):
             return {**replace(self, expires="never").words(), "expires_at": KEEP}
         return self.words()
-
-    def all_fields(self, request: WorkspaceRequest) -> dict[str, Any]:
-        """All fields of a new entry."""
-        return {**self.words(), "is_pinned": self.is_pinned, "owner": access_owner(request, self.owner)}
 
 
 def read_form_data(request: WorkspaceRequest) -> EntryFormData:
@@ -102,21 +99,15 @@ def form_data_of(entry: Entry) -> EntryFormData:
     )
 
 
-def whole_minute(now: datetime | None = None) -> datetime:
+def whole_minute(at: datetime) -> datetime:
     """From where presets count: nobody means seconds."""
-    return (now or timezone.now()).replace(second=0, microsecond=0)
+    return at.replace(second=0, microsecond=0)
 
 
-def strip_nul(typed: EntryFormData) -> EntryFormData:
+def strip_nul(data: EntryFormData) -> EntryFormData:
     """What can be shown and stored again after a refusal."""
-    text: dict[str, Any] = {
-        name: value.replace("\x00", "") for name, value in vars(typed).items() if isinstance(value, str)
-    }
-    return replace(typed, **text)
-
-
-def split_tags(text: str) -> list[str]:
-    return [tag.strip() for tag in _TAG_SEPARATORS.split(text) if tag.strip()]
+    texts: dict[str, Any] = {name: value for name, value in vars(data).items() if isinstance(value, str)}
+    return replace(data, **{name: value.replace("\x00", "") for name, value in texts.items()})
 
 
 def list_owners(request: WorkspaceRequest) -> list[Participant]:

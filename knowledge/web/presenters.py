@@ -41,11 +41,9 @@ class EntryRow:
 
 def entry_row(entry: Entry, now: datetime | None = None) -> EntryRow:
     text = plain_text(entry.content, separator=" · ")
-    return EntryRow(
-        entry,
-        compute_freshness(entry, now),
-        text if len(text) <= EXCERPT_CHARACTERS else f"{text[:EXCERPT_CHARACTERS].rstrip()}…",
-    )
+    if len(text) > EXCERPT_CHARACTERS:
+        text = f"{text[:EXCERPT_CHARACTERS].rstrip()}…"
+    return EntryRow(entry, compute_freshness(entry, now), text)
 
 
 def entry_rows(entries: Iterable[Entry]) -> list[EntryRow]:

@@ -17,8 +17,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from knowledge.exchange.files import export_entries, import_entries
 from knowledge.exchange.tabular import CONTENT_TYPES, MAX_BYTES
-from knowledge.expiry import EXPIRY_PRESETS, format_instant
-from knowledge.filters import filter_entries
+from knowledge.expiry import EXPIRY_PRESETS, FRESHNESS_STATES, format_instant
+from knowledge.filters import EntryCriteria, filter_entries
 from knowledge.models import LIVE_STATUSES, Contradiction, Entry
 from knowledge.queries import (
     ENTRY_USES,
@@ -53,31 +53,14 @@ MAX_QUERY_CHARACTERS = 10_000
 MAX_HITS = 200  # entries of one search
 MAX_TOPICS_OFFERED = 100
 MAX_TOPICS_COUNTED = 1_000  # of the newest entries
-FRESHNESS_CHOICES = (
-    ("fresh", "Fresh"),
-    ("expiring", "Expiring soon"),
-    ("expired", "Expired"),
-    ("proposed", "Proposed"),
-    ("needs_review", "Needs review"),
-    ("superseded", "Superseded"),
-    ("archived", "Archived"),
-)
-FILTER_NAMES = ("topic", "tag", "status", "owner", "freshness")
-
-
-@dataclass(frozen=True)
-class FilterChip:
-    """A filter that is on; `rest` is the address' query without it."""
-
-    name: str
-    value: str
-    rest: str
+FRESHNESS_LABELS = {"expiring": "Expiring soon", "needs_review": "Needs review"}
+FRESHNESS_CHOICES = [(state, FRESHNESS_LABELS.get(state, state.capitalize())) for state in FRESHNESS_STATES]
 
 
 @workspace_view
 @require_safe
 def entry_list(request: WorkspaceRequest) -> HttpResponse:
-    """`q` searches, `topic`, `tag`, `status`, `owner` and `freshness` narrow; nothing asked: what holds or waits."""
+    """`q` searches, `topic`, `tag`, `status`, `owner` and `freshness` narrow; nothing said: what holds or waits."""
     event_position(request)  # where live updates begin, asked before anything is read
     params = {
         name: value.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS] for name, value in request.GET.dict().items()
@@ -86,14 +69,14 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
     query = request.GET.copy()
     query.pop("page", None)
     context = {
-        "asked": params,
+        "params": params,
         "page": page,
         "rows": entry_rows(page),
         "freshness_choices": FRESHNESS_CHOICES,
         "statuses": Entry.Status.choices,
         "owners": list_owners(request),
         "topics": suggest_topics(request),
-        "is_narrowed": any(params.get(name) for name in ("q", *FILTER_NAMES)),
+        "is_narrowed": any(params.get(name) for name in ("q", "topic", "tag", "status", "owner", "freshness")),
         "chips": _filter_chips(request, params),
         "query": query.urlencode(),
         "may_manage": may_manage(request.access),
@@ -117,43 +100,44 @@ def suggest_topics(request: WorkspaceRequest, part: str = "") -> list[str]:
     return [topic for topic, _ in Counter(recent).most_common(MAX_TOPICS_OFFERED)]
 
 
-def _filter_chips(request: WorkspaceRequest, params: dict[str, str]) -> list[FilterChip]:
+def _filter_chips(request: WorkspaceRequest, params: dict[str, str]) -> list[dict[str, str]]:
+    """The filters that are on; `rest` is the address' query without one."""
     chips = []
     for name in ("topic", "tag"):
         if params.get(name):
             rest = request.GET.copy()
             rest.pop(name)
             rest.pop("page", None)
-            chips.append(FilterChip(name, params[name], rest.urlencode()))
+            chips.append({"name": name, "value": params[name], "rest": rest.urlencode()})
     return chips
 
 
 def _list_entries(request: WorkspaceRequest, params: dict[str, str]) -> Sequence[Entry] | QuerySet[Entry]:
-    """What holds, the best match first, where something is asked, as API and prompts find it; else the newest of what
+    """What holds, the best match first, where a question is asked, as API and prompts find it; else the newest of what
     holds or waits. Anything else only when its status or freshness is asked for."""
-    owner_id = int_param(request.GET, "owner")
-    topic, tag, status, freshness = (params.get(name, "") for name in ("topic", "tag", "status", "freshness"))
+    criteria: EntryCriteria = {
+        "topic": params.get("topic", ""),
+        "tag": params.get("tag", ""),
+        "status": params.get("status", ""),
+        "freshness": params.get("freshness", ""),
+        "owner_id": int_param(request.GET, "owner"),
+    }
     if params.get("q"):
-        result = find_entries(
-            request.access,
-            params["q"],
-            most=MAX_HITS,
-            topic=topic,
-            tag=tag,
-            status=status,
-            freshness=freshness,
-            owner_id=owner_id,
-        )
+        result = find_entries(request.access, params["q"], most=MAX_HITS, **criteria)
         return [hit.entry for hit in result.hits]
     entries = Entry.objects.visible_to(request.access).with_related()
-    if not status and not freshness:
+    if not criteria["status"] and not criteria["freshness"]:
         entries = entries.filter(status__in=LIVE_STATUSES)
-    entries = filter_entries(entries, topic=topic, tag=tag, status=status, freshness=freshness, owner_id=owner_id)
-    return entries.order_by("-id")
+    return filter_entries(entries, **criteria).order_by("-id")
 
 
 MAX_REVISIONS = 50
-EntryActionHandler = Callable[[WorkspaceRequest, Entry, EntryFormData], object]
+DECISIONS: dict[str, Callable[..., Entry]] = {
+    "archive": archive_entry,
+    "restore": restore_entry,
+    "accept": accept_entry,
+    "reject": reject_entry,
+}
 
 
 @workspace_view
@@ -161,43 +145,38 @@ EntryActionHandler = Callable[[WorkspaceRequest, Entry, EntryFormData], object]
 def entry_detail(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
     """The entry's page. Looking at it is having seen its notices; a panel that renews itself (`?unasked`) is not."""
     event_position(request)  # where live updates begin, asked before anything is read
-    target = access_entry(request, entry_id)
+    entry = access_entry(request, entry_id)
     if "unasked" not in request.GET:
-        mark_notices_seen(by=request.access, entry=target)
+        mark_notices_seen(by=request.access, entry=entry)
     return render(
-        request, "knowledge/_entry.html" if request.htmx else "knowledge/entry.html", _entry_context(request, target)
+        request, "knowledge/_entry.html" if request.htmx else "knowledge/entry.html", _entry_context(request, entry)
     )
 
 
-def _entry_context(request: WorkspaceRequest, found: Entry) -> dict[str, Any]:
+def _entry_context(request: WorkspaceRequest, entry: Entry) -> dict[str, Any]:
     visible_entries = Entry.objects.visible_to(request.access).with_related()
-    revisions = list(visible_revisions(request.access, found).select_related("by")[: MAX_REVISIONS + 1])
+    revisions = list(visible_revisions(request.access, entry).select_related("by")[: MAX_REVISIONS + 1])
     people = Participant.objects.filter(workspace=request.workspace).values_list("handle", "name")
     return {
-        "row": entry_row(found),
-        "expires_exactly": format_instant(found.expires_at) if found.expires_at else "",
-        "successor": visible_entries.filter(supersedes=found).first(),
-        "earlier": visible_entries.filter(pk=found.supersedes_id).first() if found.supersedes_id else None,
-        "source": _source_message(request, found),
+        "row": entry_row(entry),
+        "formatted_expiry": format_instant(entry.expires_at) if entry.expires_at else "",
+        "successor": visible_entries.filter(supersedes=entry).first(),
+        "earlier": visible_entries.filter(pk=entry.supersedes_id).first() if entry.supersedes_id else None,
+        "source": _source_message(request, entry),
         "revisions": revision_rows(revisions[:MAX_REVISIONS], dict(people)),
         "has_more_revisions": len(revisions) > MAX_REVISIONS,
-        "uses": entry_uses(found, request),
-        "pairs": list_contradictions(request, Contradiction.objects.filter(Q(first=found) | Q(second=found))),
+        "uses": [use for uses in ENTRY_USES for use in uses(entry, request.access)],
+        "pairs": list_contradictions(request, Contradiction.objects.filter(Q(first=entry) | Q(second=entry))),
         "presets": EXPIRY_PRESETS.items(),
-        "span": renewal_expiry(found),
+        "span": renewal_expiry(entry),
         "may_manage": may_manage(request.access),
     }
 
 
-def _source_message(request: WorkspaceRequest, found: Entry) -> Message | None:
+def _source_message(request: WorkspaceRequest, entry: Entry) -> Message | None:
     """The message it was made from, if the reader may see it and it stands."""
     messages: QuerySet[Message] = Message.objects.visible_to(request.access)
-    return messages.filter(pk=found.source_message_id or 0, deleted_at=None).select_related("thread").first()
-
-
-def entry_uses(found: Entry, request: WorkspaceRequest) -> list[Any]:
-    """Where it was used, told by the floor that uses it."""
-    return [use for source in ENTRY_USES for use in source(found, request.access)]
+    return messages.filter(pk=entry.source_message_id or 0, deleted_at=None).select_related("thread").first()
 
 
 @workspace_view
@@ -205,10 +184,8 @@ def entry_uses(found: Entry, request: WorkspaceRequest) -> list[Any]:
 def entry_action(request: WorkspaceRequest, entry_id: int, verb: str) -> HttpResponse:
     """Renew, archive, bring back, accept, reject, or send to review; `from=review` leads back to the queue."""
     check_may_manage(request.access)
-    target = access_entry(request, entry_id)
-    if verb not in ENTRY_ACTIONS:
-        raise Missing
-    ENTRY_ACTIONS[verb](request, target, read_form_data(request))
+    entry = access_entry(request, entry_id)
+    _act(request, entry, verb, read_form_data(request))
     if request.POST.get("from") == "review":
         return render_queue(request)
     if request.htmx:
@@ -216,32 +193,19 @@ def entry_action(request: WorkspaceRequest, entry_id: int, verb: str) -> HttpRes
     return redirect("knowledge-entry", request.workspace.slug, entry_id)
 
 
-def _renew_action(request: WorkspaceRequest, found: Entry, typed: EntryFormData) -> object:
-    if not typed.expires:
+def _act(request: WorkspaceRequest, entry: Entry, verb: str, data: EntryFormData) -> None:
+    options: dict[str, Any] = {"entry": entry, "by": request.access, "note": data.note}
+    if verb in DECISIONS:
+        DECISIONS[verb](**options, based_on=data.based_on)
+    elif verb == "flag":
+        flag_entry(**options, reason=request.POST.get("reason", ""))
+    elif verb != "renew":
+        raise Missing
+    elif not data.expires:
         raise Problem("Say until when it is to hold.", code="bad_expiry", field="expires_at")
-    at = renewal_expiry(found) if typed.expires == "same" else typed.expires_at()
-    return renew_entry(entry=found, by=request.access, expires_at=at, note=typed.note, based_on=typed.based_on)
-
-
-def _simple_action(service: Callable[..., object]) -> EntryActionHandler:
-    def run(request: WorkspaceRequest, found: Entry, typed: EntryFormData) -> object:
-        return service(entry=found, by=request.access, note=typed.note, based_on=typed.based_on)
-
-    return run
-
-
-def _flag_action(request: WorkspaceRequest, found: Entry, typed: EntryFormData) -> object:
-    return flag_entry(entry=found, by=request.access, reason=request.POST.get("reason", ""), note=typed.note)
-
-
-ENTRY_ACTIONS: dict[str, EntryActionHandler] = {
-    "renew": _renew_action,
-    "archive": _simple_action(archive_entry),
-    "restore": _simple_action(restore_entry),
-    "accept": _simple_action(accept_entry),
-    "reject": _simple_action(reject_entry),
-    "flag": _flag_action,
-}
+    else:
+        at = renewal_expiry(entry) if data.expires == "same" else data.expires_at()
+        renew_entry(**options, expires_at=at, based_on=data.based_on)
 
 
 REVIEW_PAGE_SIZE, MAX_PAIRS = 50, 20
@@ -348,23 +312,14 @@ def _review_context(request: WorkspaceRequest) -> dict[str, Any]:
 
 def _review_items(page: Page[Entry], now: datetime, access: Access) -> list[ReviewItem]:
     rows, previous_section = [], None
-    visible_ids = set(
-        Entry.objects.visible_to(access)
-        .filter(pk__in=[e.supersedes_id for e in page if e.supersedes_id])
-        .order_by()
-        .values_list("pk", flat=True)
-    )
+    superseded_ids = [entry.supersedes_id for entry in page if entry.supersedes_id]
+    visible = Entry.objects.visible_to(access).filter(pk__in=superseded_ids).order_by()
+    visible_ids = set(visible.values_list("pk", flat=True))
     for entry in page:
         section = REVIEW_SECTIONS[entry.section]  # type: ignore[attr-defined]
-        rows.append(
-            ReviewItem(
-                entry_row(entry, now),
-                renewal_expiry(entry, now),
-                section,
-                section != previous_section,
-                entry.supersedes if entry.supersedes_id in visible_ids else None,
-            )
-        )
+        supersedes = entry.supersedes if entry.supersedes_id in visible_ids else None
+        is_first = section != previous_section
+        rows.append(ReviewItem(entry_row(entry, now), renewal_expiry(entry, now), section, is_first, supersedes))
         previous_section = section
     return rows
 

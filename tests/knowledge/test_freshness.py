@@ -58,8 +58,8 @@ def test_every_standing_has_its_words(entry: Standing, state: str, words: str) -
 
 
 def test_the_exact_instant_is_at_hand() -> None:
-    assert compute_freshness(Standing(expires_at=NOW), NOW).exactly == "2026-03-01 12:00 UTC"
-    assert compute_freshness(Standing(), NOW).exactly == ""
+    assert compute_freshness(Standing(expires_at=NOW), NOW).formatted_at == "2026-03-01 12:00 UTC"
+    assert compute_freshness(Standing(), NOW).formatted_at == ""
 
 
 def test_the_filter_says_the_same(ana: Member) -> None:

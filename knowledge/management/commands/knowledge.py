@@ -11,7 +11,6 @@ from knowledge import maintenance
 from knowledge.contradictions.detect import detect_contradictions
 from knowledge.exchange.files import export_entries, import_entries
 from knowledge.exchange.tabular import MAX_BYTES
-from knowledge.maintenance import find_integrity_errors
 from knowledge.models import Entry
 from openvibe.base.problems import Problem
 from openvibe.workspaces.access import Access
@@ -40,18 +39,15 @@ class Command(BaseCommand):
 
     def handle(self, *_arguments: Any, verb: str, **options: Any) -> None:
         try:
-            if verb == "import":
-                self.import_file(
-                    options["file"], options["format"], access_of_handle(options["workspace"], options["handle"])
-                )
-            elif verb == "export":
-                self.export_file(options, access_of_handle(options["workspace"], options["handle"]))
+            if verb in ("import", "export"):
+                by = access_of_handle(options["workspace"], options["handle"])
+                if verb == "import":
+                    self.import_file(options["file"], options["format"], by)
+                else:
+                    self.export_file(options, by)
             elif verb == "rot":
-                expired, unused, compared = (
-                    maintenance.expire_entries(),
-                    maintenance.archive_unused(),
-                    detect_contradictions(),
-                )
+                expired, unused = maintenance.expire_entries(), maintenance.archive_unused()
+                compared = detect_contradictions()
                 self.stdout.write(f"Expired: {expired}. Archived as unused: {unused}. Compared: {compared}.")
             else:
                 self.check_integrity(options["workspace"])
@@ -84,7 +80,7 @@ class Command(BaseCommand):
         print(f"Written to {file}.", file=sys.stderr)
 
     def check_integrity(self, slug: str) -> None:
-        sentences = list(find_integrity_errors(resolve_workspace(slug).pk if slug else None))
+        sentences = list(maintenance.find_integrity_errors(resolve_workspace(slug).pk if slug else None))
         for sentence in sentences:
             self.stdout.write(sentence)
         if sentences:
