@@ -39,7 +39,7 @@ class ApiView(GenericAPIView[Any]):
         """The request's body, checked."""
         return self._validate(serializer, self.request.data)
 
-    def asked(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
+    def validated_query(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
         """The query's parameters, checked."""
         return self._validate(serializer, self.request.query_params)
 
