@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from openvibe.api.problems import BadCursor
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
-MAX_POSITION = 2**63 - 1
 
 
 def encode_cursor(order: str, position: int) -> str:
@@ -36,11 +36,7 @@ def decode_cursor(cursor: str, order: str) -> int:
         number = int(position)
     except (binascii.Error, ValueError):
         raise _bad_cursor() from None
-    if (
-        (version, cursor_order) != ("1", order)
-        or not 0 <= number <= MAX_POSITION
-        or encode_cursor(order, number) != cursor
-    ):
+    if (version, cursor_order) != ("1", order) or not 0 <= number <= MAX_ID or encode_cursor(order, number) != cursor:
         raise _bad_cursor()
     return number
 
