@@ -11,11 +11,12 @@ import pytest
 from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import setup_databases, teardown_databases
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import URLPattern, URLResolver
 from pytest_django import DjangoDbBlocker
 
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
+from openvibe.urls import api_urlpatterns
 from tests.api.access_matrix import AGENTS, CALLERS, OUTSIDE, PEOPLE, PLACES, UNKNOWN, Scene, make_scene, may_see
 from tests.api.client import Api, is_problem
 from tests.factories import SOUL
@@ -283,7 +284,7 @@ def routes(patterns: list[URLPattern | URLResolver]) -> Iterator[str]:
 
 
 def test_every_route_has_a_row() -> None:
-    assert set(routes(get_resolver("openvibe.api_urls").url_patterns)) == set(ROWS)
+    assert set(routes(api_urlpatterns)) == set(ROWS)
 
 
 @pytest.mark.parametrize("name", NAMING)
