@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse
-from django.urls import include, path, re_path
+from django.urls import URLPattern, URLResolver, include, path, re_path
 from django.views.decorators.http import require_safe
 
 from openvibe.api.views import NotHere, Schema, docs
@@ -26,7 +26,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     return HttpResponse("ready\n", content_type="text/plain")
 
 
-api_urlpatterns = [
+api_urlpatterns: list[URLPattern | URLResolver] = [
     path("schema/", Schema.as_view(), name="api-schema"),
     path("docs/", docs, name="api-docs"),
     path("", include("openvibe.workspaces.api.urls")),

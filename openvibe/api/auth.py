@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
@@ -22,7 +22,6 @@ from openvibe.base.registers import Register
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
-CHALLENGE = 'Bearer realm="OpenVibe"'
 LAST_USED_INTERVAL = timedelta(minutes=1)
 INVALID_TOKEN = "This token is not valid: it is unknown, expired, revoked, or its owner no longer has access."
 
@@ -46,14 +45,10 @@ def authenticate_token(secret: str) -> Caller | None:
     access = current_access(participant)
     if access is None:
         return None
-    _update_last_used(token)
-    return Caller(participant=participant, access=access, scopes=frozenset(token.scopes), token=token)
-
-
-def _update_last_used(token: Token) -> None:
     now = timezone.now()
     if token.last_used_at is None or now - token.last_used_at >= LAST_USED_INTERVAL:
         Token.objects.filter(pk=token.pk).update(last_used_at=now)
+    return Caller(participant=participant, access=access, scopes=frozenset(token.scopes), token=token)
 
 
 class BearerAuthentication(BaseAuthentication):
@@ -70,7 +65,7 @@ class BearerAuthentication(BaseAuthentication):
         return caller, caller.token
 
     def authenticate_header(self, request: Request) -> str:
-        return CHALLENGE
+        return 'Bearer realm="OpenVibe"'
 
 
 class CallerParticipant(Protocol):
@@ -78,9 +73,6 @@ class CallerParticipant(Protocol):
 
     pk: int
     handle: str
-    name: str
-    kind: str
-    workspace_id: int
 
 
 class CallerAccess(Protocol):
@@ -90,8 +82,6 @@ class CallerAccess(Protocol):
     def workspace_id(self) -> int: ...
     @property
     def participant_id(self) -> int: ...
-    @property
-    def is_agent(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -104,11 +94,6 @@ class Caller:
     token: Token | None = None
 
     is_authenticated = True
-    is_active = True
-
-    @property
-    def pk(self) -> int:
-        return self.participant.pk
 
     @property
     def subject(self) -> str:
@@ -127,24 +112,16 @@ def caller_of(request: Request) -> Caller:
     return cast(Caller, request.user)
 
 
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-
-
-def required_scope(view: APIView, method: str) -> str:
-    """`view.scopes[method]`, else `read` for reading and `write` for everything else."""
-    scopes: dict[str, str] = getattr(view, "scopes", {})
-    scope_method = "GET" if method == "HEAD" else method
-    return scopes.get(scope_method, "read" if method in SAFE_METHODS else "write")
-
-
 class HasScope(BasePermission):
-    """Signed in, with the scope of this method. Answers before anything is looked up."""
+    """Signed in, with `view.scopes[method]`, else `read` for reading and `write` for everything else. Answers before
+    anything is looked up."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         caller = caller_or_none(request)
         if caller is None:
             return False
-        scope = required_scope(view, request.method or "GET")
+        method, scopes = request.method or "GET", getattr(view, "scopes", {})
+        scope = scopes.get("GET" if method == "HEAD" else method, "read" if method in SAFE_METHODS else "write")
         if scope not in caller.scopes:
             raise Refused(
                 f"This token lacks the scope {scope!r}. Make one that has it, or use another call.",

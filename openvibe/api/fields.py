@@ -1,7 +1,5 @@
 """Input fields that several doors take."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rest_framework import serializers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from openvibe.api.problems import BadCursor
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
 
@@ -24,25 +22,21 @@ MAX_PAGE_SIZE = 100
 
 
 def encode_cursor(order: str, position: int) -> str:
-    """An opaque cursor: the rows after `place` in this order."""
+    """An opaque cursor: the rows after `position` in this order."""
     return base64.urlsafe_b64encode(f"1 {order} {position}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, order: str) -> int:
-    """Where a cursor points. Raises BadCursor for one that was not given for this order."""
+    """Where a cursor points. Raises Problem for one that was not given for this order."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
-        version, cursor_order, position = text.split(" ")
-        number = int(position)
-    except (binascii.Error, ValueError):
-        raise _bad_cursor() from None
-    if (version, cursor_order) != ("1", order) or not 0 <= number <= MAX_ID or encode_cursor(order, number) != cursor:
-        raise _bad_cursor()
-    return number
-
-
-def _bad_cursor() -> BadCursor:
-    return BadCursor("This cursor was not given by this list. Start again without one.", field="cursor")
+        position = int(text.rpartition(" ")[2])
+    except ValueError:
+        position = -1
+    if not 0 <= position <= MAX_ID or encode_cursor(order, position) != cursor:
+        message = "This cursor was not given by this list. Start again without one."
+        raise Problem(message, code="bad_cursor", field="cursor")
+    return position
 
 
 def read_page_size(request: Request) -> int:

@@ -15,7 +15,7 @@ from openvibe.api.auth import caller_or_none
 if TYPE_CHECKING:
     from rest_framework.views import APIView
 
-WINDOW_SECONDS = 60  # seconds
+WINDOW_SECONDS = 60
 
 # One statement, one commit; a count lost in a crash harms nobody, so its commit need not wait for the disk.
 COUNT_CALL = """
@@ -39,15 +39,16 @@ class RateLimit:
 
     @property
     def headers(self) -> dict[str, str]:
+        remaining = str(max(0, self.limit - self.used))
         return {
             "RateLimit-Limit": str(self.limit),
-            "RateLimit-Remaining": str(max(0, self.limit - self.used)),
+            "RateLimit-Remaining": remaining,
             "RateLimit-Reset": str(self.reset),
         }
 
 
 def count_call(subject: str) -> RateLimit:
-    """Count one call more and say what is left of the minute."""
+    """Counts one more call; what is left of the minute."""
     with connection.cursor() as cursor:
         cursor.execute(COUNT_CALL, [subject])
         used, reset = cursor.fetchone()

@@ -98,8 +98,9 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
         user: Any = request.user
         if not may_use_admin(request) or (self.superusers_only and not user.is_superuser):
             return False
-        is_any_row = user.is_superuser or obj is None or obj.pk is None
-        return is_any_row or self.visible_rows(request).filter(pk=obj.pk).exists()
+        if user.is_superuser or obj is None or obj.pk is None:
+            return True
+        return self.visible_rows(request).filter(pk=obj.pk).exists()
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self._has_access(request, None)

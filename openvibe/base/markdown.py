@@ -75,41 +75,35 @@ def _find_mentions_in_text(before: str, content: str, after: str, token_index: i
         yield MentionSpan(handle.lower(), token_index, start, end - (len(match[1]) - len(handle)))
 
 
-def link_bare_urls(children: list[Token]) -> list[Token]:
-    """Turn http and https addresses written as they are into links; punctuation after them stays text."""
+def _link_urls_and_images(children: list[Token]) -> list[Token]:
+    """Turn addresses written as they are into links, and images into links with their description: showing one would
+    tell its server who reads here."""
     linked: list[Token] = []
     links = 0
     for token in children:
         links += token.nesting if token.type in {"link_open", "link_close"} else 0
-        if token.type != "text" or links or "://" not in token.content:
+        if token.type == "image":
+            source = str(token.attrs.get("src", ""))
+            text = _alt_text(token.children or []).strip() or source
+            linked += [Token("text_special", "", 0, content=text)] if links else _link_tokens(source, text)
+        elif token.type == "text" and not links and "://" in token.content:
+            linked += _link_bare_urls(token)
+        else:
             linked.append(token)
-            continue
-        at = 0
-        for match in _BARE_URL_PATTERN.finditer(token.content):
-            url = _strip_trailing_punctuation(match[0])
-            if not is_safe_link(url) or url.endswith("://"):
-                continue
-            linked += [_text_token(token.content[at : match.start()]), *_link_tokens(url, url)]
-            at = match.start() + len(url)
-        linked.append(_text_token(token.content[at:]) if at else token)
     return linked
 
 
-def replace_images(children: list[Token]) -> list[Token]:
-    """Turn images into links with their description: showing one would tell its server who reads here."""
-    if not any(token.type == "image" for token in children):
-        return children
-    replaced: list[Token] = []
-    links = 0
-    for token in children:
-        links += token.nesting if token.type in {"link_open", "link_close"} else 0
-        if token.type != "image":
-            replaced.append(token)
+def _link_bare_urls(token: Token) -> list[Token]:
+    """A text token, cut where http and https addresses begin and end; punctuation after them stays text."""
+    linked: list[Token] = []
+    at = 0
+    for match in _BARE_URL_PATTERN.finditer(token.content):
+        url = _strip_trailing_punctuation(match[0])
+        if not is_safe_link(url) or url.endswith("://"):
             continue
-        source = str(token.attrs.get("src", ""))
-        description = _alt_text(token.children or []).strip() or source
-        replaced += [Token("text_special", "", 0, content=description)] if links else _link_tokens(source, description)
-    return replaced
+        linked += [_text_token(token.content[at : match.start()]), *_link_tokens(url, url)]
+        at = match.start() + len(url)
+    return [*linked, _text_token(token.content[at:]) if at else token]
 
 
 def _alt_text(children: Sequence[Token]) -> str:
@@ -328,7 +322,7 @@ def _render_code(_: RendererHTML, tokens: Sequence[Token], index: int, options: 
 def _postprocess_tokens(state: StateCore) -> None:
     for token in state.tokens:
         if token.children:
-            token.children = link_bare_urls(replace_images(token.children))
+            token.children = _link_urls_and_images(token.children)
         style = str(token.attrs.pop("style", ""))
         if style.startswith("text-align:"):
             token.attrs["align"] = style.removeprefix("text-align:")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, ClassVar, Generic, TypeVar
 
 from django.core import checks
@@ -36,15 +35,6 @@ class Register(Generic[T]):
         if len(self._items) != 1:
             raise ImproperlyConfigured(f"{self.name} holds {len(self._items)} items and needs exactly one.")
         return self._items[0]
-
-    @contextmanager
-    def replaced(self, *items: T) -> Iterator[None]:
-        """Holds these items instead, for a test."""
-        before, self._items = self._items, items
-        try:
-            yield
-        finally:
-            self._items = before
 
 
 @checks.register

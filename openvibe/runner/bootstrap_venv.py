@@ -66,7 +66,7 @@ def ensure_packages(profile: str) -> None:
     if read_stamp().get(profile) == expected and is_runnable(PYTHON):
         return
     ensure_venv()
-    print_now(f"Installing the locked dependencies ({LOCK_FILES[profile]}) …")
+    print(f"Installing the locked dependencies ({LOCK_FILES[profile]}) …", flush=True)
     command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet"]
     command += ["--only-binary", ":all:", "--require-hashes", "-r", str(ROOT / LOCK_FILES[profile])]
     pip = subprocess.run(command, capture_output=True, text=True)
@@ -87,10 +87,10 @@ def ensure_venv() -> None:
     if importlib.util.find_spec("ensurepip") is None:
         if os.geteuid() != 0 or not shutil.which("apt-get"):
             fail(missing_venv_hint)
-        print_now(f"Installing {package} …")
+        print(f"Installing {package} …", flush=True)
         if not apt_install(package):
             fail(missing_venv_hint)
-    print_now("Creating .venv …")
+    print("Creating .venv …", flush=True)
     venv = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True)
     if venv.returncode == 0:
         return
@@ -107,11 +107,11 @@ def ensure_browser() -> None:
     if installed or os.environ.get("OPENVIBE_CHROMIUM"):
         return
     if sys.platform == "darwin" and shutil.which("brew"):
-        print_now("Installing Chromium with Homebrew …")
+        print("Installing Chromium with Homebrew …", flush=True)
         if subprocess.run(["brew", "install", "--cask", "chromium"]).returncode == 0:
             return
     elif shutil.which("apt-get"):
-        print_now("Installing Chromium with apt-get …")
+        print("Installing Chromium with apt-get …", flush=True)
         if apt_install("chromium") or apt_install("chromium-browser"):
             return
     fail(
@@ -153,10 +153,6 @@ def is_runnable(python: Path, *arguments: str) -> bool:
         return subprocess.run([str(python), *(arguments or ("-c", ""))], capture_output=True).returncode == 0
     except OSError:
         return False
-
-
-def print_now(text: str) -> None:
-    print(text, flush=True)
 
 
 def fail(text: str) -> NoReturn:

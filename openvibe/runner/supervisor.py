@@ -20,21 +20,13 @@ MAX_CONSECUTIVE_EXITS = 5  # ends in a row, none of them after a steady run
 STOP_TIMEOUT = 15.0
 
 
-@dataclass(frozen=True)
-class Service:
-    """One long-running command and the short name its log lines carry."""
-
-    name: str
-    command: Sequence[str]
-
-
 class ServiceCrashLoop(Exception):
     """A service ended again and again right after its start. The text says which; its log lines came before."""
 
 
 @dataclass
 class _ServiceProcess:
-    service: Service
+    name: str
     process: subprocess.Popen[bytes]
     reader: threading.Thread
     started_at: float
@@ -43,29 +35,25 @@ class _ServiceProcess:
 
 
 class Supervisor:
-    """Runs services until told to stop. Each ends when we end, even when we are killed (`child_guard`)."""
+    """Runs services, a short name and a long-running command each, until told to stop. Each ends when we end, even
+    when we are killed (`child_guard`)."""
 
     def __init__(
         self,
-        services: Sequence[Service],
+        services: Mapping[str, Sequence[str]],
         *,
         var: Path,
         write_line: Callable[[str], None],
-        environment: Mapping[str, str] | None = None,
+        environment: Mapping[str, str],
     ) -> None:
         self._services = services
         self._write_line = write_line
-        self._environment = {
-            **os.environ,
-            **(environment or {}),
-            VAR_FOLDER_VARIABLE: str(var),
-            "PYTHONUNBUFFERED": "1",
-        }
+        self._environment = {**os.environ, **environment, VAR_FOLDER_VARIABLE: str(var), "PYTHONUNBUFFERED": "1"}
         self._processes: list[_ServiceProcess] = []
 
     def start(self) -> None:
         """Starts every service."""
-        self._processes = [self._start_service(service) for service in self._services]
+        self._processes = [self._start_service(name) for name in self._services]
 
     def restart_exited(self) -> None:
         """Starts again what has ended, after a growing pause. Call it a few times a second.
@@ -81,12 +69,12 @@ class Supervisor:
                 is_stable = now - running.started_at > STABLE_AFTER_SECONDS
                 exits = 1 if is_stable else running.consecutive_exits + 1
                 if exits >= MAX_CONSECUTIVE_EXITS:
-                    raise ServiceCrashLoop(f"{running.service.name} ended {exits} times in a row; its log is above.")
+                    raise ServiceCrashLoop(f"{running.name} ended {exits} times in a row; its log is above.")
                 backoff = min(MIN_BACKOFF_SECONDS * 2 ** (exits - 1), MAX_BACKOFF_SECONDS)
                 running.consecutive_exits, running.restart_at = exits, now + backoff
-                self._write_line(f"{running.service.name} ended (exit code {code}); it starts again in {backoff:g} s.")
+                self._write_line(f"{running.name} ended (exit code {code}); it starts again in {backoff:g} s.")
             elif now >= running.restart_at:
-                self._processes[position] = self._start_service(running.service, running.consecutive_exits)
+                self._processes[position] = self._start_service(running.name, running.consecutive_exits)
 
     def stop(self) -> None:
         """Asks every service to stop, waits, and leaves none behind."""
@@ -103,18 +91,18 @@ class Supervisor:
             running.reader.join(2)
         self._processes = []
 
-    def _start_service(self, service: Service, consecutive_exits: int = 0) -> _ServiceProcess:
+    def _start_service(self, name: str, consecutive_exits: int = 0) -> _ServiceProcess:
         process = subprocess.Popen(
-            [sys.executable, "-m", "openvibe.runner.child_guard", *service.command],
+            [sys.executable, "-m", "openvibe.runner.child_guard", *self._services[name]],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=self._environment,
             start_new_session=True,  # Ctrl-C is for us; we tell them
         )
-        reader = threading.Thread(target=self._forward_output, args=(service.name, process), daemon=True)
+        reader = threading.Thread(target=self._forward_output, args=(name, process), daemon=True)
         reader.start()
-        return _ServiceProcess(service, process, reader, time.monotonic(), consecutive_exits)
+        return _ServiceProcess(name, process, reader, time.monotonic(), consecutive_exits)
 
     def _forward_output(self, name: str, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None

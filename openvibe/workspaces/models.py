@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from typing import Any, ClassVar
 
 import pgtrigger
@@ -15,8 +13,8 @@ from django.db.models.functions import Lower, Now
 from django.utils import timezone
 
 from openvibe.base.models import Timestamped
+from openvibe.base.text import HANDLE_PATTERN
 
-HANDLE_PATTERN = r"[a-z0-9][a-z0-9_-]{0,31}"
 handle_validator = RegexValidator(
     rf"^{HANDLE_PATTERN}\Z", "Use 1 to 32 of a-z, 0-9, - and _, starting with a letter or digit."
 )
@@ -170,15 +168,6 @@ class Member(models.Model):
     def __str__(self) -> str:
         return f"{self.participant} ({self.role})"
 
-    @property
-    def is_active(self) -> bool:
-        return self.removed_at is None
-
-
-def hash_token(token: str) -> str:
-    """What is stored of a secret link or token: its SHA-256, hex."""
-    return hashlib.sha256(token.encode()).hexdigest()
-
 
 class Invitation(models.Model):
     """A link that lets somebody join with a role until it expires, is used up or taken back. Stored hashed."""
@@ -198,10 +187,6 @@ class Invitation(models.Model):
 
     def __str__(self) -> str:
         return f"Invitation as {self.role}"
-
-    @staticmethod
-    def new_token() -> str:
-        return secrets.token_urlsafe(32)
 
     @property
     def is_open(self) -> bool:

@@ -292,7 +292,10 @@ def release_server(var: Path) -> None:
         try:
             with _file_lock(home / "start.lock"):
                 os.close(lease.lock)
-                stop_if_unused(home)
+                with _file_lock(home / "users.lock", fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    stop_postmaster(home)
+        except BlockingIOError:  # somebody else uses it
+            pass
         except OSError:  # the folder is gone, and the server with it
             return
         if lease.process:
@@ -300,28 +303,15 @@ def release_server(var: Path) -> None:
                 lease.process.wait(0.2)
 
 
-def stop_if_unused(home: Path) -> None:
-    """Stops the server of `home` if no process holds its users' lock. The caller holds the start lock."""
-    lock = _open_lock_file(home / "users.lock")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return
-    else:
-        stop_postmaster(home)
-    finally:
-        os.close(lock)
-
-
 def _open_lock_file(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
 
 
 @contextmanager
-def _file_lock(path: Path) -> Iterator[None]:
+def _file_lock(path: Path, operation: int = fcntl.LOCK_EX) -> Iterator[None]:
     descriptor = _open_lock_file(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, operation)
         yield
     finally:
         os.close(descriptor)

@@ -1,5 +1,10 @@
-"""Pages of people and workspaces: coming in, who is here, how it is set up, and what went wrong."""
+"""Pages of people and workspaces: signing up (allauth), who is here, how it is set up, and what went wrong."""
 
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import RequestDataTooBig
@@ -8,8 +13,8 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.workspaces.accounts import INVITATION_SESSION_KEY
 from openvibe.workspaces.decorators import (
     LAST_WORKSPACE_SESSION_KEY,
     WorkspaceRequest,
@@ -29,10 +34,44 @@ from openvibe.workspaces.services import (
     update_workspace,
 )
 
-FALLBACK_NUMBER, MAX_ID = 0, 2**63 - 1
+INVITATION_SESSION_KEY = "invitation"
 
 
-# --- coming in ----------------------------------------------------------------------------------------------
+class SignupForm(forms.Form):
+    """What sign-up asks beside e-mail and password."""
+
+    name = forms.CharField(label="Your name", max_length=80, min_length=1)
+
+    field_order = ("name", "email", "password1")
+
+    def signup(self, request: HttpRequest, user: User) -> None:
+        user.name = self.cleaned_data["name"].strip()
+        user.save(update_fields=["name"])
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+    """Sign-up is open to whoever holds a valid invitation link."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        if settings.OPEN_SIGNUP:
+            return True
+        try:
+            access_invitation(request.session.get(INVITATION_SESSION_KEY, ""))
+        except Missing:
+            return False
+        return True
+
+    def get_signup_redirect_url(self, request: HttpRequest) -> str:
+        return self.get_login_redirect_url(request)
+
+    def get_login_redirect_url(self, request: HttpRequest) -> str:
+        token = request.session.get(INVITATION_SESSION_KEY, "")
+        return f"/join/{token}/" if token else str(settings.LOGIN_REDIRECT_URL)
+
+    def clean_email(self, email: str) -> str:
+        return str(super().clean_email(email)).lower()
+
+
 @login_required
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
@@ -53,8 +92,12 @@ def workspace_create(request: HttpRequest) -> HttpResponse:
             return redirect("inbox", member.workspace.slug)
         except Problem as raised:
             problem = raised
-    context = {"problem": problem, "kept": request.POST}
-    return render(request, "workspaces/create.html", context, status=problem.status if problem else 200)
+    return _render_form(request, "workspaces/create.html", problem, kept=request.POST)
+
+
+def _render_form(request: HttpRequest, template: str, problem: Problem | None, **context: Any) -> HttpResponse:
+    """The page of a form, with the problem that its input had."""
+    return render(request, template, {"problem": problem, **context}, status=problem.status if problem else 200)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -76,7 +119,7 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
 @require_POST
 @login_required
 def save_theme(request: HttpRequest) -> HttpResponse:
-    """Save `save_theme`, then back to the page it was chosen on."""
+    """Save `theme`, then back to the page it was chosen on."""
     theme = request.POST.get("theme", "")
     if theme in ("system", "light", "dark"):
         User.objects.filter(email=request.user.get_username()).update(theme=theme)
@@ -87,7 +130,6 @@ def save_theme(request: HttpRequest) -> HttpResponse:
     return redirect(referrer if is_own_page else "/")
 
 
-# --- who is here --------------------------------------------------------------------------------------------
 @workspace_view
 @require_safe
 def members(request: WorkspaceRequest) -> HttpResponse:
@@ -97,36 +139,29 @@ def members(request: WorkspaceRequest) -> HttpResponse:
 def render_members(request: WorkspaceRequest, *, problem: Problem | None = None, link: str = "") -> HttpResponse:
     """Everybody and, for admins, the open invitations. `link` is shown this once."""
     active_members = Member.objects.filter(workspace=request.workspace, removed_at=None)
-    invitations = Invitation.objects.filter(workspace=request.workspace, revoked_at=None)
+    invitations = Invitation.objects.filter(workspace=request.workspace, revoked_at=None).order_by("-id")
+    invitations = invitations.select_related("created_by").prefetch_related("channels")
+    if not request.access.administers:
+        invitations = invitations.none()
     if request.access.is_guest:
         active_members = active_members.filter(pk=request.member.pk)
     context = {
         "members": active_members.select_related("participant", "user").order_by("participant__name", "id"),
         "roles": [choice for choice in Member.Role.choices if choice[0] != "owner" or request.access.role == "owner"],
         "invitable": [choice for choice in Member.Role.choices if choice[0] != "owner"],
-        "invitations": [
-            one
-            for one in invitations.select_related("created_by").prefetch_related("channels").order_by("-id")
-            if one.is_open
-        ]
-        if request.access.administers
-        else [],
-        "problem": problem,
+        "invitations": [each for each in invitations if each.is_open],
         "link": link,
         "kept": request.POST,
     }
-    return render(request, "workspaces/members.html", context, status=problem.status if problem else 200)
+    return _render_form(request, "workspaces/members.html", problem, **context)
 
 
 @workspace_view
 @require_POST
 def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
     """Give the member another `role`, or with `remove` end their access."""
-    member = (
-        Member.objects.select_related("participant", "user")
-        .filter(workspace=request.workspace, removed_at=None, pk=min(member_id, MAX_ID))
-        .first()
-    )
+    active_members = Member.objects.filter(workspace=request.workspace, removed_at=None)
+    member = active_members.select_related("participant", "user").filter(pk=min(member_id, MAX_ID)).first()
     if member is None or (request.access.is_guest and member.pk != request.member.pk):
         raise Missing
     try:
@@ -159,7 +194,7 @@ def invitation_create(request: WorkspaceRequest) -> HttpResponse:
 
 
 def _parse_number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else FALLBACK_NUMBER
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 @workspace_view
@@ -172,7 +207,6 @@ def invitation_revoke(request: WorkspaceRequest, invitation_id: int) -> HttpResp
     return redirect("members", request.workspace.slug)
 
 
-# --- how it is set up ---------------------------------------------------------------------------------------
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
@@ -190,8 +224,7 @@ def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
             return redirect("workspace-settings", request.workspace.slug)
         except Problem as raised:
             problem = raised
-    context = {"problem": problem, "kept": kept}
-    return render(request, "workspaces/settings.html", context, status=problem.status if problem else 200)
+    return _render_form(request, "workspaces/settings.html", problem, kept=kept)
 
 
 @workspace_view
@@ -212,8 +245,8 @@ def profile(request: WorkspaceRequest) -> HttpResponse:
             return redirect("profile", request.workspace.slug)
         except Problem as raised:
             problem = raised
-    context = {"problem": problem, "themes": User._meta.get_field("theme").choices}
-    return render(request, "workspaces/profile.html", context, status=problem.status if problem else 200)
+    themes = User._meta.get_field("theme").choices
+    return _render_form(request, "workspaces/profile.html", problem, themes=themes)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
