@@ -2,12 +2,10 @@
 
 `Authorization: Bearer ovk_…` is a token that still holds, of a participant that still belongs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
@@ -19,19 +17,45 @@ from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
 from openvibe.base.problems import Refused
 from openvibe.base.registers import Register
 
-if TYPE_CHECKING:
-    from rest_framework.views import APIView
-
 LAST_USED_INTERVAL = timedelta(minutes=1)
 INVALID_TOKEN = "This token is not valid: it is unknown, expired, revoked, or its owner no longer has access."
+
+
+class CallerParticipant(Protocol):
+    """What the API needs of a participant (a row of an upper floor)."""
+
+    pk: int
+    handle: str
+
+
+class CallerAccess(Protocol):
+    """What the API itself needs of an access; the doors above know it as `workspaces.access.Access`."""
+
+    @property
+    def workspace_id(self) -> int: ...
+    @property
+    def participant_id(self) -> int: ...
+
 
 PARTICIPANT_ACCESS: Register[Callable[[Any], CallerAccess | None]] = Register("openvibe.api.auth.PARTICIPANT_ACCESS")
 """What a token's participant (the row that `Token.participant` refers to) may see now; None for nothing any more."""
 
 
-def current_access(participant: CallerParticipant) -> CallerAccess | None:
-    """What a participant may see now; None once it may see nothing."""
-    return PARTICIPANT_ACCESS.only()(participant)
+@dataclass(frozen=True)
+class Caller:
+    """The `request.user` of an API call, however it came in. `token` is None for a browser session."""
+
+    participant: CallerParticipant
+    access: CallerAccess
+    scopes: frozenset[str] = frozenset(SCOPES)
+    token: Token | None = None
+
+    is_authenticated = True
+
+    @property
+    def subject(self) -> str:
+        """Whose calls are counted together: one token, or all browser pages of one member."""
+        return f"token:{self.token.pk}" if self.token else f"session:{self.participant.pk}"
 
 
 def authenticate_token(secret: str) -> Caller | None:
@@ -42,7 +66,7 @@ def authenticate_token(secret: str) -> Caller | None:
     if token is None or not token.is_valid:
         return None
     participant = cast(CallerParticipant, token.participant)
-    access = current_access(participant)
+    access = PARTICIPANT_ACCESS.only()(participant)
     if access is None:
         return None
     now = timezone.now()
@@ -68,39 +92,6 @@ class BearerAuthentication(BaseAuthentication):
         return 'Bearer realm="OpenVibe"'
 
 
-class CallerParticipant(Protocol):
-    """What the API needs of a participant (a row of an upper floor)."""
-
-    pk: int
-    handle: str
-
-
-class CallerAccess(Protocol):
-    """What the API itself needs of an access; the doors above know it as `workspaces.access.Access`."""
-
-    @property
-    def workspace_id(self) -> int: ...
-    @property
-    def participant_id(self) -> int: ...
-
-
-@dataclass(frozen=True)
-class Caller:
-    """The `request.user` of an API call, however it came in. `token` is None for a browser session."""
-
-    participant: CallerParticipant
-    access: CallerAccess
-    scopes: frozenset[str] = frozenset(SCOPES)
-    token: Token | None = None
-
-    is_authenticated = True
-
-    @property
-    def subject(self) -> str:
-        """Whose calls are counted together: one token, or all browser pages of one member."""
-        return f"token:{self.token.pk}" if self.token else f"session:{self.participant.pk}"
-
-
 def caller_or_none(request: Request) -> Caller | None:
     """The caller; None for a request that nobody signed."""
     user: object = request.user
@@ -116,15 +107,13 @@ class HasScope(BasePermission):
     """Signed in, with `view.scopes[method]`, else `read` for reading and `write` for everything else. Answers before
     anything is looked up."""
 
-    def has_permission(self, request: Request, view: APIView) -> bool:
+    def has_permission(self, request: Request, view: object) -> bool:
         caller = caller_or_none(request)
         if caller is None:
             return False
         method, scopes = request.method or "GET", getattr(view, "scopes", {})
         scope = scopes.get("GET" if method == "HEAD" else method, "read" if method in SAFE_METHODS else "write")
         if scope not in caller.scopes:
-            raise Refused(
-                f"This token lacks the scope {scope!r}. Make one that has it, or use another call.",
-                code="missing_scope",
-            )
+            message = f"This token lacks the scope {scope!r}. Make one that has it, or use another call."
+            raise Refused(message, code="missing_scope")
         return True

@@ -1,10 +1,8 @@
 """Cursor pages: `?limit=` (1 to 100) and an opaque `?cursor=`; rows written meanwhile neither repeat nor shift."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import QuerySet
 from rest_framework.pagination import BasePagination
@@ -13,9 +11,6 @@ from rest_framework.response import Response
 
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
-
-if TYPE_CHECKING:
-    from rest_framework.views import APIView
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
@@ -39,26 +34,22 @@ def decode_cursor(cursor: str, order: str) -> int:
     return position
 
 
-def read_page_size(request: Request) -> int:
-    limit = request.query_params.get("limit", str(DEFAULT_PAGE_SIZE))
-    if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and 1 <= int(limit) <= MAX_PAGE_SIZE):
-        raise Problem(f"limit is a number from 1 to {MAX_PAGE_SIZE}.", code="bad_limit", field="limit")
-    return int(limit)
-
-
 class KeysetPagination(BasePagination):
     """Pages over one unique whole-number column, named by the view's `page_order` (`-id` unless it says)."""
 
     next: str | None = None
 
     def paginate_queryset(
-        self, queryset: QuerySet[Any] | Sequence[Any], request: Request, view: APIView | None = None
+        self, queryset: QuerySet[Any] | Sequence[Any], request: Request, view: object = None
     ) -> list[Any]:
         if not isinstance(queryset, QuerySet):
             raise TypeError("Only rows of the database come in pages.")
         order: str = getattr(view, "page_order", "-id")
         column, is_descending = order.lstrip("-"), order.startswith("-")
-        limit = read_page_size(request)
+        limit_param = request.query_params.get("limit", str(DEFAULT_PAGE_SIZE))
+        limit = int(limit_param) if limit_param.isascii() and limit_param.isdigit() and len(limit_param) < 10 else 0
+        if not 1 <= limit <= MAX_PAGE_SIZE:
+            raise Problem(f"limit is a number from 1 to {MAX_PAGE_SIZE}.", code="bad_limit", field="limit")
         if cursor := request.query_params.get("cursor"):
             position = decode_cursor(cursor, order)
             queryset = queryset.filter(**{f"{column}__{'lt' if is_descending else 'gt'}": position})
@@ -81,7 +72,7 @@ class KeysetPagination(BasePagination):
             },
         }
 
-    def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
+    def get_schema_operation_parameters(self, view: object) -> list[dict[str, Any]]:
         return [
             {
                 "name": "limit",

@@ -71,24 +71,20 @@ EXCEPTION_CODES: dict[type[exceptions.APIException], tuple[str, str]] = {
 }
 
 
-def _api_exception_problem(error: exceptions.APIException) -> dict[str, Any]:
-    if isinstance(error, exceptions.ValidationError):
-        errors = flatten_errors(error.detail)
-        first = errors[0] if errors else {"field": "", "message": "The request is not valid."}
-        detail = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
-        return problem_details(400, "invalid", detail, field=first["field"] or None, errors=errors)
-    code, detail = EXCEPTION_CODES.get(type(error), ("bad_request", ""))
-    return problem_details(error.status_code, code, detail or str(error.detail))
-
-
 def error_to_problem(error: Exception) -> dict[str, Any] | None:
     """The body for an error the caller can mend; None when the fault is ours."""
     if isinstance(error, Problem):
         return problem_details(error.status, error.code, error.message, field=error.field)
     if isinstance(error, Http404 | exceptions.NotFound):
         return problem_details(404, Missing.code, Missing().message)
-    if isinstance(error, exceptions.APIException):
-        return _api_exception_problem(error) if error.status_code < 500 else None
+    if isinstance(error, exceptions.ValidationError):
+        errors = flatten_errors(error.detail)
+        first = errors[0] if errors else {"field": "", "message": "The request is not valid."}
+        detail = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
+        return problem_details(400, "invalid", detail, field=first["field"] or None, errors=errors)
+    if isinstance(error, exceptions.APIException) and error.status_code < 500:
+        code, detail = EXCEPTION_CODES.get(type(error), ("bad_request", ""))
+        return problem_details(error.status_code, code, detail or str(error.detail))
     if isinstance(error, PermissionDenied):
         return problem_details(403, "not_allowed", "You may not do this.")
     if isinstance(error, RequestDataTooBig):

@@ -67,7 +67,6 @@ def add_problem_responses(result: dict[str, Any], generator: Any, request: Any, 
 
 
 def openapi_schema() -> dict[str, Any]:
-    """The whole API, as OpenAPI."""
     schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return schema
 

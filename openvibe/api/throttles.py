@@ -1,9 +1,6 @@
 """So many calls a minute per token, counted in the database: the same for every process and machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import connection
@@ -11,9 +8,6 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from openvibe.api.auth import caller_or_none
-
-if TYPE_CHECKING:
-    from rest_framework.views import APIView
 
 WINDOW_SECONDS = 60
 
@@ -39,20 +33,11 @@ class RateLimit:
 
     @property
     def headers(self) -> dict[str, str]:
-        remaining = str(max(0, self.limit - self.used))
         return {
             "RateLimit-Limit": str(self.limit),
-            "RateLimit-Remaining": remaining,
+            "RateLimit-Remaining": str(max(0, self.limit - self.used)),
             "RateLimit-Reset": str(self.reset),
         }
-
-
-def count_call(subject: str) -> RateLimit:
-    """Counts one more call; what is left of the minute."""
-    with connection.cursor() as cursor:
-        cursor.execute(COUNT_CALL, [subject])
-        used, reset = cursor.fetchone()
-    return RateLimit(limit=settings.API_CALLS_PER_MINUTE, used=used, reset=max(1, min(WINDOW_SECONDS, reset)))
 
 
 class CallerThrottle(BaseThrottle):
@@ -60,11 +45,14 @@ class CallerThrottle(BaseThrottle):
 
     rate_limit: RateLimit | None = None
 
-    def allow_request(self, request: Request, view: APIView) -> bool:
+    def allow_request(self, request: Request, view: object) -> bool:
         caller = caller_or_none(request)
         if caller is None:
             return True
-        self.rate_limit = count_call(caller.subject)
+        with connection.cursor() as cursor:
+            cursor.execute(COUNT_CALL, [caller.subject])
+            used, reset = cursor.fetchone()
+        self.rate_limit = RateLimit(settings.API_CALLS_PER_MINUTE, used, max(1, min(WINDOW_SECONDS, reset)))
         request._request.META["openvibe.allowance"] = self.rate_limit
         return self.rate_limit.used <= self.rate_limit.limit
 

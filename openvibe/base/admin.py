@@ -4,8 +4,6 @@ Every ModelAdmin of the project is a `WorkspaceScopedAdmin` that names the way f
 Lists, choices, permissions and pages all ask `rows_of`, so that they cannot differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +71,7 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
     may_add = False
     may_change = False
     may_delete = False
-    form: type[forms.ModelForm[Any]] = SameWorkspaceForm
+    form: "type[forms.ModelForm[Any]]" = SameWorkspaceForm
     list_fullwidth = True
     compressed_fields = True
     show_full_result_count = False
@@ -94,7 +92,7 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
         rows = self.visible_rows(request)
         return rows.order_by(*ordering) if ordering else rows
 
-    def _has_access(self, request: HttpRequest, obj: models.Model | None) -> bool:
+    def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
         user: Any = request.user
         if not may_use_admin(request) or (self.superusers_only and not user.is_superuser):
             return False
@@ -103,27 +101,19 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
         return self.visible_rows(request).filter(pk=obj.pk).exists()
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return self._has_access(request, None)
-
-    def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self._has_access(request, obj)
+        return self.has_view_permission(request)
 
     def has_add_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_add and self._has_access(request, None)
+        return self.may_add and self.has_view_permission(request)
 
     def has_change_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_change and self._has_access(request, obj)
+        return self.may_change and self.has_view_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_delete and self._has_access(request, obj)
+        return self.may_delete and self.has_view_permission(request, obj)
 
-    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs.setdefault("queryset", self.visible_choices(db_field.remote_field.model, request))
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
-
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs.setdefault("queryset", self.visible_choices(db_field.remote_field.model, request))
-        return super().formfield_for_manytomany(db_field, request, **kwargs)
+    def get_field_queryset(self, db: str | None, db_field: Any, request: HttpRequest) -> models.QuerySet[Any]:
+        return self.visible_choices(db_field.remote_field.model, request)
 
     def visible_choices(self, model: type[models.Model], request: HttpRequest) -> models.QuerySet[Any]:
         """What may be chosen of another model: what its own admin shows the asker."""
@@ -231,7 +221,6 @@ DASHBOARD: Register[Callable[[HttpRequest, dict[str, Any]], dict[str, Any]]] = R
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """The context of the index page."""
     return DASHBOARD.only()(request, context)
 
 

@@ -1,7 +1,5 @@
 """Registers: what upper floors plug into lower ones. The lower floor owns one, the upper app's `wiring.py` fills it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -17,7 +15,7 @@ class Register(Generic[T]):
     Filled once, from `AppConfig.ready`. A system check fails while a register is empty.
     """
 
-    every: ClassVar[list[Register[Any]]] = []
+    every: ClassVar[list["Register[Any]"]] = []
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -43,7 +43,6 @@ FRESH: Migrations = frozenset((app, "0001_initial") for app in APPS) | {("worksp
 
 
 def count_unapplied_migrations() -> int:
-    """How many migrations the database has not seen yet."""
     executor = MigrationExecutor(connection)
     return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
@@ -77,8 +76,16 @@ def adopt_migrations(using: str = "default") -> bool:
         if not needs_adoption(using):  # somebody else was faster
             return False
         recorded = _recorded_migrations(using)
-        if recorded != BEFORE:
-            raise CommandError(_difference(missing=BEFORE - recorded, unknown=recorded - BEFORE))
+        differences = [
+            f"{verb} {', '.join(f'{app}.{name}' for app, name in sorted(migrations))}"
+            for verb, migrations in (("it lacks", BEFORE - recorded), ("it has", recorded - BEFORE))
+            if migrations
+        ]
+        if differences:
+            raise CommandError(
+                f"This database is not as the version before left it: {' and '.join(differences)}. Nothing was "
+                "changed. Install the version before, run its `manage.py migrate`, and come back."
+            )
         recorder.migration_qs.filter(app__in=APPS).delete()
         for app, name in sorted(FRESH):
             recorder.record_applied(app, name)
@@ -97,18 +104,6 @@ def require_adopted_migrations(using: str, **_signal: Any) -> None:
 def _recorded_migrations(using: str) -> Migrations:
     applied = MigrationRecorder(connections[using]).applied_migrations()
     return frozenset((app, name) for app, name in applied if app in APPS)
-
-
-def _difference(*, missing: Migrations, unknown: Migrations) -> str:
-    parts = [
-        f"{what} {', '.join(f'{app}.{name}' for app, name in sorted(migrations))}"
-        for what, migrations in (("it lacks", missing), ("it has", unknown))
-        if migrations
-    ]
-    return (
-        f"This database is not as the version before left it: {' and '.join(parts)}. Nothing was changed. "
-        "Install the version before, run its `manage.py migrate`, and come back."
-    )
 
 
 class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]

@@ -52,7 +52,6 @@ class Supervisor:
         self._processes: list[_ServiceProcess] = []
 
     def start(self) -> None:
-        """Starts every service."""
         self._processes = [self._start_service(name) for name in self._services]
 
     def restart_exited(self) -> None:

@@ -196,7 +196,6 @@ OPEN_SIGNUP = ENV.open_signup
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
-USE_TZ = True
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = VAR / "static"

@@ -23,6 +23,7 @@ from openvibe.workspaces.queries import access_member, member_access
 
 P = ParamSpec("P")
 LAST_WORKSPACE_SESSION_KEY = "last_workspace"
+_timezone_names = cache(available_timezones)
 
 
 class WorkspaceRequest(HttpRequest):
@@ -85,11 +86,6 @@ def _request_timezone(request: HttpRequest) -> ZoneInfo:
     """The reader's time zone: the page's own JavaScript keeps its name in a cookie. UTC until then."""
     name = request.COOKIES.get("zone", "")
     return ZoneInfo(name if name in _timezone_names() else "UTC")
-
-
-@cache
-def _timezone_names() -> frozenset[str]:
-    return frozenset(available_timezones())
 
 
 def wants_json(request: HttpRequest) -> bool:

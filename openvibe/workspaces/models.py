@@ -1,7 +1,5 @@
 """Users, workspaces, and who speaks in them."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import pgtrigger
@@ -23,16 +21,16 @@ handle_validator = RegexValidator(
 class UserManager(BaseUserManager["User"]):
     """Accounts are found by e-mail address, whatever its case."""
 
-    def get_by_natural_key(self, username: str | None) -> User:
+    def get_by_natural_key(self, username: str | None) -> "User":
         return self.get(email__iexact=username)
 
-    def create_user(self, email: str, password: str | None = None, **extra: Any) -> User:
+    def create_user(self, email: str, password: str | None = None, **extra: Any) -> "User":
         user = self.model(email=self.normalize_email(email).lower(), **extra)
         user.set_password(password)
         user.save()
         return user
 
-    def create_superuser(self, email: str, password: str | None = None, **extra: Any) -> User:
+    def create_superuser(self, email: str, password: str | None = None, **extra: Any) -> "User":
         return self.create_user(email, password, is_staff=True, is_superuser=True, **extra)
 
 
@@ -63,8 +61,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     def get_full_name(self) -> str:
         return self.name
 
-    def get_short_name(self) -> str:
-        return self.name
+    get_short_name = get_full_name
 
 
 class Workspace(Timestamped):

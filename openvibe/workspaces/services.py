@@ -57,11 +57,8 @@ def update_workspace(*, workspace: Workspace, by: Access, name: str, description
     if len(description) > 1000:
         raise Problem("A description has at most 1,000 characters.", code="too_long", field="description")
     if (tokens := count_tokens(instructions)) > MAX_INSTRUCTION_TOKENS:
-        raise Problem(
-            f"These instructions are {tokens:,} tokens; at most {MAX_INSTRUCTION_TOKENS:,} fit. Shorten them.",
-            code="too_long",
-            field="instructions",
-        )
+        message = f"These instructions are {tokens:,} tokens; at most {MAX_INSTRUCTION_TOKENS:,} fit. Shorten them."
+        raise Problem(message, code="too_long", field="instructions")
     workspace.name, workspace.description, workspace.instructions = name, description.strip(), instructions.strip()
     workspace.save(update_fields=["name", "description", "instructions", "updated_at"])
     emit("workspace_changed", workspace_id=workspace.pk)

@@ -238,7 +238,6 @@ class Server:
     port: int = PORT
 
     def conninfo(self, database: str = DATABASE_NAME) -> str:
-        """A libpq connection string for `database`."""
         return make_conninfo(host=str(self.socket), port=self.port, user=self.user, dbname=database)
 
 

@@ -33,16 +33,11 @@ def _requested_member(request: Request, user: User) -> Member:
     slug = request.headers.get("X-Workspace") or request.query_params.get("workspace", "")
     memberships = Member.objects.select_related("participant__workspace").filter(user=user, removed_at=None)
     if slug:
-        if "\x00" in slug or (member := memberships.filter(workspace__slug=slug).first()) is None:
-            raise Missing
-        return member
+        memberships = memberships.none() if "\x00" in slug else memberships.filter(workspace__slug=slug)
     members = list(memberships[:2])
-    if len(members) == 1:
-        return members[0]
     if not members:
         raise Missing
-    raise Problem(
-        "You are in several workspaces. Say which: X-Workspace: slug, or ?workspace=slug.",
-        code="choose_workspace",
-        field="workspace",
-    )
+    if len(members) > 1:
+        message = "You are in several workspaces. Say which: X-Workspace: slug, or ?workspace=slug."
+        raise Problem(message, code="choose_workspace", field="workspace")
+    return members[0]

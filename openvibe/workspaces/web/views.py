@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.workspaces import services
 from openvibe.workspaces.decorators import (
     LAST_WORKSPACE_SESSION_KEY,
     WorkspaceRequest,
@@ -22,17 +23,6 @@ from openvibe.workspaces.decorators import (
     workspace_view,
 )
 from openvibe.workspaces.models import Invitation, Member, User, Workspace
-from openvibe.workspaces.services import (
-    accept_invitation,
-    access_invitation,
-    create_invitation,
-    create_workspace,
-    remove_member,
-    revoke_invitation,
-    update_member_role,
-    update_profile,
-    update_workspace,
-)
 
 INVITATION_SESSION_KEY = "invitation"
 
@@ -56,7 +46,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         if settings.OPEN_SIGNUP:
             return True
         try:
-            access_invitation(request.session.get(INVITATION_SESSION_KEY, ""))
+            services.access_invitation(request.session.get(INVITATION_SESSION_KEY, ""))
         except Missing:
             return False
         return True
@@ -88,7 +78,7 @@ def workspace_create(request: HttpRequest) -> HttpResponse:
     problem = None
     if request.method == "POST" and isinstance(request.user, User):
         try:
-            member = create_workspace(name=request.POST.get("name", ""), owner=request.user)
+            member = services.create_workspace(name=request.POST.get("name", ""), owner=request.user)
             return redirect("inbox", member.workspace.slug)
         except Problem as raised:
             problem = raised
@@ -104,9 +94,9 @@ def _render_form(request: HttpRequest, template: str, problem: Problem | None, *
 def join(request: HttpRequest, token: str) -> HttpResponse:
     """What an invitation leads to. Whoever has no account yet makes one first and comes back."""
     try:
-        invitation = access_invitation(token)
+        invitation = services.access_invitation(token)
         if request.method == "POST" and isinstance(request.user, User):
-            member = accept_invitation(token=token, user=request.user)
+            member = services.accept_invitation(token=token, user=request.user)
             request.session.pop(INVITATION_SESSION_KEY, None)
             return redirect("inbox", member.workspace.slug)
     except Problem as problem:
@@ -166,10 +156,10 @@ def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
         raise Missing
     try:
         if "remove" in request.POST:
-            remove_member(member=member, by=request.access)
+            services.remove_member(member=member, by=request.access)
             messages.info(request, f"{member.participant.name} has no access any more. What they said stays.")
         else:
-            update_member_role(member=member, role=request.POST.get("role", ""), by=request.access)
+            services.update_member_role(member=member, role=request.POST.get("role", ""), by=request.access)
     except Problem as problem:
         return render_members(request, problem=problem)
     return redirect("home") if member.pk == request.member.pk else redirect("members", request.workspace.slug)
@@ -180,7 +170,7 @@ def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
 def invitation_create(request: WorkspaceRequest) -> HttpResponse:
     """Make a link; it is shown once, on this answer."""
     try:
-        _, token = create_invitation(
+        _, token = services.create_invitation(
             workspace=request.workspace,
             by=request.access,
             role=request.POST.get("role", "member"),
@@ -203,7 +193,7 @@ def invitation_revoke(request: WorkspaceRequest, invitation_id: int) -> HttpResp
     invitation = Invitation.objects.filter(workspace=request.workspace, pk=min(invitation_id, MAX_ID)).first()
     if invitation is None or not request.access.administers:
         raise Missing
-    revoke_invitation(invitation=invitation, by=request.access)
+    services.revoke_invitation(invitation=invitation, by=request.access)
     return redirect("members", request.workspace.slug)
 
 
@@ -219,7 +209,7 @@ def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
     if request.method == "POST":
         kept = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in fields}
         try:
-            update_workspace(workspace=request.workspace, by=request.access, **kept)
+            services.update_workspace(workspace=request.workspace, by=request.access, **kept)
             messages.success(request, "Saved. Agents read it from their next prompt on.")
             return redirect("workspace-settings", request.workspace.slug)
         except Problem as raised:
@@ -230,11 +220,10 @@ def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def profile(request: WorkspaceRequest) -> HttpResponse:
-    """One's own name, theme and habits."""
     problem = None
     if request.method == "POST":
         try:
-            update_profile(
+            services.update_profile(
                 member=request.member,
                 name=request.POST.get("name", ""),
                 theme=request.POST.get("theme", ""),

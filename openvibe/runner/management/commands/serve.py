@@ -158,17 +158,14 @@ def check_port(host: str, port: int) -> None:
             probe.bind(address[4])
             probe.listen(1)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            reason = f"Port {port} is used by another program."
-        elif error.errno == errno.EACCES:
-            reason = f"Port {port} needs special rights."
-        else:
+        reasons = {errno.EADDRINUSE: "is used by another program", errno.EACCES: "needs special rights"}
+        if error.errno not in reasons:
             raise CommandError(f"OpenVibe cannot listen on {host}, port {port}: {error}.") from error
+        reason = f"Port {port} {reasons[error.errno]}."
         raise CommandError(f"{reason} Choose another: `make run PORT={8001 if port != 8001 else 8002}`.") from error
 
 
 def is_serving(host: str, port: int) -> bool:
-    """Whether the web server answers /healthz."""
     connection = http.client.HTTPConnection("127.0.0.1" if host in WILDCARD_HOSTS else host, port, timeout=2)
     try:
         connection.request("GET", "/healthz", headers={"Host": f"localhost:{port}"})
