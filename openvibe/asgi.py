@@ -21,12 +21,10 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApplication = Callable[[Any, Any, Any], Awaitable[None]]  # libraries disagree about how to type the three
 
-STREAM_SUFFIX = "/events/"
-
 
 def is_stream(path: str) -> bool:
     """Whether a path is one of the event streams: `/w/<slug>/events/`, `/api/v1/events/`."""
-    return path.endswith(STREAM_SUFFIX) and path.startswith(("/w/", "/api/"))
+    return path.endswith("/events/") and path.startswith(("/w/", "/api/"))
 
 
 class Dispatcher:
@@ -42,16 +40,12 @@ class Dispatcher:
         elif is_stream(scope.get("path", "")):
             await self._streams(scope, receive, send)
         else:
-            await self._pages(scope, _receive_as_coroutine(receive), send)
 
+            async def receive_event() -> MutableMapping[str, Any]:
+                # The server's `receive` gives an awaitable of its own kind; the WSGI bridge needs a coroutine.
+                return await receive()
 
-def _receive_as_coroutine(receive: Receive) -> Receive:
-    """The server's `receive` gives an awaitable of its own kind; the WSGI bridge needs a coroutine to read a form."""
-
-    async def receive_event() -> MutableMapping[str, Any]:
-        return await receive()
-
-    return receive_event
+            await self._pages(scope, receive_event, send)
 
 
 async def _answer_lifespan(receive: Receive, send: Send) -> None:

@@ -11,7 +11,7 @@ from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
-BEAT_HEARTBEAT_SECONDS = 10.0  # seconds between two signs of life of beat
+BEAT_HEARTBEAT_SECONDS = 10.0  # between two signs of life of beat
 
 
 class OpenVibeCelery(Celery):

@@ -18,6 +18,7 @@ from openvibe.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
 from openvibe.workspaces.models import Member
 from tests import factories, run_once
 from tests.examples import register_profiles
+from tests.registers import replaced
 from tests.scheduling import KINDS, LongestFirst, kind_of, rank_of
 from tests.search.fakes import FAKE, FakeEmbedder, embedder_for
 
@@ -176,6 +177,6 @@ def vibe(ana: Member, channel: Channel) -> Agent:
 def fake_embedder() -> Iterator[FakeEmbedder]:
     """The embedder behind every endpoint."""
     FAKE.begin_anew()
-    with ENDPOINT_EMBEDDER.replaced(embedder_for):
+    with replaced(ENDPOINT_EMBEDDER, embedder_for):
         yield FAKE
     clear_space_cache()

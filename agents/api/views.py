@@ -139,7 +139,7 @@ class Runs(ApiView):
     @extend_schema(operation_id="runs_list", parameters=[RunsAsked], responses=RunOut(many=True))
     def get(self, request: Request) -> Response:
         """Runs in threads the caller may read, newest first; an agent gets its own."""
-        query = self.asked(RunsAsked)
+        query = self.validated_query(RunsAsked)
         lookups = {"thread": "thread_id", "agent": "agent__participant__handle", "state": "state"}
         filters = {lookups[name]: value for name, value in query.items()}
         return self.paginated_response(runs_visible_to(request_access(request)).filter(**filters), RunOut)

@@ -11,6 +11,7 @@ from agents.tools.values import FunctionTool, Tool, ToolContext
 from knowledge.models import MAX_TOPIC_CHARACTERS, Entry
 from knowledge.queries import find_entries, parse_expiry
 from knowledge.services import default_visibility, suggest_entry
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.llm.values import ToolSpec
 
@@ -100,7 +101,7 @@ def _access_superseded(context: ToolContext, number: int | None) -> Entry | None
     if number is None:
         return None
     entries = Entry.objects.visible_to(context.access).current()
-    entry: Entry | None = entries.filter(pk=number).first() if 0 < number < 2**63 else None
+    entry: Entry | None = entries.filter(pk=number).first() if 0 < number <= MAX_ID else None
     if entry is None:
         raise Missing(f"There is no entry knowledge:{number} for you. Leave supersedes out.")
     return entry

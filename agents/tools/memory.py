@@ -9,6 +9,7 @@ from memory.queries import ContextBlocks, Session, build_tool, is_public_thread,
 from memory.services import check_profile_update, check_thread_is_public, close_work_item, create_work_item
 from memory.services import log_progress as add_to_log
 from memory.services import request_approval as ask_for_approval
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Conflict, Problem
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Participant
@@ -136,7 +137,7 @@ def _update_work(context: ToolContext, arguments: dict[str, Any]) -> str:
 
 
 def _valid_pk(number: int) -> int:
-    return number if 0 < number < 2**63 else 0
+    return number if 0 < number <= MAX_ID else 0
 
 
 def _add_work_item(context: ToolContext, arguments: dict[str, Any]) -> str:

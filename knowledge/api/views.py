@@ -256,7 +256,7 @@ class Contradictions(ApiView):
     )
     def get(self, request: Request) -> Response:
         """Open pairs of which the caller may read both, the newest first. Agents get none."""
-        settled = self.asked(ContradictionsAsked)["settled"]
+        settled = self.validated_query(ContradictionsAsked)["settled"]
         pairs = accessible_contradictions(request_access(request)).exclude(settled_at__isnull=bool(settled))
         return self.paginated_response(pairs.select_related("settled_by"), ContradictionOut)
 
@@ -281,7 +281,7 @@ class Search(ApiView):
     def get(self, request: Request) -> Response:
         """The entries that bear on a question, as prompts find them. `status` and `freshness` are for people: agents
         get what could stand in their prompts."""
-        access, params = request_access(request), self.asked(SearchAsked)
+        access, params = request_access(request), self.validated_query(SearchAsked)
         question, handle = params.pop("q"), params.pop("owner", None)
         if handle is not None:
             people = Participant.objects.filter(workspace_id=access.workspace_id, handle=handle.lstrip("@"))
@@ -367,7 +367,7 @@ class Export(ApiView):
     )
     def get(self, request: Request) -> HttpResponseBase:
         """Everything the caller may read, as a file that can be imported again. People only."""
-        access, params = request_access(request), self.asked(ExportAsked)
+        access, params = request_access(request), self.validated_query(ExportAsked)
         if access.is_agent:
             raise Refused("Only people take knowledge out as a file. Search it instead.", code="people_only")
         lines = export_entries(access, params["form"], statuses=[params["status"]] if "status" in params else ())

@@ -137,11 +137,11 @@ class BlockView(ApiView):
 
     def readable(self) -> ContextBlocks:
         access = request_access(self.request)
-        return access_blocks(access_requested_agent(access, self.asked(AgentAsked)), access)
+        return access_blocks(access_requested_agent(access, self.validated_query(AgentAsked)), access)
 
     def writable(self) -> ContextBlocks:
         access = request_access(self.request)
-        return access_blocks_for_update(access_requested_agent(access, self.asked(AgentAsked)), access, "api")
+        return access_blocks_for_update(access_requested_agent(access, self.validated_query(AgentAsked)), access, "api")
 
 
 class Blocks(BlockView):
@@ -256,7 +256,7 @@ class Profile(ApiView):
         agent, person, access = self._access_requested(request)
         access_notes(agent=agent, person=person, by=access)
         payload, version = self.validated_body(NotesIn), _required_version(request)
-        thread_id = self.asked(NotesAsked).get("thread")
+        thread_id = self.validated_query(NotesAsked).get("thread")
         with _stale_as_precondition():
             notes = update_notes(
                 agent=agent,
@@ -270,7 +270,7 @@ class Profile(ApiView):
         return _etag_response(NotesOut(notes), notes.version)
 
     def _access_requested(self, request: Request) -> tuple[Participant, Participant, Access]:
-        access, params = request_access(request), self.asked(NotesAsked)
+        access, params = request_access(request), self.validated_query(NotesAsked)
         agent = access_requested_agent(access, params)
         if "person" in params:
             person = access_person(access, params["person"].lstrip("@"))

@@ -109,7 +109,7 @@ class Episodes(ApiView):
     @extend_schema(operation_id="episodes_list", parameters=[EpisodesAsked], responses=EpisodeOut(many=True))
     def get(self, request: Request) -> Response:
         """What an agent remembers: its own for an agent, all agents' for admins, one's own feedback for members."""
-        access, params = request_access(request), self.asked(EpisodesAsked)
+        access, params = request_access(request), self.validated_query(EpisodesAsked)
         episodes = visible_episodes(access)
         if "agent" in params:
             if not access.administers:
@@ -172,7 +172,7 @@ class Proposals(ApiView):
     @extend_schema(operation_id="proposals_list", parameters=[ProposalsAsked], responses=ProposalOut(many=True))
     def get(self, request: Request) -> Response:
         """What agents propose to learn: their own for agents, all agents' for admins."""
-        params = self.asked(ProposalsAsked)
+        params = self.validated_query(ProposalsAsked)
         proposals = visible_proposals(request_access(request))
         if "state" in params:
             proposals = proposals.filter(state=params["state"])

@@ -179,7 +179,7 @@ class Stats(ApiView):
     def get(self, request: Request) -> Response:
         """How much was said in a thread, and how much of it is remembered in which form."""
         access = request_access(request)
-        session = access_session(access, self.asked(ThreadAsked)["thread"])
+        session = access_session(access, self.validated_query(ThreadAsked)["thread"])
         provider = provider_for(access.workspace_id)
         stats = provider.stats(session)
         row = {
@@ -226,7 +226,7 @@ class Compactions(ApiView):
     )
     def get(self, request: Request) -> Response:
         """Compactions of threads the caller may read, newest first."""
-        params = self.asked(ThreadAskedMaybe)
+        params = self.validated_query(ThreadAskedMaybe)
         filters = {"thread_id": params["thread"]} if "thread" in params else {}
         return self.paginated_response(visible_compactions(request_access(request)).filter(**filters), CompactionOut)
 
@@ -350,7 +350,7 @@ class SessionMessages(ApiView):
     @extend_schema(operation_id="sessions_history", parameters=[HistoryAsked], responses=SessionHistory)
     def get(self, request: Request, pk: int) -> Response:
         """What was said, oldest first, word for word."""
-        access, params = request_access(request), self.asked(HistoryAsked)
+        access, params = request_access(request), self.validated_query(HistoryAsked)
         session = get_object_or_404(own_sessions(access), thread_id=pk)
         entries = message_history(
             open_session(access, session.thread_id), after=params["after"], limit=params["limit"] + 1

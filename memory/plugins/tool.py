@@ -20,6 +20,7 @@ from memory.plugins.base import (
     Session,
     SummaryDescription,
 )
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
 from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
 from openvibe.llm.values import ToolSpec
@@ -116,7 +117,6 @@ def truncate_result(text: str) -> str:
 
 
 Arguments = Mapping[str, Any]
-MAX_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class ToolArgument:
     description: str
     required: bool = False
     minimum: int = 1
-    most: int = MAX_INTEGER
+    most: int = MAX_ID
 
     def schema(self, actions: Sequence[str]) -> dict[str, Any]:
         bounds = {"minLength": self.minimum, "maxLength": self.most}

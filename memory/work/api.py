@@ -92,7 +92,7 @@ class Work(ApiView):
     def get(self, request: Request) -> Response:
         """Rows of work in the threads the caller sees, the newest first. What is closed is among them: `state`."""
         return self.paginated_response(
-            visible_work_items(request_access(request)).filter(**self.asked(WorkAsked)), WorkOut
+            visible_work_items(request_access(request)).filter(**self.validated_query(WorkAsked)), WorkOut
         )
 
     @extend_schema(operation_id="work_create", request=WorkIn, responses={201: WorkOut})
@@ -194,7 +194,7 @@ class Approvals(ApiView):
     def get(self, request: Request) -> Response:
         """Approvals in the threads the caller sees, the newest first."""
         return self.paginated_response(
-            visible_approvals(request_access(request)).filter(**self.asked(ApprovalsAsked)), ApprovalOut
+            visible_approvals(request_access(request)).filter(**self.validated_query(ApprovalsAsked)), ApprovalOut
         )
 
     @extend_schema(operation_id="approvals_create", request=ApprovalIn, responses={201: ApprovalOut})
@@ -250,7 +250,7 @@ class Progress(ApiView):
         lines = ProgressEntry.objects.filter(thread__in=visible_threads(request_access(request))).select_related(
             "author"
         )
-        return self.paginated_response(lines.filter(**self.asked(ProgressAsked)), ProgressOut)
+        return self.paginated_response(lines.filter(**self.validated_query(ProgressAsked)), ProgressOut)
 
     @extend_schema(operation_id="progress_create", request=ProgressIn, responses={201: ProgressOut})
     @idempotent

@@ -1,7 +1,5 @@
 """Tokens in the admin: made here, shown once, taken back here. Idempotency keys to look at."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django import forms
@@ -88,15 +86,12 @@ class TokenAdmin(WorkspaceScopedAdmin):
         if not user.is_superuser:
             own_or_agents = Q(kind="agent") | Q(member__user=user)
             participants = participants.filter(own_or_agents, workspace__in=administered_workspace_ids(request))
-            participants = participants.exclude(kind="agent", channels__in=self._channels_closed_to(user))
+            # A token of an agent would open the private channels it reads, also those the person is not in.
+            private_channels: Any = apps.get_model("chat.Channel")._default_manager.filter(is_private=True)
+            closed_channels = private_channels.exclude(participants__member__user=user)
+            participants = participants.exclude(kind="agent", channels__in=closed_channels)
         kwargs["queryset"] = participants.exclude(kind="imported").select_related("workspace")
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
-
-    def _channels_closed_to(self, user: Any) -> models.QuerySet[Any]:
-        """Private channels the person is not in: a token of an agent that reads them would open them."""
-        channels: Any = apps.get_model("chat.Channel")._default_manager.filter(is_private=True)
-        closed_channels: models.QuerySet[Any] = channels.exclude(participants__member__user=user)
-        return closed_channels
 
     def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:
         token, secret = form.made

@@ -2,37 +2,60 @@
 
 `Authorization: Bearer ovk_…` is a token that still holds, of a participant that still belongs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
 from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
 from openvibe.base.problems import Refused
 from openvibe.base.registers import Register
 
-if TYPE_CHECKING:
-    from rest_framework.views import APIView
-
-CHALLENGE = 'Bearer realm="OpenVibe"'
 LAST_USED_INTERVAL = timedelta(minutes=1)
 INVALID_TOKEN = "This token is not valid: it is unknown, expired, revoked, or its owner no longer has access."
+
+
+class CallerParticipant(Protocol):
+    """What the API needs of a participant (a row of an upper floor)."""
+
+    pk: int
+    handle: str
+
+
+class CallerAccess(Protocol):
+    """What the API itself needs of an access; the doors above know it as `workspaces.access.Access`."""
+
+    @property
+    def workspace_id(self) -> int: ...
+    @property
+    def participant_id(self) -> int: ...
+
 
 PARTICIPANT_ACCESS: Register[Callable[[Any], CallerAccess | None]] = Register("openvibe.api.auth.PARTICIPANT_ACCESS")
 """What a token's participant (the row that `Token.participant` refers to) may see now; None for nothing any more."""
 
 
-def current_access(participant: CallerParticipant) -> CallerAccess | None:
-    """What a participant may see now; None once it may see nothing."""
-    return PARTICIPANT_ACCESS.only()(participant)
+@dataclass(frozen=True)
+class Caller:
+    """The `request.user` of an API call, however it came in. `token` is None for a browser session."""
+
+    participant: CallerParticipant
+    access: CallerAccess
+    scopes: frozenset[str] = frozenset(SCOPES)
+    token: Token | None = None
+
+    is_authenticated = True
+
+    @property
+    def subject(self) -> str:
+        """Whose calls are counted together: one token, or all browser pages of one member."""
+        return f"token:{self.token.pk}" if self.token else f"session:{self.participant.pk}"
 
 
 def authenticate_token(secret: str) -> Caller | None:
@@ -43,17 +66,13 @@ def authenticate_token(secret: str) -> Caller | None:
     if token is None or not token.is_valid:
         return None
     participant = cast(CallerParticipant, token.participant)
-    access = current_access(participant)
+    access = PARTICIPANT_ACCESS.only()(participant)
     if access is None:
         return None
-    _update_last_used(token)
-    return Caller(participant=participant, access=access, scopes=frozenset(token.scopes), token=token)
-
-
-def _update_last_used(token: Token) -> None:
     now = timezone.now()
     if token.last_used_at is None or now - token.last_used_at >= LAST_USED_INTERVAL:
         Token.objects.filter(pk=token.pk).update(last_used_at=now)
+    return Caller(participant=participant, access=access, scopes=frozenset(token.scopes), token=token)
 
 
 class BearerAuthentication(BaseAuthentication):
@@ -70,50 +89,7 @@ class BearerAuthentication(BaseAuthentication):
         return caller, caller.token
 
     def authenticate_header(self, request: Request) -> str:
-        return CHALLENGE
-
-
-class CallerParticipant(Protocol):
-    """What the API needs of a participant (a row of an upper floor)."""
-
-    pk: int
-    handle: str
-    name: str
-    kind: str
-    workspace_id: int
-
-
-class CallerAccess(Protocol):
-    """What the API itself needs of an access; the doors above know it as `workspaces.access.Access`."""
-
-    @property
-    def workspace_id(self) -> int: ...
-    @property
-    def participant_id(self) -> int: ...
-    @property
-    def is_agent(self) -> bool: ...
-
-
-@dataclass(frozen=True)
-class Caller:
-    """The `request.user` of an API call, however it came in. `token` is None for a browser session."""
-
-    participant: CallerParticipant
-    access: CallerAccess
-    scopes: frozenset[str] = frozenset(SCOPES)
-    token: Token | None = None
-
-    is_authenticated = True
-    is_active = True
-
-    @property
-    def pk(self) -> int:
-        return self.participant.pk
-
-    @property
-    def subject(self) -> str:
-        """Whose calls are counted together: one token, or all browser pages of one member."""
-        return f"token:{self.token.pk}" if self.token else f"session:{self.participant.pk}"
+        return 'Bearer realm="OpenVibe"'
 
 
 def caller_or_none(request: Request) -> Caller | None:
@@ -127,27 +103,17 @@ def caller_of(request: Request) -> Caller:
     return cast(Caller, request.user)
 
 
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-
-
-def required_scope(view: APIView, method: str) -> str:
-    """`view.scopes[method]`, else `read` for reading and `write` for everything else."""
-    scopes: dict[str, str] = getattr(view, "scopes", {})
-    scope_method = "GET" if method == "HEAD" else method
-    return scopes.get(scope_method, "read" if method in SAFE_METHODS else "write")
-
-
 class HasScope(BasePermission):
-    """Signed in, with the scope of this method. Answers before anything is looked up."""
+    """Signed in, with `view.scopes[method]`, else `read` for reading and `write` for everything else. Answers before
+    anything is looked up."""
 
-    def has_permission(self, request: Request, view: APIView) -> bool:
+    def has_permission(self, request: Request, view: object) -> bool:
         caller = caller_or_none(request)
         if caller is None:
             return False
-        scope = required_scope(view, request.method or "GET")
+        method, scopes = request.method or "GET", getattr(view, "scopes", {})
+        scope = scopes.get("GET" if method == "HEAD" else method, "read" if method in SAFE_METHODS else "write")
         if scope not in caller.scopes:
-            raise Refused(
-                f"This token lacks the scope {scope!r}. Make one that has it, or use another call.",
-                code="missing_scope",
-            )
+            message = f"This token lacks the scope {scope!r}. Make one that has it, or use another call."
+            raise Refused(message, code="missing_scope")
         return True

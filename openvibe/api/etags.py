@@ -1,8 +1,6 @@
 """`If-Match` and `ETag`: who changes a row with versions names the one they read. Missing: 428; another than the
 newest: 412."""
 
-from __future__ import annotations
-
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -35,7 +33,7 @@ def read_if_match(request: Request) -> str | None:
 
 
 def require_if_match(request: Request) -> str:
-    """Raises NoMatch when the caller does not say what it began from."""
+    """Raises PreconditionRequired when the caller does not say what it began from."""
     etag = read_if_match(request)
     if etag is None:
         raise PreconditionRequired("Send the ETag of the version you began from as If-Match.", field="If-Match")
@@ -43,14 +41,13 @@ def require_if_match(request: Request) -> str:
 
 
 def check_if_match(request: Request, version: int) -> int:
-    """The version that If-Match names, when it is the current one. Raises NoMatch, StaleMatch."""
+    """The version that If-Match names, when it is the current one. Raises PreconditionRequired, PreconditionFailed."""
     etag = require_if_match(request)
     if not (etag.isascii() and etag.isdigit() and len(etag) < 10):
         raise PreconditionFailed('If-Match is the ETag of the row, such as "3".', field="If-Match")
     if int(etag) != version:
-        raise PreconditionFailed(
-            f"The newest version is {version}. Read it, compare, then send it again.", field="If-Match"
-        )
+        message = f"The newest version is {version}. Read it, compare, then send it again."
+        raise PreconditionFailed(message, field="If-Match")
     return version
 
 

@@ -1,26 +1,24 @@
 """Input fields that several doors take."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rest_framework import serializers
 
-MAX_BIGINT = 2**63 - 1
+from openvibe.base.params import MAX_ID
 
 
 class IdField(serializers.IntegerField):
     """The id of a row."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(min_value=1, max_value=MAX_BIGINT, **options)
+        super().__init__(min_value=1, max_value=MAX_ID, **options)
 
 
 class SeqField(serializers.IntegerField):
     """A `seq` of a thread; 0 is before the first message."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(min_value=0, max_value=MAX_BIGINT, **options)
+        super().__init__(min_value=0, max_value=MAX_ID, **options)
 
 
 class TextField(serializers.CharField):

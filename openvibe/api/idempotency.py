@@ -4,17 +4,13 @@ The key is claimed in the very transaction that creates: a call that dies half-w
 key, and the same call sent twice at once waits for the first one's commit, then gets its answer.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable
-from datetime import timedelta
 from functools import wraps
 from typing import Any
 
 from django.db import OperationalError, connection, transaction
-from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -57,31 +53,19 @@ def idempotent(handler: Handler) -> Handler:
         key = request.headers.get("Idempotency-Key")
         if key is None:
             return handler(view, request, *args, **kwargs)
-        _check_key(key)
+        if not (0 < len(key) <= MAX_KEY_LENGTH and key.isascii() and key.isprintable()):
+            message = f"An Idempotency-Key is 1 to {MAX_KEY_LENGTH} printable ASCII characters."
+            raise Problem(message, code="bad_idempotency_key", field="Idempotency-Key")
         return _respond_once(view, request, key, lambda: handler(view, request, *args, **kwargs))
 
     documented: Handler = extend_schema(parameters=[IDEMPOTENCY_PARAMETER])(respond)
     return documented
 
 
-def _check_key(key: str) -> None:
-    if not (0 < len(key) <= MAX_KEY_LENGTH and key.isascii() and key.isprintable()):
-        raise Problem(
-            f"An Idempotency-Key is 1 to {MAX_KEY_LENGTH} printable ASCII characters.",
-            code="bad_idempotency_key",
-            field="Idempotency-Key",
-        )
-
-
-def request_fingerprint(request: Request) -> str:
-    """SHA-256 of method, path, query and what the body says (not how it is spaced)."""
-    body = json.dumps(request.data, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(f"{request.method} {request.get_full_path()}\n{body}".encode()).hexdigest()
-
-
 def _respond_once(view: Any, request: Request, key: str, handle: Callable[[], Response]) -> Response:
     participant_id = caller_of(request).access.participant_id
-    request_hash = request_fingerprint(request)
+    body = json.dumps(request.data, sort_keys=True, separators=(",", ":"))  # what it says, not how it is spaced
+    request_hash = hashlib.sha256(f"{request.method} {request.get_full_path()}\n{body}".encode()).hexdigest()
     with transaction.atomic():
         claimed_id = _claim_key(participant_id, key, request_hash)
         if claimed_id is None:
@@ -130,8 +114,3 @@ def _replay_response(participant_id: int, key: str, request_hash: str) -> Respon
         headers={"Idempotency-Replayed": "true"},
         content_type=MEDIA_TYPE if status >= 400 else None,
     )
-
-
-def delete_expired_keys() -> int:
-    """Delete keys past their 24 hours; how many."""
-    return IdempotencyKey.objects.filter(created_at__lt=timezone.now() - timedelta(hours=RETENTION_HOURS)).delete()[0]

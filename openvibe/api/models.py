@@ -1,9 +1,6 @@
 """Tokens that let scripts and agents in, and the keys that make a repeated POST harmless."""
 
-from __future__ import annotations
-
 import hashlib
-import secrets
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -35,10 +32,6 @@ class Token(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} (…{self.hint})"
-
-    @staticmethod
-    def new_secret() -> str:
-        return TOKEN_PREFIX + secrets.token_urlsafe(32)
 
     @staticmethod
     def digest(secret: str) -> str:

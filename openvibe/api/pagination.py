@@ -1,59 +1,37 @@
 """Cursor pages: `?limit=` (1 to 100) and an opaque `?cursor=`; rows written meanwhile neither repeat nor shift."""
 
-from __future__ import annotations
-
 import base64
-import binascii
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import QuerySet
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from openvibe.api.problems import BadCursor
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
-
-if TYPE_CHECKING:
-    from rest_framework.views import APIView
 
 DEFAULT_PAGE_SIZE = 50
 MAX_PAGE_SIZE = 100
-MAX_POSITION = 2**63 - 1
 
 
 def encode_cursor(order: str, position: int) -> str:
-    """An opaque cursor: the rows after `place` in this order."""
+    """An opaque cursor: the rows after `position` in this order."""
     return base64.urlsafe_b64encode(f"1 {order} {position}".encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, order: str) -> int:
-    """Where a cursor points. Raises BadCursor for one that was not given for this order."""
+    """Where a cursor points. Raises Problem for one that was not given for this order."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode("ascii")
-        version, cursor_order, position = text.split(" ")
-        number = int(position)
-    except (binascii.Error, ValueError):
-        raise _bad_cursor() from None
-    if (
-        (version, cursor_order) != ("1", order)
-        or not 0 <= number <= MAX_POSITION
-        or encode_cursor(order, number) != cursor
-    ):
-        raise _bad_cursor()
-    return number
-
-
-def _bad_cursor() -> BadCursor:
-    return BadCursor("This cursor was not given by this list. Start again without one.", field="cursor")
-
-
-def read_page_size(request: Request) -> int:
-    limit = request.query_params.get("limit", str(DEFAULT_PAGE_SIZE))
-    if not (limit.isascii() and limit.isdigit() and len(limit) < 10 and 1 <= int(limit) <= MAX_PAGE_SIZE):
-        raise Problem(f"limit is a number from 1 to {MAX_PAGE_SIZE}.", code="bad_limit", field="limit")
-    return int(limit)
+        position = int(text.rpartition(" ")[2])
+    except ValueError:
+        position = -1
+    if not 0 <= position <= MAX_ID or encode_cursor(order, position) != cursor:
+        message = "This cursor was not given by this list. Start again without one."
+        raise Problem(message, code="bad_cursor", field="cursor")
+    return position
 
 
 class KeysetPagination(BasePagination):
@@ -62,13 +40,16 @@ class KeysetPagination(BasePagination):
     next: str | None = None
 
     def paginate_queryset(
-        self, queryset: QuerySet[Any] | Sequence[Any], request: Request, view: APIView | None = None
+        self, queryset: QuerySet[Any] | Sequence[Any], request: Request, view: object = None
     ) -> list[Any]:
         if not isinstance(queryset, QuerySet):
             raise TypeError("Only rows of the database come in pages.")
         order: str = getattr(view, "page_order", "-id")
         column, is_descending = order.lstrip("-"), order.startswith("-")
-        limit = read_page_size(request)
+        limit_param = request.query_params.get("limit", str(DEFAULT_PAGE_SIZE))
+        limit = int(limit_param) if limit_param.isascii() and limit_param.isdigit() and len(limit_param) < 10 else 0
+        if not 1 <= limit <= MAX_PAGE_SIZE:
+            raise Problem(f"limit is a number from 1 to {MAX_PAGE_SIZE}.", code="bad_limit", field="limit")
         if cursor := request.query_params.get("cursor"):
             position = decode_cursor(cursor, order)
             queryset = queryset.filter(**{f"{column}__{'lt' if is_descending else 'gt'}": position})
@@ -91,7 +72,7 @@ class KeysetPagination(BasePagination):
             },
         }
 
-    def get_schema_operation_parameters(self, view: APIView) -> list[dict[str, Any]]:
+    def get_schema_operation_parameters(self, view: object) -> list[dict[str, Any]]:
         return [
             {
                 "name": "limit",

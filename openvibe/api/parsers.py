@@ -1,15 +1,13 @@
 """JSON in, JSON out: bodies of bounded size and depth without characters that cannot be kept, and one kind of
 answer."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
 from typing import IO, Any
 
 from rest_framework.exceptions import ParseError
-from rest_framework.negotiation import BaseContentNegotiation, DefaultContentNegotiation
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.utils import json as strict_json
@@ -60,11 +58,8 @@ def _check_characters(value: Any, field: str = "") -> None:
             _check_characters(inner, field)
 
 
-class JsonContentNegotiation(BaseContentNegotiation):
+class JsonContentNegotiation(DefaultContentNegotiation):
     """One kind of answer, whatever `Accept` says."""
-
-    def select_parser(self, request: Request, parsers: Any) -> Any:
-        return DefaultContentNegotiation().select_parser(request, parsers)
 
     def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
         return renderers[0], renderers[0].media_type

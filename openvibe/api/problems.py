@@ -1,7 +1,5 @@
 """Every error as `application/problem+json` (RFC 9457) with a stable `code`."""
 
-from __future__ import annotations
-
 from http import HTTPStatus
 from typing import Any
 
@@ -15,7 +13,6 @@ from rest_framework.response import Response
 from openvibe.base.problems import Missing, Problem
 
 MEDIA_TYPE = "application/problem+json"
-NOT_FOUND_DETAIL = Missing().message
 log = structlog.get_logger(__name__)
 
 
@@ -29,26 +26,19 @@ class LengthRequired(Problem):
     code = "length_required"
 
 
-class BadCursor(Problem):
-    code = "bad_cursor"
-
-
 def problem_details(
     status: int, code: str, detail: str, *, field: str | None = None, errors: list[dict[str, str]] | None = None
 ) -> dict[str, Any]:
     """The body of an error. Nothing in it tells an invisible thing from an unknown one."""
-    body: dict[str, Any] = {
+    return {
         "type": f"urn:openvibe:problem:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
         "code": code,
+        **({"field": field} if field else {}),
+        **({"errors": errors} if errors else {}),
     }
-    if field:
-        body["field"] = field
-    if errors:
-        body["errors"] = errors
-    return body
 
 
 def flatten_errors(detail: Any, path: str = "") -> list[dict[str, str]]:
@@ -56,11 +46,11 @@ def flatten_errors(detail: Any, path: str = "") -> list[dict[str, str]]:
     if isinstance(detail, dict):
         return [e for name, inner in detail.items() for e in flatten_errors(inner, _join_path(path, str(name)))]
     if isinstance(detail, (list, tuple)):
-        flattened: list[dict[str, str]] = []
-        for position, inner in enumerate(detail):
-            inner_path = _join_path(path, str(position)) if isinstance(inner, (dict, list)) else path
-            flattened.extend(flatten_errors(inner, inner_path))
-        return flattened
+        return [
+            e
+            for position, inner in enumerate(detail)
+            for e in flatten_errors(inner, _join_path(path, str(position)) if isinstance(inner, (dict, list)) else path)
+        ]
     return [{"field": path, "code": str(getattr(detail, "code", "invalid")), "message": str(detail)}]
 
 
@@ -68,13 +58,6 @@ def _join_path(path: str, name: str) -> str:
     if name == "non_field_errors":
         return path
     return f"{path}.{name}" if path else name
-
-
-def _validation_problem(error: exceptions.ValidationError) -> dict[str, Any]:
-    errors = flatten_errors(error.detail)
-    first = errors[0] if errors else {"field": "", "message": "The request is not valid."}
-    field_prefix = f"{first['field']}: " if first["field"] else ""
-    return problem_details(400, "invalid", field_prefix + first["message"], field=first["field"] or None, errors=errors)
 
 
 EXCEPTION_CODES: dict[type[exceptions.APIException], tuple[str, str]] = {
@@ -88,23 +71,20 @@ EXCEPTION_CODES: dict[type[exceptions.APIException], tuple[str, str]] = {
 }
 
 
-def _api_exception_problem(error: exceptions.APIException) -> dict[str, Any]:
-    if isinstance(error, exceptions.ValidationError):
-        return _validation_problem(error)
-    if isinstance(error, exceptions.NotFound):
-        return problem_details(404, Missing.code, NOT_FOUND_DETAIL)
-    code, detail = EXCEPTION_CODES.get(type(error), ("bad_request", ""))
-    return problem_details(error.status_code, code, detail or str(error.detail))
-
-
 def error_to_problem(error: Exception) -> dict[str, Any] | None:
     """The body for an error the caller can mend; None when the fault is ours."""
     if isinstance(error, Problem):
         return problem_details(error.status, error.code, error.message, field=error.field)
-    if isinstance(error, exceptions.APIException):
-        return _api_exception_problem(error) if error.status_code < 500 else None
-    if isinstance(error, Http404):
-        return problem_details(404, Missing.code, NOT_FOUND_DETAIL)
+    if isinstance(error, Http404 | exceptions.NotFound):
+        return problem_details(404, Missing.code, Missing().message)
+    if isinstance(error, exceptions.ValidationError):
+        errors = flatten_errors(error.detail)
+        first = errors[0] if errors else {"field": "", "message": "The request is not valid."}
+        detail = f"{first['field']}: {first['message']}" if first["field"] else first["message"]
+        return problem_details(400, "invalid", detail, field=first["field"] or None, errors=errors)
+    if isinstance(error, exceptions.APIException) and error.status_code < 500:
+        code, detail = EXCEPTION_CODES.get(type(error), ("bad_request", ""))
+        return problem_details(error.status_code, code, detail or str(error.detail))
     if isinstance(error, PermissionDenied):
         return problem_details(403, "not_allowed", "You may not do this.")
     if isinstance(error, RequestDataTooBig):
@@ -115,7 +95,7 @@ def error_to_problem(error: Exception) -> dict[str, Any] | None:
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
-    """DRF's exception handler. What is our fault is logged and reported, and told without details."""
+    """DRF's exception handler. What is our fault is logged and reported, and answered without details."""
     headers: dict[str, str] = {}
     if isinstance(error, exceptions.APIException):
         if auth_header := getattr(error, "auth_header", None):

@@ -1,7 +1,6 @@
 """How the API describes itself: OpenAPI 3.1 through drf-spectacular."""
 
-from __future__ import annotations
-
+from functools import cache
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -68,32 +67,30 @@ def add_problem_responses(result: dict[str, Any], generator: Any, request: Any, 
 
 
 def openapi_schema() -> dict[str, Any]:
-    """The whole API, as OpenAPI."""
     schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return schema
 
 
+@cache
 def operations_by_group() -> list[tuple[str, list[dict[str, Any]]]]:
     """Every operation by its first word in the address, for the page that lists them."""
     schema = openapi_schema()
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in schema["paths"].items():
-        name = path.removeprefix("/api/v1/").split("/")[0]
-        for method, operation in methods.items():
-            if method in HTTP_METHODS:
-                groups.setdefault(name, []).append(_operation_summary(schema, path, method, operation))
+        group = groups.setdefault(path.removeprefix("/api/v1/").split("/")[0], [])
+        group += [
+            {
+                "id": operation["operationId"],
+                "method": method.upper(),
+                "path": path,
+                "says": operation.get("description", ""),
+                "parameters": operation.get("parameters", []),
+                "fields": _body_fields(schema, operation),
+            }
+            for method, operation in methods.items()
+            if method in HTTP_METHODS
+        ]
     return sorted(groups.items())
-
-
-def _operation_summary(schema: dict[str, Any], path: str, method: str, operation: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "id": operation["operationId"],
-        "method": method.upper(),
-        "path": path,
-        "says": operation.get("description", ""),
-        "parameters": operation.get("parameters", []),
-        "fields": _body_fields(schema, operation),
-    }
 
 
 def _body_fields(schema: dict[str, Any], operation: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,14 +1,13 @@
 """Verbs of tokens."""
 
-from __future__ import annotations
-
+import secrets
 from collections.abc import Collection
 from datetime import timedelta
 
 from django.utils import timezone
 
-from openvibe.api.auth import CallerParticipant, current_access
-from openvibe.api.models import SCOPES, Token
+from openvibe.api.auth import PARTICIPANT_ACCESS, CallerParticipant
+from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
 from openvibe.base.problems import Problem, Refused
 
 MAX_TOKEN_DAYS = 366
@@ -30,9 +29,9 @@ def issue_token(
         raise Problem(f"Scopes are one or more of {', '.join(SCOPES)}.", code="bad_scope", field="scopes")
     if days is not None and not 1 <= days <= MAX_TOKEN_DAYS:
         raise Problem(f"A token lasts 1 to {MAX_TOKEN_DAYS} days.", code="bad_days", field="days")
-    if current_access(participant) is None:
+    if PARTICIPANT_ACCESS.only()(participant) is None:
         raise Refused(f"@{participant.handle} has no access any more: no token was made.", code="no_access")
-    secret = Token.new_secret()
+    secret = TOKEN_PREFIX + secrets.token_urlsafe(32)
     token = Token.objects.create(
         participant_id=participant.pk,
         name=name,

@@ -1,10 +1,15 @@
 """Jobs of the API."""
 
-from celery import shared_task
+from datetime import timedelta
 
-from openvibe.api.idempotency import delete_expired_keys
+from celery import shared_task
+from django.utils import timezone
+
+from openvibe.api.idempotency import RETENTION_HOURS
+from openvibe.api.models import IdempotencyKey
 
 
 @shared_task(name="api.forget_old_keys", ignore_result=True, expires=3600)
-def delete_expired_idempotency_keys() -> None:
-    delete_expired_keys()
+def delete_expired_idempotency_keys() -> int:
+    """How many were deleted."""
+    return IdempotencyKey.objects.filter(created_at__lt=timezone.now() - timedelta(hours=RETENTION_HOURS)).delete()[0]

@@ -1,9 +1,6 @@
 """So many calls a minute per token, counted in the database: the same for every process and machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import connection
@@ -12,10 +9,7 @@ from rest_framework.throttling import BaseThrottle
 
 from openvibe.api.auth import caller_or_none
 
-if TYPE_CHECKING:
-    from rest_framework.views import APIView
-
-WINDOW_SECONDS = 60  # seconds
+WINDOW_SECONDS = 60
 
 # One statement, one commit; a count lost in a crash harms nobody, so its commit need not wait for the disk.
 COUNT_CALL = """
@@ -46,24 +40,19 @@ class RateLimit:
         }
 
 
-def count_call(subject: str) -> RateLimit:
-    """Count one call more and say what is left of the minute."""
-    with connection.cursor() as cursor:
-        cursor.execute(COUNT_CALL, [subject])
-        used, reset = cursor.fetchone()
-    return RateLimit(limit=settings.API_CALLS_PER_MINUTE, used=used, reset=max(1, min(WINDOW_SECONDS, reset)))
-
-
 class CallerThrottle(BaseThrottle):
     """Leaves its `RateLimit` on the request, where the answer's headers take it from."""
 
     rate_limit: RateLimit | None = None
 
-    def allow_request(self, request: Request, view: APIView) -> bool:
+    def allow_request(self, request: Request, view: object) -> bool:
         caller = caller_or_none(request)
         if caller is None:
             return True
-        self.rate_limit = count_call(caller.subject)
+        with connection.cursor() as cursor:
+            cursor.execute(COUNT_CALL, [caller.subject])
+            used, reset = cursor.fetchone()
+        self.rate_limit = RateLimit(settings.API_CALLS_PER_MINUTE, used, max(1, min(WINDOW_SECONDS, reset)))
         request._request.META["openvibe.allowance"] = self.rate_limit
         return self.rate_limit.used <= self.rate_limit.limit
 

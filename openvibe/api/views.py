@@ -1,8 +1,5 @@
 """What every endpoint's view starts from, and the addresses that belong to no other app."""
 
-from __future__ import annotations
-
-from functools import cache
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -39,7 +36,7 @@ class ApiView(GenericAPIView[Any]):
         """The request's body, checked."""
         return self._validate(serializer, self.request.data)
 
-    def asked(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
+    def validated_query(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
         """The query's parameters, checked."""
         return self._validate(serializer, self.request.query_params)
 
@@ -83,11 +80,6 @@ class Schema(SpectacularAPIView):
     content_negotiation_class = DefaultContentNegotiation
 
 
-@cache
-def _documented_operations() -> list[tuple[str, list[dict[str, Any]]]]:
-    return operations_by_group()
-
-
 def docs(request: HttpRequest) -> HttpResponse:
     """The operations as a page to read: no script, nothing from elsewhere."""
-    return render(request, "api/docs.html", {"groups": _documented_operations()})
+    return render(request, "api/docs.html", {"groups": operations_by_group()})

@@ -4,8 +4,6 @@ Every ModelAdmin of the project is a `WorkspaceScopedAdmin` that names the way f
 Lists, choices, permissions and pages all ask `rows_of`, so that they cannot differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +19,6 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseRedirect
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.http import urlencode
 from unfold.admin import ModelAdmin
@@ -29,16 +26,16 @@ from unfold.admin import ModelAdmin
 from openvibe.base.models import Event
 from openvibe.base.registers import Register
 
-ADMIN_ROLES = ("owner", "admin")
-
 
 def administered_workspace_ids(request: HttpRequest) -> list[int]:
     """Ids of the workspaces the signed-in person runs, asked once per request."""
     workspace_ids: list[int] | None = getattr(request, "_administered", None)
     if workspace_ids is None:
         user: Any = request.user
-        memberships = user.memberships.filter(role__in=ADMIN_ROLES, removed_at=None) if user.is_authenticated else None
-        workspace_ids = list(memberships.values_list("workspace_id", flat=True)) if memberships is not None else []
+        workspace_ids = []
+        if user.is_authenticated:
+            memberships = user.memberships.filter(role__in=("owner", "admin"), removed_at=None)
+            workspace_ids = list(memberships.values_list("workspace_id", flat=True))
         request._administered = workspace_ids  # type: ignore[attr-defined]
     return workspace_ids
 
@@ -59,9 +56,10 @@ class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
         for name, value in fields.items():
             for chosen in value if isinstance(value, models.QuerySet) else [value]:
                 chosen_workspace_id = getattr(chosen, "workspace_id", None)
-                if workspace_id is not None and chosen_workspace_id is not None and chosen_workspace_id != workspace_id:
+                if workspace_id is None:
+                    workspace_id = chosen_workspace_id
+                elif chosen_workspace_id not in (None, workspace_id):
                     self.add_error(name, ValidationError(f"{chosen} belongs to another workspace."))
-                workspace_id = workspace_id if workspace_id is not None else chosen_workspace_id
         return cleaned
 
 
@@ -73,7 +71,7 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
     may_add = False
     may_change = False
     may_delete = False
-    form: type[forms.ModelForm[Any]] = SameWorkspaceForm
+    form: "type[forms.ModelForm[Any]]" = SameWorkspaceForm
     list_fullwidth = True
     compressed_fields = True
     show_full_result_count = False
@@ -94,38 +92,28 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
         rows = self.visible_rows(request)
         return rows.order_by(*ordering) if ordering else rows
 
-    def _has_access(self, request: HttpRequest, obj: models.Model | None) -> bool:
+    def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
         user: Any = request.user
-        if not may_use_admin(request):
+        if not may_use_admin(request) or (self.superusers_only and not user.is_superuser):
             return False
-        if user.is_superuser:
+        if user.is_superuser or obj is None or obj.pk is None:
             return True
-        if self.superusers_only:
-            return False
-        return obj is None or obj.pk is None or self.visible_rows(request).filter(pk=obj.pk).exists()
+        return self.visible_rows(request).filter(pk=obj.pk).exists()
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return self._has_access(request, None)
-
-    def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self._has_access(request, obj)
+        return self.has_view_permission(request)
 
     def has_add_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_add and self._has_access(request, None)
+        return self.may_add and self.has_view_permission(request)
 
     def has_change_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_change and self._has_access(request, obj)
+        return self.may_change and self.has_view_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return self.may_delete and self._has_access(request, obj)
+        return self.may_delete and self.has_view_permission(request, obj)
 
-    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs.setdefault("queryset", self.visible_choices(db_field.remote_field.model, request))
-        return super().formfield_for_foreignkey(db_field, request, **kwargs)
-
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs.setdefault("queryset", self.visible_choices(db_field.remote_field.model, request))
-        return super().formfield_for_manytomany(db_field, request, **kwargs)
+    def get_field_queryset(self, db: str | None, db_field: Any, request: HttpRequest) -> models.QuerySet[Any]:
+        return self.visible_choices(db_field.remote_field.model, request)
 
     def visible_choices(self, model: type[models.Model], request: HttpRequest) -> models.QuerySet[Any]:
         """What may be chosen of another model: what its own admin shows the asker."""
@@ -169,83 +157,63 @@ class ReadOnlyAdmin(WorkspaceScopedAdmin):
     actions = None
 
 
-SIDEBAR_GROUPS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
-    ("", (("Overview", "home", ""),)),
-    (
-        "Agents",
-        (
-            ("Agents", "smart_toy", "agents.agent"),
-            ("Model endpoints", "hub", "llm.endpoint"),
-            ("Runs", "play_circle", "agents.run"),
-            ("What runs saw", "visibility", "agents.snapshot"),
-            ("Background calls", "schedule", "workspaces.spending"),
-            ("SOUL versions", "history_edu", "agents.soulversion"),
-            ("Changes of trust", "verified_user", "agents.trustchange"),
-        ),
-    ),
-    (
-        "Memory",
-        (
-            ("Memory plugins", "extension", "memory.memoryplugin"),
-            ("Feedback", "thumbs_up_down", "memory.feedback"),
-            ("Episodes", "psychology", "memory.episode"),
-        ),
-    ),
-    (
-        "Knowledge",
-        (
-            ("Entries", "menu_book", "knowledge.entry"),
-            ("Revisions", "history", "knowledge.revision"),
-            ("Contradictions", "compare_arrows", "knowledge.contradiction"),
-        ),
-    ),
-    (
-        "Workspace",
-        (
-            ("Workspaces", "domain", "workspaces.workspace"),
-            ("Search embedder", "manage_search", "search.vectorspace"),
-            ("Channels", "tag", "chat.channel"),
-            ("Dives", "scuba_diving", "chat.dive"),
-            ("Members", "group", "workspaces.member"),
-            ("People and agents", "badge", "workspaces.participant"),
-            ("Invitations", "mail", "workspaces.invitation"),
-        ),
-    ),
-    (
-        "Server",
-        (
-            ("Accounts", "person", "workspaces.user"),
-            ("Tokens", "key", "api.token"),
-            ("Audit log", "receipt_long", "admin.logentry"),
-            ("Events", "bolt", "base.event"),
-            ("Idempotency keys", "repeat", "api.idempotencykey"),
-        ),
-    ),
-)
-"""The sidebar: titles, icons and models, in plain words."""
+SIDEBAR_GROUPS: dict[str, list[tuple[str, str, str]]] = {
+    "Agents": [
+        ("Agents", "smart_toy", "agents.agent"),
+        ("Model endpoints", "hub", "llm.endpoint"),
+        ("Runs", "play_circle", "agents.run"),
+        ("What runs saw", "visibility", "agents.snapshot"),
+        ("Background calls", "schedule", "workspaces.spending"),
+        ("SOUL versions", "history_edu", "agents.soulversion"),
+        ("Changes of trust", "verified_user", "agents.trustchange"),
+    ],
+    "Memory": [
+        ("Memory plugins", "extension", "memory.memoryplugin"),
+        ("Feedback", "thumbs_up_down", "memory.feedback"),
+        ("Episodes", "psychology", "memory.episode"),
+    ],
+    "Knowledge": [
+        ("Entries", "menu_book", "knowledge.entry"),
+        ("Revisions", "history", "knowledge.revision"),
+        ("Contradictions", "compare_arrows", "knowledge.contradiction"),
+    ],
+    "Workspace": [
+        ("Workspaces", "domain", "workspaces.workspace"),
+        ("Search embedder", "manage_search", "search.vectorspace"),
+        ("Channels", "tag", "chat.channel"),
+        ("Dives", "scuba_diving", "chat.dive"),
+        ("Members", "group", "workspaces.member"),
+        ("People and agents", "badge", "workspaces.participant"),
+        ("Invitations", "mail", "workspaces.invitation"),
+    ],
+    "Server": [
+        ("Accounts", "person", "workspaces.user"),
+        ("Tokens", "key", "api.token"),
+        ("Audit log", "receipt_long", "admin.logentry"),
+        ("Events", "bolt", "base.event"),
+        ("Idempotency keys", "repeat", "api.idempotencykey"),
+    ],
+}
+"""What the sidebar lists below the overview: a title, an icon and a model."""
 
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """The sidebar as the theme wants it, with what the asker may open."""
-    groups: list[dict[str, Any]] = []
-    for title, entries in SIDEBAR_GROUPS:
-        items = [_sidebar_item(name, icon, label) for name, icon, label in entries if _can_open(request, label)]
+    overview = [
+        {"title": "Overview", "icon": "home", "link": reverse("admin:index")},
+        {"title": "Back to the conversations", "icon": "arrow_back", "link": "/"},
+    ]
+    groups: list[dict[str, Any]] = [{"title": "", "separator": False, "items": overview}]
+    for title, entries in SIDEBAR_GROUPS.items():
+        items = []
+        for name, icon, label in entries:
+            registered = admin.site._registry.get(apps.get_model(label))
+            if registered is not None and registered.has_module_permission(request):
+                link = reverse(f"admin:{label.replace('.', '_')}_changelist")
+                items.append({"title": name, "icon": icon, "link": link})
         if items:
-            groups.append({"title": title, "separator": bool(title), "items": items})
-    groups[0]["items"].append({"title": "Back to the conversations", "icon": "arrow_back", "link": "/"})
+            groups.append({"title": title, "separator": True, "items": items})
     return groups
-
-
-def _can_open(request: HttpRequest, label: str) -> bool:
-    if not label:
-        return True
-    registered = admin.site._registry.get(apps.get_model(label))
-    return registered is not None and registered.has_module_permission(request)
-
-
-def _sidebar_item(name: str, icon: str, label: str) -> dict[str, Any]:
-    page = f"admin:{label.replace('.', '_')}_changelist" if label else "admin:index"
-    return {"title": name, "icon": icon, "link": reverse(page)}
 
 
 DASHBOARD: Register[Callable[[HttpRequest, dict[str, Any]], dict[str, Any]]] = Register("openvibe.base.admin.DASHBOARD")
@@ -253,18 +221,7 @@ DASHBOARD: Register[Callable[[HttpRequest, dict[str, Any]], dict[str, Any]]] = R
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """The context of the index page."""
     return DASHBOARD.only()(request, context)
-
-
-def admin_stylesheet(request: HttpRequest) -> str:
-    """Our own rules for the admin's pages."""
-    return static("css/admin.css")
-
-
-def favicon(request: HttpRequest) -> str:
-    """Address of the sign that the rest of OpenVibe shows in a browser's tab."""
-    return static("img/mark.svg")
 
 
 def redirect_to_login(request: HttpRequest, extra_context: object = None) -> HttpResponse:

@@ -47,8 +47,7 @@ def decrypt(stored: str) -> str:
 
 
 class EncryptedTextField(_Text):
-    """A TextField stored as `enc1:…`. Encrypted with `settings.SECRET_KEY`; each of
-    `SECRET_KEY_FALLBACKS` still decrypts.
+    """A TextField stored as `enc1:…`. Encrypted with `settings.SECRET_KEY`; `SECRET_KEY_FALLBACKS` still decrypt.
 
     The same text is stored differently each time, so it can be looked up only by `isnull` and by being empty.
     """
@@ -67,12 +66,11 @@ class EncryptedTextField(_Text):
 
 
 def _fernet() -> MultiFernet:
-    keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
-    return _fernet_for(tuple(keys))
+    return _fernet_for(settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
 
 
 @lru_cache(maxsize=4)
-def _fernet_for(keys: tuple[str, ...]) -> MultiFernet:
+def _fernet_for(*keys: str) -> MultiFernet:
     return MultiFernet(
         [Fernet(urlsafe_b64encode(sha256(b"openvibe encrypted field\0" + key.encode()).digest())) for key in keys]
     )

@@ -4,8 +4,6 @@ A job belongs to the worker whose database session holds its advisory lock, so o
 whose lock is free has no owner: recovery queues it again. Each claim is an `attempt`, and a worker's writes are fenced
 by it: one that only seemed dead changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -19,12 +19,8 @@ from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
-from pygments import highlight as pygments_highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexer import Lexer
-from pygments.lexers import get_lexer_by_name
-from pygments.token import STANDARD_TYPES
 
+from openvibe.base.highlighting import CODE_CLASSES, LANGUAGES, MAX_HIGHLIGHTED_TOTAL, highlight_code
 from openvibe.base.text import HANDLE_PATTERN
 
 _SAFE_LINK_PATTERN = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
@@ -79,41 +75,35 @@ def _find_mentions_in_text(before: str, content: str, after: str, token_index: i
         yield MentionSpan(handle.lower(), token_index, start, end - (len(match[1]) - len(handle)))
 
 
-def link_bare_urls(children: list[Token]) -> list[Token]:
-    """Turn http and https addresses written as they are into links; punctuation after them stays text."""
+def _link_urls_and_images(children: list[Token]) -> list[Token]:
+    """Turn addresses written as they are into links, and images into links with their description: showing one would
+    tell its server who reads here."""
     linked: list[Token] = []
     links = 0
     for token in children:
         links += token.nesting if token.type in {"link_open", "link_close"} else 0
-        if token.type != "text" or links or "://" not in token.content:
+        if token.type == "image":
+            source = str(token.attrs.get("src", ""))
+            text = _alt_text(token.children or []).strip() or source
+            linked += [Token("text_special", "", 0, content=text)] if links else _link_tokens(source, text)
+        elif token.type == "text" and not links and "://" in token.content:
+            linked += _link_bare_urls(token)
+        else:
             linked.append(token)
-            continue
-        at = 0
-        for match in _BARE_URL_PATTERN.finditer(token.content):
-            url = _strip_trailing_punctuation(match[0])
-            if not is_safe_link(url) or url.endswith("://"):
-                continue
-            linked += [_text_token(token.content[at : match.start()]), *_link_tokens(url, url)]
-            at = match.start() + len(url)
-        linked.append(_text_token(token.content[at:]) if at else token)
     return linked
 
 
-def replace_images(children: list[Token]) -> list[Token]:
-    """Turn images into links with their description: showing one would tell its server who reads here."""
-    if not any(token.type == "image" for token in children):
-        return children
-    replaced: list[Token] = []
-    links = 0
-    for token in children:
-        links += token.nesting if token.type in {"link_open", "link_close"} else 0
-        if token.type != "image":
-            replaced.append(token)
+def _link_bare_urls(token: Token) -> list[Token]:
+    """A text token, cut where http and https addresses begin and end; punctuation after them stays text."""
+    linked: list[Token] = []
+    at = 0
+    for match in _BARE_URL_PATTERN.finditer(token.content):
+        url = _strip_trailing_punctuation(match[0])
+        if not is_safe_link(url) or url.endswith("://"):
             continue
-        source = str(token.attrs.get("src", ""))
-        description = _alt_text(token.children or []).strip() or source
-        replaced += [Token("text_special", "", 0, content=description)] if links else _link_tokens(source, description)
-    return replaced
+        linked += [_text_token(token.content[at : match.start()]), *_link_tokens(url, url)]
+        at = match.start() + len(url)
+    return [*linked, _text_token(token.content[at:]) if at else token]
 
 
 def _alt_text(children: Sequence[Token]) -> str:
@@ -152,33 +142,26 @@ class StepLimitExceeded(Exception):
     """The text asks for more work than an honest one would."""
 
 
-def limit_steps(markdown: MarkdownIt) -> None:
-    """Make the parser raise TooMuchWork once blocks and inlines together took MAX_STEPS."""
-    markdown.core.ruler.before("normalize", "reset_steps", _reset_steps)
-    markdown.block.ruler.before("table", "count_steps", _count_block_step, {"alt": []})
-    markdown.inline.ruler.before("text", "count_steps", _count_inline_step)
-
-
 def _reset_steps(state: StateCore) -> None:
     state.env[_STEPS_KEY] = 0
 
 
 def _count_block_step(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
     # A block may read all lines that are left before it gives up, at every depth.
-    _add_steps(state.env, 1 + state.level)
-    return False
+    return _add_steps(state.env, 1 + state.level)
 
 
 def _count_inline_step(state: StateInline, silent: bool) -> bool:
-    _add_steps(state.env, 1)
-    return False
+    return _add_steps(state.env, 1)
 
 
-def _add_steps(env: object, steps: int) -> None:
+def _add_steps(env: object, steps: int) -> bool:
+    """False, so that the parser goes on with its next rule. Raises StepLimitExceeded."""
     assert isinstance(env, dict)
     env[_STEPS_KEY] = env.get(_STEPS_KEY, 0) + steps
     if env[_STEPS_KEY] > MAX_PARSER_STEPS:
         raise StepLimitExceeded
+    return False
 
 
 MAX_MARKDOWN_CHARACTERS = 100_000
@@ -220,16 +203,9 @@ def mentioned_handles(body: str) -> tuple[str, ...]:
     Read from the parsed text only, never from code, links, web or e-mail addresses. Whether a handle
     belongs to anybody is not known here.
     """
-    if "@" not in body:
-        return ()
-    tokens = _parse(body)
-    handles = [
-        mention.handle
-        for token in tokens or ()
-        if token.type == "inline"
-        for mention in find_mentions(token.children or [])
-    ]
-    return tuple(dict.fromkeys(handles))
+    tokens = _parse(body) if "@" in body else None
+    mentions = (mention for token in tokens or () for mention in find_mentions(token.children or []))
+    return tuple(dict.fromkeys(mention.handle for mention in mentions))
 
 
 @lru_cache(maxsize=512)
@@ -250,16 +226,6 @@ def plain_text(body: str, *, separator: str = " ") -> str:
     return separator.join(text for block in blocks if (text := " ".join(block.split())))
 
 
-@lru_cache(maxsize=2048)
-def _render_short(body: str, handles: frozenset[str]) -> str:
-    return _render(body, handles)
-
-
-@lru_cache(maxsize=64)  # few, so that they take little memory; hostile ones take seconds to render once
-def _render_long(body: str, handles: frozenset[str]) -> str:
-    return _render(body, handles)
-
-
 def _render(body: str, handles: frozenset[str]) -> str:
     tokens = _parse(body)
     if tokens is None:
@@ -267,7 +233,19 @@ def _render(body: str, handles: frozenset[str]) -> str:
     for token in tokens:
         if token.type == "inline" and handles:
             token.children = _mark_mentions(token.children or [], handles)
-    return _sanitise(_PARSER.renderer.render(tokens, _PARSER.options, {}))
+    return nh3.clean(
+        _PARSER.renderer.render(tokens, _PARSER.options, {}),
+        tags=_ALLOWED_TAGS,
+        attributes=_ALLOWED_ATTRIBUTES,
+        attribute_filter=_filter_attribute,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )
+
+
+_render_short = lru_cache(maxsize=2048)(_render)
+_render_long = lru_cache(maxsize=64)(_render)  # few: they take much memory; hostile ones take seconds to render once
 
 
 def _parse(body: str) -> list[Token] | None:
@@ -309,26 +287,10 @@ def _mark_mentions(children: list[Token], handles: frozenset[str]) -> list[Token
         at = 0
         for mention in mentions[index]:
             marked.append(_text_token(token.content[at : mention.start]))
-            marked.append(_mention_token(token.content[mention.start : mention.end]))
+            marked.append(Token("mention", "span", 0, content=token.content[mention.start : mention.end]))
             at = mention.end
         marked.append(_text_token(token.content[at:]) if at else token)
     return marked
-
-
-def _mention_token(content: str) -> Token:
-    return Token("mention", "span", 0, content=content)
-
-
-def _sanitise(markup: str) -> str:
-    return nh3.clean(
-        markup,
-        tags=_ALLOWED_TAGS,
-        attributes=_ALLOWED_ATTRIBUTES,
-        attribute_filter=_filter_attribute,
-        url_schemes={"http", "https", "mailto"},
-        link_rel="noopener noreferrer nofollow",
-        set_tag_attribute_values={"a": {"target": "_blank"}},
-    )
 
 
 def _filter_attribute(tag: str, name: str, value: str) -> str | None:
@@ -348,19 +310,19 @@ def _render_mention(_: RendererHTML, tokens: Sequence[Token], index: int, option
 
 def _render_code(_: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
     token = tokens[index]
-    language = token.info.split()[0] if token.info.split() else ""
-    opening = f'<code class="{language_class(language)}">' if language_class(language) else "<code>"
-    highlighted = env.get(_HIGHLIGHTED_KEY, 0) + (len(token.content) if language_class(language) else 0)
-    if highlighted > MAX_HIGHLIGHTED_TOTAL:
-        return f'<pre class="code">{opening}{html.escape(token.content)}</code></pre>\n'
-    env[_HIGHLIGHTED_KEY] = highlighted
-    return f'<pre class="code">{opening}{highlight_code(token.content, language)}</code></pre>\n'
+    language = LANGUAGES.get(token.info.split()[0].lower()) if token.info.split() else None
+    if language is None:
+        return f'<pre class="code"><code>{html.escape(token.content)}</code></pre>\n'
+    code, total = html.escape(token.content), env.get(_HIGHLIGHTED_KEY, 0) + len(token.content)
+    if total <= MAX_HIGHLIGHTED_TOTAL:
+        code, env[_HIGHLIGHTED_KEY] = highlight_code(token.content, language), total
+    return f'<pre class="code"><code class="language-{language}">{code}</code></pre>\n'
 
 
 def _postprocess_tokens(state: StateCore) -> None:
     for token in state.tokens:
         if token.children:
-            token.children = link_bare_urls(replace_images(token.children))
+            token.children = _link_urls_and_images(token.children)
         style = str(token.attrs.pop("style", ""))
         if style.startswith("text-align:"):
             token.attrs["align"] = style.removeprefix("text-align:")
@@ -371,7 +333,9 @@ def _build_parser() -> MarkdownIt:
     markdown.enable(["table", "strikethrough"])
     markdown.disable(["html_inline", "html_block"])
     markdown.validateLink = is_safe_link  # type: ignore[method-assign]
-    limit_steps(markdown)
+    markdown.core.ruler.before("normalize", "reset_steps", _reset_steps)
+    markdown.block.ruler.before("table", "count_steps", _count_block_step, {"alt": []})
+    markdown.inline.ruler.before("text", "count_steps", _count_inline_step)
     # text_join stays off: an escaped "\@" is a token of its own, and so no mention.
     markdown.core.ruler.at("text_join", _postprocess_tokens)
     markdown.add_render_rule("mention", _render_mention)
@@ -382,104 +346,3 @@ def _build_parser() -> MarkdownIt:
 
 
 _PARSER = _build_parser()
-
-
-MAX_HIGHLIGHTED_CHARACTERS = 8_000
-"""Of one block. Colouring time grows with length, for some texts faster than evenly; longer code is plain."""
-
-MAX_HIGHLIGHTED_TOTAL = 24_000
-"""Of all blocks of one text together."""
-
-_MAX_LINE_CHARACTERS = 500
-_SLOW_LANGUAGE_LIMITS = {"csharp": 1_500, "java": 2_000}  # their lexers try every line as the start of a method
-_LONG_WHITESPACE = re.compile(r"\s{120}")
-
-# A list, because a lexer is code run on a stranger's text: these were measured on hostile input.
-LANGUAGES = {
-    "python": "python",
-    "py": "python",
-    "pycon": "pycon",
-    "javascript": "javascript",
-    "js": "javascript",
-    "typescript": "typescript",
-    "ts": "typescript",
-    "jsx": "javascript",
-    "tsx": "typescript",
-    "json": "json",
-    "html": "html",
-    "xml": "xml",
-    "css": "css",
-    "scss": "scss",
-    "sql": "sql",
-    "bash": "bash",
-    "sh": "bash",
-    "shell": "bash",
-    "console": "console",
-    "yaml": "yaml",
-    "yml": "yaml",
-    "toml": "toml",
-    "ini": "ini",
-    "diff": "diff",
-    "patch": "diff",
-    "c": "c",
-    "cpp": "cpp",
-    "c++": "cpp",
-    "csharp": "csharp",
-    "cs": "csharp",
-    "java": "java",
-    "kotlin": "kotlin",
-    "swift": "swift",
-    "go": "go",
-    "golang": "go",
-    "rust": "rust",
-    "rs": "rust",
-    "ruby": "ruby",
-    "rb": "ruby",
-    "php": "php",
-    "lua": "lua",
-    "r": "r",
-    "scala": "scala",
-    "dockerfile": "docker",
-    "docker": "docker",
-    "makefile": "make",
-    "make": "make",
-    "nginx": "nginx",
-    "markdown": "markdown",
-    "md": "markdown",
-    "http": "http",
-    "django": "django",
-    "jinja": "jinja",
-}
-
-CODE_CLASSES = frozenset(
-    {name for name in STANDARD_TYPES.values() if name} | {f"language-{name}" for name in LANGUAGES.values()}
-)
-
-_FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
-
-
-def language_class(language: str) -> str:
-    """Return `language-…` for a known name of a language, else an empty text."""
-    name = LANGUAGES.get(language.lower())
-    return f"language-{name}" if name else ""
-
-
-def highlight_code(code: str, language: str) -> str:
-    """Return code as escaped HTML, its words in `<span class>` when the language is known and size allows."""
-    name = LANGUAGES.get(language.lower())
-    if name is None or not _is_within_limits(code, name):
-        return html.escape(code)
-    return pygments_highlight(code, _get_lexer(name), _FORMATTER)
-
-
-def _is_within_limits(code: str, language: str) -> bool:
-    return (
-        len(code) <= _SLOW_LANGUAGE_LIMITS.get(language, MAX_HIGHLIGHTED_CHARACTERS)
-        and _LONG_WHITESPACE.search(code) is None
-        and all(len(line) <= _MAX_LINE_CHARACTERS for line in code.splitlines())
-    )
-
-
-@lru_cache(maxsize=len(LANGUAGES))
-def _get_lexer(language: str) -> Lexer:
-    return get_lexer_by_name(language, stripnl=False, ensurenl=False)

@@ -2,8 +2,6 @@
 
 Pure and linear in the text's length. Better one word too many removed than one key let through."""
 
-from __future__ import annotations
-
 import re
 
 MASK = "[secret removed]"

@@ -1,19 +1,18 @@
-"""Integers and dates parsed from query strings, where anything may stand."""
+"""Integers and dates parsed from query strings, where anything may stand. Pure."""
 
+from collections.abc import Mapping
 from datetime import date
 
-from django.http import QueryDict
-
-MAX_ID = 2**63 - 1
+MAX_ID = 2**63 - 1  # of a row, and of every other whole number that PostgreSQL's bigint holds
 
 
-def int_param(query: QueryDict, name: str) -> int | None:
+def int_param(query: Mapping[str, str], name: str) -> int | None:
     """A whole number from 0 up, or None when it is missing or not one."""
     value = query.get(name, "")
     return min(int(value), MAX_ID) if value.isascii() and value.isdigit() and len(value) < 20 else None
 
 
-def date_param(query: QueryDict, name: str) -> date | None:
+def date_param(query: Mapping[str, str], name: str) -> date | None:
     try:
         return date.fromisoformat(query.get(name, ""))
     except ValueError:

@@ -10,9 +10,6 @@ import psycopg
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-_NEVER_AUTOMATICALLY = 1_000_000_000
-"""Runs of one statement before the driver prepares it unasked: never."""
-
 
 def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """All rows of a statement, as the database driver gives them."""
@@ -32,13 +29,10 @@ def _prepared_cursor() -> CursorWrapper:
     shows them with their values; and behind a pooler that shares connections, where nothing may be prepared (Django's
     own setting for that)."""
     connection.ensure_connection()
-    driver_connection = connection.connection
-    if (
-        connection.queries_logged
-        or connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
-        or driver_connection is None
-    ):
+    driver = connection.connection
+    has_pooler = connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
+    if connection.queries_logged or has_pooler or driver is None:
         return connection.cursor()
-    driver_connection.prepare_threshold = _NEVER_AUTOMATICALLY
-    cursor: Any = _PreparedCursor(driver_connection)
+    driver.prepare_threshold = 1_000_000_000  # runs before the driver prepares a statement unasked: never
+    cursor: Any = _PreparedCursor(driver)
     return connection.make_cursor(cursor)

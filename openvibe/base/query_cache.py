@@ -51,22 +51,28 @@ class CompiledQuery:
         placeholders = range(_FIRST_PLACEHOLDER, _FIRST_PLACEHOLDER + argument_count)
         self._compiler = build_query(*placeholders).query.get_compiler(DEFAULT_DB_ALIAS)
         statement, parameters = self._compiler.as_sql()
-        sources = [_parameter_source(value, placeholders) for value in parameters]
-        self._sources = [value for value in sources if value is not None]
-        # What never changes is written out, so that the server knows how many rows to expect.
-        self.sql = statement % tuple(
-            sql.Literal(constant).as_string() if value is None else "%s"
-            for constant, value in zip(parameters, sources, strict=True)
-        )
+        self._positions: list[int | None] = []  # of each parameter among the arguments; None for a time
+        texts = ["%s"] * len(parameters)
+        for index, value in enumerate(parameters):
+            if isinstance(value, datetime):
+                self._positions.append(None)
+            elif isinstance(value, int) and value in placeholders:
+                self._positions.append(value - placeholders.start)
+            else:  # never changes: written out, so that the server knows how many rows to expect
+                texts[index] = sql.Literal(value).as_string()
+        self.sql = statement % tuple(texts)
+
+    def _values(self, arguments: Sequence[int | str], now: datetime | None) -> list[Any]:
+        return [now or timezone.now() if each is None else arguments[each] for each in self._positions]
 
     def rows(self, *arguments: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
         """All rows, as the database driver gives them."""
-        return fetch_prepared(self.sql, [value(arguments, now) for value in self._sources])
+        return fetch_prepared(self.sql, self._values(arguments, now))
 
     def rows_with_custom_plan(self, *arguments: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
         """All rows of a query whose best plan depends on its numbers: a plan for any of them would not do."""
         with connection.cursor() as cursor:
-            cursor.execute(self.sql, [value(arguments, now) for value in self._sources])
+            cursor.execute(self.sql, self._values(arguments, now))
             return list(cursor.fetchall())
 
     def objects(self, *arguments: int | str, now: datetime | None = None) -> list[Any]:
@@ -88,21 +94,6 @@ class CompiledQuery:
         populators = get_related_populators(shape, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # stubs of 6.1
         converters = self._compiler.get_converters([column[0] for column in select])
         return shape["model"], columns, names, populators, converters
-
-
-_ParameterSource = Callable[[Sequence[int | str], datetime | None], Any]
-
-
-def _parameter_source(parameter: object, placeholders: range) -> _ParameterSource | None:
-    """Where the value of a parameter comes from; None when the query's maker wrote it."""
-    if isinstance(parameter, int) and parameter in placeholders:
-        position = parameter - placeholders.start
-        return lambda arguments, now: arguments[position]
-    return _current_time if isinstance(parameter, datetime) else None
-
-
-def _current_time(arguments: Sequence[int | str], now: datetime | None) -> datetime:
-    return now or timezone.now()
 
 
 Scope = TypeVar("Scope")

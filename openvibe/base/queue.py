@@ -58,7 +58,6 @@ def install_queue(*, using: str = "default", **_signal: Any) -> None:
 
 
 def queue_is_installed(*, using: str = "default") -> bool:
-    """Whether the database holds the queue."""
     with connections[using].cursor() as cursor:
         cursor.execute("SELECT to_regclass('pgmq.meta') IS NOT NULL")
         return bool(cursor.fetchone()[0])

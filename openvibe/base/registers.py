@@ -1,9 +1,6 @@
 """Registers: what upper floors plug into lower ones. The lower floor owns one, the upper app's `wiring.py` fills it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, ClassVar, Generic, TypeVar
 
 from django.core import checks
@@ -18,7 +15,7 @@ class Register(Generic[T]):
     Filled once, from `AppConfig.ready`. A system check fails while a register is empty.
     """
 
-    every: ClassVar[list[Register[Any]]] = []
+    every: ClassVar[list["Register[Any]"]] = []
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -36,15 +33,6 @@ class Register(Generic[T]):
         if len(self._items) != 1:
             raise ImproperlyConfigured(f"{self.name} holds {len(self._items)} items and needs exactly one.")
         return self._items[0]
-
-    @contextmanager
-    def replaced(self, *items: T) -> Iterator[None]:
-        """Holds these items instead, for a test."""
-        before, self._items = self._items, items
-        try:
-            yield
-        finally:
-            self._items = before
 
 
 @checks.register

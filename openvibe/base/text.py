@@ -14,24 +14,13 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _NEWLINES = re.compile(r"\r\n?|\u2028|\u2029|\u0085")
 _TRAILING_WHITESPACE = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
 _TRANSLITERATION = str.maketrans(
-    {
-        "ß": "ss",
-        "æ": "ae",
-        "Æ": "ae",
-        "ø": "o",
-        "Ø": "o",
-        "œ": "oe",
-        "Œ": "oe",
-        "ł": "l",
-        "Ł": "l",
-        "đ": "d",
-        "Đ": "d",
-        "þ": "th",
-        "Þ": "th",
-        "ð": "d",
-        "Ð": "d",
-        "ı": "i",
-    }
+    {"ß": "ss", "ı": "i"}
+    | dict.fromkeys("æÆ", "ae")
+    | dict.fromkeys("øØ", "o")
+    | dict.fromkeys("œŒ", "oe")
+    | dict.fromkeys("łŁ", "l")
+    | dict.fromkeys("đĐðÐ", "d")
+    | dict.fromkeys("þÞ", "th")
 )
 
 

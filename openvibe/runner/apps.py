@@ -6,7 +6,7 @@ class RunnerConfig(AppConfig):
     name = "openvibe.runner"
 
     def ready(self) -> None:
-        from openvibe.runner.migration_history import require_adopted_migrations
+        from openvibe.runner.bootstrap import require_adopted_migrations
 
         # sent by every app that has models; once is enough
         pre_migrate.connect(require_adopted_migrations, sender=apps.get_app_config("base"))

@@ -1,20 +1,48 @@
-"""Prepares database and static files before serving; does nothing again while nothing has changed."""
+"""Prepares database and static files before serving; does nothing again while nothing has changed.
+
+The version before had 43 migrations, which are now one set of tables per app. Both make the same schema, so a database
+of that version is adopted by exchanging rows of `django_migrations`."""
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 from django.contrib.staticfiles.finders import get_finders
-from django.core.management import call_command
-from django.db import connection
+from django.core.management import CommandError, call_command
+from django.db import connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
+from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from openvibe.base.queue import install_queue
-from openvibe.runner.migration_history import adopt_migrations
+
+Migrations = frozenset[tuple[str, str]]  # app label, name
+
+BEFORE: Migrations = frozenset(
+    (app, name)
+    for app, names in {
+        "agents": "0001_initial 0002_initial 0003_initial 0004_tool_calls 0005_tools_offered 0006_runs_in_thread"
+        " 0007_knowledge_uses 0008_uses_of_knowledge",
+        "api": "0001_initial 0002_initial",
+        "base": "0001_initial 0002_event_position",
+        "chat": "0001_initial 0002_initial 0003_changed_messages 0004_dives_and_vectors 0005_vectors_once_a_statement"
+        " 0006_passages_of_long_messages 0007_signs_of_pairs 0008_dive_ended_by 0009_short_pending_list",
+        "knowledge": "0001_initial 0002_compared_version 0003_passages_of_long_entries 0004_topics_in_any_case"
+        " 0005_short_pending_list",
+        "lcm": "0001_initial 0002_changed_messages 0003_changes_wait",
+        "llm": "0001_initial 0002_initial 0003_endpoint_for_summaries",
+        "memory": "0001_initial 0002_initial 0003_plugins_blocks_work 0004_compaction_note",
+        "search": "0001_initial 0002_address 0003_search_embedders",
+        "workspaces": "0001_initial 0002_workspace_has_vector_space 0003_spending 0004_background_calls",
+    }.items()
+    for name in names.split()
+)
+APPS = frozenset(app for app, _ in BEFORE)
+FRESH: Migrations = frozenset((app, "0001_initial") for app in APPS) | {("workspaces", "0002_invitation")}
 
 
 def count_unapplied_migrations() -> int:
-    """How many migrations the database has not seen yet."""
     executor = MigrationExecutor(connection)
     return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
@@ -30,19 +58,68 @@ def prepare_database() -> None:
     install_queue()
 
 
+def needs_adoption(using: str = "default") -> bool:
+    """Whether the database records migrations that only the version before, or an older one, had."""
+    return bool(_recorded_migrations(using) & (BEFORE - FRESH))
+
+
+def adopt_migrations(using: str = "default") -> bool:
+    """Records the fresh migrations instead of those of the version before; False when there is nothing to do.
+
+    All or nothing. Raises CommandError when the database is not exactly as the version before left it.
+    """
+    if not needs_adoption(using):
+        return False
+    recorder = MigrationRecorder(connections[using])
+    with transaction.atomic(using), connections[using].cursor() as cursor:
+        cursor.execute("LOCK TABLE django_migrations IN SHARE ROW EXCLUSIVE MODE")
+        if not needs_adoption(using):  # somebody else was faster
+            return False
+        recorded = _recorded_migrations(using)
+        differences = [
+            f"{verb} {', '.join(f'{app}.{name}' for app, name in sorted(migrations))}"
+            for verb, migrations in (("it lacks", BEFORE - recorded), ("it has", recorded - BEFORE))
+            if migrations
+        ]
+        if differences:
+            raise CommandError(
+                f"This database is not as the version before left it: {' and '.join(differences)}. Nothing was "
+                "changed. Install the version before, run its `manage.py migrate`, and come back."
+            )
+        recorder.migration_qs.filter(app__in=APPS).delete()
+        for app, name in sorted(FRESH):
+            recorder.record_applied(app, name)
+    return True
+
+
+def require_adopted_migrations(using: str, **_signal: Any) -> None:
+    """A receiver of `pre_migrate`. Raises CommandError, before anything is changed, while an adoption is due."""
+    if needs_adoption(using):
+        raise CommandError(
+            "This database was made by the version before, whose migrations have other names. Nothing was changed. "
+            "Run `manage.py adopt_migrations` once, then `manage.py migrate`."
+        )
+
+
+def _recorded_migrations(using: str) -> Migrations:
+    applied = MigrationRecorder(connections[using]).applied_migrations()
+    return frozenset((app, name) for app, name in applied if app in APPS)
+
+
+class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
+    """Static files: hashed names and long caching once collected, straight from the folders before that."""
+
+    manifest_strict = False
+
+
 def collect_static_files() -> None:
     """Static files collected under hashed names, again only when one of them changed. Raises OSError."""
-    stamp = Path(settings.STATIC_ROOT) / "collected"
-    fingerprint = _static_files_fingerprint()
-    if not stamp.exists() or stamp.read_text() != fingerprint:
-        call_command("collectstatic", interactive=False, clear=True, verbosity=0)
-        stamp.write_text(fingerprint)
-
-
-def _static_files_fingerprint() -> str:
     digest = hashlib.sha256()
     for finder in get_finders():
         for path, storage in finder.list([]):
             status = Path(storage.path(path)).stat()
             digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
+    stamp = Path(settings.STATIC_ROOT) / "collected"
+    if not stamp.exists() or stamp.read_text() != digest.hexdigest():
+        call_command("collectstatic", interactive=False, clear=True, verbosity=0)
+        stamp.write_text(digest.hexdigest())

@@ -12,6 +12,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -65,7 +66,7 @@ def ensure_packages(profile: str) -> None:
     if read_stamp().get(profile) == expected and is_runnable(PYTHON):
         return
     ensure_venv()
-    print_now(f"Installing the locked dependencies ({LOCK_FILES[profile]}) …")
+    print(f"Installing the locked dependencies ({LOCK_FILES[profile]}) …", flush=True)
     command = [str(PYTHON), "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet"]
     command += ["--only-binary", ":all:", "--require-hashes", "-r", str(ROOT / LOCK_FILES[profile])]
     pip = subprocess.run(command, capture_output=True, text=True)
@@ -77,53 +78,40 @@ def ensure_packages(profile: str) -> None:
 
 def ensure_venv() -> None:
     """A virtual environment that runs; one whose Python has gone is made anew."""
-    if (
-        is_runnable(PYTHON)
-        and subprocess.run([str(PYTHON), "-m", "pip", "--version"], capture_output=True).returncode == 0
-    ):
+    if is_runnable(PYTHON, "-m", "pip", "--version"):
         return
+    package = f"python3.{sys.version_info.minor}-venv"  # Debian and Ubuntu package it apart
+    missing_venv_hint = (
+        f"Python's venv module is missing. On Debian and Ubuntu: `sudo apt-get install {package}`, then run it again."
+    )
     if importlib.util.find_spec("ensurepip") is None:
-        apt_install_venv_module()
-    print_now("Creating .venv …")
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            fail(missing_venv_hint)
+        print(f"Installing {package} …", flush=True)
+        if not apt_install(package):
+            fail(missing_venv_hint)
+    print("Creating .venv …", flush=True)
     venv = subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], capture_output=True, text=True)
     if venv.returncode == 0:
         return
     output = venv.stdout + venv.stderr
     shutil.rmtree(VENV, ignore_errors=True)
     if "ensurepip" in output:
-        fail(missing_venv_hint())
+        fail(missing_venv_hint)
     fail_with_hint(output)
-
-
-def apt_install_venv_module() -> None:
-    """Debian and Ubuntu package `venv` apart; as root it is installed, otherwise a sentence names the package."""
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        fail(missing_venv_hint())
-    package = f"python3.{sys.version_info.minor}-venv"
-    print_now(f"Installing {package} …")
-    if not apt_install(package):
-        fail(missing_venv_hint())
-
-
-def missing_venv_hint() -> str:
-    package = f"python3.{sys.version_info.minor}-venv"
-    return (
-        f"Python's venv module is missing. On Debian and Ubuntu: `sudo apt-get install {package}`, then run it again."
-    )
 
 
 def ensure_browser() -> None:
     """A Chromium for the browser tests: one that is there, or one from the system's package manager."""
-    if os.environ.get("OPENVIBE_CHROMIUM") or any(map(shutil.which, BROWSERS)):
-        return
-    if any(os.path.exists(path) for path in MAC_BROWSERS):
+    installed = any(map(shutil.which, BROWSERS)) or any(map(os.path.exists, MAC_BROWSERS))
+    if installed or os.environ.get("OPENVIBE_CHROMIUM"):
         return
     if sys.platform == "darwin" and shutil.which("brew"):
-        print_now("Installing Chromium with Homebrew …")
+        print("Installing Chromium with Homebrew …", flush=True)
         if subprocess.run(["brew", "install", "--cask", "chromium"]).returncode == 0:
             return
     elif shutil.which("apt-get"):
-        print_now("Installing Chromium with apt-get …")
+        print("Installing Chromium with apt-get …", flush=True)
         if apt_install("chromium") or apt_install("chromium-browser"):
             return
     fail(
@@ -153,23 +141,18 @@ def lock_fingerprint(profile: str) -> str:
 
 def read_stamp() -> dict[str, str]:
     """What the stamp in `.venv` says was installed; nothing when there is none."""
-    try:
-        stamp: dict[str, str] = json.loads(STAMP.read_text())
-    except (OSError, ValueError):
-        return {}
+    stamp: dict[str, str] = {}
+    with suppress(OSError, ValueError):
+        stamp = json.loads(STAMP.read_text())
     return stamp
 
 
-def is_runnable(python: Path) -> bool:
-    """Whether this Python starts."""
+def is_runnable(python: Path, *arguments: str) -> bool:
+    """Whether this Python starts, and ends well with these arguments."""
     try:
-        return subprocess.run([str(python), "-c", ""], capture_output=True).returncode == 0
+        return subprocess.run([str(python), *(arguments or ("-c", ""))], capture_output=True).returncode == 0
     except OSError:
         return False
-
-
-def print_now(text: str) -> None:
-    print(text, flush=True)
 
 
 def fail(text: str) -> NoReturn:

@@ -13,7 +13,7 @@ import sys
 from contextlib import suppress
 
 GRACE_SECONDS = 10.0
-PR_SET_PDEATHSIG = 1  # PR_SET_PDEATHSIG
+PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 def main(command: list[str]) -> int:
@@ -46,7 +46,7 @@ def _stop_child(child: subprocess.Popen[bytes]) -> int:
 
 
 def _set_parent_death_signal() -> None:
-    """On Linux the kernel stops the command should the leash itself be killed."""
+    """On Linux the kernel stops the command should this process itself be killed."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -8,8 +8,8 @@ from typing import Any
 
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 
-from openvibe.settings.admin_theme import UNFOLD as UNFOLD
 from openvibe.settings.environment import ROOT, Environment, database_settings, mail_settings, read_or_create_secret_key
 
 ENV = Environment()
@@ -17,7 +17,6 @@ BASE_DIR = ROOT
 VAR = ENV.var.resolve()
 HOME = ENV.home.resolve()
 
-# --- safety -------------------------------------------------------------------------------------------------
 DEBUG = ENV.debug
 if ENV.secret_key:
     SECRET_KEY = ENV.secret_key
@@ -63,7 +62,6 @@ CONTENT_SECURITY_POLICY: dict[str, Any] = {
     },
 }
 
-# --- applications -------------------------------------------------------------------------------------------
 INSTALLED_APPS = [
     "unfold",
     "unfold.contrib.filters",
@@ -110,7 +108,6 @@ MIDDLEWARE = [
 ]
 ROOT_URLCONF = "openvibe.urls"
 WSGI_APPLICATION = "openvibe.wsgi.application"
-ASGI_APPLICATION = "openvibe.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -127,13 +124,10 @@ TEMPLATES = [
     }
 ]
 
-# --- database, queue ----------------------------------------------------------------------------------------
 DATABASES = {"default": database_settings(ENV.database_url, VAR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 ATOMIC_REQUESTS = False
-CELERY_BROKER_URL = (
-    ENV.celery_broker_url or "pgmq://localhost"
-)  # the database itself; openvibe/celery.py adds where it is
+CELERY_BROKER_URL = ENV.celery_broker_url or "pgmq://localhost"  # the database; openvibe/celery.py adds where it is
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     {}
     if ENV.celery_broker_url
@@ -179,7 +173,6 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
 }
 
-# --- people -------------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "workspaces.User"
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 AUTH_PASSWORD_VALIDATORS = [
@@ -187,10 +180,10 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-ACCOUNT_ADAPTER = "openvibe.workspaces.accounts.AccountAdapter"
+ACCOUNT_ADAPTER = "openvibe.workspaces.web.views.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
-ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.accounts.SignupForm"
+ACCOUNT_SIGNUP_FORM_CLASS = "openvibe.workspaces.web.views.SignupForm"
 ACCOUNT_USER_MODEL_USERNAME_FIELD = None
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
@@ -201,22 +194,49 @@ LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"
 OPEN_SIGNUP = ENV.open_signup
 
-# --- language, files ----------------------------------------------------------------------------------------
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
-USE_TZ = True
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = VAR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "openvibe.base.static.StaticStorage"},
+    "staticfiles": {"BACKEND": "openvibe.runner.bootstrap.StaticStorage"},
 }
 WHITENOISE_USE_FINDERS = True
 DEFAULT_FROM_EMAIL = ENV.from_email
 globals().update(mail_settings(ENV.email_url))
 
-# --- API ----------------------------------------------------------------------------------------------------
+# How the admin looks: django-unfold.
+UNFOLD: dict[str, Any] = {
+    "SITE_TITLE": "OpenVibe",
+    "SITE_HEADER": "OpenVibe",
+    "SITE_SUBHEADER": "Administration",
+    "SITE_URL": "/",
+    "SITE_SYMBOL": "forum",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("img/mark.svg")}],
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+    "STYLES": [lambda request: static("css/admin.css")],
+    "DASHBOARD_CALLBACK": "openvibe.base.admin.dashboard",
+    "COLORS": {
+        "primary": {  # indigo-violet, the platform's accent
+            "50": "oklch(96.5% .016 285)",
+            "100": "oklch(93.5% .03 285)",
+            "200": "oklch(88% .06 285)",
+            "300": "oklch(79% .11 285)",
+            "400": "oklch(71% .15 285)",
+            "500": "oklch(60% .2 284)",
+            "600": "oklch(53% .22 283)",
+            "700": "oklch(46% .2 282)",
+            "800": "oklch(40% .17 282)",
+            "900": "oklch(34% .14 283)",
+            "950": "oklch(25% .1 283)",
+        }
+    },
+    "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": "openvibe.base.admin.sidebar"},
+}
+
 API_CALLS_PER_MINUTE = 600  # of one token, or of one member's browser pages together
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -266,7 +286,6 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     ],
 }
 
-# --- logs ---------------------------------------------------------------------------------------------------
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -77,7 +77,6 @@ def database_settings(url: str, var: Path) -> dict[str, Any]:
 
 
 CONSOLE_BACKEND = "django.core.mail.backends.console.EmailBackend"
-SMTP_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
 
 
 def mail_settings(url: str) -> dict[str, Any]:
@@ -89,7 +88,7 @@ def mail_settings(url: str) -> dict[str, Any]:
         raise ImproperlyConfigured("OPENVIBE_EMAIL_URL must read smtp://user:password@host:port, or smtps://….")
     tls_from_start = parts.scheme == "smtps"
     return {
-        "EMAIL_BACKEND": SMTP_BACKEND,
+        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
         "EMAIL_HOST": parts.hostname,
         "EMAIL_PORT": parts.port or (465 if tls_from_start else 587),
         "EMAIL_HOST_USER": unquote(parts.username or ""),

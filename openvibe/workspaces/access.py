@@ -3,10 +3,8 @@
 Members' access follows their role, agents' their trust level (spec: context.md, "What an agent may see").
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
 Role = Literal["owner", "admin", "member", "guest"]
 KnowledgeScope = Literal["none", "shared", "restricted"]
@@ -26,11 +24,11 @@ class Access:
     knowledge: KnowledgeScope = "shared"
 
     @property
-    def shape(self) -> Access:
+    def shape(self) -> Self:
         """All that it allows, whoever it is: askers of one shape are asked for with the same SQL."""
         return self.with_ids(0, 0)
 
-    def with_ids(self, workspace_id: int, participant_id: int) -> Access:
+    def with_ids(self, workspace_id: int, participant_id: int) -> Self:
         """The same, of somebody else."""
         return replace(self, workspace_id=workspace_id, participant_id=participant_id)
 

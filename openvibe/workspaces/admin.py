@@ -1,7 +1,5 @@
 """People and workspaces in the admin. Whatever has a rule goes through the same verbs as the pages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from allauth.account.models import EmailAddress
@@ -132,9 +130,8 @@ class InvitationAdmin(WorkspaceScopedAdmin):
 
     @admin.action(description="Take back…")
     def take_back(self, request: HttpRequest, rows: models.QuerySet[Invitation]) -> TemplateResponse | None:
-        confirmation = self.confirmation_page(
-            request, rows, action="take_back", question="Take these invitations back?"
-        )
+        question = "Take these invitations back?"
+        confirmation = self.confirmation_page(request, rows, action="take_back", question=question)
         if confirmation is None:
             revoked = rows.filter(revoked_at=None).update(revoked_at=timezone.now())
             self.message_user(request, f"{revoked} taken back. Their links open nothing any more.", messages.SUCCESS)

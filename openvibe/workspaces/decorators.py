@@ -1,8 +1,6 @@
 """`workspace_view`, the decorator of every workspace page: who asks, in which workspace, and what is answered when
 something is wrong. `request_access` says the same of an API call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any, Concatenate, ParamSpec
@@ -25,6 +23,7 @@ from openvibe.workspaces.queries import access_member, member_access
 
 P = ParamSpec("P")
 LAST_WORKSPACE_SESSION_KEY = "last_workspace"
+_timezone_names = cache(available_timezones)
 
 
 class WorkspaceRequest(HttpRequest):
@@ -61,15 +60,12 @@ def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
     def wrapper(request: HttpRequest, slug: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_authenticated:
             if wants_json(request) or request.headers.get("HX-Request"):
-                return problem_response(
-                    request,
-                    Problem("You are signed out. Sign in again, then send it once more.", code="signed_out"),
-                    status=401,
-                )
+                signed_out = Problem("You are signed out. Sign in again, then send it once more.", code="signed_out")
+                return problem_response(request, signed_out, status=401)
             return redirect_to_login(request.get_full_path())
         try:
-            attach_workspace(request, slug)
-            with timezone.override(request_timezone(request)):
+            _attach_workspace(request, slug)
+            with timezone.override(_request_timezone(request)):
                 return view(request, *args, **kwargs)  # type: ignore[arg-type]
         except Problem as problem:
             return problem_response(request, problem)
@@ -77,25 +73,19 @@ def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
     return wrapper
 
 
-def attach_workspace(request: HttpRequest, slug: str) -> Access:
+def _attach_workspace(request: HttpRequest, slug: str) -> None:
     """Attach member, access and workspace to the request. Raises Missing for strangers."""
     member = access_member(request.user, slug)  # type: ignore[arg-type]
     request.member, request.workspace = member, member.workspace  # type: ignore[attr-defined]
     request.access = member_access(member)  # type: ignore[attr-defined]
     if request.session.get(LAST_WORKSPACE_SESSION_KEY) != slug:
         request.session[LAST_WORKSPACE_SESSION_KEY] = slug
-    return request.access  # type: ignore[attr-defined, no-any-return]
 
 
-def request_timezone(request: HttpRequest) -> ZoneInfo:
+def _request_timezone(request: HttpRequest) -> ZoneInfo:
     """The reader's time zone: the page's own JavaScript keeps its name in a cookie. UTC until then."""
     name = request.COOKIES.get("zone", "")
-    return ZoneInfo(name if name in timezone_names() else "UTC")
-
-
-@cache
-def timezone_names() -> frozenset[str]:
-    return frozenset(available_timezones())
+    return ZoneInfo(name if name in _timezone_names() else "UTC")
 
 
 def wants_json(request: HttpRequest) -> bool:

@@ -1,9 +1,5 @@
 """Users, workspaces, and who speaks in them."""
 
-from __future__ import annotations
-
-import hashlib
-import secrets
 from typing import Any, ClassVar
 
 import pgtrigger
@@ -15,8 +11,8 @@ from django.db.models.functions import Lower, Now
 from django.utils import timezone
 
 from openvibe.base.models import Timestamped
+from openvibe.base.text import HANDLE_PATTERN
 
-HANDLE_PATTERN = r"[a-z0-9][a-z0-9_-]{0,31}"
 handle_validator = RegexValidator(
     rf"^{HANDLE_PATTERN}\Z", "Use 1 to 32 of a-z, 0-9, - and _, starting with a letter or digit."
 )
@@ -25,16 +21,16 @@ handle_validator = RegexValidator(
 class UserManager(BaseUserManager["User"]):
     """Accounts are found by e-mail address, whatever its case."""
 
-    def get_by_natural_key(self, username: str | None) -> User:
+    def get_by_natural_key(self, username: str | None) -> "User":
         return self.get(email__iexact=username)
 
-    def create_user(self, email: str, password: str | None = None, **extra: Any) -> User:
+    def create_user(self, email: str, password: str | None = None, **extra: Any) -> "User":
         user = self.model(email=self.normalize_email(email).lower(), **extra)
         user.set_password(password)
         user.save()
         return user
 
-    def create_superuser(self, email: str, password: str | None = None, **extra: Any) -> User:
+    def create_superuser(self, email: str, password: str | None = None, **extra: Any) -> "User":
         return self.create_user(email, password, is_staff=True, is_superuser=True, **extra)
 
 
@@ -65,8 +61,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     def get_full_name(self) -> str:
         return self.name
 
-    def get_short_name(self) -> str:
-        return self.name
+    get_short_name = get_full_name
 
 
 class Workspace(Timestamped):
@@ -170,15 +165,6 @@ class Member(models.Model):
     def __str__(self) -> str:
         return f"{self.participant} ({self.role})"
 
-    @property
-    def is_active(self) -> bool:
-        return self.removed_at is None
-
-
-def hash_token(token: str) -> str:
-    """What is stored of a secret link or token: its SHA-256, hex."""
-    return hashlib.sha256(token.encode()).hexdigest()
-
 
 class Invitation(models.Model):
     """A link that lets somebody join with a role until it expires, is used up or taken back. Stored hashed."""
@@ -198,10 +184,6 @@ class Invitation(models.Model):
 
     def __str__(self) -> str:
         return f"Invitation as {self.role}"
-
-    @staticmethod
-    def new_token() -> str:
-        return secrets.token_urlsafe(32)
 
     @property
     def is_open(self) -> bool:

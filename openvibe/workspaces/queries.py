@@ -1,7 +1,5 @@
 """Looks up members and workspaces, and computes the `Access` of a member, a participant or an admin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -3,9 +3,9 @@
 Runs count what they ask themselves; `meter_client` is for what nobody waits for: summaries, reviews, judging
 contradictions. It waits when the day's budget is used up."""
 
-from __future__ import annotations
-
+import secrets
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.core.exceptions import ValidationError
@@ -18,22 +18,14 @@ from openvibe.api.models import Token
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.registers import Register
+from openvibe.base.text import MAX_HANDLE_CHARACTERS
 from openvibe.llm.errors import BudgetExceeded
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient, ModelStream
 from openvibe.llm.tokens import count_prompt_tokens, count_tokens, counter_for
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, ToolSpec, Usage
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import (
-    Invitation,
-    Member,
-    Participant,
-    Spending,
-    User,
-    Workspace,
-    handle_validator,
-    hash_token,
-)
+from openvibe.workspaces.models import Invitation, Member, Participant, Spending, User, Workspace, handle_validator
 
 MAX_INSTRUCTION_TOKENS = 2_000
 """Tokens of organisation instructions that always fit beside the SOUL in P0."""
@@ -65,11 +57,8 @@ def update_workspace(*, workspace: Workspace, by: Access, name: str, description
     if len(description) > 1000:
         raise Problem("A description has at most 1,000 characters.", code="too_long", field="description")
     if (tokens := count_tokens(instructions)) > MAX_INSTRUCTION_TOKENS:
-        raise Problem(
-            f"These instructions are {tokens:,} tokens; at most {MAX_INSTRUCTION_TOKENS:,} fit. Shorten them.",
-            code="too_long",
-            field="instructions",
-        )
+        message = f"These instructions are {tokens:,} tokens; at most {MAX_INSTRUCTION_TOKENS:,} fit. Shorten them."
+        raise Problem(message, code="too_long", field="instructions")
     workspace.name, workspace.description, workspace.instructions = name, description.strip(), instructions.strip()
     workspace.save(update_fields=["name", "description", "instructions", "updated_at"])
     emit("workspace_changed", workspace_id=workspace.pk)
@@ -77,22 +66,18 @@ def update_workspace(*, workspace: Workspace, by: Access, name: str, description
 
 
 RESERVED_HANDLES = frozenset({"all", "channel", "everyone", "here", "system", "openvibe"})
-MAX_HANDLE_LENGTH = 32
 
 
 def generate_handle(workspace: Workspace, text: str) -> str:
     """`text` made a valid handle, with a number when it is taken."""
-    base = slugify(text).strip("-_")[:MAX_HANDLE_LENGTH] or "person"
-    taken = set(
-        Participant.objects.filter(workspace=workspace, handle__startswith=base[: MAX_HANDLE_LENGTH - 4]).values_list(
-            "handle", flat=True
-        )
-    )
+    base = slugify(text).strip("-_")[:MAX_HANDLE_CHARACTERS] or "person"
+    similar = Participant.objects.filter(workspace=workspace, handle__startswith=base[: MAX_HANDLE_CHARACTERS - 4])
+    taken = set(similar.values_list("handle", flat=True))
     handle, number = base, 1
     while handle in taken or handle in RESERVED_HANDLES:
         number += 1
         suffix = f"-{number}"
-        handle = base[: MAX_HANDLE_LENGTH - len(suffix)] + suffix
+        handle = base[: MAX_HANDLE_CHARACTERS - len(suffix)] + suffix
     return handle
 
 
@@ -112,18 +97,16 @@ def add_member(*, workspace: Workspace, user: User, role: str = Member.Role.MEMB
     Workspace.objects.select_for_update().get(pk=workspace.pk)
     member = Member.objects.filter(workspace=workspace, user=user).select_related("participant").first()
     if member is None:
-        new_handle = (
-            check_handle(handle) if handle else generate_handle(workspace, user.name or user.email.split("@")[0])
-        )
+        display_name = user.name or user.email.split("@")[0]
+        new_handle = check_handle(handle) if handle else generate_handle(workspace, display_name)
         try:
             with transaction.atomic():
                 participant = Participant.objects.create(
                     workspace=workspace, kind=Participant.Kind.MEMBER, handle=new_handle, name=user.name or new_handle
                 )
         except IntegrityError:
-            raise Conflict(
-                f"@{new_handle} is taken in this workspace. Choose another handle.", field="handle"
-            ) from None
+            message = f"@{new_handle} is taken in this workspace. Choose another handle."
+            raise Conflict(message, field="handle") from None
         member = Member.objects.create(participant=participant, workspace=workspace, user=user, role=role)
     elif member.removed_at is None:
         raise Conflict("You are a member of this workspace already.")
@@ -224,10 +207,10 @@ def create_invitation(
         raise Problem("An invitation lasts 1 to 30 days.", code="bad_days", field="days")
     if not 1 <= uses <= 100:
         raise Problem("An invitation is good for 1 to 100 people.", code="bad_uses", field="uses")
-    token = Invitation.new_token()
+    token = secrets.token_urlsafe(32)
     invitation = Invitation.objects.create(
         workspace=workspace,
-        token_hash=hash_token(token),
+        token_hash=Token.digest(token),
         role=role,
         created_by_id=by.participant_id,
         expires_at=timezone.now() + timedelta(days=days),
@@ -240,7 +223,7 @@ def create_invitation(
 
 def access_invitation(token: str) -> Invitation:
     """The invitation of a link. Raises Missing when it is unknown, expired, used up or taken back."""
-    invitation = Invitation.objects.select_related("workspace").filter(token_hash=hash_token(token)).first()
+    invitation = Invitation.objects.select_related("workspace").filter(token_hash=Token.digest(token)).first()
     if invitation is None or not invitation.is_open:
         raise Missing("This invitation is not valid any more. Ask the person who sent it for a new one.")
     return invitation
@@ -278,8 +261,8 @@ def revoke_invitation(*, invitation: Invitation, by: Access) -> None:
 
 
 TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.TOKENS_LEFT")
-"""Tokens that may still be used today, of a workspace (its id) and, where one is named, of an agent (a participant's
-id)."""
+"""Tokens that may still be used today, never below 0, of a workspace (its id) and, where one is named, of an agent (a
+participant's id)."""
 
 BUDGET_CHECK: Register[Callable[[object], None]] = Register("openvibe.workspaces.services.BUDGET_CHECK")
 """Raises ValueError, with a sentence for people, for token budgets of prompts that do not hold."""
@@ -292,34 +275,27 @@ def meter_client(
     of the agent (a participant's id). The offline model costs nothing and stays as it is."""
     if client.model == OfflineModel.model:
         return client
-    return MeteredClient(client, workspace_id, purpose, agent_id)
+    return _MeteredClient(client, workspace_id, purpose, agent_id)
 
 
-def tokens_left(workspace_id: int, agent_id: int | None = None) -> int:
-    """Tokens that may still be used today, never below 0."""
-    return TOKENS_LEFT.only()(workspace_id, agent_id)
+@dataclass(frozen=True)
+class _MeteredClient:
+    """Raises BudgetExceeded, before anything is sent, where the prompt alone would go over the budget."""
 
-
-class MeteredClient:
-    """Raises BudgetSpent, before anything is sent, where the prompt alone would go over the budget."""
-
-    def __init__(
-        self, client: ModelClient, workspace_id: int, purpose: Spending.Purpose, agent_id: int | None = None
-    ) -> None:
-        self._client = client
-        self._workspace_id = workspace_id
-        self._purpose = purpose
-        self._agent_id = agent_id
+    client: ModelClient
+    workspace_id: int
+    purpose: Spending.Purpose
+    agent_id: int | None
 
     @property
     def model(self) -> str:
-        return self._client.model
+        return self.client.model
 
     def complete(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> Completion:
         spending = self._start_spending(messages, tools)
-        completion = self._client.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
+        completion = self.client.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
         _record_usage(spending, completion.usage)
         return completion
 
@@ -327,7 +303,7 @@ class MeteredClient:
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> ModelStream:
         spending = self._start_spending(messages, tools)
-        for event in self._client.stream(messages, tools=tools, max_output_tokens=max_output_tokens):
+        for event in self.client.stream(messages, tools=tools, max_output_tokens=max_output_tokens):
             if isinstance(event, StreamEnd):
                 _record_usage(spending, event.completion.usage)
             yield event
@@ -335,13 +311,13 @@ class MeteredClient:
     def _start_spending(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Spending:
         """What is about to be sent counts however it ends; what the provider says takes its place."""
         estimated = count_prompt_tokens(messages, tools, counter_for(self.model))
-        if estimated > tokens_left(self._workspace_id, self._agent_id):
-            owner = "workspace's" if self._agent_id is None else "agent's or the workspace's"
+        if estimated > TOKENS_LEFT.only()(self.workspace_id, self.agent_id):
+            owner = "workspace's" if self.agent_id is None else "agent's or the workspace's"
             raise BudgetExceeded(f"The {owner} token budget for today is used up, so no model was asked.")
         return Spending.objects.create(
-            workspace_id=self._workspace_id,
-            agent_id=self._agent_id,
-            purpose=self._purpose,
+            workspace_id=self.workspace_id,
+            agent_id=self.agent_id,
+            purpose=self.purpose,
             model=self.model[:120],
             input_tokens=estimated,
         )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import URLPattern, URLResolver
 from django.utils import timezone
 from hypothesis import settings
 from rest_framework.request import Request
@@ -19,6 +19,7 @@ from rest_framework.test import APIRequestFactory
 from openvibe.api.auth import current_access
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
+from openvibe.urls import api_urlpatterns
 from openvibe.workspaces.api.auth import MemberSession
 from tests.api.access_matrix import AGENTS, CALLERS, OUTSIDE, PEOPLE, PLACES, UNKNOWN, Scene, make_scene, may_see
 from tests.api.client import Api, is_problem
@@ -280,7 +281,7 @@ def routes(patterns: list[URLPattern | URLResolver]) -> Iterator[str]:
 
 
 def test_every_route_has_a_row() -> None:
-    assert set(routes(get_resolver("openvibe.api_urls").url_patterns)) == set(ROWS)
+    assert set(routes(api_urlpatterns)) == set(ROWS)
 
 
 @pytest.mark.parametrize("name", NAMING)

@@ -11,8 +11,8 @@ from django.db import connection
 from django.utils import timezone
 
 from openvibe.api import idempotency
-from openvibe.api.idempotency import delete_expired_keys
 from openvibe.api.models import IdempotencyKey, Token
+from openvibe.api.tasks import delete_expired_idempotency_keys
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_channel, update_thread
 from openvibe.workspaces.models import Member
@@ -102,9 +102,9 @@ def test_after_a_day_a_key_is_new(api: Api) -> None:
     IdempotencyKey.objects.update(created_at=timezone.now() - timedelta(hours=25))
 
     assert api.post("channels/", {"name": "tulips"}, Idempotency_Key="one").status_code == 201
-    assert delete_expired_keys() == 0
+    assert delete_expired_idempotency_keys() == 0
     IdempotencyKey.objects.update(created_at=timezone.now() - timedelta(hours=25))
-    assert delete_expired_keys() == 1
+    assert delete_expired_idempotency_keys() == 1
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "tab\there", "ümlaut"])

@@ -8,6 +8,7 @@ from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 
 from openvibe.base.registers import Register, check_registers
+from tests.registers import replaced
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_an_empty_one_fails_the_system_check(register: Register[str]) -> None:
 def test_items_keep_their_order_and_come_back_after_a_test(register: Register[str]) -> None:
     register.add("roses")
     register.add("tulips")
-    with register.replaced("moss"):
+    with replaced(register, "moss"):
         assert register.only() == "moss"
     assert list(register) == ["roses", "tulips"]
 

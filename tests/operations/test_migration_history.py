@@ -14,8 +14,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from pytest_django import DjangoDbBlocker
 
-from openvibe.runner.bootstrap import count_unapplied_migrations, prepare_database
-from openvibe.runner.migration_history import BEFORE, FRESH
+from openvibe.runner.bootstrap import BEFORE, FRESH, count_unapplied_migrations, prepare_database
 from openvibe.runner.postgres.server import program_path
 
 DUMP = Path(__file__).parent.parent / "data/version_before.sql.gz"  # pg_dump; most of its messages left out

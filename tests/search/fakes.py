@@ -1,6 +1,6 @@
 """An embedder behind an endpoint without an endpoint: the built-in one's vectors, cut, and what trouble is asked for.
 
-`ENDPOINT_EMBEDDER.replaced(embedder_for)` puts `FAKE` behind every endpoint.
+`replaced(ENDPOINT_EMBEDDER, embedder_for)` puts `FAKE` behind every endpoint.
 """
 
 from __future__ import annotations

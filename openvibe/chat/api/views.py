@@ -18,8 +18,8 @@ from rest_framework.response import Response
 from openvibe.api.auth import Caller, caller_of
 from openvibe.api.idempotency import idempotent
 from openvibe.api.models import Token
-from openvibe.api.pagination import MAX_POSITION
 from openvibe.api.views import ApiView
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
 from openvibe.chat.api.serializers import (
     BearingAsked,
@@ -121,7 +121,7 @@ class Threads(ApiView):
     @extend_schema(operation_id="threads_list", parameters=[ThreadsAsked], responses=ThreadOut(many=True))
     def get(self, request: Request) -> Response:
         """Threads the caller may read, newest first; without dives, unless those of one thread are asked for."""
-        params = self.asked(ThreadsAsked)
+        params = self.validated_query(ThreadsAsked)
         threads = visible_threads(request_access(request)).filter(parent_id=params.get("parent"))
         return self.paginated_response(
             threads.filter(channel_id=params["channel"]) if "channel" in params else threads, ThreadOut
@@ -167,7 +167,7 @@ class Search(ApiView):
     @extend_schema(operation_id="search", parameters=[SearchAsked], responses=FoundOut(many=True))
     def get(self, request: Request) -> Response:
         """Messages the caller may read that hold these words, newest first."""
-        messages: QuerySet[Message] = search_messages(request_access(request), self.asked(SearchAsked)["q"])
+        messages: QuerySet[Message] = search_messages(request_access(request), self.validated_query(SearchAsked)["q"])
         return self.paginated_response(with_authors_and_mentions(messages).select_related("thread", "author"), FoundOut)
 
 
@@ -182,7 +182,7 @@ class Messages(ApiView):
     @extend_schema(operation_id="messages_list", parameters=[MessagesAsked], responses=MessageOut(many=True))
     def get(self, request: Request, pk: int) -> Response:
         """A thread's messages in the order they were said; with `before_seq` alone, the nearest ones first."""
-        access, params = request_access(request), self.asked(MessagesAsked)
+        access, params = request_access(request), self.validated_query(MessagesAsked)
         messages = visible_messages(access).filter(thread=get_object_or_404(visible_threads(access), pk=pk))
         if "after_seq" in params:
             messages = messages.filter(seq__gt=params["after_seq"])
@@ -234,7 +234,7 @@ class MessagesBearing(ApiView):
     @extend_schema(operation_id="messages_search", parameters=[BearingAsked], responses=BearingOut)
     def get(self, request: Request, pk: int) -> Response:
         """The thread's messages that bear on a question, by words and by meaning, within a budget of tokens."""
-        access, params = request_access(request), self.asked(BearingAsked)
+        access, params = request_access(request), self.validated_query(BearingAsked)
         thread = get_object_or_404(visible_threads(access), pk=pk)
         result = find_messages(
             access, params["q"], thread_id=thread.pk, budget=params["budget"], before=params.get("before_seq")
@@ -255,7 +255,7 @@ class Dives(ApiView):
     @extend_schema(operation_id="dives_list", parameters=[DivesAsked], responses=DiveOut(many=True))
     def get(self, request: Request) -> Response:
         """Dives from the threads the caller sees, newest first. Agents below L2 see none."""
-        params = self.asked(DivesAsked)
+        params = self.validated_query(DivesAsked)
         dives = visible_dives(request_access(request))
         if "thread" in params:
             dives = dives.filter(parent_id=params["thread"])
@@ -330,7 +330,7 @@ EVENT_STREAM_TYPE = "text/event-stream"
 
 class EventsAsked(serializers.Serializer[Any]):
     after = serializers.IntegerField(
-        required=False, min_value=0, max_value=MAX_POSITION, help_text="The last position seen; or send Last-Event-ID."
+        required=False, min_value=0, max_value=MAX_ID, help_text="The last position seen; or send Last-Event-ID."
     )
 
 
@@ -358,7 +358,7 @@ class Events(ApiView):
     )
     def get(self, request: Request) -> StreamingHttpResponse:
         """What changes for the caller, as it changes: ids only. `id` is the position to go on from."""
-        after = self.asked(EventsAsked).get("after")
+        after = self.validated_query(EventsAsked).get("after")
         last_event_id = request.headers.get("Last-Event-ID", "")
         if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19:
             after = int(last_event_id)

@@ -29,6 +29,24 @@ from django.db.utils import OperationalError
 from psycopg.conninfo import make_conninfo
 
 POSTGRESQL_MAJOR = 18
+DATABASE_USER = "openvibe"
+PORT = 5432  # no port is opened; it is part of the socket's name
+SOCKET_NAME = f".s.PGSQL.{PORT}"
+MAX_SOCKET_PATH_BYTES = 100  # systems allow 103 (macOS) and 107 (Linux)
+STOP_TIMEOUT = 30.0
+DATABASE_NAME = "openvibe"
+START_TIMEOUT = 60.0
+MAX_LOG_BYTES = 10 * 1024 * 1024  # a larger log is set aside at the next start
+SERVER_OPTIONS = {
+    "listen_addresses": "",  # the Unix socket alone
+    "port": str(PORT),
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "shared_buffers": "128MB",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+}
 UNPRIVILEGED_USERS = ("openvibe", "postgres", "nobody")
 PROGRAM_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
@@ -43,10 +61,6 @@ class SystemUser:
 
     uid: int | None = None
     gid: int | None = None
-
-    @property
-    def groups(self) -> list[int] | None:
-        return None if self.uid is None else []
 
 
 @cache
@@ -70,11 +84,9 @@ def server_user(home: Path) -> SystemUser:
     if status.st_uid != 0:
         return SystemUser(status.st_uid, status.st_gid)
     for name in UNPRIVILEGED_USERS:
-        try:
+        with suppress(KeyError):
             entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return SystemUser(entry.pw_uid, entry.pw_gid)
+            return SystemUser(entry.pw_uid, entry.pw_gid)
     raise DatabaseUnavailable("PostgreSQL does not run as root, and there is no user `nobody`. Use an ordinary user.")
 
 
@@ -109,21 +121,10 @@ def start_program(user: SystemUser, log: Path, name: str, *arguments: str) -> su
             start_new_session=True,
             user=user.uid,
             group=user.gid,
-            extra_groups=user.groups,
+            extra_groups=None if user.uid is None else [],
         )
     finally:
         os.close(descriptor)
-
-
-def run_program(user: SystemUser, log: Path, name: str, *arguments: str) -> int:
-    """Runs a program to its end and answers its exit code; what it prints goes to `log`."""
-    return start_program(user, log, name, *arguments).wait()
-
-
-DATABASE_USER = "openvibe"
-PORT = 5432  # no port is opened; it is part of the socket's name
-SOCKET_NAME = f".s.PGSQL.{PORT}"
-MAX_SOCKET_PATH_BYTES = 100  # bytes; systems allow 103 (macOS) and 107 (Linux)
 
 
 def socket_folder(home: Path) -> Path:
@@ -164,14 +165,13 @@ def create_data_folder(home: Path, user: SystemUser) -> None:
         if data_major != str(POSTGRESQL_MAJOR):
             raise DatabaseUnavailable(
                 f"{data} was made by PostgreSQL {data_major}; this is PostgreSQL {POSTGRESQL_MAJOR}. Export "
-                f"with the older OpenVibe, "
-                "move the folder away, and import."
+                "with the older OpenVibe, move the folder away, and import."
             )
         return
     shutil.rmtree(new_data, ignore_errors=True)
     locale = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
-    code = run_program(user, log, "initdb", "-D", str(new_data), "-U", DATABASE_USER, "--auth=trust", *locale)
-    if code != 0:
+    options = ("-D", str(new_data), "-U", DATABASE_USER, "--auth=trust", *locale)
+    if start_program(user, log, "initdb", *options).wait() != 0:
         raise DatabaseUnavailable(f"PostgreSQL could not make its data folder. {log_tail(log)}")
     new_data.rename(data)
 
@@ -180,9 +180,6 @@ def log_tail(log: Path) -> str:
     """A sentence that names the log and how it ends."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
     return f"Its log is {log} and ends: {' / '.join(lines[-3:]) or 'nothing'}"
-
-
-STOP_TIMEOUT = 30.0
 
 
 def find_postmaster(home: Path) -> psutil.Process | None:
@@ -231,23 +228,6 @@ def stop_postmaster(home: Path) -> None:
             time.sleep(0.02)
 
 
-__all__ = ["DatabaseUnavailable", "Server", "ensure_server", "release_server"]
-
-DATABASE_NAME = "openvibe"
-START_TIMEOUT = 60.0
-MAX_LOG_BYTES = 10 * 1024 * 1024  # bytes; a larger log is set aside at the next start
-SERVER_OPTIONS = {
-    "listen_addresses": "",  # the Unix socket alone
-    "port": str(PORT),
-    "unix_socket_permissions": "0700",
-    "max_connections": "200",
-    "shared_buffers": "128MB",
-    "jit": "off",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
-}
-
-
 @dataclass(frozen=True)
 class Server:
     """How to reach a running embedded server: the folder of its Unix socket, and its log file."""
@@ -258,7 +238,6 @@ class Server:
     port: int = PORT
 
     def conninfo(self, database: str = DATABASE_NAME) -> str:
-        """A libpq connection string for `database`."""
         return make_conninfo(host=str(self.socket), port=self.port, user=self.user, dbname=database)
 
 
@@ -312,7 +291,10 @@ def release_server(var: Path) -> None:
         try:
             with _file_lock(home / "start.lock"):
                 os.close(lease.lock)
-                stop_if_unused(home)
+                with _file_lock(home / "users.lock", fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    stop_postmaster(home)
+        except BlockingIOError:  # somebody else uses it
+            pass
         except OSError:  # the folder is gone, and the server with it
             return
         if lease.process:
@@ -320,28 +302,15 @@ def release_server(var: Path) -> None:
                 lease.process.wait(0.2)
 
 
-def stop_if_unused(home: Path) -> None:
-    """Stops the server of `home` if no process holds its users' lock. The caller holds the start lock."""
-    lock = _open_lock_file(home / "users.lock")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return
-    else:
-        stop_postmaster(home)
-    finally:
-        os.close(lock)
-
-
 def _open_lock_file(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
 
 
 @contextmanager
-def _file_lock(path: Path) -> Iterator[None]:
+def _file_lock(path: Path, operation: int = fcntl.LOCK_EX) -> Iterator[None]:
     descriptor = _open_lock_file(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, operation)
         yield
     finally:
         os.close(descriptor)
@@ -371,13 +340,12 @@ def _start_server(home: Path, user: SystemUser) -> tuple[Server, subprocess.Pope
     create_socket_folder(server.socket, user)
     if server.log.exists() and server.log.stat().st_size > MAX_LOG_BYTES:
         server.log.replace(server.log.with_suffix(".old.log"))
-    options = [f"--{name}={value}" for name, value in SERVER_OPTIONS.items()]
+    options = ["-D", str(home / "data"), "-k", str(server.socket)]
+    options += [f"--{name}={value}" for name, value in SERVER_OPTIONS.items()]
     deadline = time.monotonic() + START_TIMEOUT
     while True:
         log_offset = server.log.stat().st_size if server.log.exists() else 0
-        process = start_program(
-            user, server.log, "postgres", "-D", str(home / "data"), "-k", str(server.socket), *options
-        )
+        process = start_program(user, server.log, "postgres", *options)
         if _wait_until_ready(server, psutil.Process(process.pid), deadline):
             return server, process
         process.poll()

@@ -51,7 +51,6 @@ class TokenIn(serializers.Serializer[Any]):
 
 class LimitsOut(serializers.Serializer[Any]):
     calls_per_minute = serializers.IntegerField()
-
     page_rows = serializers.IntegerField()
 
 

@@ -1,5 +1,10 @@
-"""Pages of people and workspaces: coming in, who is here, how it is set up, and what went wrong."""
+"""Pages of people and workspaces: signing up (allauth), who is here, how it is set up, and what went wrong."""
 
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import RequestDataTooBig
@@ -8,8 +13,9 @@ from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.workspaces.accounts import INVITATION_SESSION_KEY
+from openvibe.workspaces import services
 from openvibe.workspaces.decorators import (
     LAST_WORKSPACE_SESSION_KEY,
     WorkspaceRequest,
@@ -17,22 +23,45 @@ from openvibe.workspaces.decorators import (
     workspace_view,
 )
 from openvibe.workspaces.models import Invitation, Member, User, Workspace
-from openvibe.workspaces.services import (
-    accept_invitation,
-    access_invitation,
-    create_invitation,
-    create_workspace,
-    remove_member,
-    revoke_invitation,
-    update_member_role,
-    update_profile,
-    update_workspace,
-)
 
-FALLBACK_NUMBER, MAX_ID = 0, 2**63 - 1
+INVITATION_SESSION_KEY = "invitation"
 
 
-# --- coming in ----------------------------------------------------------------------------------------------
+class SignupForm(forms.Form):
+    """What sign-up asks beside e-mail and password."""
+
+    name = forms.CharField(label="Your name", max_length=80, min_length=1)
+
+    field_order = ("name", "email", "password1")
+
+    def signup(self, request: HttpRequest, user: User) -> None:
+        user.name = self.cleaned_data["name"].strip()
+        user.save(update_fields=["name"])
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+    """Sign-up is open to whoever holds a valid invitation link."""
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        if settings.OPEN_SIGNUP:
+            return True
+        try:
+            services.access_invitation(request.session.get(INVITATION_SESSION_KEY, ""))
+        except Missing:
+            return False
+        return True
+
+    def get_signup_redirect_url(self, request: HttpRequest) -> str:
+        return self.get_login_redirect_url(request)
+
+    def get_login_redirect_url(self, request: HttpRequest) -> str:
+        token = request.session.get(INVITATION_SESSION_KEY, "")
+        return f"/join/{token}/" if token else str(settings.LOGIN_REDIRECT_URL)
+
+    def clean_email(self, email: str) -> str:
+        return str(super().clean_email(email)).lower()
+
+
 @login_required
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
@@ -49,21 +78,25 @@ def workspace_create(request: HttpRequest) -> HttpResponse:
     problem = None
     if request.method == "POST" and isinstance(request.user, User):
         try:
-            member = create_workspace(name=request.POST.get("name", ""), owner=request.user)
+            member = services.create_workspace(name=request.POST.get("name", ""), owner=request.user)
             return redirect("inbox", member.workspace.slug)
         except Problem as raised:
             problem = raised
-    context = {"problem": problem, "kept": request.POST}
-    return render(request, "workspaces/create.html", context, status=problem.status if problem else 200)
+    return _render_form(request, "workspaces/create.html", problem, kept=request.POST)
+
+
+def _render_form(request: HttpRequest, template: str, problem: Problem | None, **context: Any) -> HttpResponse:
+    """The page of a form, with the problem that its input had."""
+    return render(request, template, {"problem": problem, **context}, status=problem.status if problem else 200)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def join(request: HttpRequest, token: str) -> HttpResponse:
     """What an invitation leads to. Whoever has no account yet makes one first and comes back."""
     try:
-        invitation = access_invitation(token)
+        invitation = services.access_invitation(token)
         if request.method == "POST" and isinstance(request.user, User):
-            member = accept_invitation(token=token, user=request.user)
+            member = services.accept_invitation(token=token, user=request.user)
             request.session.pop(INVITATION_SESSION_KEY, None)
             return redirect("inbox", member.workspace.slug)
     except Problem as problem:
@@ -76,7 +109,7 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
 @require_POST
 @login_required
 def save_theme(request: HttpRequest) -> HttpResponse:
-    """Save `save_theme`, then back to the page it was chosen on."""
+    """Save `theme`, then back to the page it was chosen on."""
     theme = request.POST.get("theme", "")
     if theme in ("system", "light", "dark"):
         User.objects.filter(email=request.user.get_username()).update(theme=theme)
@@ -87,7 +120,6 @@ def save_theme(request: HttpRequest) -> HttpResponse:
     return redirect(referrer if is_own_page else "/")
 
 
-# --- who is here --------------------------------------------------------------------------------------------
 @workspace_view
 @require_safe
 def members(request: WorkspaceRequest) -> HttpResponse:
@@ -97,44 +129,37 @@ def members(request: WorkspaceRequest) -> HttpResponse:
 def render_members(request: WorkspaceRequest, *, problem: Problem | None = None, link: str = "") -> HttpResponse:
     """Everybody and, for admins, the open invitations. `link` is shown this once."""
     active_members = Member.objects.filter(workspace=request.workspace, removed_at=None)
-    invitations = Invitation.objects.filter(workspace=request.workspace, revoked_at=None)
+    invitations = Invitation.objects.filter(workspace=request.workspace, revoked_at=None).order_by("-id")
+    invitations = invitations.select_related("created_by").prefetch_related("channels")
+    if not request.access.administers:
+        invitations = invitations.none()
     if request.access.is_guest:
         active_members = active_members.filter(pk=request.member.pk)
     context = {
         "members": active_members.select_related("participant", "user").order_by("participant__name", "id"),
         "roles": [choice for choice in Member.Role.choices if choice[0] != "owner" or request.access.role == "owner"],
         "invitable": [choice for choice in Member.Role.choices if choice[0] != "owner"],
-        "invitations": [
-            one
-            for one in invitations.select_related("created_by").prefetch_related("channels").order_by("-id")
-            if one.is_open
-        ]
-        if request.access.administers
-        else [],
-        "problem": problem,
+        "invitations": [each for each in invitations if each.is_open],
         "link": link,
         "kept": request.POST,
     }
-    return render(request, "workspaces/members.html", context, status=problem.status if problem else 200)
+    return _render_form(request, "workspaces/members.html", problem, **context)
 
 
 @workspace_view
 @require_POST
 def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
     """Give the member another `role`, or with `remove` end their access."""
-    member = (
-        Member.objects.select_related("participant", "user")
-        .filter(workspace=request.workspace, removed_at=None, pk=min(member_id, MAX_ID))
-        .first()
-    )
+    active_members = Member.objects.filter(workspace=request.workspace, removed_at=None)
+    member = active_members.select_related("participant", "user").filter(pk=min(member_id, MAX_ID)).first()
     if member is None or (request.access.is_guest and member.pk != request.member.pk):
         raise Missing
     try:
         if "remove" in request.POST:
-            remove_member(member=member, by=request.access)
+            services.remove_member(member=member, by=request.access)
             messages.info(request, f"{member.participant.name} has no access any more. What they said stays.")
         else:
-            update_member_role(member=member, role=request.POST.get("role", ""), by=request.access)
+            services.update_member_role(member=member, role=request.POST.get("role", ""), by=request.access)
     except Problem as problem:
         return render_members(request, problem=problem)
     return redirect("home") if member.pk == request.member.pk else redirect("members", request.workspace.slug)
@@ -145,7 +170,7 @@ def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
 def invitation_create(request: WorkspaceRequest) -> HttpResponse:
     """Make a link; it is shown once, on this answer."""
     try:
-        _, token = create_invitation(
+        _, token = services.create_invitation(
             workspace=request.workspace,
             by=request.access,
             role=request.POST.get("role", "member"),
@@ -159,7 +184,7 @@ def invitation_create(request: WorkspaceRequest) -> HttpResponse:
 
 
 def _parse_number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else FALLBACK_NUMBER
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 @workspace_view
@@ -168,11 +193,10 @@ def invitation_revoke(request: WorkspaceRequest, invitation_id: int) -> HttpResp
     invitation = Invitation.objects.filter(workspace=request.workspace, pk=min(invitation_id, MAX_ID)).first()
     if invitation is None or not request.access.administers:
         raise Missing
-    revoke_invitation(invitation=invitation, by=request.access)
+    services.revoke_invitation(invitation=invitation, by=request.access)
     return redirect("members", request.workspace.slug)
 
 
-# --- how it is set up ---------------------------------------------------------------------------------------
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
@@ -185,23 +209,21 @@ def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
     if request.method == "POST":
         kept = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in fields}
         try:
-            update_workspace(workspace=request.workspace, by=request.access, **kept)
+            services.update_workspace(workspace=request.workspace, by=request.access, **kept)
             messages.success(request, "Saved. Agents read it from their next prompt on.")
             return redirect("workspace-settings", request.workspace.slug)
         except Problem as raised:
             problem = raised
-    context = {"problem": problem, "kept": kept}
-    return render(request, "workspaces/settings.html", context, status=problem.status if problem else 200)
+    return _render_form(request, "workspaces/settings.html", problem, kept=kept)
 
 
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def profile(request: WorkspaceRequest) -> HttpResponse:
-    """One's own name, theme and habits."""
     problem = None
     if request.method == "POST":
         try:
-            update_profile(
+            services.update_profile(
                 member=request.member,
                 name=request.POST.get("name", ""),
                 theme=request.POST.get("theme", ""),
@@ -212,8 +234,8 @@ def profile(request: WorkspaceRequest) -> HttpResponse:
             return redirect("profile", request.workspace.slug)
         except Problem as raised:
             problem = raised
-    context = {"problem": problem, "themes": User._meta.get_field("theme").choices}
-    return render(request, "workspaces/profile.html", context, status=problem.status if problem else 200)
+    themes = User._meta.get_field("theme").choices
+    return _render_form(request, "workspaces/profile.html", problem, themes=themes)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -24,6 +24,7 @@ from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, make_channel, make_thread, say
 from tests.llm.scripted_client import ScriptedModel
 from tests.memory.episodes.sample_reviews import LEARNING, NOTES, review, suggesting
+from tests.registers import replaced
 
 
 @pytest.fixture
@@ -222,7 +223,7 @@ def test_a_failing_model_is_not_asked_again_in_the_same_turn(
     ana: Member, vibe: Agent, thread: Thread, told: Message
 ) -> None:
     FAILING.calls.clear()
-    with AGENT_CLIENT.replaced(failing_client):
+    with replaced(AGENT_CLIENT, failing_client):
         assert review_due_sessions() == 0
     assert len(FAILING.calls) == 1
 

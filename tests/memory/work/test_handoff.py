@@ -19,6 +19,7 @@ from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
+from tests.registers import replaced
 
 TITLES = """\
 Current objective
@@ -150,7 +151,7 @@ def test_words_from_a_message_are_gone_with_it(ana: Member, thread: Thread) -> N
 
 
 def test_upper_floors_add_what_they_know(thread: Thread) -> None:
-    with HANDOFF_SOURCES.replaced(from_the_garden):
+    with replaced(HANDOFF_SOURCES, from_the_garden):
         by_register = create_handoff(thread=thread, trigger="hand")
     assert by_register.sections["Resources inspected"] == [{"ref": f"message:{thread.pk}", "text": "The planting list"}]
 

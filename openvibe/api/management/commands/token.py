@@ -1,7 +1,5 @@
 """`manage.py token issue|list|revoke`: tokens of members and agents."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.apps import apps
@@ -36,9 +34,8 @@ class Command(BaseCommand):
 
     def issue(self, options: dict[str, Any]) -> None:
         participants = apps.get_model("workspaces", "Participant")._default_manager
-        participant = participants.filter(
-            workspace__slug=options["workspace"], handle=options["handle"].lstrip("@")
-        ).first()
+        members = participants.filter(workspace__slug=options["workspace"])
+        participant = members.filter(handle=options["handle"].lstrip("@")).first()
         if participant is None:
             raise CommandError(f"There is nobody called {options['handle']} in workspace {options['workspace']}.")
         scopes = [scope.strip() for scope in options["scopes"].split(",") if scope.strip()]

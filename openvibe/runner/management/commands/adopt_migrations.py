@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from openvibe.runner.migration_history import adopt_migrations
+from openvibe.runner.bootstrap import adopt_migrations
 
 
 class Command(BaseCommand):

@@ -5,8 +5,7 @@ import shutil
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from django.conf import settings
@@ -16,21 +15,19 @@ from kombu.exceptions import OperationalError as BrokerUnavailable
 
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
-from openvibe.runner.bootstrap import count_unapplied_migrations
-from openvibe.runner.migration_history import needs_adoption
+from openvibe.runner.bootstrap import count_unapplied_migrations, needs_adoption
 from openvibe.search.space_lifecycle import diagnose_search
 
 MIN_POSTGRESQL_VERSION = 150_000
 MIN_FREE_BYTES = 1024**3
-MAX_BEAT_SILENCE_SECONDS = 60  # seconds; it gives a sign of life every ten
+MAX_BEAT_SILENCE_SECONDS = 60  # it gives a sign of life every ten
 
 
-@dataclass(frozen=True)
-class CheckResult:
-    """What one check found. `advice` is empty when all is well, and otherwise the next step."""
+class CheckResult(NamedTuple):
+    """The state of one thing. `advice` is empty when all is well, and otherwise the next step."""
 
-    what: str
-    found: str
+    subject: str
+    state: str
     advice: str = ""
 
 
@@ -43,16 +40,8 @@ class Command(BaseCommand):
 
     def handle(self, *_arguments: Any, wait: float, **_options: Any) -> None:
         failures = 0
-        checks: list[Callable[[], CheckResult]] = [
-            database,
-            extensions,
-            migrations,
-            queue,
-            lambda: worker(wait),
-            beat,
-            disk,
-        ]
-        for check in [*checks, secret_key, search]:
+        checks: list[Callable[[], CheckResult]] = [database, extensions, migrations, queue, lambda: worker(wait)]
+        for check in [*checks, beat, disk, secret_key, search]:
             try:
                 result = check()
             except Error as error:
@@ -60,7 +49,7 @@ class Command(BaseCommand):
                 result = CheckResult(name, f"the database says: {error}".strip(), "Repair the database first.")
             failures += bool(result.advice)
             mark = self.style.ERROR("PROBLEM") if result.advice else self.style.SUCCESS("ok     ")
-            self.stdout.write(f"{mark} {result.what}: {result.found} {result.advice}".rstrip())
+            self.stdout.write(f"{mark} {result.subject}: {result.state} {result.advice}".rstrip())
         if failures:
             raise SystemExit(1)
 
@@ -71,9 +60,8 @@ def database() -> CheckResult:
     version = connection.pg_version  # type: ignore[attr-defined]
     kind = "embedded" if settings.DATABASES["default"]["ENGINE"] == "openvibe.runner.postgres" else "outside"
     state = f"PostgreSQL {version // 10_000}.{version % 10_000}, {kind}."
-    return CheckResult(
-        "database", state, "Upgrade to PostgreSQL 15 or later." if version < MIN_POSTGRESQL_VERSION else ""
-    )
+    advice = "Upgrade to PostgreSQL 15 or later." if version < MIN_POSTGRESQL_VERSION else ""
+    return CheckResult("database", state, advice)
 
 
 def extensions() -> CheckResult:
@@ -130,9 +118,8 @@ def beat() -> CheckResult:
         return CheckResult("scheduler", "has not run from this folder yet.")
     if silence <= MAX_BEAT_SILENCE_SECONDS:
         return CheckResult("scheduler", f"alive {silence:.0f} s ago.")
-    return CheckResult(
-        "scheduler", f"silent for {silence:.0f} s.", "Start it with `make run`, or `celery -A openvibe.celery beat`."
-    )
+    advice = "Start it with `make run`, or `celery -A openvibe.celery beat`."
+    return CheckResult("scheduler", f"silent for {silence:.0f} s.", advice)
 
 
 def disk() -> CheckResult:
@@ -151,6 +138,5 @@ def secret_key() -> CheckResult:
     """The key that signs sessions is long enough, and is the operator's own in production."""
     if len(settings.SECRET_KEY) < 50:
         return CheckResult("secret key", "too short.", "Set OPENVIBE_SECRET_KEY to 50 or more random characters.")
-    return CheckResult(
-        "secret key", "set by you." if settings.ENV.secret_key else "made on first use and kept in var/."
-    )
+    origin = "set by you." if settings.ENV.secret_key else "made on first use and kept in var/."
+    return CheckResult("secret key", origin)

@@ -21,7 +21,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connections
 
 from openvibe.runner.bootstrap import collect_static_files, prepare_database
-from openvibe.runner.supervisor import Service, ServiceCrashLoop, Supervisor, stop_orphans
+from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, stop_orphans
 
 WILDCARD_HOSTS = ("0.0.0.0", "::")
 
@@ -42,12 +42,10 @@ class Command(BaseCommand):
             check_port(host, port)
             url = f"http://{display_host(host)}:{port}/"
             sign_in = self.prepare_installation(url)
-            supervisor = Supervisor(
-                build_services(host, port),
-                var=settings.VAR,
-                write_line=self.write_line,
-                environment=worker_environment(),
-            )
+            # Celery warns at length about running as root; in a container that is how it is.
+            environment = {"PYTHONWARNINGS": "ignore:You're running the worker"} if os.geteuid() == 0 else {}
+            services = build_services(host, port)
+            supervisor = Supervisor(services, var=settings.VAR, write_line=self.write_line, environment=environment)
             try:
                 if not stop.is_set():
                     supervisor.start()
@@ -95,23 +93,18 @@ class Command(BaseCommand):
             self.stdout.flush()
 
 
-def build_services(host: str, port: int) -> list[Service]:
-    """What runs: the web server, the worker that carries out agents' runs, and the scheduler."""
+def build_services(host: str, port: int) -> dict[str, list[str]]:
+    """The commands of what runs: the web server, the worker that carries out agents' runs, and the scheduler."""
     python, celery = sys.executable, ["-m", "celery", "--quiet", "--app", "openvibe.celery"]
     granian = ["-m", "granian", "--interface", "asgi", "--host", host, "--port", str(port), "--workers", "1"]
     granian_options = ["--log-level", "warning", "--respawn-failed-workers", "--workers-kill-timeout", "5"]
     worker_options = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO"]
     beat_options = ["--schedule", str(settings.VAR / "beat.schedule"), "--pidfile", "", "--loglevel", "WARNING"]
-    return [
-        Service("web", [python, *granian, *granian_options, "openvibe.asgi:application"]),
-        Service("worker", [python, *celery, "worker", "--pool", "prefork", *worker_options]),
-        Service("beat", [python, *celery, "beat", *beat_options]),
-    ]
-
-
-def worker_environment() -> dict[str, str]:
-    """Celery warns at length about running as root; in a container that is how it is."""
-    return {"PYTHONWARNINGS": "ignore:You're running the worker"} if os.geteuid() == 0 else {}
+    return {
+        "web": [python, *granian, *granian_options, "openvibe.asgi:application"],
+        "worker": [python, *celery, "worker", "--pool", "prefork", *worker_options],
+        "beat": [python, *celery, "beat", *beat_options],
+    }
 
 
 @contextmanager
@@ -165,17 +158,14 @@ def check_port(host: str, port: int) -> None:
             probe.bind(address[4])
             probe.listen(1)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            reason = f"Port {port} is used by another program."
-        elif error.errno == errno.EACCES:
-            reason = f"Port {port} needs special rights."
-        else:
+        reasons = {errno.EADDRINUSE: "is used by another program", errno.EACCES: "needs special rights"}
+        if error.errno not in reasons:
             raise CommandError(f"OpenVibe cannot listen on {host}, port {port}: {error}.") from error
+        reason = f"Port {port} {reasons[error.errno]}."
         raise CommandError(f"{reason} Choose another: `make run PORT={8001 if port != 8001 else 8002}`.") from error
 
 
 def is_serving(host: str, port: int) -> bool:
-    """Whether the web server answers /healthz."""
     connection = http.client.HTTPConnection("127.0.0.1" if host in WILDCARD_HOSTS else host, port, timeout=2)
     try:
         connection.request("GET", "/healthz", headers={"Host": f"localhost:{port}"})
