@@ -221,7 +221,7 @@ _WORD = re.compile(r"\w+")
 @require_http_methods(["GET", "HEAD", "POST"])
 def pin(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     """The form, filled in from the message; POST pins it. A result that is pinned already says where."""
-    message = access_message(request, message_id)
+    message = access_message(request.access, message_id)
     if message.is_deleted:
         raise Missing("This message was deleted.")
     check_may_manage(request.access)

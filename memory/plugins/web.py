@@ -56,7 +56,7 @@ class MemoryState:
 @require_safe
 def thread_memory(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """A page, or a fragment for the right panel; `?part=` gives one part of it anew, `?q=` searches."""
-    thread = access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     part = PART_TEMPLATES.get(request.GET.get("part", ""))
     context = _page_context(thread, request.access, query=request.GET.get("q", ""), is_full_page=part is None)
     name = part if part and request.htmx else "memory/_map.html" if request.htmx else "memory/map.html"
@@ -67,7 +67,7 @@ def thread_memory(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @require_safe
 def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpResponse:
     """One summary and what it stands for, one step down. `?inside` gives that without a heading, `?after=` the rest."""
-    thread = access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     session, provider = open_session(request.access, thread.pk), provider_for(thread.workspace_id)
     if not isinstance(provider, Explorer):
         raise Missing
@@ -91,7 +91,7 @@ def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
 @require_POST
 def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Ask a worker to compact the thread: a step, or (`full`) everything. The map shows how far it is."""
-    thread = access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     full, notice = request.POST.get("full") == "1", ""
     try:
         compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=full, by=request.access)

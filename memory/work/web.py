@@ -49,7 +49,7 @@ class WorkSection:
 @require_http_methods(["GET", "HEAD", "POST"])
 def thread_work(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Everything the thread is working on; `?keep=` offers a message as a constraint. POST writes a row down."""
-    thread = access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     if request.method == "POST":
         create_work_item(
             thread=thread,
@@ -85,7 +85,7 @@ def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
             reopen_work_item(item=item, by=request.access, version=version)
         case _:
             raise Problem("Choose save, done, drop or reopen.", code="bad_do", field="do")
-    return _redirect_to_work(request, access_thread(request, item.thread_id))
+    return _redirect_to_work(request, access_thread(request.access, item.thread_id))
 
 
 @workspace_view
@@ -100,14 +100,14 @@ def approval(request: WorkspaceRequest, approval_id: int) -> HttpResponse:
     if granted is None:
         raise Problem("Choose Grant or Deny.", code="bad_decision", field="granted")
     decide_approval(approval=pending, by=request.access, granted=granted, note=request.POST.get("note", ""))
-    return _redirect_to_work(request, access_thread(request, pending.thread_id))
+    return _redirect_to_work(request, access_thread(request.access, pending.thread_id))
 
 
 @workspace_view
 @require_POST
 def progress(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Add a line to the progress log."""
-    thread = access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     names = ("checkpoint", "changed", "evidence", "open_issues", "next_action")
     log_progress(thread=thread, by=request.access, **{name: request.POST.get(name, "") for name in names})
     return _redirect_to_work(request, thread)
@@ -117,7 +117,7 @@ def progress(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @require_safe
 def handoff(request: WorkspaceRequest, thread_id: int, handoff_id: int) -> HttpResponse:
     """What was handed over at one compaction: fourteen sections, or `?as=markdown`."""
-    thread = access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     stored = Handoff.objects.filter(thread=thread, pk=min(handoff_id, MAX_ID)).select_related("compaction").first()
     if stored is None:
         raise Missing

@@ -37,7 +37,6 @@ CurrentAccess = Callable[[], Access | None]
 log = structlog.get_logger(__name__)
 
 
-# --- waking up ----------------------------------------------------------------------------------------------
 @dataclass(eq=False)
 class StreamSubscriber:
     """One stream waiting in its own event loop."""
@@ -104,7 +103,12 @@ class EventHub:
         """Carry out a reading on the one thread that holds a connection for all streams."""
         if self._executor is None:
             raise RuntimeError("Join before reading.")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(_run_with_connection, work))
+
+        def read_with_connection() -> T:
+            close_old_connections()
+            return work()
+
+        return await asyncio.get_running_loop().run_in_executor(self._executor, read_with_connection)
 
     def wake(self, workspace_id: int | None = None) -> None:
         with self._lock:
@@ -130,15 +134,9 @@ class EventHub:
                 connection.close()
 
 
-def _run_with_connection(work: Callable[[], T]) -> T:
-    close_old_connections()
-    return work()
-
-
 hub = EventHub()
 
 
-# --- reading ------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class EventBatch:
     """What one look at the table gave. `position` is where the next one starts; `access` None: no access any more."""
@@ -151,7 +149,7 @@ class EventBatch:
 
 
 def start_position(access_now: CurrentAccess, after: int | None) -> EventBatch:
-    """Where a stream starts: now when `after` is None; told to reload when what follows `after` is not all kept."""
+    """Where a stream starts: now when `after` is None; now, and reload, when not all that follows `after` is kept."""
     access = access_now()
     if access is None:
         return EventBatch(None, 0)
@@ -191,14 +189,17 @@ def _visible_events(rows: Sequence[Event], access: Access) -> list[Event]:
     ]
     if not access.is_agent:
         return permitted
-    permitted = [row for row in permitted if row.kind != "pins_changed"]  # what is known, they are told elsewhere
-    if not access.reads_dive_results:
-        permitted = [row for row in permitted if row.kind != "dive_changed"]
+    hidden_kinds = {"pins_changed"} if access.reads_dive_results else {"pins_changed", "dive_changed"}
+    permitted = [row for row in permitted if row.kind not in hidden_kinds]
     messages = visible_ids(access, Message, [row.message_id for row in permitted if row.message_id])
     return [row for row in permitted if row.message_id is None or row.message_id in messages]
 
 
-# --- the stream ---------------------------------------------------------------------------------------------
+def parse_position(text: str) -> int | None:
+    """A position as `Last-Event-ID` names it; None when it is not one."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
 async def event_stream(access_now: CurrentAccess, after: int | None) -> AsyncIterator[str]:
     """Server-sent events after a position, until the reader leaves or loses access.
 
@@ -236,8 +237,9 @@ async def _stream_frames(
             log.warning("reading events failed, trying again", error=str(error))
             await asyncio.sleep(1.0)
             continue
-        for event in batch.events:
-            yield frame(event)
+        for event in batch.events:  # ids, never text
+            ids = {"channel": event.channel_id, "thread": event.thread_id, "message": event.message_id}
+            yield f"id: {event.position}\ndata: {json.dumps({'kind': event.kind, **ids})}\n\n"
         if batch.events:
             last_sent_at = subscriber.loop.time()
         elif subscriber.loop.time() - last_sent_at >= HEARTBEAT_SECONDS:
@@ -246,9 +248,3 @@ async def _stream_frames(
         if batch.access is not None and not batch.has_more:
             await subscriber.wait(POLL_SECONDS)
     yield "event: gone\ndata: {}\n\n"
-
-
-def frame(event: Event) -> str:
-    """One event on the wire: ids, never text."""
-    data = {"kind": event.kind, "channel": event.channel_id, "thread": event.thread_id, "message": event.message_id}
-    return f"id: {event.position}\ndata: {json.dumps(data)}\n\n"

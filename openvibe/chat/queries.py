@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
@@ -24,44 +24,14 @@ from openvibe.chat.models import (
     Thread,
     break_long_words,
 )
-from openvibe.chat.search import MessageHit, find_messages
+from openvibe.chat.search.thread import MessageHit as MessageHit
+from openvibe.chat.search.thread import find_messages as find_messages
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES
 
-__all__ = [
-    "FINISHED_STATES",
-    "HIT_END",
-    "HIT_START",
-    "MAX_REPLIES",
-    "AgentDraft",
-    "MessageHit",
-    "MessagePage",
-    "SidebarChannel",
-    "access_channel",
-    "access_dive",
-    "access_message",
-    "access_thread",
-    "agents_with_access",
-    "channels_for_admin",
-    "find_messages",
-    "members_with_access",
-    "message_page",
-    "messages_mentioning",
-    "newest_agent_draft",
-    "participants_known_to",
-    "search_messages",
-    "sidebar_channels",
-    "threads_of_channel",
-    "unread_threads",
-    "unseen_mentions",
-    "visible_ids",
-    "with_authors_and_mentions",
-    "with_read_state",
-]
-
+Row = TypeVar("Row", bound=models.Model)
 HIT_START, HIT_END = "\ue000", "\ue001"
 """Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
 
@@ -231,15 +201,18 @@ def search_messages(
     words: str,
     *,
     channel_id: int | None = None,
+    thread_id: int | None = None,
     author: str = "",
     kind: str = "",
     since: object = None,
     until: object = None,
 ) -> QuerySet[Message]:
-    """Messages that hold the words (web search syntax), newest first, with `snippet`: FOUND and END around hits."""
+    """Messages that hold the words (web search syntax), newest first, with `snippet`: HIT_START and HIT_END around
+    hits."""
     messages: QuerySet[Message] = Message.objects.visible_to(access).filter(deleted_at=None)
     filters = {
         "thread__channel_id": channel_id,
+        "thread_id": thread_id,
         "author__handle": author.lstrip("@").lower() or None,
         "kind": kind or None,
         "created_at__date__gte": since,
@@ -272,29 +245,35 @@ def visible_ids(access: Access, model: type[Thread] | type[Channel] | type[Messa
     return set(rows.filter(pk__in=ids).values_list("pk", flat=True))
 
 
-def access_channel(request: WorkspaceRequest, channel_id: int) -> Channel:
-    channel = Channel.objects.visible_to(request.access).filter(pk=min(channel_id, MAX_ID)).first()
-    if channel is None:
+def _first_or_missing(rows: QuerySet[Row], pk: int) -> Row:
+    row = rows.filter(pk=min(pk, MAX_ID)).first()
+    if row is None:
         raise Missing
-    return channel
+    return row
 
 
-def access_thread(request: WorkspaceRequest, thread_id: int) -> Thread:
+def access_channel(access: Access, channel_id: int) -> Channel:
+    return _first_or_missing(Channel.objects.visible_to(access), channel_id)
+
+
+def access_thread(access: Access, thread_id: int) -> Thread:
     """With its channel, `read_seq` and `unread`."""
-    threads = Thread.objects.visible_to(request.access).filter(pk=min(thread_id, MAX_ID))
-    thread = with_read_state(threads, request.access).select_related("channel", "created_by").first()
-    if thread is None:
-        raise Missing
-    return thread
+    threads = with_read_state(Thread.objects.visible_to(access), access)
+    return _first_or_missing(threads.select_related("channel", "created_by"), thread_id)
 
 
-def access_message(request: WorkspaceRequest, message_id: int) -> Message:
+def access_message(access: Access, message_id: int) -> Message:
     """With author, mentions, thread and channel."""
-    messages = Message.objects.visible_to(request.access).filter(pk=min(message_id, MAX_ID))
-    message = with_authors_and_mentions(messages).select_related("author__agent", "thread__channel").first()
-    if message is None:
-        raise Missing
-    return message
+    messages = with_authors_and_mentions(Message.objects.visible_to(access))
+    return _first_or_missing(messages.select_related("thread__channel"), message_id)
+
+
+def access_dive(access: Access, dive_id: int) -> Dive:
+    """With everything its panel shows."""
+    dives = Dive.objects.visible_to(access).select_related(
+        "agent__agent", "started_by", "ended_by", "source__author__agent", "result__dive_result__published_by"
+    )
+    return _first_or_missing(dives.select_related("thread__channel", "parent__channel"), dive_id)
 
 
 MAX_REPLIES = 8
@@ -304,14 +283,14 @@ FINISHED_STATES = (Message.State.COMPLETE, Message.State.STOPPED)
 
 @dataclass(frozen=True)
 class AgentDraft:
-    """What the agent drafted. `asked` is the seq of the message that asked for it, None when nobody did.
+    """What the agent drafted. `request_seq` is the seq of the message that asked for it, None when nobody did.
 
-    `draft` is None while the reply is awaited; `is_picked` when the reply was no result: sentences picked from it.
+    `draft` is None while the reply is awaited; `is_extracted` when the reply was no result: sentences picked from it.
     """
 
-    asked: int | None = None
+    request_seq: int | None = None
     draft: ResultDraft | None = None
-    is_picked: bool = False
+    is_extracted: bool = False
 
 
 def newest_agent_draft(dive: Dive) -> AgentDraft:
@@ -330,7 +309,7 @@ def newest_agent_draft(dive: Dive) -> AgentDraft:
             return AgentDraft(request_seq, draft)
     if not bodies:
         return AgentDraft(request_seq)
-    return AgentDraft(request_seq, extract_draft([("", bodies[-1])], note=EXTRACTED_NOTE), is_picked=True)
+    return AgentDraft(request_seq, extract_draft([("", bodies[-1])], note=EXTRACTED_NOTE), is_extracted=True)
 
 
 def channels_for_admin(request: HttpRequest, channels: models.QuerySet[Channel]) -> models.QuerySet[Channel]:
@@ -340,13 +319,3 @@ def channels_for_admin(request: HttpRequest, channels: models.QuerySet[Channel])
         return channels
     added = ChannelMembership.objects.filter(participant__member__user_id=user.pk, participant__is_active=True)
     return channels.filter(Q(is_private=False) | Q(pk__in=added.values("channel_id")))
-
-
-def access_dive(request: WorkspaceRequest, dive_id: int) -> Dive:
-    """With everything its panel shows. Raises Missing."""
-    rows = Dive.objects.visible_to(request.access).filter(pk=min(dive_id, MAX_ID))
-    rows = rows.select_related("agent__agent", "started_by", "ended_by", "source__author__agent", "result__dive_result")
-    dive: Dive | None = rows.select_related("thread__channel", "parent__channel").first()
-    if dive is None:
-        raise Missing
-    return dive

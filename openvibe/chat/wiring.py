@@ -91,30 +91,28 @@ def embed_pending_messages(space_id: int | None = None, limit: int = 100_000, *,
 def _load_texts(ids: Sequence[int], locked: bool) -> dict[int, EmbeddableText]:
     """The texts of these messages, each with the one before it."""
     rows = _select_messages(_WITH_IDS, [list(ids)], locked)
-    embeddable = {(thread, seq): (item, text, heading) for item, thread, seq, text, wants, heading in rows if wants}
-    text_at = {(thread, seq): text if wants else None for _, thread, seq, text, wants, _ in rows}
-    missing = [(thread, seq - 1) for thread, seq in embeddable if seq > 1 and (thread, seq - 1) not in text_at]
-    if missing:
-        previous = _select_messages(
-            _WITH_SEQS, [[thread for thread, _ in missing], [seq for _, seq in missing]], locked
-        )
-        text_at |= {(thread, seq): text if wants else None for _, thread, seq, text, wants, _ in previous}
+    texts = {place: text for place, (_, _, text) in rows.items()}
+    previous = [(thread, seq - 1) for (thread, seq), text in texts.items() if text is not None and seq > 1]
+    if missing := [place for place in previous if place not in texts]:
+        more = _select_messages(_WITH_SEQS, [list(numbers) for numbers in zip(*missing, strict=True)], locked)
+        texts |= {place: text for place, (_, _, text) in more.items()}
     return {
-        item: EmbeddableText(item, text, text_at.get((thread, seq - 1)), (thread, seq), heading)
-        for (thread, seq), (item, text, heading) in embeddable.items()
+        item: EmbeddableText(item, text, texts.get((thread, seq - 1)), (thread, seq), heading)
+        for (thread, seq), (item, heading, text) in rows.items()
+        if text is not None
     }
 
 
 def _select_messages(
     where: sql.SQL, values: list[list[int]], locked: bool
-) -> list[tuple[int, int, int, str, bool, str]]:
-    """Id, thread, seq, "name: body", whether it wants a vector, and "name: "."""
+) -> dict[tuple[int, int], tuple[int, str, str | None]]:
+    """By thread and seq: the id, "name: ", and "name: body" where the message is one that has a vector."""
     with connection.cursor() as cursor:
         cursor.execute(_SELECT_MESSAGES.format(where=where, lock=_FOR_SHARE if locked else sql.SQL("")), values)
-        return [
-            (item, thread, seq, f"{name}: {body}", wants, f"{name}: ")
-            for item, thread, seq, body, name, wants in cursor
-        ]
+        return {
+            (thread, seq): (item, f"{name}: ", f"{name}: {body}" if is_eligible else None)
+            for item, thread, seq, body, name, is_eligible in cursor
+        }
 
 
 MESSAGE_VECTORS = VectorTable(

@@ -80,7 +80,7 @@ def test_our_own_failure_is_not_kept(api: Api, monkeypatch: pytest.MonkeyPatch) 
 
     api.client.raise_request_exception = False
     with monkeypatch.context() as patched:
-        patched.setattr("openvibe.chat.api.views.create_channel", broken)
+        patched.setattr("openvibe.chat.services.create_channel", broken)
         failed = api.post("channels/", {"name": "roses"}, Idempotency_Key="one")
 
     assert is_problem(failed, 500, "internal")
@@ -177,7 +177,7 @@ def test_who_waits_too_long_is_told_it_is_under_way(by_token: Enter, monkeypatch
             seen.append(pool.submit(same).result(10))
         return create(**said)
 
-    monkeypatch.setattr("openvibe.chat.api.views.create_channel", slow)
+    monkeypatch.setattr("openvibe.chat.services.create_channel", slow)
     first = api.post("channels/", {"name": "roses"}, Idempotency_Key="one")
 
     assert first.status_code == 201

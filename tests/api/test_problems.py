@@ -149,7 +149,7 @@ def test_our_own_fault_tells_no_details(api: Api, monkeypatch: pytest.MonkeyPatc
     def broken(*_: Any) -> None:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("openvibe.chat.api.views.visible_channels", broken)
+    monkeypatch.setattr("openvibe.chat.api.views.request_access", broken)
     api.client.raise_request_exception = False
     answer = api.get("channels/")
 

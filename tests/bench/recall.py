@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 
 from openvibe.chat.models import Thread
-from openvibe.chat.search import find_messages
+from openvibe.chat.search.thread import find_messages
 from openvibe.chat.services.importing import import_thread
 from openvibe.chat.wiring import embed_pending_messages
 from openvibe.llm.tokens import count_tokens

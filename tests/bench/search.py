@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from knowledge.search import find_entries
-from openvibe.chat.search import find_messages
+from openvibe.chat.search.thread import find_messages
 from tests.bench.corpus import embed_all, make_bench_workspace, make_entries, make_thread
 from tests.bench.measurement import Aim, Measurement, Report
 

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from openvibe.base.models import Event
-from openvibe.chat.importing import ImportedLine, ImportedThread, ImportFailed
+from openvibe.chat.importing.readers import ImportedLine, ImportedThread, ImportFailed
 from openvibe.chat.models import Channel, Mention, Message, Thread
 from openvibe.chat.services import archive_channel, post_message
 from openvibe.chat.services.importing import BATCH_SIZE, import_thread

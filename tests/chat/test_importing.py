@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from openvibe.chat.importing import ImportedLine, ImportFailed, read_jsonl, read_qmsum, read_slack
+from openvibe.chat.importing.readers import ImportedLine, ImportFailed, read_jsonl, read_qmsum
+from openvibe.chat.importing.slack import read_slack
 
 
 def _written(folder: Path, *lines: object, name: str = "talk.jsonl") -> Path:

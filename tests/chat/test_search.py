@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from agents.access import visible_to
 from agents.models import Agent
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.search import MessageSearchResult, find_messages
-from openvibe.chat.search.thread import MAX_FULL_SCAN_MESSAGES
+from openvibe.chat.search.thread import MAX_FULL_SCAN_MESSAGES, MessageSearchResult, find_messages
 from openvibe.chat.services import delete_message, set_thread_access
 from openvibe.chat.wiring import embed_pending_messages
 from openvibe.search import query

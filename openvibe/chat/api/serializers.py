@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from openvibe.api.fields import IdField, SeqField, TextField
+from openvibe.api.pagination import MAX_POSITION
 from openvibe.chat.models import Channel, Dive, DiveResult, Mention, Message, Thread
 from openvibe.workspaces.api.serializers import ParticipantOut
 
@@ -77,7 +78,7 @@ class ThreadChange(serializers.Serializer[Any]):
     )
 
 
-class ThreadsAsked(serializers.Serializer[Any]):
+class ThreadsParams(serializers.Serializer[Any]):
     channel = IdField(required=False, help_text="Only threads of this channel.")
     parent = IdField(  # type: ignore[assignment]  # DRF takes it off the class
         required=False, help_text="The dives of this thread, as threads; left out otherwise."
@@ -97,7 +98,6 @@ class MessageOut(serializers.ModelSerializer[Message]):
     """A deleted message keeps its place: `deleted_at` is set and `body` is empty."""
 
     thread = serializers.IntegerField(source="thread_id", read_only=True)
-    seq = serializers.IntegerField(read_only=True)
     author = ParticipantOut(read_only=True)
     mentions = MentionOut(many=True, read_only=True)
 
@@ -143,12 +143,12 @@ class MessageEdit(serializers.Serializer[Any]):
     )
 
 
-class MessagesAsked(serializers.Serializer[Any]):
+class MessagesParams(serializers.Serializer[Any]):
     after_seq = SeqField(required=False, help_text="Only messages after this one, oldest first.")
     before_seq = SeqField(required=False, help_text="Only messages before this one.")
 
 
-class SearchAsked(serializers.Serializer[Any]):
+class SearchParams(serializers.Serializer[Any]):
     q = serializers.CharField(max_length=1000, help_text="Words, as in a web search.")
 
 
@@ -162,7 +162,7 @@ class FoundOut(MessageOut):
         read_only_fields = fields
 
 
-class BearingAsked(serializers.Serializer[Any]):
+class BearingParams(serializers.Serializer[Any]):
     q = serializers.CharField(max_length=4000, help_text="A question, or words. Nothing in it is an operator.")
     budget = serializers.IntegerField(
         required=False,
@@ -194,14 +194,8 @@ class BearingOut(serializers.Serializer[Any]):
     by_vectors = serializers.BooleanField(help_text="Whether meaning was compared, too.")
 
 
-FULL_TEXT_HELP = "Markdown, at most 100,000 characters."
-
-
 class ResultOut(serializers.ModelSerializer[DiveResult]):
     message = serializers.IntegerField(source="message_id", read_only=True, help_text="The card in the thread.")
-    bullets = serializers.ListField(child=serializers.CharField(), read_only=True)
-    deferred = serializers.ListField(child=serializers.CharField(), read_only=True)
-    questions = serializers.ListField(child=serializers.CharField(), read_only=True)
     published_by = ParticipantOut(read_only=True)
 
     class Meta:
@@ -257,7 +251,7 @@ class DiveOut(serializers.ModelSerializer[Dive]):
         read_only_fields = fields
 
 
-class DivesAsked(serializers.Serializer[Any]):
+class DivesParams(serializers.Serializer[Any]):
     thread = IdField(required=False, help_text="Only dives that started in this thread.")
     state = serializers.ChoiceField(choices=Dive.State.choices, required=False)
 
@@ -281,21 +275,32 @@ class DraftParts(serializers.Serializer[Any]):
 
 class DraftOut(serializers.Serializer[Any]):
     asked = serializers.IntegerField(
-        read_only=True, allow_null=True, help_text="The seq, in the dive, of the message that asked for it."
+        source="request_seq",
+        read_only=True,
+        allow_null=True,
+        help_text="The seq, in the dive, of the message that asked for it.",
     )
     draft = DraftParts(read_only=True, allow_null=True)
     is_picked = serializers.BooleanField(
-        read_only=True, help_text="The reply was not in the form of a result: these are sentences picked from it."
+        source="is_extracted",
+        read_only=True,
+        help_text="The reply was not in the form of a result: these are sentences picked from it.",
     )
 
 
 class ResultIn(serializers.Serializer[Any]):
     headline = TextField(help_text="One line of 1 to 120 characters.")
     bullets = serializers.ListField(child=TextField(), max_length=100, help_text="3 to 5 key points.")
-    full = TextField(required=False, default="", help_text=FULL_TEXT_HELP)
+    full = TextField(required=False, default="", help_text="Markdown, at most 100,000 characters.")
     deferred = serializers.ListField(
         child=TextField(), max_length=100, required=False, default=list, help_text="At most 2: what was put off."
     )
     questions = serializers.ListField(
         child=TextField(), max_length=100, required=False, default=list, help_text="At most 2: what stays open."
+    )
+
+
+class EventsParams(serializers.Serializer[Any]):
+    after = serializers.IntegerField(
+        required=False, min_value=0, max_value=MAX_POSITION, help_text="The last position seen; or send Last-Event-ID."
     )

@@ -11,7 +11,6 @@ from django.http import StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -19,46 +18,33 @@ from openvibe.api.auth import Caller, caller_of
 from openvibe.api.idempotency import idempotent
 from openvibe.api.models import Token
 from openvibe.api.views import ApiView
-from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
+from openvibe.chat import queries, services
 from openvibe.chat.api.serializers import (
-    BearingAsked,
     BearingOut,
+    BearingParams,
     ChannelIn,
     ChannelOut,
     DiveIn,
     DiveOut,
-    DivesAsked,
+    DivesParams,
     DraftOut,
+    EventsParams,
     FoundOut,
     MessageEdit,
     MessageIn,
     MessageOut,
-    MessagesAsked,
+    MessagesParams,
     ResultIn,
-    SearchAsked,
+    SearchParams,
     ThreadChange,
     ThreadIn,
     ThreadOut,
-    ThreadsAsked,
+    ThreadsParams,
 )
-from openvibe.chat.event_stream import CurrentAccess, event_stream
+from openvibe.chat.event_stream import CurrentAccess, event_stream, parse_position
 from openvibe.chat.models import Channel, Dive, Message, Thread
-from openvibe.chat.queries import newest_agent_draft, participants_known_to, search_messages, with_authors_and_mentions
-from openvibe.chat.search import find_messages
-from openvibe.chat.services import (
-    create_channel,
-    create_thread,
-    delete_message,
-    discard_dive,
-    post_message,
-    publish_dive,
-    request_draft,
-    set_thread_access,
-    start_dive,
-    update_message,
-    update_thread,
-)
+from openvibe.chat.search.thread import find_messages
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
@@ -66,24 +52,18 @@ from openvibe.workspaces.models import Participant
 from openvibe.workspaces.queries import participant_access
 
 
-def visible_channels(access: Access) -> QuerySet[Channel]:
-    channels: QuerySet[Channel] = Channel.objects.visible_to(access)
-    return channels
-
-
 def visible_threads(access: Access) -> QuerySet[Thread]:
     threads: QuerySet[Thread] = Thread.objects.visible_to(access)
     return threads.select_related("channel", "created_by").prefetch_related("allowed_agents", "following_agents")
 
 
-def agents_by_handle(handles: Sequence[str], access: Access) -> list[Participant]:
-    """The agents of these handles that the asker knows. Raises Problem naming the first that is not one."""
+def agents_by_handle(handles: Sequence[str], access: Access, field: str = "allowed_agents") -> list[Participant]:
+    """The agents of these handles that the asker knows. Raises Problem with `field` when one is not known."""
     cleaned_handles = [handle.lstrip("@").lower() for handle in handles]
-    agents = participants_known_to(access).filter(kind=Participant.Kind.AGENT, handle__in=cleaned_handles)
+    agents = queries.participants_known_to(access).filter(kind=Participant.Kind.AGENT, handle__in=cleaned_handles)
     by_handle = {agent.handle: agent for agent in agents}
-    for handle in cleaned_handles:
-        if handle not in by_handle:
-            raise Problem("There is no agent of that handle here.", code="unknown_agent", field="allowed_agents")
+    if not by_handle.keys() >= set(cleaned_handles):
+        raise Problem("There is no agent of that handle here.", code="unknown_agent", field=field)
     return list(by_handle.values())
 
 
@@ -93,19 +73,13 @@ class Channels(ApiView):
     @extend_schema(operation_id="channels_list", responses=ChannelOut(many=True))
     def get(self, request: Request) -> Response:
         """Channels the caller may read."""
-        return self.paginated_response(visible_channels(request_access(request)), ChannelOut)
+        return self.paginated_response(Channel.objects.visible_to(request_access(request)), ChannelOut)
 
     @extend_schema(operation_id="channels_create", request=ChannelIn, responses={201: ChannelOut})
     @idempotent
     def post(self, request: Request) -> Response:
         """A new channel, with the caller in it. Not for guests and agents."""
-        data = self.validated_body(ChannelIn)
-        channel = create_channel(
-            by=request_access(request),
-            name=data["name"],
-            description=data["description"],
-            is_private=data["is_private"],
-        )
+        channel = services.create_channel(by=request_access(request), **self.validated_body(ChannelIn))
         channel.refresh_from_db()
         return Response(ChannelOut(channel).data, status=201)
 
@@ -114,14 +88,14 @@ class OneChannel(ApiView):
     @extend_schema(operation_id="channels_get", responses=ChannelOut)
     def get(self, request: Request, pk: int) -> Response:
         """One channel."""
-        return Response(ChannelOut(get_object_or_404(visible_channels(request_access(request)), pk=pk)).data)
+        return Response(ChannelOut(queries.access_channel(request_access(request), pk)).data)
 
 
 class Threads(ApiView):
-    @extend_schema(operation_id="threads_list", parameters=[ThreadsAsked], responses=ThreadOut(many=True))
+    @extend_schema(operation_id="threads_list", parameters=[ThreadsParams], responses=ThreadOut(many=True))
     def get(self, request: Request) -> Response:
         """Threads the caller may read, newest first; without dives, unless those of one thread are asked for."""
-        params = self.validated_query(ThreadsAsked)
+        params = self.validated_query(ThreadsParams)
         threads = visible_threads(request_access(request)).filter(parent_id=params.get("parent"))
         return self.paginated_response(
             threads.filter(channel_id=params["channel"]) if "channel" in params else threads, ThreadOut
@@ -132,13 +106,9 @@ class Threads(ApiView):
     def post(self, request: Request) -> Response:
         """A new, empty thread in a channel the caller may read."""
         data, access = self.validated_body(ThreadIn), request_access(request)
-        thread = create_thread(
-            channel=get_object_or_404(visible_channels(access), pk=data["channel"]),
-            by=access,
-            title=data["title"],
-            access=data["access"],
-            allowed_agents=agents_by_handle(data["allowed_agents"], access),
-        )
+        channel = queries.access_channel(access, data.pop("channel"))
+        allowed_agents = agents_by_handle(data.pop("allowed_agents"), access)
+        thread = services.create_thread(channel=channel, by=access, allowed_agents=allowed_agents, **data)
         return Response(ThreadOut(visible_threads(access).get(pk=thread.pk)).data, status=201)
 
 
@@ -157,33 +127,29 @@ class OneThread(ApiView):
             data["access"] = thread.access
         agents = agents_by_handle(data.get("allowed_agents", ()), access)
         if "title" in data or "archived" in data or "access" not in data:
-            update_thread(thread=thread, by=access, title=data.get("title"), archived=data.get("archived"))
+            services.update_thread(thread=thread, by=access, title=data.get("title"), archived=data.get("archived"))
         if "access" in data:
-            set_thread_access(thread=thread, by=access, access=data["access"], allowed_agents=agents)
+            services.set_thread_access(thread=thread, by=access, access=data["access"], allowed_agents=agents)
         return Response(ThreadOut(visible_threads(access).get(pk=pk)).data)
 
 
 class Search(ApiView):
-    @extend_schema(operation_id="search", parameters=[SearchAsked], responses=FoundOut(many=True))
+    @extend_schema(operation_id="search", parameters=[SearchParams], responses=FoundOut(many=True))
     def get(self, request: Request) -> Response:
         """Messages the caller may read that hold these words, newest first."""
-        messages: QuerySet[Message] = search_messages(request_access(request), self.validated_query(SearchAsked)["q"])
-        return self.paginated_response(with_authors_and_mentions(messages).select_related("thread", "author"), FoundOut)
-
-
-def visible_messages(access: Access) -> QuerySet[Message]:
-    messages: QuerySet[Message] = Message.objects.visible_to(access)
-    return with_authors_and_mentions(messages)
+        messages = queries.search_messages(request_access(request), self.validated_query(SearchParams)["q"])
+        return self.paginated_response(queries.with_authors_and_mentions(messages), FoundOut)
 
 
 class Messages(ApiView):
     page_order = "seq"
 
-    @extend_schema(operation_id="messages_list", parameters=[MessagesAsked], responses=MessageOut(many=True))
+    @extend_schema(operation_id="messages_list", parameters=[MessagesParams], responses=MessageOut(many=True))
     def get(self, request: Request, pk: int) -> Response:
         """A thread's messages in the order they were said; with `before_seq` alone, the nearest ones first."""
-        access, params = request_access(request), self.validated_query(MessagesAsked)
-        messages = visible_messages(access).filter(thread=get_object_or_404(visible_threads(access), pk=pk))
+        access, params = request_access(request), self.validated_query(MessagesParams)
+        thread = get_object_or_404(visible_threads(access), pk=pk)
+        messages = queries.with_authors_and_mentions(Message.objects.visible_to(access)).filter(thread=thread)
         if "after_seq" in params:
             messages = messages.filter(seq__gt=params["after_seq"])
         if "before_seq" in params:
@@ -196,45 +162,38 @@ class Messages(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Say something. A person's `@handle` of an agent makes it answer; an agent's message starts nothing."""
         access = request_access(request)
-        thread, data = get_object_or_404(visible_threads(access), pk=pk), self.validated_body(MessageIn)
-        message = post_message(
-            thread=thread,
-            by=access,
-            body=data["body"],
-            client_id=data["client_id"],
-            kind=data["kind"],
-            call_id=data["call_id"],
-        )
-        return Response(MessageOut(visible_messages(access).get(pk=message.pk)).data, status=201)
+        thread = get_object_or_404(visible_threads(access), pk=pk)
+        message = services.post_message(thread=thread, by=access, **self.validated_body(MessageIn))
+        return Response(MessageOut(queries.access_message(access, message.pk)).data, status=201)
 
 
 class OneMessage(ApiView):
     @extend_schema(operation_id="messages_get", responses=MessageOut)
     def get(self, request: Request, pk: int) -> Response:
         """One message."""
-        return Response(MessageOut(get_object_or_404(visible_messages(request_access(request)), pk=pk)).data)
+        return Response(MessageOut(queries.access_message(request_access(request), pk)).data)
 
     @extend_schema(operation_id="messages_edit", request=MessageEdit, responses=MessageOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Replace the text of one's own message. Starts nothing."""
         access = request_access(request)
-        message, data = get_object_or_404(visible_messages(access), pk=pk), self.validated_body(MessageEdit)
-        update_message(message=message, by=access, body=data["body"], based_on=data["based_on"])
-        return Response(MessageOut(visible_messages(access).get(pk=pk)).data)
+        message = queries.access_message(access, pk)
+        services.update_message(message=message, by=access, **self.validated_body(MessageEdit))
+        return Response(MessageOut(queries.access_message(access, pk)).data)
 
     @extend_schema(operation_id="messages_delete", responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
         """Wipe the text, its history and mentions; a tombstone keeps the place. Authors and admins."""
         access = request_access(request)
-        delete_message(message=get_object_or_404(visible_messages(access), pk=pk), by=access)
+        services.delete_message(message=queries.access_message(access, pk), by=access)
         return Response(status=204)
 
 
 class MessagesBearing(ApiView):
-    @extend_schema(operation_id="messages_search", parameters=[BearingAsked], responses=BearingOut)
+    @extend_schema(operation_id="messages_search", parameters=[BearingParams], responses=BearingOut)
     def get(self, request: Request, pk: int) -> Response:
         """The thread's messages that bear on a question, by words and by meaning, within a budget of tokens."""
-        access, params = request_access(request), self.validated_query(BearingAsked)
+        access, params = request_access(request), self.validated_query(BearingParams)
         thread = get_object_or_404(visible_threads(access), pk=pk)
         result = find_messages(
             access, params["q"], thread_id=thread.pk, budget=params["budget"], before=params.get("before_seq")
@@ -242,21 +201,17 @@ class MessagesBearing(ApiView):
         return Response(BearingOut(result).data)
 
 
-def visible_dives(access: Access) -> QuerySet[Dive]:
-    dives: QuerySet[Dive] = Dive.objects.visible_to(access)
-    return dives.select_related("agent", "started_by", "ended_by", "result__dive_result__published_by")
-
-
 def dive_data(pk: int, access: Access) -> dict[str, object]:
-    return dict(DiveOut(visible_dives(access).get(pk=pk)).data)
+    return dict(DiveOut(queries.access_dive(access, pk)).data)
 
 
 class Dives(ApiView):
-    @extend_schema(operation_id="dives_list", parameters=[DivesAsked], responses=DiveOut(many=True))
+    @extend_schema(operation_id="dives_list", parameters=[DivesParams], responses=DiveOut(many=True))
     def get(self, request: Request) -> Response:
         """Dives from the threads the caller sees, newest first. Agents below L2 see none."""
-        params = self.validated_query(DivesAsked)
-        dives = visible_dives(request_access(request))
+        params = self.validated_query(DivesParams)
+        dives: QuerySet[Dive] = Dive.objects.visible_to(request_access(request))
+        dives = dives.select_related("agent", "started_by", "ended_by", "result__dive_result__published_by")
         if "thread" in params:
             dives = dives.filter(parent_id=params["thread"])
         return self.paginated_response(dives.filter(state=params["state"]) if "state" in params else dives, DiveOut)
@@ -266,12 +221,9 @@ class Dives(ApiView):
     def post(self, request: Request) -> Response:
         """Start a dive from a message, with an agent. People only; at most 7 active ones in a thread."""
         access, data = request_access(request), self.validated_body(DiveIn)
-        source = get_object_or_404(visible_messages(access), pk=data["message"])
-        handle = data["agent"].lstrip("@").lower()
-        agent = participants_known_to(access).filter(kind=Participant.Kind.AGENT, handle=handle).first()
-        if agent is None:
-            raise Problem("There is no agent of that handle here.", code="unknown_agent", field="agent")
-        dive = start_dive(source=source, by=access, agent=agent, body=data["body"], client_id=data["client_id"])
+        source = queries.access_message(access, data.pop("message"))
+        (agent,) = agents_by_handle([data.pop("agent")], access, field="agent")
+        dive = services.start_dive(source=source, by=access, agent=agent, **data)
         return Response(dive_data(dive.pk, access), status=201)
 
 
@@ -279,24 +231,22 @@ class OneDive(ApiView):
     @extend_schema(operation_id="dives_get", responses=DiveOut)
     def get(self, request: Request, pk: int) -> Response:
         """One dive, with its result once it is published."""
-        return Response(DiveOut(get_object_or_404(visible_dives(request_access(request)), pk=pk)).data)
+        return Response(dive_data(pk, request_access(request)))
 
 
 class Draft(ApiView):
     @extend_schema(operation_id="dives_draft", responses=DraftOut)
     def get(self, request: Request, pk: int) -> Response:
         """What the agent drafted, in its parts; `draft` is null while nobody asked or the agent has not answered."""
-        return Response(
-            DraftOut(newest_agent_draft(get_object_or_404(visible_dives(request_access(request)), pk=pk))).data
-        )
+        return Response(DraftOut(queries.newest_agent_draft(queries.access_dive(request_access(request), pk))).data)
 
     @extend_schema(operation_id="dives_ask_for_draft", request=None, responses={202: MessageOut})
     @idempotent
     def post(self, request: Request, pk: int) -> Response:
         """Have the dive's agent draft the result; its next reply in the dive is the draft. The starter and admins."""
         access = request_access(request)
-        message = request_draft(dive=get_object_or_404(visible_dives(access), pk=pk), by=access)
-        return Response(MessageOut(visible_messages(access).get(pk=message.pk)).data, status=202)
+        message = services.request_draft(dive=queries.access_dive(access, pk), by=access)
+        return Response(MessageOut(queries.access_message(access, message.pk)).data, status=202)
 
 
 class Publish(ApiView):
@@ -305,14 +255,8 @@ class Publish(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Post the result in the thread the dive started in, and end the dive. The starter and admins."""
         access, data = request_access(request), self.validated_body(ResultIn)
-        result = ResultDraft(
-            headline=data["headline"],
-            bullets=tuple(data["bullets"]),
-            full=data["full"],
-            deferred=tuple(data["deferred"]),
-            questions=tuple(data["questions"]),
-        )
-        publish_dive(dive=get_object_or_404(visible_dives(access), pk=pk), by=access, result=result)
+        parts: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
+        services.publish_dive(dive=queries.access_dive(access, pk), by=access, result=ResultDraft(**parts))
         return Response(dive_data(pk, access), status=201)
 
 
@@ -321,17 +265,11 @@ class Discard(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """End the dive without a result. The starter and admins; twice is once."""
         access = request_access(request)
-        discard_dive(dive=get_object_or_404(visible_dives(access), pk=pk), by=access)
+        services.discard_dive(dive=queries.access_dive(access, pk), by=access)
         return Response(dive_data(pk, access))
 
 
 EVENT_STREAM_TYPE = "text/event-stream"
-
-
-class EventsAsked(serializers.Serializer[Any]):
-    after = serializers.IntegerField(
-        required=False, min_value=0, max_value=MAX_ID, help_text="The last position seen; or send Last-Event-ID."
-    )
 
 
 def caller_current_access(caller: Caller) -> CurrentAccess:
@@ -351,18 +289,16 @@ def caller_current_access(caller: Caller) -> CurrentAccess:
 class Events(ApiView):
     @extend_schema(
         operation_id="events",
-        parameters=[EventsAsked],
+        parameters=[EventsParams],
         responses={
             (200, EVENT_STREAM_TYPE): OpenApiResponse(OpenApiTypes.STR, "Server-sent events until the caller leaves.")
         },
     )
     def get(self, request: Request) -> StreamingHttpResponse:
         """What changes for the caller, as it changes: ids only. `id` is the position to go on from."""
-        after = self.validated_query(EventsAsked).get("after")
-        last_event_id = request.headers.get("Last-Event-ID", "")
-        if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19:
-            after = int(last_event_id)
-        stream = event_stream(caller_current_access(caller_of(request)), after)
+        after = self.validated_query(EventsParams).get("after")
+        last_seen = parse_position(request.headers.get("Last-Event-ID", ""))
+        stream = event_stream(caller_current_access(caller_of(request)), after if last_seen is None else last_seen)
         if not connection.in_atomic_block:
             connection.close()  # a stream lasts, and would hold it all the while
         return StreamingHttpResponse(stream, content_type=EVENT_STREAM_TYPE, headers={"X-Accel-Buffering": "no"})

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
+TITLE_CHARACTERS = 120
 _MIN_MILLISECONDS = 100_000_000_000
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
@@ -115,17 +116,14 @@ def parse_timestamp(value: object) -> datetime:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError("not a time")
     try:
-        number = float(value)
-    except ValueError:
-        at = datetime.fromisoformat(str(value).strip())
-    except OverflowError:
-        raise ValueError("out of range") from None
-    else:
-        number = number / 1000 if abs(number) >= _MIN_MILLISECONDS else number
-        at = _from_unix_time(number)
-    try:
+        try:
+            number = float(value)
+        except ValueError:
+            at = datetime.fromisoformat(str(value).strip())
+        else:
+            at = datetime.fromtimestamp(number / 1000 if abs(number) >= _MIN_MILLISECONDS else number, UTC)
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except OverflowError:
+    except (OverflowError, OSError):
         raise ValueError("out of range") from None
 
 
@@ -145,16 +143,6 @@ def shorten(text: str, limit: int) -> str:
         return line
     cut = line[: limit - 1]
     return (cut.rpartition(" ")[0] or cut).rstrip(" ,;:") + "…"
-
-
-def _from_unix_time(seconds: float) -> datetime:
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, OSError, ValueError):
-        raise ValueError("out of range") from None
-
-
-_TITLE_CHARACTERS = 120
 
 
 @dataclass(slots=True)
@@ -179,7 +167,7 @@ def read_jsonl(path: Path | str) -> Iterator[ImportedThread]:
     with open_file(path) as source:
         threads = _index_threads(source, path.stem)
     for name, index in threads.items():
-        title = shorten(name, _TITLE_CHARACTERS) or "Imported conversation"
+        title = shorten(name, TITLE_CHARACTERS) or "Imported conversation"
         yield ImportedThread(index.external_id, title, _read_lines(path, index))
 
 
@@ -277,4 +265,4 @@ def _meeting_title(meeting: dict[str, object], number: int) -> str:
         if isinstance(topic, dict) and isinstance(topic.get("topic"), str)
     ]
     subject = "; ".join(" ".join(name.split()) for name in topic_names[:2] if name.strip())
-    return shorten(f"Meeting {number}: {subject}" if subject else f"Meeting {number}", _TITLE_CHARACTERS)
+    return shorten(f"Meeting {number}: {subject}" if subject else f"Meeting {number}", TITLE_CHARACTERS)

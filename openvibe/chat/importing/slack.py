@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from openvibe.base.text import clean_handle
 from openvibe.chat.importing.readers import (
+    TITLE_CHARACTERS,
     ImportedLine,
     ImportedThread,
     ImportFailed,
@@ -41,13 +42,10 @@ class SlackArchive:
             _check_path(member.filename)
         top = _common_folder([member.filename for member in members])
         self._members = {member.filename.removeprefix(top): member for member in members}
-        self._folders: dict[str, list[str]] = {}
-        for name in sorted(self._members):
-            self._folders.setdefault(name.rpartition("/")[0], []).append(name)
-
-    def files_in(self, folder: str) -> list[str]:
+        self.folders: defaultdict[str, list[str]] = defaultdict(list)
         """Names of the files directly in a folder, sorted."""
-        return self._folders.get(folder, [])
+        for name in sorted(self._members):
+            self.folders[name.rpartition("/")[0]].append(name)
 
     def read_objects(self, name: str, *, required: bool) -> list[dict[str, object]]:
         """Read a file that holds a JSON list; what in it is not an object is left out."""
@@ -92,7 +90,6 @@ def _common_folder(names: list[str]) -> str:
 
 
 _MARKUP = re.compile(r"<([^<>]{1,4000})>")
-_ENTITIES = (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&"))
 
 
 def slack_to_markdown(text: str, people: Mapping[str, str], channel_names: Mapping[str, str]) -> str:
@@ -101,7 +98,8 @@ def slack_to_markdown(text: str, people: Mapping[str, str], channel_names: Mappi
     `people` maps user ids to display names, `channel_names` channel ids to names; an unknown id stays readable.
     A mention becomes `@` and the handle made of the person's name.
     """
-    return _unescape(_MARKUP.sub(lambda match: _convert_markup(match[1], people, channel_names), text))
+    text = _MARKUP.sub(lambda match: _convert_markup(match[1], people, channel_names), text)
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def _convert_markup(markup: str, people: Mapping[str, str], channel_names: Mapping[str, str]) -> str:
@@ -116,13 +114,6 @@ def _convert_markup(markup: str, people: Mapping[str, str], channel_names: Mappi
     return address if not label or label in {target, address} else f"{label} ({address})"
 
 
-def _unescape(text: str) -> str:
-    for entity, sign in _ENTITIES:
-        text = text.replace(entity, sign)
-    return text
-
-
-_TITLE_CHARACTERS = 120
 _DAY_FILE = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 
 # What somebody said. Every other subtype tells of the room (joined, renamed, pinned) or of a deleted message.
@@ -134,8 +125,7 @@ class _SlackMessage:
     ts: str
     thread_ts: str
     at: datetime
-    author: str
-    text: str
+    line: ImportedLine
 
 
 def read_slack(path: Path | str) -> Iterator[ImportedThread]:
@@ -175,36 +165,30 @@ def _read_channel(
     archive: SlackArchive, channel_id: str, name: str, people: dict[str, str], channel_names: dict[str, str]
 ) -> Iterator[ImportedThread]:
     messages: dict[str, _SlackMessage] = {}
-    for day in archive.files_in(name):
+    for day in archive.folders[name]:
         if not _DAY_FILE.fullmatch(day.rpartition("/")[2]):
             continue
         for value in archive.read_objects(day, required=True):
             message = _parse_message(value, people, channel_names, day)
             if message is not None:
-                messages[message.ts + message.author] = message
+                messages[message.ts + message.line.author] = message
     replies: defaultdict[str, list[_SlackMessage]] = defaultdict(list)
     for message in sorted(messages.values(), key=lambda each: (each.at, each.ts)):
         replies[message.thread_ts].append(message)
     unthreaded = replies.pop("", [])
     for thread_ts, thread_messages in replies.items():
-        subject = shorten(thread_messages[0].text, _TITLE_CHARACTERS - len(name) - 3)
-        yield ImportedThread(
-            f"slack:{channel_id}:{thread_ts}", f"#{name}: {subject}", _to_imported_lines(thread_messages)
-        )
+        subject = shorten(thread_messages[0].line.text, TITLE_CHARACTERS - len(name) - 3)
+        lines = tuple(message.line for message in thread_messages)
+        yield ImportedThread(f"slack:{channel_id}:{thread_ts}", f"#{name}: {subject}", lines)
     if unthreaded:
-        yield ImportedThread(f"slack:{channel_id}", f"#{name}", _to_imported_lines(unthreaded))
-
-
-def _to_imported_lines(messages: list[_SlackMessage]) -> tuple[ImportedLine, ...]:
-    return tuple(ImportedLine(message.author, message.text, message.at) for message in messages)
+        yield ImportedThread(f"slack:{channel_id}", f"#{name}", tuple(message.line for message in unthreaded))
 
 
 def _parse_message(
     value: dict[str, object], people: dict[str, str], channel_names: dict[str, str], day: str
 ) -> _SlackMessage | None:
-    if str(value.get("type", "message")) != "message" or value.get("hidden") or value.get("deleted_ts"):
-        return None
-    if str(value.get("subtype") or "") not in _TEXT_SUBTYPES:
+    is_text = str(value.get("type", "message")) == "message" and str(value.get("subtype") or "") in _TEXT_SUBTYPES
+    if not is_text or value.get("hidden") or value.get("deleted_ts"):
         return None
     ts = str(value.get("ts", ""))
     try:
@@ -218,7 +202,8 @@ def _parse_message(
     if not text:
         return None
     thread_ts = _text_or_empty(value.get("thread_ts"))
-    return _SlackMessage(ts, thread_ts, at, replace_unstorable(_author_name(value, people)), text)
+    author = replace_unstorable(_author_name(value, people))
+    return _SlackMessage(ts, thread_ts, at, ImportedLine(author, text, at))
 
 
 def _author_name(value: dict[str, object], people: dict[str, str]) -> str:
@@ -230,17 +215,14 @@ def _author_name(value: dict[str, object], people: dict[str, str]) -> str:
         profile = value.get(source)
         if isinstance(profile, dict):
             candidates += [profile.get("display_name"), profile.get("real_name"), profile.get("name")]
-    candidates += [user, value.get("bot_id")]
-    return next((_text_or_empty(name).strip() for name in candidates if _text_or_empty(name).strip()), "unknown")
+    return _first_text([*candidates, user, value.get("bot_id"), "unknown"])
 
 
 def _display_name(user: dict[str, object]) -> str:
     profile = user.get("profile")
     details = profile if isinstance(profile, dict) else {}
     names = [details.get("display_name"), details.get("real_name"), user.get("real_name"), user.get("name")]
-    return replace_unstorable(
-        next((_text_or_empty(name).strip() for name in names if _text_or_empty(name).strip()), str(user["id"]))
-    )
+    return replace_unstorable(_first_text(names) or str(user["id"]))
 
 
 def _file_labels(value: dict[str, object]) -> list[str]:
@@ -251,6 +233,10 @@ def _file_labels(value: dict[str, object]) -> list[str]:
         if isinstance(each, dict)
     ]
     return [f"[file: {replace_unstorable(name)}]" for name in names]
+
+
+def _first_text(candidates: list[object]) -> str:
+    return next((text for each in candidates if (text := _text_or_empty(each).strip())), "")
 
 
 def _text_or_empty(value: object) -> str:

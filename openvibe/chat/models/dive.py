@@ -78,10 +78,8 @@ class Dive(models.Model):
 
 
 class DiveResult(models.Model):
-    """What a published dive posted, in its parts. The message holds headline and bullets; it and this go together:
-
-    deleting the message deletes this row, by a trigger.
-    """
+    """What a published dive posted, in its parts. The message holds headline and bullets; deleting it deletes this row,
+    by a trigger."""
 
     message = models.OneToOneField(Message, on_delete=models.CASCADE, related_name="dive_result")
     dive = models.ForeignKey(Dive, null=True, on_delete=models.SET_NULL, related_name="results")

@@ -201,9 +201,6 @@ class MessageRevision(models.Model):
     class Meta:
         ordering = ["replaced_at"]
 
-    def __str__(self) -> str:
-        return f"Before {self.replaced_at:%Y-%m-%d %H:%M}"
-
 
 class Mention(models.Model):
     """Somebody was named in a message. `note` says, in words for people, why an agent named here did not answer."""
@@ -217,14 +214,11 @@ class Mention(models.Model):
         constraints = [models.UniqueConstraint(fields=["message", "participant"], name="mention_once")]
         indexes = [models.Index(fields=["participant", "message"], name="mention_of")]
 
-    def __str__(self) -> str:
-        return f"{self.participant} in {self.message_id}"
-
 
 class MessageVector(models.Model):
     """`own`: the message with its author; `pair`: with the message before it. Unit length, `dimension` numbers.
 
-    `parts`: the passages of a long message, each with its author, as `openvibe.search.passages.signs_of` packs them.
+    `parts`: the passages of a long message, each with its author, packed by `openvibe.search.passages.binary_quantize`.
     `pair_signs`: a bit a number of `pair`, which an index alone answers with.
     """
 
@@ -259,9 +253,6 @@ class MessageVector(models.Model):
             ),  # the built-in embedder's; others get theirs when their space is built
         ]
 
-    def __str__(self) -> str:
-        return f"Vector of message {self.message_id}"
-
 
 class MessageToEmbed(models.Model):
     """A message that has no vector in this space yet. The job that makes the vector takes the row away with it."""
@@ -271,6 +262,3 @@ class MessageToEmbed(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["space", "message"], name="message_to_embed_once")]
-
-    def __str__(self) -> str:
-        return f"Message {self.message_id} waits"

@@ -122,9 +122,6 @@ class ReadMarker(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["participant", "thread"], name="read_marker_once")]
 
-    def __str__(self) -> str:
-        return f"{self.participant} read {self.thread_id} up to {self.last_read_seq}"
-
 
 class Draft(models.Model):
     """Text in a composer, kept on the server so that nothing typed is lost."""
@@ -136,6 +133,3 @@ class Draft(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["participant", "thread"], name="draft_once")]
-
-    def __str__(self) -> str:
-        return f"Draft of {self.participant}"

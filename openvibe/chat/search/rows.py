@@ -79,17 +79,10 @@ WHERE thread_id = %(thread)s AND space_id = %(space)s AND dimension = %(dimensio
 AND seq < %(before)s AND seq %% 2 = 0 OFFSET 0) compared ORDER BY far LIMIT %(nearest)s))
 ORDER BY pair <#> %(vector)s::halfvec LIMIT %(most)s"""
 
+LEXICAL_CANDIDATES = 25
+VECTOR_CANDIDATES = 20
 SIGNS_OVERSAMPLING = 4
 """Signs alone are rough: so many times the messages wanted are compared in full."""
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadScope:
-    """A thread the asker sees."""
-
-    thread_id: int
-    workspace_id: int
-    last_seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,45 +117,37 @@ def term_hits(query: Query, columns: MessageColumns) -> NDArray[np.uint8]:
     return query.hits(columns.messages["bits"].astype(np.int64))
 
 
-def find_thread_scope(access: Access, thread_id: int) -> ThreadScope | None:
-    """The thread, None when the asker does not see it."""
+def visible_last_seq(access: Access, thread_id: int) -> int | None:
+    """The seq of the thread's last message; None when the asker does not see the thread."""
     rows = _visible_threads(access.shape).rows(access.workspace_id, access.participant_id, thread_id)
-    return ThreadScope(*rows[0]) if rows else None
+    return rows[0][0] if rows else None
 
 
 @cache
 def _visible_threads(shape: Access) -> CompiledQuery:
     def statement(workspace_id: int, participant_id: int, thread_id: int) -> QuerySet[Thread, Any]:
         threads: QuerySet[Thread] = Thread.objects.visible_to(shape.with_ids(workspace_id, participant_id))
-        return threads.filter(pk=thread_id).order_by().values_list("pk", "workspace_id", "last_seq")
+        return threads.filter(pk=thread_id).order_by().values_list("last_seq")
 
     return CompiledQuery(statement, 3)
 
 
-def read_range(thread: ThreadScope, query: Query, kinds: Sequence[str], since: int, before: int) -> MessageColumns:
-    """Messages `since` to before `before`."""
-    return _read_columns(thread, query, kinds, {"since": since, "before": before}, is_stretch=True)
-
-
-def read_seqs(thread: ThreadScope, query: Query, kinds: Sequence[str], seqs: Sequence[int]) -> MessageColumns:
-    return _read_columns(thread, query, kinds, {"seqs": array_literal(seqs)}, is_stretch=False)
-
-
-def _read_columns(
-    thread: ThreadScope, query: Query, kinds: Sequence[str], where: Mapping[str, object], *, is_stretch: bool
+def read_messages(
+    thread_id: int, query: Query, kinds: Sequence[str], *, since: int = 1, before: int = 1, seqs: Sequence[int] = ()
 ) -> MessageColumns:
+    """The messages `seqs`, or where none are named those from `since` to before `before`."""
     question = query.embedding
-    values = {**query.values, **where, "thread": thread.thread_id, "kinds": list(kinds)}
+    values: dict[str, object] = {**query.values, "thread": thread_id, "kinds": list(kinds)}
+    values |= {"seqs": array_literal(seqs)} if seqs else {"since": since, "before": before}
     if question is not None:
-        values |= {"vector": query.vector_literal, "space": question.space_id, "dimension": question.dimension}
-    row = fetch_prepared(_columns_statement(query.shape, question is not None, is_stretch), values)[0]
+        values |= query.vector_parameters
+    row = fetch_prepared(_columns_statement(query.shape, question is not None, not seqs), values)[0]
     messages = np.frombuffer(row[0] or b"", MESSAGE_DTYPE)
     messages = messages[np.argsort(messages["seq"])]
     if question is None:
         return MessageColumns(messages, None, None)
-    return MessageColumns(
-        messages, *_similarities(messages["seq"], row[1] or bytes(COUNTS_DTYPE.itemsize), question.vector)
-    )
+    packed = row[1] or bytes(COUNTS_DTYPE.itemsize)
+    return MessageColumns(messages, *_similarities(messages["seq"], packed, question.vector))
 
 
 def _similarities(seqs: NDArray[Any], packed: bytes, question: Floats) -> tuple[Floats, Floats]:
@@ -190,8 +175,8 @@ def _match_positions(seqs: NDArray[Any], targets: NDArray[Any]) -> tuple[NDArray
 
 
 @cache
-def _columns_statement(shape: QueryShape, has_vector: bool, is_stretch: bool) -> str:
-    where = _SEQ_RANGE if is_stretch else _SEQ_LIST
+def _columns_statement(shape: QueryShape, has_vector: bool, is_range: bool) -> str:
+    where = _SEQ_RANGE if is_range else _SEQ_LIST
     parts = [_PACKED_MESSAGES.format(bits=term_bits_sql(shape), where=where)]
     if has_vector:
         parts.append(_PACKED_VECTORS.format(where=where))
@@ -199,54 +184,27 @@ def _columns_statement(shape: QueryShape, has_vector: bool, is_stretch: bool) ->
 
 
 def older_by_words(
-    thread: ThreadScope,
-    query: Query,
-    kinds: Sequence[str],
-    words: str,
-    weights: Sequence[float],
-    before: int,
-    limit: int,
+    thread_id: int, query: Query, kinds: Sequence[str], words: str, weights: Sequence[float], before: int
 ) -> list[int]:
-    """Seqs before `before` of the `limit` matching messages whose terms weigh most, the newer first among equals."""
-    indexed = [(term.text, weight) for term, weight in zip(query.terms, weights, strict=True) if term.is_indexed]
+    """Seqs before `before` of the matching messages whose terms weigh most, the newer first among equals."""
     weight = sql.SQL(" + ").join(
-        sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(text, round(weight, 3))
-        for text, weight in indexed
+        sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(term.text, round(weight, 3))
+        for term, weight in zip(query.terms, weights, strict=True)
+        if term.is_indexed
     )
-    values = {"thread": thread.thread_id, "before": before, "words": words, "kinds": list(kinds), "most": limit}
-    return _fetch_unprepared(_OLDER_BY_WORDS.format(weight=weight), values)
+    values = {"thread": thread_id, "before": before, "words": words, "kinds": list(kinds)}
+    return _fetch_unprepared(_OLDER_BY_WORDS.format(weight=weight), {**values, "most": LEXICAL_CANDIDATES})
 
 
-def older_by_index(thread: ThreadScope, query: Query, before: int, limit: int) -> list[int]:
-    """Seqs before `before` of about `limit` messages near in meaning, by the index of all vectors there are."""
-    question = query.embedding
-    if question is None:
+def older_by_meaning(thread_id: int, query: Query, before: int, *, use_index: bool) -> list[int]:
+    """Seqs before `before` of what is near in meaning: messages, about the nearest, by the index of all vectors there
+    are; without it the nearest pairs of the thread."""
+    if query.embedding is None:
         return []
-    values = {
-        "thread": thread.thread_id,
-        "before": before,
-        "space": question.space_id,
-        "vector": query.vector_literal,
-        "most": limit,
-    }
-    return _fetch_unprepared(_OLDER_BY_INDEX.format(dimension=question.dimension), values)
-
-
-def older_by_exact_scan(thread: ThreadScope, query: Query, before: int, limit: int) -> list[int]:
-    """Seqs before `before` of the `limit` pairs nearest in meaning."""
-    question = query.embedding
-    if question is None:
-        return []
-    values = {
-        "thread": thread.thread_id,
-        "before": before,
-        "space": question.space_id,
-        "dimension": question.dimension,
-        "vector": query.vector_literal,
-        "signs": query.sign_bits,
-        "nearest": SIGNS_OVERSAMPLING * limit,
-        "most": limit,
-    }
+    values = {**query.vector_parameters, "thread": thread_id, "before": before, "most": VECTOR_CANDIDATES}
+    if use_index:
+        return _fetch_unprepared(_OLDER_BY_INDEX.format(dimension=query.embedding.dimension), values)
+    values |= {"signs": query.sign_bits, "nearest": SIGNS_OVERSAMPLING * VECTOR_CANDIDATES}
     return [row[0] for row in fetch_prepared(_OLDER_BY_EXACT_SCAN, values)]
 
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openvibe.chat.models import Message
-from openvibe.chat.search.long_threads import TermStatistics, search_older_messages
 from openvibe.chat.search.rows import (
     MessageColumns,
-    ThreadScope,
-    find_thread_scope,
     load_author_terms,
     load_texts,
     name_tokens,
-    read_range,
+    older_by_meaning,
+    older_by_words,
+    read_messages,
+    term_hits,
+    visible_last_seq,
 )
+from openvibe.search.bm25 import idf
+from openvibe.search.candidates import table_statistics
 from openvibe.search.query import Query, parse_query
 from openvibe.search.ranking import rank
 from openvibe.search.selection import select
@@ -62,6 +66,24 @@ MAX_FULL_SCAN_MESSAGES = 2_000
 RECENT_MESSAGES = 300
 """Of a longer one the newest so many are looked at one by one; those before only where words or meaning lead."""
 
+RARE_TERM_MESSAGES = 10
+"""A term that fewer of the newest messages hold is looked up by itself in all that was said before."""
+
+MAX_PAIRED_TERMS = 6
+"""Where no vectors tell the meaning, so many of the others, the rarest, are looked up two by two."""
+
+MAX_MATCHES = 150
+"""Messages of the thread that may be expected to hold what is looked up, and are read for it."""
+
+MAX_TERM_MESSAGES = 4_000
+"""Messages of everybody that may hold a term that is looked up by itself."""
+
+NEIGHBOUR_DISTANCE = 4
+"""Messages before and after one found, which are looked at with it."""
+
+MAX_EXACT_SCAN_MESSAGES = 40_000
+"""Up to so many messages, every second pair of a thread can be compared with the question."""
+
 SEARCHED_KINDS = (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
 
 
@@ -82,42 +104,75 @@ def find_messages(
     """Messages of a thread that bear on the question, within `budget` tokens, the best first.
 
     Only what the asker sees, never what is deleted or being written. `before` is a seq: only what was said earlier;
-    `exclude_seqs` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `max_message_tokens`
-    is the most that
-    one may cost without it, for callers who cut longer ones. Nothing in a question is an operator. At most eight short
-    statements, whatever the length of the thread.
+    `exclude_seqs` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `max_message_tokens` is
+    the most that one may cost without it, for callers who cut longer ones. Nothing in a question is an operator. At
+    most eight short statements, whatever the length of the thread.
     """
-    thread = find_thread_scope(access, thread_id)
-    if thread is None or budget <= 0:
+    last_seq = visible_last_seq(access, thread_id)
+    if last_seq is None or budget <= 0:
         return MessageSearchResult()
-    query = parse_query(thread.workspace_id, question)
+    query = parse_query(access.workspace_id, question)
     if query.is_empty:
         return MessageSearchResult()
     visible_kinds = [kind for kind in kinds if access.reads_dive_results or kind != Message.Kind.DIVE_RESULT]
-    end = min(before or thread.last_seq + 1, thread.last_seq + 1)
-    read, term_statistics = _read_candidates(thread, query, visible_kinds, end)
+    end = min(before or last_seq + 1, last_seq + 1)
+    read, document_frequencies = _read_candidates(thread_id, query, visible_kinds, end)
     read = _exclude(read, exclude_seqs, exclude_author_id)
     if not len(read.messages):
         return MessageSearchResult()
     candidates = _build_candidates(read, query, max_message_tokens)
-    scores = rank(
-        candidates,
-        document_frequencies=term_statistics.document_frequency if term_statistics else None,
-        corpus_size=term_statistics.messages if term_statistics else None,
-    )
+    corpus_size = None if document_frequencies is None else end - 1
+    scores = rank(candidates, document_frequencies=document_frequencies, corpus_size=corpus_size)
     selected = select(scores, candidates, budget=budget, overhead=overhead, max_hits=max_hits)
     return _build_result(candidates, scores, selected, budget, overhead, max_message_tokens)
 
 
 def _read_candidates(
-    thread: ThreadScope, query: Query, kinds: Sequence[str], end: int
-) -> tuple[MessageColumns, TermStatistics | None]:
-    """What comes into question, and, where that is not all there is, what is known of the rest."""
-    since = 1 if end <= MAX_FULL_SCAN_MESSAGES + 1 else end - RECENT_MESSAGES
-    newest = read_range(thread, query, kinds, since, end)
-    if since == 1:
-        return newest, None
-    return search_older_messages(thread, query, kinds, newest, since=since, end=end)
+    thread_id: int, query: Query, kinds: Sequence[str], end: int
+) -> tuple[MessageColumns, list[float] | None]:
+    """The messages that come into question, and, where these are not all, about how many of all hold each term."""
+    if end <= MAX_FULL_SCAN_MESSAGES + 1:
+        return read_messages(thread_id, query, kinds, since=1, before=end), None
+    since = end - RECENT_MESSAGES
+    newest = read_messages(thread_id, query, kinds, since=since, before=end)
+    recent_counts = term_hits(query, newest).sum(axis=0).tolist()
+    frequencies = [count * (end - 1) / max(len(newest.messages), 1) for count in recent_counts]
+    seqs = set(older_by_meaning(thread_id, query, since, use_index=end > MAX_EXACT_SCAN_MESSAGES))
+    if words := _build_tsquery(query, recent_counts, recent_messages=len(newest.messages), older_messages=since - 1):
+        seqs.update(older_by_words(thread_id, query, kinds, words, idf(frequencies, end - 1).tolist(), since))
+    steps = range(-NEIGHBOUR_DISTANCE, NEIGHBOUR_DISTANCE + 1)
+    nearby_seqs = sorted({seq + step for seq in seqs for step in steps if 0 < seq + step < since})
+    if not nearby_seqs:
+        return newest, frequencies
+    older = read_messages(thread_id, query, kinds, seqs=nearby_seqs)
+    older_counts = term_hits(query, older).sum(axis=0).tolist()
+    return older.merge(newest), [
+        max(frequency, recent + more)
+        for frequency, recent, more in zip(frequencies, recent_counts, older_counts, strict=True)
+    ]
+
+
+def _build_tsquery(query: Query, recent_counts: Sequence[int], *, recent_messages: int, older_messages: int) -> str:
+    """A tsquery: rare terms each by itself; without vectors the next ones two by two, as long as not too many messages
+    are expected to hold them. Empty when there is nothing to look up."""
+    corpus = table_statistics("chat_message")
+    clauses: list[str] = []
+    common_terms: list[tuple[float, str]] = []
+    for term, count in zip(query.terms, recent_counts, strict=True):
+        if not term.is_indexed:
+            continue
+        if count < RARE_TERM_MESSAGES and corpus.document_frequency(term.text) <= MAX_TERM_MESSAGES:
+            clauses.append(term.text)
+        else:
+            common_terms.append((max(count, 1) / max(recent_messages, 1), term.text))
+    pairs = () if query.embedding else combinations(sorted(common_terms)[:MAX_PAIRED_TERMS], 2)
+    remaining_matches = float(MAX_MATCHES)
+    for share, pair in sorted((one[0] * other[0], f"({one[1]} & {other[1]})") for one, other in pairs):
+        remaining_matches -= share * older_messages
+        if remaining_matches < 0:
+            break
+        clauses.append(pair)
+    return " | ".join(clauses)
 
 
 def _exclude(read: MessageColumns, seqs: Collection[int], author_id: int | None) -> MessageColumns:
@@ -134,17 +189,14 @@ def _build_candidates(read: MessageColumns, query: Query, max_message_tokens: in
     authors, which = np.unique(messages["author"], return_inverse=True)
     author_terms = load_author_terms(query, authors.tolist())
     terms_by_author = [author_terms.get(author, (0, 0)) for author in authors.tolist()]
-    names = np.array([cost for cost, _ in terms_by_author], np.int64)[which]
-    bits = (
-        messages["bits"].astype(np.int64) | np.array([name_bits for _, name_bits in terms_by_author], np.int64)[which]
-    )
-    tokens = messages["tokens"].astype(np.int64) + names
+    names = np.array(terms_by_author, np.int64).reshape(-1, 2)[which]
+    tokens = messages["tokens"].astype(np.int64) + names[:, 0]
     return Candidates(
         keys=messages["id"].tolist(),
         positions=messages["seq"].astype(np.int64),
         tokens=tokens if max_message_tokens is None else np.minimum(tokens, max_message_tokens),
         words=tokens,
-        hits=query.hits(bits),
+        hits=query.hits(messages["bits"].astype(np.int64) | names[:, 1]),
         similarity=read.own_similarity,
         pair_similarity=read.pair_similarity,
         fingerprints=messages["print"].astype(np.int64),
@@ -173,20 +225,10 @@ def _build_result(
         if spent + cost > budget:
             continue  # it grew since it was chosen
         spent += cost
+        score, stands_beside = float(scores[index]), bool(is_neighbour[index])
         hits.append(
             MessageHit(
-                message_id,
-                seq,
-                thread_id,
-                kind,
-                body,
-                tokens,
-                author_id,
-                name,
-                author_kind,
-                at,
-                float(scores[index]),
-                bool(is_neighbour[index]),
+                message_id, seq, thread_id, kind, body, tokens, author_id, name, author_kind, at, score, stands_beside
             )
         )
     by_vectors = candidates.similarity is not None and bool(np.isfinite(candidates.similarity).any())

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from psycopg import sql
 
 from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.base.query_cache import array_literal
 from openvibe.chat.models import Message
 from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.search.candidates import TextTable, inline_ids_sql
@@ -56,7 +57,7 @@ def best_messages(
 
 def _load_candidates(query: Query, ids: Sequence[int]) -> Candidates:
     """What the ranking needs of these messages."""
-    values = {**query.values, **query.vector_parameters, "ids": f"{{{','.join(map(str, ids))}}}"}
+    values = {**query.values, **query.vector_parameters, "ids": array_literal(ids)}
     rows = fetch_prepared(_SELECT_CANDIDATES.format(bits=term_bits_sql(query.shape)).as_string(), values)
     columns = np.array([row[:4] for row in rows], np.int64).reshape(len(rows), 4)
     return Candidates(

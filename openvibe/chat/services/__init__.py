@@ -1,6 +1,6 @@
 """Verbs of conversations, one file per noun."""
 
-from openvibe.chat.importing import ImportedLine, ImportedThread
+from openvibe.chat.importing.readers import ImportedLine, ImportedThread
 from openvibe.chat.services.channels import (
     add_to_channel,
     archive_channel,

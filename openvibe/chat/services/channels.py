@@ -9,6 +9,7 @@ from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.models.channel import validate_channel_name
+from openvibe.chat.services.permissions import may_manage_channel
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -29,8 +30,8 @@ def _clean_description(description: str) -> str:
         raise Problem(error.message, code=error.code, field="description") from None
 
 
-def _may_manage(channel: Channel, by: Access) -> bool:
-    return by.workspace_id == channel.workspace_id and (by.administers or channel.created_by_id == by.participant_id)
+def _emit_changed(channel: Channel) -> None:
+    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
 
 
 @transaction.atomic
@@ -51,13 +52,13 @@ def create_channel(*, by: Access, name: str, description: str = "", is_private: 
     except IntegrityError:
         raise Conflict(f"There is a channel #{cleaned} already.", field="name") from None
     ChannelMembership.objects.create(channel=channel, participant_id=by.participant_id)
-    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
+    _emit_changed(channel)
     return channel
 
 
 @transaction.atomic
 def update_channel(*, channel: Channel, by: Access, name: str, description: str) -> Channel:
-    if not _may_manage(channel, by):
+    if not may_manage_channel(channel, by):
         raise Refused("Only admins and the person who made a channel may change it.")
     channel.name, channel.description = _clean_channel_name(name), _clean_description(description)
     try:
@@ -65,18 +66,18 @@ def update_channel(*, channel: Channel, by: Access, name: str, description: str)
             channel.save(update_fields=["name", "description", "updated_at"])
     except IntegrityError:
         raise Conflict(f"There is a channel #{channel.name} already.", field="name") from None
-    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
+    _emit_changed(channel)
     return channel
 
 
 @transaction.atomic
 def archive_channel(*, channel: Channel, by: Access, archived: bool = True) -> Channel:
     """Archived channels can be read, not written to."""
-    if not _may_manage(channel, by):
+    if not may_manage_channel(channel, by):
         raise Refused("Only admins and the person who made a channel may archive it.")
     channel.archived_at = timezone.now() if archived else None
     channel.save(update_fields=["archived_at", "updated_at"])
-    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
+    _emit_changed(channel)
     return channel
 
 
@@ -92,7 +93,7 @@ def add_to_channel(*, channel: Channel, participant: Participant, by: Access) ->
     if participant.is_agent and not by.administers and channel.created_by_id != by.participant_id:
         raise Refused("Only admins and the person who made the channel may add an agent.")
     membership, _ = ChannelMembership.objects.get_or_create(channel=channel, participant=participant)
-    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
+    _emit_changed(channel)
     emit("access_changed", workspace_id=channel.workspace_id, participant_id=participant.pk)
     return membership
 
@@ -100,8 +101,8 @@ def add_to_channel(*, channel: Channel, participant: Participant, by: Access) ->
 @transaction.atomic
 def remove_from_channel(*, channel: Channel, participant: Participant, by: Access) -> None:
     """Take somebody out; anybody may take themselves out."""
-    if by.participant_id != participant.pk and not _may_manage(channel, by):
+    if by.participant_id != participant.pk and not may_manage_channel(channel, by):
         raise Refused("Only admins and the person who made the channel may remove others.")
     ChannelMembership.objects.filter(channel=channel, participant=participant).delete()
-    emit("channel_changed", workspace_id=channel.workspace_id, channel_id=channel.pk)
+    _emit_changed(channel)
     emit("access_changed", workspace_id=channel.workspace_id, participant_id=participant.pk)

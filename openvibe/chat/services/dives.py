@@ -1,7 +1,8 @@
 """Start, publish and discard dives; request a draft; validate a result, every wrong field named."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import fields
 from itertools import count as numbers
 from typing import Any
 
@@ -29,13 +30,6 @@ from openvibe.llm.drafts import (
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
-
-TOO_MANY_DIVES_MESSAGE = (
-    f"This thread has {MAX_ACTIVE_DIVES} active dives, the most there may be. Publish or discard one of them first."
-)
-
-
-# --- starting -----------------------------------------------------------------------------------------------
 
 
 @transaction.atomic
@@ -106,7 +100,11 @@ def reply_denied_reason(agent: Participant, thread: Thread, task: str) -> str | 
 def _find_free_slot(parent: Thread) -> int:
     taken = set(Dive.objects.filter(parent=parent, slot__isnull=False).values_list("slot", flat=True))
     if len(taken) >= MAX_ACTIVE_DIVES:
-        raise Conflict(TOO_MANY_DIVES_MESSAGE, code="too_many_dives")
+        raise Conflict(
+            f"This thread has {MAX_ACTIVE_DIVES} active dives, the most there may be. "
+            "Publish or discard one of them first.",
+            code="too_many_dives",
+        )
     return next(slot for slot in numbers(1) if slot not in taken)
 
 
@@ -124,9 +122,6 @@ def _create_dive_thread(parent: Thread, by: Access, agent: Participant, key: str
     return thread
 
 
-# --- ending -------------------------------------------------------------------------------------------------
-
-
 @transaction.atomic
 def request_draft(*, dive: Dive, by: Access) -> Message:
     """Have the dive's agent draft the result: a `system` message in the dive that its next reply answers.
@@ -140,14 +135,7 @@ def request_draft(*, dive: Dive, by: Access) -> Message:
         raise Refused(f"{reason} The result can be written by hand.", code="agent_silent")
     _check_no_reply_in_progress(current)
     text = f"Asked @{current.agent.handle} to draft the result."
-    message = Message.objects.create(
-        thread=current.thread,
-        author_id=by.participant_id,
-        kind=Message.Kind.SYSTEM,
-        body=text,
-        token_count=count_tokens(text),
-    )
-    message.refresh_from_db(fields=["seq", "created_at"])
+    message = _create_message(current.thread, by, Message.Kind.SYSTEM, text)
     draft_requested.send(sender=Dive, message=message, dive=current)
     return message
 
@@ -187,8 +175,7 @@ def discard_dive(*, dive: Dive, by: Access) -> Dive:
 
     Raises Refused (neither the starter nor an admin), Conflict (`already_published`). Discarding twice changes nothing.
     """
-    current = _lock_dive(dive)
-    _check_may_end(current, by, "discard it")
+    current = _lock_dive(dive, by, "discard it")
     if current.state == Dive.State.DISCARDED:
         return current
     if current.state == Dive.State.PUBLISHED:
@@ -202,20 +189,18 @@ def may_end_dive(dive: Dive, by: Access) -> bool:
     return not by.is_agent and (by.administers or by.participant_id == dive.started_by_id)
 
 
-def _lock_dive(dive: Dive) -> Dive:
+def _lock_dive(dive: Dive, by: Access, action: str) -> Dive:
+    """The dive as it is now, locked, when `by` may end it."""
     rows = Dive.objects.select_for_update(of=("self",), no_key=True)
-    return rows.select_related("thread__channel", "parent__channel", "agent", "source").get(pk=dive.pk)
-
-
-def _check_may_end(dive: Dive, by: Access, action: str) -> None:
-    if not may_end_dive(dive, by):
+    current = rows.select_related("thread__channel", "parent__channel", "agent", "source").get(pk=dive.pk)
+    if not may_end_dive(current, by):
         raise Refused(f"Only the person who started a dive and admins may {action}.", code="not_your_dive")
+    return current
 
 
 def _lock_active_dive(dive: Dive, by: Access, action: str) -> Dive:
-    """The dive as it is now, locked, when `by` may end it and it is active in a thread that is not archived."""
-    current = _lock_dive(dive)
-    _check_may_end(current, by, action)
+    """The same of a dive that is active in a thread that is not archived."""
+    current = _lock_dive(dive, by, action)
     if current.state == Dive.State.PUBLISHED:
         raise Conflict("This dive is already published.", code="already_published")
     if current.state == Dive.State.DISCARDED:
@@ -235,19 +220,19 @@ def _check_no_reply_in_progress(dive: Dive) -> None:
 
 def _post_result(dive: Dive, by: Access, result: ResultDraft) -> Message:
     """The card in the thread above. It is no question to anybody: agents named in it are not asked."""
-    body = render_card(result)
-    message = Message.objects.create(
-        thread=dive.parent,
-        author_id=by.participant_id,
-        kind=Message.Kind.DIVE_RESULT,
-        body=body,
-        token_count=count_tokens(body),
-    )
-    message.refresh_from_db(fields=["seq", "created_at"])
+    message = _create_message(dive.parent, by, Message.Kind.DIVE_RESULT, render_card(result))
     create_mentions(message)
     ReadMarker.objects.filter(
         thread=dive.parent, participant_id=by.participant_id, last_read_seq=message.seq - 1
     ).update(last_read_seq=message.seq)
+    return message
+
+
+def _create_message(thread: Thread, by: Access, kind: Message.Kind, body: str) -> Message:
+    message = Message.objects.create(
+        thread=thread, author_id=by.participant_id, kind=kind, body=body, token_count=count_tokens(body)
+    )
+    message.refresh_from_db(fields=["seq", "created_at"])
     return message
 
 
@@ -280,12 +265,13 @@ class InvalidResult(Problem):
 
 
 def clean_result(result: ResultDraft) -> ResultDraft:
-    """The result as it is stored: headline and items on one line each. Raises BadResult naming every wrong field."""
+    """The result as it is stored: headline and items on one line each. Raises InvalidResult naming every wrong field,
+    in the order of the form."""
     cleaned: dict[str, Any] = {}
     problems: list[Problem] = []
-    for field, clean in _FIELD_CLEANERS.items():
+    for field in fields(result):
         try:
-            cleaned[field] = clean(result)
+            cleaned[field.name] = _clean_field(field.name, getattr(result, field.name))
         except Problem as problem:
             problems.append(problem)
     if problems:
@@ -293,60 +279,30 @@ def clean_result(result: ResultDraft) -> ResultDraft:
     return ResultDraft(**cleaned)
 
 
-def _clean_headline(result: ResultDraft) -> str:
-    return _clean_line(result.headline, "headline", MAX_HEADLINE_CHARACTERS, "A result needs a headline.")
+def _clean_field(name: str, value: Any) -> Any:
+    if name == "headline":
+        if not value.strip():
+            raise Problem("A result needs a headline.", code="empty", field=name)
+        return _clean_line(value, name, MAX_HEADLINE_CHARACTERS)
+    if name == "full":
+        return _clean_text(value, name, MAX_FULL_CHARACTERS) if value.strip() else ""
+    items = tuple(_clean_line(one, name, MAX_BULLET_CHARACTERS) for one in value if one.strip())
+    fewest, most, label, code = _LIST_RULES[name]
+    if not fewest <= len(items) <= most:
+        limits = f"{fewest} to {most}" if fewest else f"at most {most}"
+        raise Problem(f"A result has {limits} {label}; these are {len(items)}.", code=code, field=name)
+    return items
 
 
-def _clean_bullets(result: ResultDraft) -> tuple[str, ...]:
-    bullets = _clean_items(result.bullets, "bullets")
-    if not MIN_BULLETS <= len(bullets) <= MAX_BULLETS:
-        raise Problem(
-            f"A result has {MIN_BULLETS} to {MAX_BULLETS} key points; these are {len(bullets)}.",
-            code="bad_bullets",
-            field="bullets",
-        )
-    return bullets
-
-
-def _clean_full(result: ResultDraft) -> str:
-    return _clean_text(result.full, "full", MAX_FULL_CHARACTERS) if result.full.strip() else ""
-
-
-def _clean_deferred(result: ResultDraft) -> tuple[str, ...]:
-    return _clean_limited_items(result.deferred, "deferred", MAX_DEFERRED, "deferred items")
-
-
-def _clean_questions(result: ResultDraft) -> tuple[str, ...]:
-    return _clean_limited_items(result.questions, "questions", MAX_QUESTIONS, "open questions")
-
-
-_FIELD_CLEANERS: Mapping[str, Callable[[ResultDraft], Any]] = {
-    "headline": _clean_headline,
-    "bullets": _clean_bullets,
-    "full": _clean_full,
-    "deferred": _clean_deferred,
-    "questions": _clean_questions,
+_LIST_RULES = {
+    "bullets": (MIN_BULLETS, MAX_BULLETS, "key points", "bad_bullets"),
+    "deferred": (0, MAX_DEFERRED, "deferred items", "too_many"),
+    "questions": (0, MAX_QUESTIONS, "open questions", "too_many"),
 }
-"""In the order of the form."""
+"""Of each list: the fewest and the most items, what people call them, and the code of the problem."""
 
 
-def _clean_limited_items(items: Iterable[str], field: str, max_items: int, label: str) -> tuple[str, ...]:
-    cleaned = _clean_items(items, field)
-    if len(cleaned) > max_items:
-        raise Problem(
-            f"A result has at most {max_items} {label}; these are {len(cleaned)}.", code="too_many", field=field
-        )
-    return cleaned
-
-
-def _clean_items(items: Iterable[str], field: str) -> tuple[str, ...]:
-    """The items that say something."""
-    return tuple(_clean_line(one, field, MAX_BULLET_CHARACTERS, "") for one in items if one.strip())
-
-
-def _clean_line(text: str, field: str, max_characters: int, required_message: str) -> str:
-    if required_message and not text.strip():
-        raise Problem(required_message, code="empty", field=field)
+def _clean_line(text: str, field: str, max_characters: int) -> str:
     return " ".join(_clean_text(text, field, max_characters).split())
 
 

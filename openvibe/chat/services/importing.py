@@ -1,8 +1,9 @@
 """Import of conversations from elsewhere: in batches, resumable, the same conversation only once."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache, partial
 from itertools import islice
 
 from django.db import transaction
@@ -11,8 +12,7 @@ from django.db.models.functions import Greatest
 from openvibe.base.events import emit
 from openvibe.base.problems import Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, clean_handle
-from openvibe.chat.importing import ImportedLine, ImportedThread
-from openvibe.chat.importing.readers import fingerprint
+from openvibe.chat.importing.readers import ImportedLine, ImportedThread, fingerprint
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services.threads import clean_thread_title, emit_thread_changed
 from openvibe.llm.tokens import count_tokens
@@ -23,8 +23,6 @@ BATCH_SIZE = 500
 MAX_EXTERNAL_ID_CHARACTERS = 80
 MAX_NAME_CHARACTERS = 80
 NO_LIMIT = 2**40
-
-ProgressCallback = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -37,37 +35,29 @@ class ImportReport:
     speakers: frozenset[int]
 
 
-@dataclass(frozen=True)
-class _PendingMessage:
-    """One message to be: the `number` counts a conversation's messages from 1, the same way each time it is read."""
-
-    number: int
-    author: str
-    body: str
-    at: datetime | None
-
-
 def import_thread(
-    *, channel: Channel, imported: ImportedThread, progress: ProgressCallback | None = None
+    *, channel: Channel, imported: ImportedThread, progress: Callable[[int], None] | None = None
 ) -> ImportReport:
     """Write a conversation into `channel`, or go on where an earlier import of it stopped. Adds nothing twice.
 
     Speakers become participants of kind `imported`, one per display name and workspace, never a member or an agent.
     Each batch of messages is one transaction with the thread's counters. Lines without a time get the moment of the
     import, in order; lines too long for one message become several; nobody is notified and no agent answers.
-    `progress` is told how many messages each batch brought. Raises Refused (archived channel), Problem (title), and
+    `progress` gets the number of messages of each batch. Raises Refused (archived channel), Problem (title), and
     whatever the reader raises in the middle: what was written by then stays.
     """
     if channel.archived_at is not None:
         raise Refused(f"#{channel.name} is archived. Bring it back before importing into it.", code="archived")
     thread = _get_or_create_thread(channel, imported)
-    speakers = _SpeakerCache(channel.workspace)
+    speaker_id = cache(partial(get_or_create_speaker, channel.workspace))
+    speakers: set[int] = set()
     added = total = 0
-    messages = _split_into_messages(imported.lines)
+    messages = enumerate(_split_into_messages(imported.lines), start=1)  # numbered the same way each time they are read
     try:
         while batch := list(islice(messages, BATCH_SIZE)):
-            written = _insert_batch(thread, batch, speakers)
-            added += written
+            authors = {line.author: speaker_id(clean_speaker_name(line.author)) for _, line in batch}
+            speakers.update(authors.values())
+            added += _insert_batch(thread, batch, authors)
             total += len(batch)
             if progress is not None:
                 progress(len(batch))
@@ -75,7 +65,7 @@ def import_thread(
         if added:
             emit_thread_changed(thread)
     thread.refresh_from_db()
-    return ImportReport(thread, added, total - added, frozenset(speakers.met))
+    return ImportReport(thread, added, total - added, frozenset(speakers))
 
 
 def _get_or_create_thread(channel: Channel, imported: ImportedThread) -> Thread:
@@ -92,12 +82,9 @@ def _get_or_create_thread(channel: Channel, imported: ImportedThread) -> Thread:
     return thread
 
 
-def _split_into_messages(lines: Iterable[ImportedLine]) -> Iterator[_PendingMessage]:
-    number = 0
-    for line in lines:
-        for body in _split_body(line.text):
-            number += 1
-            yield _PendingMessage(number, line.author, body, line.at)
+def _split_into_messages(lines: Iterable[ImportedLine]) -> Iterator[ImportedLine]:
+    """The lines, each as many as it takes messages to hold it."""
+    return (replace(line, text=body) for line in lines for body in _split_body(line.text))
 
 
 def _split_body(text: str) -> Iterator[str]:
@@ -116,24 +103,8 @@ def _split_body(text: str) -> Iterator[str]:
         yield remaining
 
 
-class _SpeakerCache:
-    """Imported participants of one workspace by display name, made when first met."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._known: dict[str, int] = {}
-        self.met: set[int] = set()
-
-    def __getitem__(self, author: str) -> int:
-        name = clean_speaker_name(author)
-        if name not in self._known:
-            self._known[name] = get_or_create_speaker(self._workspace, name)
-        self.met.add(self._known[name])
-        return self._known[name]
-
-
 def clean_speaker_name(author: str) -> str:
-    """A display name on one line, at most LONGEST_NAME characters."""
+    """A display name on one line, at most MAX_NAME_CHARACTERS."""
     return " ".join(author.split())[:MAX_NAME_CHARACTERS].strip() or "Unknown"
 
 
@@ -154,25 +125,27 @@ def get_or_create_speaker(workspace: Workspace, name: str) -> int:
     return speaker.pk
 
 
-def _insert_batch(thread: Thread, batch: list[_PendingMessage], speakers: _SpeakerCache) -> int:
-    """Write what of the batch is not there yet, and the thread's counters, in one transaction."""
-    authors = {item.author: speakers[item.author] for item in batch}
+def _insert_batch(thread: Thread, batch: list[tuple[int, ImportedLine]], authors: Mapping[str, int]) -> int:
+    """Write what of the batch is not there yet, and the thread's counters, in one transaction; how many were written.
+
+    `authors` maps display names to participants.
+    """
     with transaction.atomic():
         current = Thread.objects.select_for_update().get(pk=thread.pk)
         imported_count, previous = _previous_progress(current)
         rows: list[Message] = []
-        for item in batch:
-            if item.number <= imported_count:
+        for number, line in batch:
+            if number <= imported_count:
                 continue
-            previous = item.at or previous + timedelta(microseconds=1)
+            previous = line.at or previous + timedelta(microseconds=1)
             rows.append(
                 Message(
                     thread=current,
                     seq=current.last_seq + len(rows) + 1,
-                    author_id=authors[item.author],
-                    body=item.body,
-                    client_id=_client_id(current, item.number),
-                    token_count=count_tokens(item.body),
+                    author_id=authors[line.author],
+                    body=line.text,
+                    client_id=_client_id(current, number),
+                    token_count=count_tokens(line.text),
                     created_at=previous,
                 )
             )

@@ -84,9 +84,8 @@ def post_message(
 ) -> Message:
     """Say something in a thread. The same `client_id` from the same author is the same message, returned again.
 
-    `thread` must be visible to `by`. Message, mentions, events and, through `message_posted`, the runs it causes
-    are one transaction. Raises Problem (empty, too long, NUL), Refused (archived,
-    somebody else's dive, a dive that is over).
+    `thread` must be visible to `by`. Message, mentions, events and, through `message_posted`, the runs it causes are
+    one transaction. Raises Problem (empty, too long, NUL), Refused (archived, somebody else's dive, one that is over).
     """
     text = clean_message_body(body)
     check_not_archived(thread)

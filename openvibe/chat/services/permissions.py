@@ -1,7 +1,7 @@
-"""Who may write where: checks for archived threads, and for dives, where only two take part."""
+"""Who may change what, and write where: checks for archived threads, and for dives, where only two take part."""
 
 from openvibe.base.problems import Refused
-from openvibe.chat.models import Dive, Thread
+from openvibe.chat.models import Channel, Dive, Thread
 from openvibe.workspaces.access import Access
 
 ARCHIVED_MESSAGE = "This conversation is archived. Your text is kept in the composer."
@@ -11,6 +11,14 @@ DIVE_ENDED_MESSAGES = {
     Dive.State.PUBLISHED: "This dive is published and can only be read. Dive deeper from its result to go on.",
     Dive.State.DISCARDED: "This dive was discarded and can only be read. Start another to go on.",
 }
+
+
+def may_manage_channel(channel: Channel, by: Access) -> bool:
+    return by.workspace_id == channel.workspace_id and (by.administers or channel.created_by_id == by.participant_id)
+
+
+def may_manage_thread(thread: Thread, by: Access) -> bool:
+    return by.administers or (not by.is_agent and thread.created_by_id == by.participant_id)
 
 
 def check_not_archived(thread: Thread) -> None:

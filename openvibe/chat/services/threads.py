@@ -11,7 +11,7 @@ from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title
 from openvibe.chat.models import Channel, Draft, ReadMarker, Thread
-from openvibe.chat.services.permissions import check_not_dive
+from openvibe.chat.services.permissions import check_not_dive, may_manage_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -23,12 +23,8 @@ def clean_thread_title(title: str) -> str:
         raise Problem(error.message, code=error.code, field="title") from None
 
 
-def emit_thread_changed(thread: Thread, kind: str = "thread_changed") -> None:
-    emit(kind, workspace_id=thread.workspace_id, channel_id=thread.channel_id, thread_id=thread.pk)
-
-
-def _may_manage(thread: Thread, by: Access) -> bool:
-    return by.administers or (not by.is_agent and thread.created_by_id == by.participant_id)
+def emit_thread_changed(thread: Thread) -> None:
+    emit("thread_changed", workspace_id=thread.workspace_id, channel_id=thread.channel_id, thread_id=thread.pk)
 
 
 @transaction.atomic
@@ -59,7 +55,7 @@ def create_thread(
 def update_thread(*, thread: Thread, by: Access, title: str | None = None, archived: bool | None = None) -> Thread:
     """Rename or archive: the person who began it, or an admin."""
     check_not_dive(thread)
-    if not _may_manage(thread, by):
+    if not may_manage_thread(thread, by):
         raise Refused("Only admins and the person who began a thread may change it.")
     if title is not None:
         thread.title = clean_thread_title(title)
@@ -74,7 +70,7 @@ def update_thread(*, thread: Thread, by: Access, title: str | None = None, archi
 def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents: Iterable[Participant] = ()) -> Thread:
     """Say which agents may know of the thread. Holds from the very next prompt on."""
     check_not_dive(thread)
-    if not _may_manage(thread, by):
+    if not may_manage_thread(thread, by):
         raise Refused("Only admins and the person who began a thread may change who reads it.")
     if access not in Thread.Access.values:
         raise Problem("Choose open, human_only or agent_restricted.", code="bad_access", field="access")
@@ -91,7 +87,7 @@ def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents
 def set_thread_followers(*, thread: Thread, by: Access, agents: Iterable[Participant]) -> Thread:
     """Which agents answer every message of the thread (L2 and above), not only mentions."""
     check_not_dive(thread)
-    if not _may_manage(thread, by):
+    if not may_manage_thread(thread, by):
         raise Refused("Only admins and the person who began a thread may let agents follow it.")
     thread.following_agents.set([a for a in agents if a.is_agent and a.workspace_id == thread.workspace_id])
     emit_thread_changed(thread)

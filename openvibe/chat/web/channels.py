@@ -12,18 +12,12 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from openvibe.base.markdown import plain_text
+from openvibe.base.params import int_param
 from openvibe.base.problems import Problem
+from openvibe.chat import services
 from openvibe.chat.models import Channel, ChannelMembership, Thread
 from openvibe.chat.queries import access_channel, agents_with_access, members_with_access, threads_of_channel
-from openvibe.chat.services import (
-    add_to_channel,
-    archive_channel,
-    create_channel,
-    create_thread,
-    post_message,
-    remove_from_channel,
-    update_channel,
-)
+from openvibe.chat.services.permissions import may_manage_channel
 from openvibe.workspaces.decorators import WorkspaceRequest, event_position, workspace_view
 from openvibe.workspaces.models import Participant
 
@@ -36,7 +30,7 @@ PAGE_SIZE = 50
 def channel(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     """Its threads, the one last written in first; `?archived=1` shows those put away."""
     event_position(request)  # where live updates begin, asked before anything is read
-    return render_channel_page(request, access_channel(request, channel_id))
+    return render_channel_page(request, access_channel(request.access, channel_id))
 
 
 def render_channel_page(
@@ -53,10 +47,9 @@ def render_channel_page(
         "threads": pages.get_page(request.GET.get("page")),
         "archived": archived,
         "problem": problem,
-        "kept": form_data or {},
+        "form_data": form_data or {},
         "accesses": Thread.Access.choices,
-        "may_run": request.access.administers or channel.created_by_id == request.access.participant_id,
-        "is_added": channel.memberships.filter(participant_id=request.access.participant_id).exists(),
+        "may_manage": may_manage_channel(channel, request.access),
     }
     return render(request, "chat/channel.html", context, status=problem.status if problem else 200)
 
@@ -65,7 +58,7 @@ def render_channel_page(
 @require_safe
 def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     """Who reads the channel: people, and agents with their level; who could be added."""
-    channel = access_channel(request, channel_id)
+    channel = access_channel(request.access, channel_id)
     added = ChannelMembership.objects.filter(channel=channel, participant=OuterRef("pk"))
     addable = (
         Participant.objects.filter(workspace=request.workspace, is_active=True)
@@ -78,7 +71,7 @@ def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
         "people": members_with_access(channel).annotate(added=Exists(added)),
         "added_ids": set(channel.memberships.values_list("participant_id", flat=True)),
         "others": [] if request.access.is_guest else addable.order_by("kind", "name"),
-        "may_run": request.access.administers or channel.created_by_id == request.access.participant_id,
+        "may_manage": may_manage_channel(channel, request.access),
     }
     return render(request, "chat/channel_members.html", context)
 
@@ -89,7 +82,7 @@ def channel_create(request: WorkspaceRequest) -> HttpResponse:
     problem = None
     if request.method == "POST":
         try:
-            channel = create_channel(
+            channel = services.create_channel(
                 by=request.access,
                 name=request.POST.get("name", ""),
                 description=request.POST.get("description", ""),
@@ -98,7 +91,7 @@ def channel_create(request: WorkspaceRequest) -> HttpResponse:
             return redirect("channel", request.workspace.slug, channel.pk)
         except Problem as error:
             problem = error
-    context = {"problem": problem, "kept": request.POST}
+    context = {"problem": problem, "form_data": request.POST}
     return render(request, "chat/channel_form.html", context, status=problem.status if problem else 200)
 
 
@@ -106,41 +99,38 @@ def channel_create(request: WorkspaceRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     """Name and description; `archived` 1 or 0 puts the channel away or brings it back."""
-    channel = access_channel(request, channel_id)
+    channel = access_channel(request.access, channel_id)
     problem = None
     form_data: Mapping[str, str] = {"name": channel.name, "description": channel.description}
     if request.method == "POST":
         try:
-            _update_channel(request, channel)
+            archived = {"1": True, "0": False}.get(request.POST.get("archived", ""))
+            if archived is not None:
+                services.archive_channel(channel=channel, by=request.access, archived=archived)
+            else:
+                name, description = request.POST.get("name", ""), request.POST.get("description", "")
+                services.update_channel(channel=channel, by=request.access, name=name, description=description)
             return redirect("channel", request.workspace.slug, channel.pk)
         except Problem as error:
             problem, form_data = error, request.POST.dict()
-    context = {"channel": channel, "problem": problem, "kept": form_data}
+    context = {"channel": channel, "problem": problem, "form_data": form_data}
     return render(request, "chat/channel_form.html", context, status=problem.status if problem else 200)
-
-
-def _update_channel(request: WorkspaceRequest, channel: Channel) -> None:
-    if (archived := {"1": True, "0": False}.get(request.POST.get("archived", ""))) is not None:
-        archive_channel(channel=channel, by=request.access, archived=archived)
-        return
-    name, description = request.POST.get("name", ""), request.POST.get("description", "")
-    update_channel(channel=channel, by=request.access, name=name, description=description)
 
 
 @workspace_view
 @require_POST
 def channel_membership(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     """Add `participant` to the channel, or with `remove` take them out."""
-    channel = access_channel(request, channel_id)
-    posted_id = request.POST.get("participant", "")
-    numbers = [int(posted_id)] if posted_id.isascii() and posted_id.isdigit() and len(posted_id) < 19 else []
-    participant = Participant.objects.filter(workspace=request.workspace, pk__in=numbers).first()
+    channel = access_channel(request.access, channel_id)
+    participant_id = int_param(request.POST, "participant")
+    participants = Participant.objects.filter(workspace=request.workspace)
+    participant = participants.filter(pk=participant_id).first() if participant_id is not None else None
     if participant is None:
         raise Problem("Choose somebody of this workspace.", code="unknown_participant", field="participant")
     if "remove" in request.POST:
-        remove_from_channel(channel=channel, participant=participant, by=request.access)
+        services.remove_from_channel(channel=channel, participant=participant, by=request.access)
     else:
-        add_to_channel(channel=channel, participant=participant, by=request.access)
+        services.add_to_channel(channel=channel, participant=participant, by=request.access)
     if not Channel.objects.visible_to(request.access).filter(pk=channel.pk).exists():
         messages.info(request, f"You left {channel}.")
         return redirect("inbox", request.workspace.slug)
@@ -151,21 +141,18 @@ def channel_membership(request: WorkspaceRequest, channel_id: int) -> HttpRespon
 @require_POST
 def thread_create(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     """A new thread with its first message. Without a title the beginning of the text is one."""
-    channel = access_channel(request, channel_id)
+    channel = access_channel(request.access, channel_id)
     form_data = {name: request.POST.get(name, "").replace("\r\n", "\n") for name in ("title", "body", "access")}
     try:
-        thread = _create_thread(request, channel, form_data)
+        with transaction.atomic():
+            thread = services.create_thread(
+                channel=channel,
+                by=request.access,
+                title=form_data["title"].strip() or plain_text(form_data["body"][:2000])[:MAX_DERIVED_TITLE_CHARACTERS],
+                access=form_data["access"] or Thread.Access.OPEN,
+            )
+            if form_data["body"].strip():
+                services.post_message(thread=thread, by=request.access, body=form_data["body"])
     except Problem as problem:
         return render_channel_page(request, channel, problem=problem, form_data=form_data)
     return redirect("thread", request.workspace.slug, thread.pk)
-
-
-def _create_thread(request: WorkspaceRequest, channel: Channel, form_data: Mapping[str, str]) -> Thread:
-    title = form_data["title"].strip() or plain_text(form_data["body"][:2000])[:MAX_DERIVED_TITLE_CHARACTERS]
-    with transaction.atomic():
-        thread = create_thread(
-            channel=channel, by=request.access, title=title, access=form_data["access"] or Thread.Access.OPEN
-        )
-        if form_data["body"].strip():
-            post_message(thread=thread, by=request.access, body=form_data["body"])
-    return thread

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.event_stream import CurrentAccess, event_stream
+from openvibe.chat.event_stream import CurrentAccess, event_stream, parse_position
 from openvibe.chat.queries import messages_mentioning, unread_threads
 from openvibe.chat.wiring import INBOX_NOTES
 from openvibe.workspaces.access import Access
@@ -47,7 +47,7 @@ def next_unread(request: WorkspaceRequest) -> HttpResponse:
 def mentions(request: WorkspaceRequest) -> HttpResponse:
     """Messages that name the reader, newest first."""
     page = Paginator(messages_mentioning(request.access), PAGE_SIZE).get_page(request.GET.get("page"))
-    return render(request, "chat/mentions.html", {"found": page})
+    return render(request, "chat/mentions.html", {"page": page})
 
 
 @workspace_view
@@ -64,10 +64,7 @@ async def events(request: HttpRequest, slug: str) -> HttpResponseBase:
     access_now = await sync_to_async(_check_stream_access)(request, slug)
     if isinstance(access_now, HttpResponse):
         return access_now
-    last_event_id = request.headers.get("Last-Event-ID") or request.GET.get("after") or ""
-    after = (
-        int(last_event_id) if last_event_id.isascii() and last_event_id.isdigit() and len(last_event_id) < 19 else None
-    )
+    after = parse_position(request.headers.get("Last-Event-ID") or request.GET.get("after") or "")
     response = StreamingHttpResponse(event_stream(access_now, after), content_type="text/event-stream")
     response.headers["Cache-Control"] = "no-cache"
     response.headers["X-Accel-Buffering"] = "no"

@@ -4,7 +4,7 @@ A page shows fifty messages and most were shown before, so what was rendered is 
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,8 +22,6 @@ from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest
 
-EMPTY_HTML = SafeString("")
-
 
 @dataclass(frozen=True)
 class DiveChip:
@@ -32,7 +30,7 @@ class DiveChip:
     pk: int
     agent: str
     state: str
-    words: str
+    state_label: str
 
 
 @dataclass(frozen=True)
@@ -48,12 +46,10 @@ class ResultCard:
     questions: tuple[SafeString, ...]
     has_full: bool
     full_tokens: int = 0
-    full: SafeString = EMPTY_HTML
+    full: str = ""
     starter: str = ""
     agent: str = ""
     dive_id: int | None = None
-    published_by: str = ""
-    published_at: datetime | None = None
 
 
 def dive_chips(messages: Sequence[Message]) -> dict[int, tuple[DiveChip, ...]]:
@@ -71,44 +67,32 @@ def result_cards(messages: Sequence[Message]) -> dict[int, ResultCard]:
     ids = [m.pk for m in messages if m.kind == Message.Kind.DIVE_RESULT and not m.is_deleted]
     if not ids:
         return {}
-    rows = DiveResult.objects.filter(message__in=ids).defer("full").select_related("agent", "published_by")
-    return {row.message_id: _build_card(row) for row in rows.select_related("dive__started_by")}
-
-
-def _build_card(row: DiveResult) -> ResultCard:
-    return ResultCard(
-        headline=row.headline,
-        bullets=render_texts(row.bullets),
-        deferred=render_texts(row.deferred),
-        questions=render_texts(row.questions),
-        has_full=row.full_tokens > 0,
-        full_tokens=row.full_tokens,
-        starter=row.dive.started_by.name if row.dive else "",
-        agent=row.agent.name,
-        dive_id=row.dive_id,
-        published_by=row.published_by.name,
-        published_at=row.published_at,
-    )
+    rows = DiveResult.objects.filter(message__in=ids).defer("full").select_related("agent")
+    return {
+        row.message_id: ResultCard(
+            **_rendered_parts(row),
+            has_full=row.full_tokens > 0,
+            full_tokens=row.full_tokens,
+            starter=row.dive.started_by.name if row.dive else "",
+            agent=row.agent.name,
+            dive_id=row.dive_id,
+        )
+        for row in rows.select_related("dive__started_by")
+    }
 
 
 def preview_card(draft: ResultDraft) -> ResultCard:
     """The card as it would be published."""
-    return ResultCard(
-        headline=draft.headline,
-        bullets=render_texts(draft.bullets),
-        deferred=render_texts(draft.deferred),
-        questions=render_texts(draft.questions),
-        has_full=bool(draft.full.strip()),
-        full=render_safe_html(draft.full),
-    )
+    return ResultCard(**_rendered_parts(draft), has_full=bool(draft.full.strip()), full=render_safe_html(draft.full))
 
 
-def render_texts(texts: Sequence[str]) -> tuple[SafeString, ...]:
-    return tuple(render_safe_html(text) for text in texts)
+def _rendered_parts(result: DiveResult | ResultDraft) -> dict[str, Any]:
+    lists = {name: getattr(result, name) for name in ("bullets", "deferred", "questions")}
+    return {"headline": result.headline, **{name: tuple(map(render_safe_html, lists[name])) for name in lists}}
 
 
-def render_safe_html(text: str) -> SafeString:
-    return mark_safe(render_markdown(text))  # render() gives sanitised HTML (openvibe.base.markdown)
+def render_safe_html(text: str, handles: frozenset[str] = frozenset()) -> SafeString:
+    return mark_safe(render_markdown(text, handles=handles))  # its HTML is sanitised
 
 
 GROUPING_INTERVAL = timedelta(minutes=5)
@@ -125,12 +109,12 @@ class MessageRow:
     starts_day: bool
     is_first_new: bool
     is_mine: bool
-    names_me: bool
+    mentions_me: bool
     may_edit: bool
     may_delete: bool
     notes: tuple[str, ...]
-    dives: tuple[DiveChip, ...] = ()
-    result: ResultCard | None = None
+    dives: tuple[DiveChip, ...]
+    result: ResultCard | None
 
 
 def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
@@ -146,38 +130,32 @@ def message_rows(
     messages: Sequence[Message], access: Access, *, before: Message | None = None, read_seq: int | None = None
 ) -> list[MessageRow]:
     """Rows for the page, in order. `before` is the message just ahead; `read_seq` places the "New" line."""
-    extras = decorate_messages(messages, access)
-    dives, results = dive_chips(messages), result_cards(messages)
+    extras, dives, results = decorate_messages(messages, access), dive_chips(messages), result_cards(messages)
     rows = []
-    for message in messages:
-        row = _build_row(message, before, access, extras[message.pk], read_seq)
-        rows.append(replace(row, dives=dives.get(message.pk, ()), result=results.get(message.pk)))
-        before = message
+    for message, previous in zip(messages, (before, *messages), strict=False):
+        mentions = list(message.mentions.all())
+        is_mine = message.author_id == access.participant_id
+        is_first_new = read_seq is not None and 0 < read_seq == message.seq - 1
+        starts_day = previous is None or _local_date(previous.created_at) != _local_date(message.created_at)
+        writable = not message.is_deleted and message.state != Message.State.WRITING
+        rows.append(
+            MessageRow(
+                message=message,
+                html=render_safe_html(message.body, frozenset(m.participant.handle for m in mentions)),
+                extras=extras[message.pk],
+                starts_group=starts_day or is_first_new or not _continues_group(message, previous),
+                starts_day=starts_day,
+                is_first_new=is_first_new,
+                is_mine=is_mine,
+                mentions_me=any(m.participant_id == access.participant_id for m in mentions),
+                may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
+                may_delete=writable and (is_mine or access.administers),
+                notes=tuple(m.note for m in mentions if m.note),
+                dives=dives.get(message.pk, ()),
+                result=results.get(message.pk),
+            )
+        )
     return rows
-
-
-def _build_row(
-    message: Message, before: Message | None, access: Access, extras: dict[str, object], read_seq: int | None
-) -> MessageRow:
-    mentions = list(message.mentions.all())
-    is_mine = message.author_id == access.participant_id
-    is_first_new = read_seq is not None and 0 < read_seq == message.seq - 1
-    starts_day = before is None or _local_date(before.created_at) != _local_date(message.created_at)
-    writable = not message.is_deleted and message.state != Message.State.WRITING
-    return MessageRow(
-        message=message,
-        # render() gives sanitised HTML (openvibe.base.markdown)
-        html=mark_safe(render_markdown(message.body, handles=frozenset(m.participant.handle for m in mentions))),
-        extras=extras,
-        starts_group=starts_day or is_first_new or not _continues_group(message, before),
-        starts_day=starts_day,
-        is_first_new=is_first_new,
-        is_mine=is_mine,
-        names_me=any(m.participant_id == access.participant_id for m in mentions),
-        may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
-        may_delete=writable and (is_mine or access.administers),
-        notes=tuple(m.note for m in mentions if m.note),
-    )
 
 
 def _local_date(moment: datetime) -> object:
@@ -205,17 +183,13 @@ def render_message(row: MessageRow, *, thread: Thread, request: WorkspaceRequest
     key = _cache_key(row, thread, request)
     html = _html_cache.get(key)
     if html is None:
-        html = _render_uncached(row, thread, request)
+        context = {"row": row, "thread": thread, "request": request, "csrf_token": _CSRF_PLACEHOLDER}
+        html = Engine.get_default().get_template("chat/_message.html").render(Context(context))
         if row.message.state != Message.State.WRITING and len(html) <= MAX_CACHED_CHARACTERS and not settings.DEBUG:
             if len(_html_cache) >= MAX_CACHED_MESSAGES:
                 _html_cache.clear()
             _html_cache[key] = html
     return mark_safe(html.replace(_CSRF_PLACEHOLDER, csrf_token))
-
-
-def _render_uncached(row: MessageRow, thread: Thread, request: WorkspaceRequest) -> str:
-    context = {"row": row, "thread": thread, "request": request, "csrf_token": _CSRF_PLACEHOLDER}
-    return Engine.get_default().get_template("chat/_message.html").render(Context(context))
 
 
 def _cache_key(row: MessageRow, thread: Thread, request: WorkspaceRequest) -> tuple[object, ...]:
@@ -241,18 +215,8 @@ def _cache_key(row: MessageRow, thread: Thread, request: WorkspaceRequest) -> tu
         author.handle,
         author.kind,
         author.agent.level if author.is_agent else None,
-        row.html,
-        row.starts_group,
-        row.starts_day,
-        row.is_first_new,
-        row.is_mine,
-        row.names_me,
-        row.may_edit,
-        row.may_delete,
-        row.notes,
-        row.dives,
-        row.result,
-        tuple(row.extras.items()),
+        *(value for name, value in vars(row).items() if name not in ("message", "extras")),
+        *row.extras.items(),
     )
 
 
@@ -261,7 +225,7 @@ PAGE_SIZE = 50
 
 
 def message_page_context(request: WorkspaceRequest, thread: Thread) -> dict[str, Any]:
-    """What `chat/_messages.html` shows: `?at=`, `?before_seq=`, `?after_seq=` choose the stretch, the newest without.
+    """What `chat/_messages.html` shows: `?at=`, `?before_seq=`, `?after_seq=` choose which, the newest without.
 
     With `?live` no "New" line is drawn, nor in a thread that was loaded without `read_seq`.
     """

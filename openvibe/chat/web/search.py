@@ -1,12 +1,9 @@
 """The search page: words and filters, hits grouped by thread; the best match first, or the newest."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Iterable
 
 from django.core.paginator import Paginator
-from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.html import conditional_escape
@@ -18,7 +15,8 @@ from openvibe.base.params import date_param, int_param
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import HIT_END, HIT_START, search_messages
-from openvibe.chat.search import SEARCHED_KINDS, best_messages
+from openvibe.chat.search.thread import SEARCHED_KINDS
+from openvibe.chat.search.workspace import best_messages
 from openvibe.search.lexical import query_terms
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
@@ -27,14 +25,6 @@ EXCERPT_CHARACTERS = 240
 MAX_QUERY_CHARACTERS = 400
 FILTERS = ("channel", "thread", "author", "kind", "since", "until")
 OPERATORS = re.compile(r'"|(?:^|\s)-\w|\sOR\s')
-
-
-@dataclass
-class ThreadHits:
-    """One thread's hits, each a message and its excerpt."""
-
-    thread: Thread
-    hits: list[tuple[Message, SafeString]] = field(default_factory=list)
 
 
 @workspace_view
@@ -49,62 +39,47 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         name: value.replace("\x00", "")[:MAX_QUERY_CHARACTERS].strip() for name, value in request.GET.dict().items()
     }
     words, page, groups = params.get("q", ""), None, []
+    thread_id, kind = int_param(request.GET, "thread"), params.get("kind", "")
     is_best_match = bool(words) and (params.get("order") or ("newest" if OPERATORS.search(words) else "best")) == "best"
     if any(params.get(name) for name in ("q", *FILTERS)):
-        hits = filter_messages(request, params, "" if is_best_match else words)
-        results = best_messages(request.access, words, hits, kinds=selected_kinds(params)) if is_best_match else hits
+        hits = search_messages(
+            request.access,
+            "" if is_best_match else words,
+            channel_id=int_param(request.GET, "channel"),
+            thread_id=thread_id,
+            author=params.get("author", ""),
+            kind=kind,
+            since=date_param(request.GET, "since"),
+            until=date_param(request.GET, "until"),
+        )
+        kinds = [kind] if kind else SEARCHED_KINDS
+        results = best_messages(request.access, words, hits, kinds=kinds) if is_best_match else hits
         page = Paginator(results, PAGE_SIZE).get_page(request.GET.get("page"))
-        groups = group_by_thread(list(page), words)
+        groups = group_by_thread(page, words)
+    threads = Thread.objects.visible_to(request.access)
     query = request.GET.copy()
     query.pop("page", None)
     context = {
-        "asked": params,
-        "by_match": is_best_match,
+        "params": params,
+        "is_best_match": is_best_match,
         "groups": groups,
         "page": page,
-        "place": selected_thread(request),
+        "thread": threads.filter(pk=thread_id).first() if thread_id is not None else None,
         "kinds": Message.Kind.choices,
         "query": query.urlencode(),
     }
     return render(request, "chat/search.html", context)
 
 
-def filter_messages(request: WorkspaceRequest, params: dict[str, str], words: str) -> QuerySet[Message]:
-    """The messages the filters leave, those that hold all `words` where there are any."""
-    messages = search_messages(
-        request.access,
-        words,
-        channel_id=int_param(request.GET, "channel"),
-        author=params.get("author", ""),
-        kind=params.get("kind", ""),
-        since=date_param(request.GET, "since"),
-        until=date_param(request.GET, "until"),
-    )
-    thread_id = int_param(request.GET, "thread")
-    return messages.filter(thread_id=thread_id) if thread_id is not None else messages
-
-
-def selected_kinds(params: dict[str, str]) -> Sequence[str]:
-    return [params["kind"]] if params.get("kind") else SEARCHED_KINDS
-
-
-def selected_thread(request: WorkspaceRequest) -> Thread | None:
-    """The thread the search stays in, when the asker sees it."""
-    thread_id = int_param(request.GET, "thread")
-    threads: QuerySet[Thread] = Thread.objects.visible_to(request.access)
-    return threads.filter(pk=thread_id).first() if thread_id is not None else None
-
-
-def group_by_thread(hits: list[Message], words: str = "") -> list[ThreadHits]:
-    """By thread, in the order of each thread's best hit."""
-    threads: dict[int, ThreadHits] = {}
-    for thread_id, rows in groupby(hits, key=lambda hit: hit.thread_id):
-        for hit in rows:
-            threads.setdefault(thread_id, ThreadHits(hit.thread)).hits.append((hit, excerpt(hit, words)))
+def group_by_thread(hits: Iterable[Message], words: str) -> list[tuple[Thread, list[tuple[Message, SafeString]]]]:
+    """Each thread with its hits and their excerpts, in the order of each thread's best hit."""
+    threads: dict[int, tuple[Thread, list[tuple[Message, SafeString]]]] = {}
+    for hit in hits:
+        threads.setdefault(hit.thread_id, (hit.thread, []))[1].append((hit, excerpt(hit, words)))
     return list(threads.values())
 
 
-def excerpt(hit: Message, words: str = "") -> SafeString:
+def excerpt(hit: Message, words: str) -> SafeString:
     """What the message says around the words found, escaped, those words marked."""
     snippet: str = hit.snippet or excerpt_around(plain_text(hit.body[:MAX_BODY_CHARACTERS], separator=" · "), words)  # type: ignore[attr-defined]
     safe = str(conditional_escape(" ".join(snippet.split())))
@@ -112,7 +87,7 @@ def excerpt(hit: Message, words: str = "") -> SafeString:
 
 
 def excerpt_around(text: str, words: str) -> str:
-    """At most 240 characters from where the first word of a question stands, its words between FOUND and END."""
+    """At most 240 characters from the first word of the question on, its words between HIT_START and HIT_END."""
     terms = [re.escape(term[: max(3, len(term) - 2)]) for term in query_terms(words)]
     pattern = re.compile(rf"(?:{'|'.join(terms)})\w*", re.IGNORECASE) if terms else None
     first = pattern.search(text) if pattern else None

@@ -34,24 +34,21 @@ class Shell:
         return f"/w/{self.request.workspace.slug}/{path}" if PANEL_PATH.fullmatch(path) else ""
 
     @cached_property
-    def rooms(self) -> list[SidebarChannel]:
+    def channels(self) -> list[SidebarChannel]:
         return sidebar_channels(self.request.access)
 
     @property
     def mention_count(self) -> int:
-        return sum(room.mention_count for room in self.rooms)
+        return sum(channel.mention_count for channel in self.channels)
 
     @property
     def has_unread(self) -> bool:
-        return any(room.unread for room in self.rooms)
+        return any(channel.unread for channel in self.channels)
 
     @cached_property
     def extras(self) -> dict[str, object]:
         """What upper floors show in the sidebar."""
-        merged: dict[str, object] = {}
-        for source in SIDEBAR_EXTRAS:
-            merged.update(source(self.request.access))
-        return merged
+        return {name: value for source in SIDEBAR_EXTRAS for name, value in source(self.request.access).items()}
 
     @cached_property
     def participants(self) -> list[Participant]:
@@ -71,13 +68,8 @@ class Shell:
         return list(joined.order_by("name", "id"))
 
 
-def get_shell(request: WorkspaceRequest) -> Shell:
-    """The request's one shell."""
-    if not hasattr(request, "shell"):
-        request.shell = Shell(request)  # type: ignore[attr-defined]
-    return cast(Shell, request.shell)  # type: ignore[attr-defined]
-
-
 def shell_context(request: HttpRequest) -> dict[str, Shell]:
-    """Context processor: `shell_context` on pages of a workspace."""
-    return {"shell": get_shell(cast(WorkspaceRequest, request))} if hasattr(request, "access") else {}
+    """Context processor: `shell`, the same for every template of a request, on pages of a workspace."""
+    if not hasattr(request, "access"):
+        return {}
+    return {"shell": vars(request).setdefault("shell", Shell(cast(WorkspaceRequest, request)))}

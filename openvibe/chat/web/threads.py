@@ -1,27 +1,21 @@
 """The thread page and its pages of messages; one message: its fragment, history, edit and delete."""
 
+from collections.abc import Callable
+
 from django.db import transaction
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django_htmx.http import reswap, retarget
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.chat import services
 from openvibe.chat.models import Dive, Draft, Message, Thread
 from openvibe.chat.queries import access_message, access_thread, agents_with_access, members_with_access
-from openvibe.chat.services import (
-    delete_message,
-    mark_read,
-    mark_unread_from,
-    post_message,
-    save_draft,
-    set_thread_access,
-    set_thread_followers,
-    update_message,
-    update_thread,
-)
+from openvibe.chat.services.permissions import may_manage_thread
 from openvibe.chat.web.presenters import message_page_context, message_rows
 from openvibe.workspaces.decorators import WorkspaceRequest, event_position, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
@@ -30,27 +24,24 @@ from openvibe.workspaces.models import Participant
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """The page; `?at=`, `?before_seq=`, `?after_seq=` choose the stretch, which htmx gets alone. POST speaks."""
+    """The page; `?at=`, `?before_seq=`, `?after_seq=` choose the messages, which htmx gets alone. POST speaks."""
     event_position(request)  # where live updates begin, asked before anything is read
-    thread = access_thread(request, thread_id)
-    if thread.parent_id is not None and request.method != "POST":
-        return _redirect_to_dive(request, thread)
+    thread = access_thread(request.access, thread_id)
+    if thread.parent_id is not None and request.method != "POST":  # a dive has a page of its own
+        to = redirect("dive", request.workspace.slug, thread.dive.pk)
+        to["Location"] += f"?{request.GET.urlencode()}" if request.GET else ""
+        return to
     if request.method == "POST":
-        return _post_in_thread(request, thread)
+        return post_from_composer(
+            request, thread, "m", lambda problem, text: _render_thread_page(request, thread, problem=problem, text=text)
+        )
     if request.htmx:
         return render(request, "chat/_messages.html", {"thread": thread, **message_page_context(request, thread)})
     return _render_thread_page(request, thread)
 
 
-def _redirect_to_dive(request: WorkspaceRequest, thread: Thread) -> HttpResponse:
-    """A dive has a page of its own; `?at=` and the like go with it."""
-    to = redirect("dive", request.workspace.slug, thread.dive.pk)
-    to["Location"] += f"?{request.GET.urlencode()}" if request.GET else ""
-    return to
-
-
 def _render_thread_page(
-    request: WorkspaceRequest, thread: Thread, *, problem: Problem | None = None, unsent_text: str | None = None
+    request: WorkspaceRequest, thread: Thread, *, problem: Problem | None = None, text: str | None = None
 ) -> HttpResponse:
     draft = Draft.objects.filter(thread=thread, participant_id=request.access.participant_id).first()
     context = {
@@ -60,10 +51,10 @@ def _render_thread_page(
         "at": int_param(request.GET, "at"),
         "agents_here": agents_with_access(thread),
         "followers": list(thread.following_agents.all()),
-        "allowed": list(thread.allowed_agents.all()),
-        "text": unsent_text if unsent_text is not None else (draft.body if draft else ""),
+        "allowed_agents": list(thread.allowed_agents.all()),
+        "text": text if text is not None else (draft.body if draft else ""),
         "problem": problem,
-        "may_change": request.access.administers or thread.created_by_id == request.access.participant_id,
+        "may_change": may_manage_thread(thread, request.access),
         "is_closed": thread.archived_at is not None or thread.channel.archived_at is not None,
         "max_characters": MAX_BODY_CHARACTERS,
         "accesses": Thread.Access.choices,
@@ -72,26 +63,30 @@ def _render_thread_page(
     return render(request, "chat/thread.html", context, status=problem.status if problem else 200)
 
 
-def _post_in_thread(request: WorkspaceRequest, thread: Thread) -> HttpResponse:
+def post_from_composer(
+    request: WorkspaceRequest, thread: Thread, anchor: str, render_refused: Callable[[Problem, str], HttpResponse]
+) -> HttpResponse:
+    """Post what the composer sent; `#anchor-seq` is its place on this page. `render_refused` gets the text, too."""
     body = request.POST.get("body", "").replace("\r\n", "\n")
     try:
-        message = post_message(thread=thread, by=request.access, body=body, client_id=request.POST.get("client_id", ""))
+        client_id = request.POST.get("client_id", "")
+        message = services.post_message(thread=thread, by=request.access, body=body, client_id=client_id)
     except Problem as problem:
         if wants_json(request):
             raise
-        return _render_thread_page(request, thread, problem=problem, unsent_text=body.replace("\x00", ""))
+        return render_refused(problem, body.replace("\x00", ""))
     if wants_json(request):
         return JsonResponse({"id": message.pk, "seq": message.seq}, status=201)
-    return redirect(f"{request.path}#m-{message.seq}")
+    return redirect(f"{request.path}#{anchor}-{message.seq}")
 
 
 @workspace_view
 @require_POST
 def thread_edit(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Rename (`title`), or archive and bring back (`archived` 1 or 0)."""
-    thread = access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     archived = {"1": True, "0": False}.get(request.POST.get("archived", ""))
-    update_thread(thread=thread, by=request.access, title=request.POST.get("title"), archived=archived)
+    services.update_thread(thread=thread, by=request.access, title=request.POST.get("title"), archived=archived)
     return redirect("thread", request.workspace.slug, thread.pk)
 
 
@@ -99,14 +94,14 @@ def thread_edit(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @require_POST
 def thread_agents(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Which agents may know of the thread (`access`, `allowed`), and which answer every message (`following`)."""
-    thread = access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     allowed = _posted_agents(request, request.POST.getlist("allowed"))
     following = _posted_agents(request, request.POST.getlist("following"))
     with transaction.atomic():
-        set_thread_access(
+        services.set_thread_access(
             thread=thread, by=request.access, access=request.POST.get("access", ""), allowed_agents=allowed
         )
-        set_thread_followers(thread=thread, by=request.access, agents=following)
+        services.set_thread_followers(thread=thread, by=request.access, agents=following)
     return redirect("thread", request.workspace.slug, thread.pk)
 
 
@@ -120,11 +115,11 @@ def _posted_agents(request: WorkspaceRequest, ids: list[str]) -> list[Participan
 @require_POST
 def thread_read(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Read up to `seq`; with `unread`, that message and all after it count as unread again."""
-    thread = access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     seq = int_param(request.POST, "seq") or 0
     if "unread" not in request.POST:
-        return JsonResponse({"read": mark_read(thread=thread, by=request.access, seq=seq)})
-    mark_unread_from(thread=thread, by=request.access, seq=seq)
+        return JsonResponse({"read": services.mark_read(thread=thread, by=request.access, seq=seq)})
+    services.mark_unread_from(thread=thread, by=request.access, seq=seq)
     if wants_json(request):
         return JsonResponse({"read": seq - 1})
     return redirect("inbox", request.workspace.slug)
@@ -134,7 +129,8 @@ def thread_read(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @require_POST
 def thread_draft(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Keep what stands in the composer."""
-    save_draft(thread=access_thread(request, thread_id), by=request.access, body=request.POST.get("body", ""))
+    thread = access_thread(request.access, thread_id)
+    services.save_draft(thread=thread, by=request.access, body=request.POST.get("body", ""))
     return HttpResponse(status=204)
 
 
@@ -145,7 +141,7 @@ def thread_names(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 
     In a dive no other agent than its own: it would not answer.
     """
-    thread = access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     people = members_with_access(thread.channel).exclude(pk=request.access.participant_id)
     agents = agents_with_access(thread)
     if thread.parent_id is not None:
@@ -155,30 +151,21 @@ def thread_names(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 
 def _mention_candidate(participant: Participant) -> dict[str, object]:
     level = participant.agent.level if participant.is_agent else None
-    return {
-        "id": participant.pk,
-        "handle": participant.handle,
-        "name": participant.name,
-        "kind": participant.kind,
-        "level": level,
-    }
+    return {**{name: getattr(participant, name) for name in ("id", "handle", "name", "kind")}, "level": level}
 
 
 @workspace_view
 @require_safe
 def message(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     """The message alone for htmx; its place in the thread for everybody else."""
-    message = access_message(request, message_id)
+    message = access_message(request.access, message_id)
     return _render_fragment(request, message) if request.htmx else _redirect_to_message(request, message)
 
 
 def _redirect_to_message(request: WorkspaceRequest, message: Message) -> HttpResponse:
-    anchor = f"?at={message.seq}#m-{message.seq}"
-    if message.thread.parent_id is not None:
-        return redirect(f"{reverse('dive', args=[request.workspace.slug, message.thread.dive.pk])}{anchor}")
-    to = redirect("thread", request.workspace.slug, message.thread_id)
-    to["Location"] += anchor
-    return to
+    thread = message.thread
+    view, pk = ("thread", thread.pk) if thread.parent_id is None else ("dive", thread.dive.pk)
+    return redirect(f"{reverse(view, args=[request.workspace.slug, pk])}?at={message.seq}#m-{message.seq}")
 
 
 def _render_fragment(request: WorkspaceRequest, message: Message) -> HttpResponse:
@@ -191,7 +178,7 @@ def _render_fragment(request: WorkspaceRequest, message: Message) -> HttpRespons
 @require_safe
 def message_history(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     """What an edited message said before, oldest first."""
-    message = access_message(request, message_id)
+    message = access_message(request.access, message_id)
     if message.is_deleted:
         raise Missing("This message was deleted, and its history with it.")
     context = {"message": message, "revisions": message.revisions.all(), "thread": message.thread}
@@ -202,20 +189,20 @@ def message_history(request: WorkspaceRequest, message_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def message_edit(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     """The form, and saving it. A text changed elsewhere meanwhile is shown beside the new one; nothing is lost."""
-    message = access_message(request, message_id)
+    message = access_message(request.access, message_id)
     if request.method != "POST":
         if message.author_id != request.access.participant_id or message.is_deleted:
             raise Missing
         return _render_edit_form(request, message, text=message.body)
     body, based_on = (request.POST.get(name, "").replace("\r\n", "\n") for name in ("body", "based_on"))
     try:
-        update_message(message=message, by=request.access, body=body, based_on=based_on)
+        services.update_message(message=message, by=request.access, body=body, based_on=based_on)
     except Missing:
         raise
     except Problem as problem:
         message.refresh_from_db(fields=["body"])
         return _render_edit_form(request, message, text=body.replace("\x00", ""), problem=problem)
-    message = access_message(request, message_id)
+    message = access_message(request.access, message_id)
     return _render_fragment(request, message) if request.htmx else _redirect_to_message(request, message)
 
 
@@ -231,19 +218,16 @@ def _render_edit_form(
     }
     name = "chat/_edit.html" if request.htmx else "chat/edit.html"
     response = render(request, name, context, status=problem.status if problem else 200)
-    if problem and request.htmx:
-        response.headers["HX-Retarget"] = f"#edit-{message.pk}"
-        response.headers["HX-Reswap"] = "outerHTML"
-    return response
+    return reswap(retarget(response, f"#edit-{message.pk}"), "outerHTML") if problem and request.htmx else response
 
 
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def message_delete(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     """Asks once, then leaves a tombstone."""
-    message = access_message(request, message_id)
+    message = access_message(request.access, message_id)
     if request.method != "POST":
         return render(request, "chat/delete.html", {"message": message, "thread": message.thread})
-    delete_message(message=message, by=request.access)
-    message = access_message(request, message_id)
+    services.delete_message(message=message, by=request.access)
+    message = access_message(request.access, message_id)
     return _render_fragment(request, message) if request.htmx else _redirect_to_message(request, message)

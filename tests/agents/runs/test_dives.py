@@ -76,12 +76,12 @@ def test_an_agent_that_answers_itself_gets_no_run(ana: Member, dive: Dive) -> No
 @pytest.mark.django_db(transaction=True)
 def test_what_it_drafts_stands_ready_for_the_form(ana: Member, dive: Dive) -> None:
     answered(ask(dive, ana), "Because the buds open in April.")
-    assert newest_agent_draft(dive).asked is None
+    assert newest_agent_draft(dive).request_seq is None
 
     asked = request_draft(dive=dive, by=access(ana))
     run = Run.objects.get(trigger=asked)
     assert (run.task, run.requested_by) == ("publish", ana.participant)
-    assert (newest_agent_draft(dive).asked, newest_agent_draft(dive).draft) == (asked.seq, None)
+    assert (newest_agent_draft(dive).request_seq, newest_agent_draft(dive).draft) == (asked.seq, None)
 
     answered(run, "## Headline\nMarch\n## Key points\n- One\n- Two\n- Three")
     assert newest_agent_draft(dive).draft == ResultDraft("March", ("One", "Two", "Three"))
@@ -105,7 +105,7 @@ def test_of_a_reply_that_is_no_result_sentences_are_picked(ana: Member, dive: Di
     answered(run, "Sure! Roses are pruned in March. Use clean shears. Climbers come later.")
 
     found = newest_agent_draft(dive)
-    assert found.is_picked
+    assert found.is_extracted
     assert found.draft is not None
     assert found.draft.full.startswith(EXTRACTED_NOTE)
 

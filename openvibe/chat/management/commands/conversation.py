@@ -6,7 +6,7 @@ import time
 import zipfile
 from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
 from openvibe.base.problems import Problem
-from openvibe.chat.importing import ImportedThread, ImportFailed, read_jsonl, read_qmsum, read_slack
-from openvibe.chat.importing.readers import open_file
+from openvibe.chat.importing.readers import ImportedThread, ImportFailed, open_file, read_jsonl, read_qmsum
+from openvibe.chat.importing.slack import read_slack
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_channel
 from openvibe.chat.services.importing import ImportReport, import_thread
@@ -57,9 +57,9 @@ class Command(BaseCommand):
             if first is None:
                 raise CommandError(f"{file} holds no conversation. Nothing was imported.")
             channel = get_or_create_channel(workspace, options["channel"], create=options["create_channel"])
-            with closing(self._bar(options["progress"])) as bar:
-                reports.append(self._import(channel, first, bar))
-                reports.extend(self._import(channel, thread, bar) for thread in threads)
+            is_shown = sys.stderr.isatty() if options["progress"] is None else options["progress"]
+            with tqdm(unit=" messages", disable=not is_shown, desc="Importing") as bar:
+                reports.extend(self._import(channel, thread, bar) for thread in chain([first], threads))
         except (ImportFailed, Problem) as error:
             raise CommandError(
                 error.message + describe_partial_import(reports, began_writing=self._written > 0)
@@ -68,10 +68,6 @@ class Command(BaseCommand):
         added = sum(report.added for report in reports)
         rate = f"{seconds:.1f} s, {added / seconds:,.0f} messages/s"
         self.stdout.write(f"#{channel.name}: {summarise_reports(reports)}, {rate}.")
-
-    def _bar(self, progress: bool | None) -> Any:
-        is_shown = sys.stderr.isatty() if progress is None else progress
-        return tqdm(unit=" messages", disable=not is_shown, desc="Importing")
 
     def _import(self, channel: Channel, thread: ImportedThread, bar: Any) -> ImportReport:
         def report_progress(messages: int) -> None:
