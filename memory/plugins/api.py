@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from django.db.models import QuerySet
@@ -15,20 +16,18 @@ from rest_framework.response import Response
 from memory.plugins.base import NewMessage, Session, capabilities_of
 from memory.plugins.compaction import request_compaction, unfinished_compaction
 from memory.plugins.models import Compaction, SessionInfo
-from memory.plugins.records import (
-    MAX_ID_CHARACTERS,
-    MAX_MESSAGES_PER_APPEND,
-    context_budget,
-    message_history,
-    visible_sessions,
-)
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import (
+    MAX_ID_CHARACTERS,
+    MAX_MESSAGES_PER_APPEND,
     append_to_session,
     check_profile_update,
+    context_budget,
     create_session,
+    message_history,
     open_session,
     update_session_info,
+    visible_sessions,
 )
 from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
 from memory.plugins.tool import build_tool
@@ -145,10 +144,8 @@ class MemoryTool(ApiView):
     def get(self, request: Request) -> Response:
         """The memory tool, made from what the workspace's plugin can do: give it to a model as it is."""
         access = request_access(request)
-        spec = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent).spec
-        return Response(
-            MemoryToolOut({"name": spec.name, "description": spec.description, "parameters": spec.parameters}).data
-        )
+        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent)
+        return Response(MemoryToolOut(tool.spec).data)
 
     @extend_schema(operation_id="memory_tool_call", request=MemoryToolIn, responses=ToolAnswer)
     def post(self, request: Request) -> Response:
@@ -159,17 +156,12 @@ class MemoryTool(ApiView):
         data, access = self.validated_body(MemoryToolIn), request_access(request)
         session = access_session(access, data["thread"])
         tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent)
-        arguments = _tool_arguments(request.data)
+        if not isinstance(request.data, Mapping):
+            raise Problem("Send a JSON object.", code="bad_request")
+        arguments = {str(name): value for name, value in request.data.items() if name != "thread"}
         if access.is_agent:
             check_profile_update(session, arguments)
         return Response(ToolAnswer({"result": tool.perform(session, arguments)}).data)
-
-
-def _tool_arguments(data: object) -> Mapping[str, Any]:
-    """What was sent beside the thread."""
-    if not isinstance(data, Mapping):
-        raise Problem("Send a JSON object.", code="bad_request")
-    return {str(name): value for name, value in data.items() if name != "thread"}
 
 
 class Stats(ApiView):
@@ -181,18 +173,12 @@ class Stats(ApiView):
         access = request_access(request)
         session = access_session(access, self.asked(ThreadAsked)["thread"])
         provider = provider_for(access.workspace_id)
-        stats = provider.stats(session)
         row = {
+            **asdict(provider.stats(session)),
             "thread": session.thread_id,
             "plugin": active_plugin_name(access.workspace_id),
             "capabilities": list(capabilities_of(provider)),
-            "messages": stats.messages,
-            "entries": stats.entries,
-            "tokens": stats.tokens,
-            "summaries": stats.summaries,
-            "deepest": stats.deepest,
             "budget": context_budget(Thread.objects.select_related("workspace").get(pk=session.thread_id)),
-            "note": stats.note,
         }
         return Response(MemoryStatsOut(row).data)
 

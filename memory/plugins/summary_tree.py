@@ -19,12 +19,11 @@ BAR_WIDTH = 1000
 
 @dataclass(frozen=True)
 class TreeLine:
-    """A message or a summary on the map. `cost` is what it needs in a prompt, in tokens."""
+    """A message or a summary on the map, and its times."""
 
     entry: ContextEntry
     at: datetime
     until: datetime
-    cost: int
 
 
 @dataclass(frozen=True)
@@ -50,11 +49,11 @@ class TreeLevel:
 
 @dataclass(frozen=True)
 class SummaryTree:
-    """The levels, newest first. `begins` is the number of the first message on the map when older parts are not."""
+    """The levels, newest first. `first_ordinal`: the first message on the map, where older ones are not on it."""
 
-    shelves: tuple[TreeLevel, ...]
+    levels: tuple[TreeLevel, ...]
     tokens: int
-    begins: int | None
+    first_ordinal: int | None
 
 
 def build_summary_tree(provider: MemoryProvider, session: Session, budget: int) -> SummaryTree:
@@ -100,7 +99,7 @@ def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry
         lines[-max_listed:],
         len(lines),
         sum(entry.message_count for entry in entries),
-        sum(line.cost for line in lines),
+        sum(entry.cost for entry in entries),
         min(line.at for line in lines),
         max(line.until for line in lines),
     )
@@ -108,11 +107,8 @@ def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry
 
 def tree_lines(entries: Iterable[ContextEntry]) -> list[TreeLine]:
     """Entries with their times as times."""
-    lines = []
-    for entry in entries:
-        at = datetime.fromisoformat(entry.at)
-        lines.append(TreeLine(entry, at, datetime.fromisoformat(entry.until) if entry.until else at, entry.cost))
-    return lines
+    parse = datetime.fromisoformat
+    return [TreeLine(entry, parse(entry.at), parse(entry.until or entry.at)) for entry in entries]
 
 
 def _with_bar_positions(levels: Sequence[TreeLevel]) -> Iterable[TreeLevel]:

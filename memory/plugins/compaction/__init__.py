@@ -1,7 +1,6 @@
 """Compaction jobs: request one, execute it, recover those that a dead worker left behind."""
 
-from memory.plugins.compaction.executor import CompactionRetry, compaction_finished, execute_compaction
-from memory.plugins.compaction.recovery import recover_compactions
+from memory.plugins.compaction.executor import compaction_finished, execute_compaction, recover_compactions
 from memory.plugins.compaction.requests import (
     compaction_denied_reason,
     request_compaction,
@@ -11,7 +10,6 @@ from memory.plugins.compaction.requests import (
 )
 
 __all__ = [
-    "CompactionRetry",
     "compaction_denied_reason",
     "compaction_finished",
     "execute_compaction",

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from django.db import connection, transaction
 from psycopg import sql
 
-from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS, ContextEntry, NewMessage, Session
-from memory.plugins.records import store_messages
+from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS, ContextEntry, Session
 from openvibe.base.prepared_statements import fetch_prepared
 
 # Messages become visible in the order of their numbers (a number is given under the thread's row lock), so what is
@@ -58,14 +57,6 @@ def ingest_messages(thread_id: int) -> int:
         cursor.execute(_INSERT_ITEMS, {**params, "conversation": conversation, "seen": seen_seq})
         (item_count,) = cursor.fetchone()
     return int(item_count)
-
-
-def append_messages(session: Session, messages: Sequence[NewMessage]) -> list[int]:
-    """Store the messages of an outside agent's conversation and take them in, all or nothing; their numbers."""
-    with transaction.atomic():
-        numbers = store_messages(session, messages)
-        ingest_messages(session.thread_id)
-    return numbers
 
 
 MAX_SEQ = 2**62
@@ -133,8 +124,8 @@ ORDER BY found.ordinal
 
 
 class NewestEntries(NamedTuple):
-    """Entries, oldest first; `is_all`: there is nothing older. `long_tokens`: tokens of those over LONGEST, by
-    ordinal."""
+    """Entries, oldest first; `is_all`: there is nothing older. `long_tokens`: tokens of those over MAX_ENTRY_TOKENS,
+    by ordinal."""
 
     entries: list[ContextEntry]
     is_all: bool
@@ -191,46 +182,11 @@ def fetch_rows(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> lis
 
 
 def entry_from_row(row: tuple[Any, ...]) -> ContextEntry:
-    """An entry from the columns of ROW, whose times are text: most rows have one, and reading it as a time is dear.
+    """An entry from ENTRY_COLUMNS, whose times are text: most rows have one, and reading it as a time is dear.
     Summaries have no author; only they end at another time than they begin."""
-    (
-        ordinal,
-        last,
-        kind,
-        text,
-        tokens,
-        at,
-        message_id,
-        author_id,
-        author_name,
-        author_kind,
-        call_id,
-        summary_id,
-        depth,
-        until,
-        message_count,
-    ) = row
-    return ContextEntry(
-        ordinal,
-        last,
-        kind,
-        text,
-        min(tokens, MAX_ENTRY_TOKENS),
-        _normalize_time(at),
-        message_id,
-        author_id,
-        author_name,
-        author_kind,
-        call_id,
-        summary_id,
-        depth,
-        until and _normalize_time(until),
-        message_count,
-    )
-
-
-def iso_time(at: datetime) -> str:
-    return at.isoformat()
+    ordinal, last, kind, text, tokens, at, *origin, until, message_count = row
+    size, begin, end = min(tokens, MAX_ENTRY_TOKENS), _normalize_time(at), until and _normalize_time(until)
+    return ContextEntry._make((ordinal, last, kind, text, size, begin, *origin, end, message_count))
 
 
 def _normalize_time(at: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.db import transaction
+
 from memory.plugins.base import (
     FRESH_TAIL,
     CompactionProgress,
@@ -20,7 +22,7 @@ from memory.plugins.base import (
 )
 from memory.plugins.lcm import assembly, compaction, items, retrieval
 from memory.plugins.lcm.models import Conversation, Summary, SummaryMessage
-from memory.plugins.records import ProfileMixin, SessionMixin
+from memory.plugins.sessions import ProfileMixin, SessionMixin, store_messages
 from openvibe.chat.models import Thread
 from openvibe.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
@@ -42,7 +44,10 @@ class LcmProvider(ProfileMixin, SessionMixin):
         items.ingest_messages(session.thread_id)
 
     def append(self, session: Session, messages: Sequence[NewMessage]) -> list[int]:
-        return items.append_messages(session, messages)
+        with transaction.atomic():
+            seqs = store_messages(session, messages)
+            items.ingest_messages(session.thread_id)
+        return seqs
 
     def assemble(self, session: Session, budget: int, fresh_tail: int = FRESH_TAIL) -> list[ContextEntry]:
         return assembly.assemble_entries(session, budget, fresh_tail, self.config)
