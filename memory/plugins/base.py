@@ -58,7 +58,8 @@ class ContextEntry(NamedTuple):
 
     `ordinal` is the message's number in its thread, or that of the first message a summary stands for; `last` the
     last one it stands for. `kind` is a message's kind or `summary`. `text` is the body; for a summary its content,
-    unescaped. `tokens` counts the text (o200k_base), at most LONGEST, without ENVELOPE. `at` is ISO 8601, UTC.
+    unescaped. `tokens` counts the text (o200k_base), at most MAX_ENTRY_TOKENS, without ENVELOPE_TOKENS. `at` is ISO
+    8601, UTC.
     """
 
     ordinal: int

@@ -105,33 +105,22 @@ def select_window(
         if message.kind not in ("tool_call", "tool_result") or index in paired
     ]
     pairs = sorted((result, call) for call, result in _tool_pairs(messages))
-    tail_start = _extend_to_calls(max(len(messages) - max(fresh_tail, 0), 0), pairs)
+    tail_start = max(len(messages) - max(fresh_tail, 0), 0)
+    for result, call in reversed(pairs):
+        if call < tail_start <= result:
+            tail_start = call
     first = _first_fitting(messages, tail_start, budget, max_messages)
     if first > 0 or not is_all:
         first = min(_align_to_step(messages, first), tail_start)
-    return {message.seq for message in messages[_skip_split_pairs(first, pairs) :]}
+    for result, call in pairs:
+        if call < first <= result:
+            first = result + 1
+    return {message.seq for message in messages[first:]}
 
 
 def _tool_pairs(messages: Sequence[WindowMessage]) -> list[tuple[int, int]]:
     """Calls with their results, as indices."""
     return pair_tool_calls((message.seq, message.kind, message.call_id) for message in messages)
-
-
-def _extend_to_calls(first: int, pairs: Sequence[tuple[int, int]]) -> int:
-    """`first`, or the earlier index from which no result is without its call. Pairs: indices of result and call."""
-    for result, call in reversed(pairs):
-        if result < first:
-            break
-        first = min(first, call)
-    return first
-
-
-def _skip_split_pairs(first: int, pairs: Sequence[tuple[int, int]]) -> int:
-    """`first`, or the later index from which no result is without its call."""
-    for result, call in pairs:
-        if call < first <= result:
-            first = result + 1
-    return first
 
 
 def _first_fitting(messages: Sequence[WindowMessage], tail_start: int, budget: int, max_messages: int) -> int:

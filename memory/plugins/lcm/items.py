@@ -135,7 +135,8 @@ class NewestEntries(NamedTuple):
 def newest_entries(session: Session, *, tokens: int, minimum: int, rows: int) -> NewestEntries:
     """The newest entries of a session: at least `minimum` of them, and one more than fit `tokens`; about `rows` at
     most."""
-    rows = _round_up_rows(rows)
+    step = 1 << max(rows.bit_length() - 3, 4)
+    rows = -(-rows // step) * step  # at most a quarter more: few numbers stand for all, so few statements are prepared
     fetched = fetch_prepared(_newest_statement(rows), {**session_params(session), "tokens": tokens, "least": minimum})
     row_count = fetched[0][-1] if fetched else 0
     return NewestEntries(
@@ -143,12 +144,6 @@ def newest_entries(session: Session, *, tokens: int, minimum: int, rows: int) ->
         is_all=row_count < rows and len(fetched) == row_count,
         long_tokens={row[0]: row[4] for row in fetched if row[4] > MAX_ENTRY_TOKENS},
     )
-
-
-def _round_up_rows(rows: int) -> int:
-    """Few numbers stand for all, at most a quarter more, so that few statements are prepared."""
-    step = 1 << max(rows.bit_length() - 3, 4)
-    return -(-rows // step) * step
 
 
 @cache

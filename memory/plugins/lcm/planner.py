@@ -17,8 +17,9 @@ from django.db.backends.utils import CursorWrapper
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS
 from memory.plugins.lcm.chunking import GAP_KIND, MAX_CHUNK_TOKENS, SUMMARY_KIND, ContextItem
 from memory.plugins.lcm.items import PROMPT_FILTER, fetch_rows
-from memory.plugins.lcm.models import Summary
+from memory.plugins.lcm.models import Item, Summary
 from memory.plugins.lcm.summarizer import (
+    MAX_EARLIER_SUMMARIES,
     NO_MODEL,
     SourceMessage,
     SourceSummary,
@@ -56,10 +57,6 @@ NEWEST_ITEM_KEYS = f"{ITEM_KEYS} ORDER BY ordinal DESC LIMIT %s"
 NEWEST_ITEMS_STATEMENT = ITEM_ROWS.replace("{items}", NEWEST_ITEM_KEYS)
 ITEMS_AFTER_STATEMENT = ITEM_ROWS.replace("{items}", f"{ITEM_KEYS} AND ordinal > %s ORDER BY ordinal LIMIT %s")
 TOTAL_COST = f"SELECT coalesce(sum({ITEM_COST}), 0) FROM ({NEWEST_ITEM_KEYS}) i {ITEM_JOINS}"  # noqa: S608
-LAST_SUMMARIZED_SEQ = """
-SELECT s.last_seq FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
-WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL ORDER BY i.ordinal DESC LIMIT 1
-"""
 SUMMARY_ITEMS = """
 SELECT i.ordinal, s.token_count, s.depth, s.stale, s.id, (
     SELECT before.summary_id FROM lcm_item before
@@ -68,52 +65,32 @@ SELECT i.ordinal, s.token_count, s.depth, s.stale, s.id, (
 FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
 WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL ORDER BY i.ordinal DESC LIMIT %s
 """
-EARLIER_SUMMARIES = """
-SELECT s.content FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
-WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL AND i.ordinal < %s AND NOT s.stale
-ORDER BY i.ordinal DESC LIMIT 2
-"""
 
 
 class SourceSql(NamedTuple):
     """What one kind of summary is made from: the columns that a check compares, those with the words, and the rows,
-    by the items they stand in or by the summary above them."""
+    by the items they stand in or by the summary above them; how the summary and what it stands for are stored."""
 
     fingerprint: str
     content: str
     from_items: str
     from_summary: str
+    insert: str
+    link: str
 
 
 MESSAGES = SourceSql(
-    f"m.id, m.seq, m.kind, {PROMPT_FILTER}, md5(m.body)",
-    "m.created_at, p.kind, p.name, m.body, m.token_count",
-    """
+    fingerprint=f"m.id, m.seq, m.kind, {PROMPT_FILTER}, md5(m.body)",
+    content="m.created_at, p.kind, p.name, m.body, m.token_count",
+    from_items="""
 FROM lcm_item i JOIN chat_message m ON m.id = i.message_id JOIN workspaces_participant p ON p.id = m.author_id
 WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s ORDER BY m.seq
 """,
-    """
+    from_summary="""
 FROM lcm_summarymessage l JOIN chat_message m ON m.id = l.message_id JOIN workspaces_participant p ON p.id = m.author_id
 WHERE l.summary_id = %(summary)s ORDER BY m.seq
 """,
-)
-SUMMARIES = SourceSql(
-    "s.id, s.first_seq, s.depth, s.stale, md5(s.content)",
-    "s.earliest_at, s.latest_at, s.first_seq, s.last_seq, s.content, s.token_count",
-    """
-FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
-WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s ORDER BY s.first_seq
-""",
-    """
-FROM lcm_summaryedge e JOIN lcm_summary s ON s.id = e.constituent_id WHERE e.container_id = %(summary)s
-ORDER BY s.first_seq
-""",
-)
-FINGERPRINT_COLUMNS = 5
-MIN_CHUNK_FOR_EARLIER = 5_000
-"""Tokens of source, from which on earlier summaries are shown with it."""
-
-INSERT_LEAF = """
+    insert="""
 INSERT INTO lcm_summary (conversation_id, kind, depth, content, token_count, first_seq, last_seq, earliest_at,
     latest_at, message_count, source_tokens, level, model, stale)
 SELECT %(conversation)s, 'leaf', 0, %(content)s, %(tokens)s, %(first)s, %(last)s, min(m.created_at),
@@ -121,8 +98,25 @@ SELECT %(conversation)s, 'leaf', 0, %(content)s, %(tokens)s, %(first)s, %(last)s
 FROM lcm_item i JOIN chat_message m ON m.id = i.message_id
 WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s
 RETURNING id
-"""
-INSERT_CONDENSED = """
+""",
+    link="""
+INSERT INTO lcm_summarymessage (summary_id, message_id)
+SELECT %(summary)s, message_id FROM lcm_item
+WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s ORDER BY ordinal
+""",
+)
+SUMMARIES = SourceSql(
+    fingerprint="s.id, s.first_seq, s.depth, s.stale, md5(s.content)",
+    content="s.earliest_at, s.latest_at, s.first_seq, s.last_seq, s.content, s.token_count",
+    from_items="""
+FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
+WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s ORDER BY s.first_seq
+""",
+    from_summary="""
+FROM lcm_summaryedge e JOIN lcm_summary s ON s.id = e.constituent_id WHERE e.container_id = %(summary)s
+ORDER BY s.first_seq
+""",
+    insert="""
 INSERT INTO lcm_summary (conversation_id, kind, depth, content, token_count, first_seq, last_seq, earliest_at,
     latest_at, message_count, source_tokens, level, model, stale)
 SELECT %(conversation)s, 'condensed', max(s.depth) + 1, %(content)s, %(tokens)s, min(s.first_seq), max(s.last_seq),
@@ -130,17 +124,17 @@ SELECT %(conversation)s, 'condensed', max(s.depth) + 1, %(content)s, %(tokens)s,
 FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
 WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s
 RETURNING id
-"""
-LINK_MESSAGES = """
-INSERT INTO lcm_summarymessage (summary_id, message_id)
-SELECT %(summary)s, message_id FROM lcm_item
-WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s ORDER BY ordinal
-"""
-LINK_SUMMARIES = """
+""",
+    link="""
 INSERT INTO lcm_summaryedge (container_id, constituent_id)
 SELECT %(summary)s, summary_id FROM lcm_item
 WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s ORDER BY ordinal
-"""
+""",
+)
+FINGERPRINT_COLUMNS = 5
+MIN_CHUNK_FOR_EARLIER = 5_000
+"""Tokens of source, from which on earlier summaries are shown with it."""
+
 BUMP_VERSION = "UPDATE lcm_conversation SET version = version + 1 WHERE id = %(conversation)s"
 REPLACE_ITEMS = (
     "DELETE FROM lcm_item WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s",
@@ -159,12 +153,10 @@ class SummaryWriter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SummaryPlan:
-    """Neighbouring items that one summary is to stand for, as they were read."""
+    """Neighbouring items that one summary is to stand for, as they were read. `place` names them in statements."""
 
-    conversation_id: int
-    first: int
-    last: int
-    is_leaf: bool
+    sql: SourceSql
+    place: dict[str, int]
     fingerprints: list[DbRow]
     source: SummarySource
     earlier: tuple[str, ...]
@@ -188,8 +180,8 @@ def total_cost(conversation_id: int, limit: int) -> int:
 
 def last_summarized_seq(conversation_id: int) -> int:
     """The number of the last message that a summary among the items stands for; 0 without any."""
-    rows = fetch_rows(LAST_SUMMARIZED_SEQ, [conversation_id])
-    return int(rows[0][0]) if rows else 0
+    summaries = Item.objects.filter(conversation=conversation_id, summary__isnull=False).order_by("-ordinal")
+    return summaries.values_list("summary__last_seq", flat=True).first() or 0
 
 
 def summary_items(conversation_id: int, limit: int) -> list[ContextItem]:
@@ -208,10 +200,9 @@ def plan_summary(
     conversation_id: int, items: Sequence[ContextItem], *, is_leaf: bool, chunk_tokens: int
 ) -> SummaryPlan:
     """Read the messages of these items, or the summaries."""
-    first, last = items[0].ordinal, items[-1].ordinal
     sql = MESSAGES if is_leaf else SUMMARIES
-    values = {"conversation": conversation_id, "first": first, "last": last}
-    rows = fetch_rows(f"SELECT {sql.fingerprint}, {sql.content} {sql.from_items}", values)
+    place = {"conversation": conversation_id, "first": items[0].ordinal, "last": items[-1].ordinal}
+    rows = fetch_rows(f"SELECT {sql.fingerprint}, {sql.content} {sql.from_items}", place)
     if is_leaf:
         messages = _source_messages(rows)
         source, sizes = message_source(messages, chunk_tokens=chunk_tokens), [one.tokens for one in messages]
@@ -219,23 +210,27 @@ def plan_summary(
         summaries = _source_summaries(rows)
         source, sizes = summary_source(summaries), [one.tokens for one in summaries]
     return SummaryPlan(
-        conversation_id,
-        first,
-        last,
-        is_leaf,
+        sql,
+        place,
         [row[:FINGERPRINT_COLUMNS] for row in rows],
         source,
-        _earlier_summaries(conversation_id, first, chunk_tokens),
-        sum(map(entry_cost, sizes)),
-        len(rows) if is_leaf else 0,
+        _earlier_summaries(conversation_id, place["first"], chunk_tokens),
+        cost=sum(map(entry_cost, sizes)),
+        messages=len(rows) if is_leaf else 0,
     )
 
 
 def _earlier_summaries(conversation_id: int, ordinal: int, chunk_tokens: int) -> tuple[str, ...]:
-    """Up to two summaries that precede, oldest first; none for a model whose window is small."""
+    """Up to MAX_EARLIER_SUMMARIES that precede, oldest first; none for a model whose window is small."""
     if chunk_tokens < MIN_CHUNK_FOR_EARLIER:
         return ()
-    return tuple(content for (content,) in reversed(fetch_rows(EARLIER_SUMMARIES, [conversation_id, ordinal])))
+    summaries = Item.objects.filter(conversation=conversation_id, summary__isnull=False, ordinal__lt=ordinal)
+    contents = (
+        summaries.filter(summary__stale=False)
+        .order_by("-ordinal")
+        .values_list("summary__content", flat=True)[:MAX_EARLIER_SUMMARIES]
+    )
+    return tuple(reversed(contents))
 
 
 def _source_messages(rows: Sequence[DbRow]) -> list[SourceMessage]:
@@ -263,15 +258,13 @@ def write_summary(plan: SummaryPlan, draft: SummaryDraft) -> int | None:
 
     None, with nothing written, when what it was made from is no longer what was read.
     """
-    values = {**draft._asdict(), "conversation": plan.conversation_id, "first": plan.first, "last": plan.last}
-    sql = MESSAGES if plan.is_leaf else SUMMARIES
-    insert, link = (INSERT_LEAF, LINK_MESSAGES) if plan.is_leaf else (INSERT_CONDENSED, LINK_SUMMARIES)
+    values = {**draft._asdict(), **plan.place}
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        if _lock_source(cursor, sql, sql.from_items, values) != plan.fingerprints:
+        if _lock_source(cursor, plan.sql, plan.sql.from_items, values) != plan.fingerprints:
             return None
-        cursor.execute(insert, values)
+        cursor.execute(plan.sql.insert, values)
         (values["summary"],) = cursor.fetchone()
-        for statement in (link, *REPLACE_ITEMS):
+        for statement in (plan.sql.link, *REPLACE_ITEMS):
             cursor.execute(statement, values)
     return int(values["summary"])
 

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, OuterRef, QuerySet, Subquery, Value
+from django.db.models import BigIntegerField, Count, F, OuterRef, Subquery, Value
 from django.db.models.functions import Coalesce, Greatest, Least
 from psycopg import sql
 
@@ -37,9 +37,7 @@ from openvibe.workspaces.access import Access
 
 MAX_EXPANSION_TOKENS = 4_000
 """Tokens that one expansion gives, except where a single message is longer."""
-
 MAX_EXPANSION_ENTRIES = 200
-"""Entries that one expansion gives at most."""
 
 _FROM_LEAF = sql.SQL("""
 SELECT {message} FROM lcm_summarymessage held JOIN chat_message m ON m.id = held.message_id
@@ -129,11 +127,7 @@ MAX_CANDIDATES = 1_000
 MAX_TERMS = 32
 """Terms of one query; further ones are not asked for."""
 
-MAX_SNIPPET_CHARACTERS = 500
-"""Characters of a snippet, at most."""
-
-MAX_HITS = 100
-"""Hits of one search, at most."""
+MAX_SNIPPET_CHARACTERS, MAX_HITS = 500, 100
 
 _MATCHES_ALL_TERMS = sql.SQL(
     "(SELECT bool_and(strpos(lower({text}), lower(term)) > 0) FROM unnest(%(terms)s::text[]) AS term)"
@@ -226,8 +220,6 @@ def make_snippet(text: str, terms: Sequence[str]) -> str:
 
 
 MAX_REVIEW_MESSAGES = 200
-"""New messages of one review."""
-
 MAX_PRIOR_TOKENS = 4_000
 """Tokens of the summaries that tell a review what came before, the newest first."""
 
@@ -253,10 +245,19 @@ def list_unreviewed(access: Access) -> list[UnreviewedSession]:
 
     `upto` ends before a message that is still being written: it is reviewed when it says something.
     """
-    threads = _threads_with_marks(access).filter(last_seq__gt=F("since"))
-    threads = threads.annotate(upto=Least(F("last_seq"), _last_finished_seq()))
-    counted = threads.annotate(new=_unreviewed_count(access)).filter(new__gt=0).order_by("last_message_at", "pk")
-    return [UnreviewedSession(*row) for row in counted.values_list("pk", "since", "upto", "new")]
+    mark = ReviewMark.objects.filter(agent=access.participant_id, thread=OuterRef("pk")).values("reviewed_seq")
+    writing = Message.objects.filter(thread=OuterRef("pk"), seq__gt=OuterRef("since"), state=Message.State.WRITING)
+    last_finished = writing.order_by("seq").values(place=F("seq") - 1)[:1]
+    new = messages_for_prompts(access, thread=OuterRef("pk"), seq__gt=OuterRef("since"), seq__lte=OuterRef("upto"))
+    counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
+    threads = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
+    threads = threads.annotate(since=Coalesce(Subquery(mark), Value(0))).filter(last_seq__gt=F("since"))
+    threads = threads.annotate(
+        upto=Least(F("last_seq"), Coalesce(Subquery(last_finished), Value(items.MAX_SEQ))),
+        new=Coalesce(Subquery(counted, output_field=BigIntegerField()), Value(0)),
+    )
+    rows = threads.filter(new__gt=0).order_by("last_message_at", "pk").values_list("pk", "since", "upto", "new")
+    return [UnreviewedSession(*row) for row in rows]
 
 
 def build_review_context(session: Session, since: int, upto: int) -> list[ContextEntry]:
@@ -277,22 +278,3 @@ def mark_reviewed(session: Session, upto: int) -> None:
     mark = {"agent_id": session.access.participant_id, "thread_id": session.thread_id}
     ReviewMark.objects.bulk_create([ReviewMark(**mark)], ignore_conflicts=True)
     ReviewMark.objects.filter(**mark).update(reviewed_seq=Greatest(F("reviewed_seq"), reached))
-
-
-def _threads_with_marks(access: Access) -> QuerySet[Any, Any]:
-    mark = ReviewMark.objects.filter(agent=access.participant_id, thread=OuterRef("pk")).values("reviewed_seq")
-    threads = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
-    return threads.annotate(since=Coalesce(Subquery(mark), Value(0)))
-
-
-def _last_finished_seq() -> Coalesce:
-    """The number before the first message that is still being written; a number after all where there is none."""
-    unfinished = Message.objects.filter(thread=OuterRef("pk"), seq__gt=OuterRef("since"), state=Message.State.WRITING)
-    return Coalesce(Subquery(unfinished.order_by("seq").values(place=F("seq") - 1)[:1]), Value(items.MAX_SEQ))
-
-
-def _unreviewed_count(access: Access) -> Coalesce:
-    """How many messages there are to review, of those a prompt may show."""
-    new = messages_for_prompts(access, thread=OuterRef("pk"), seq__gt=OuterRef("since"), seq__lte=OuterRef("upto"))
-    counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
-    return Coalesce(Subquery(counted, output_field=BigIntegerField()), Value(0))

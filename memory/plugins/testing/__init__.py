@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,14 +30,14 @@ from memory.plugins.testing.scenario import Scenario, create_scenario
 
 
 class ConformanceRule(NamedTuple):
-    """`kept` raises Broken when it is not. `capability` is the capability it is about, None for every plugin."""
+    """`check` raises RuleViolation. `capability` is the one the rule is about, None for every plugin."""
 
-    kept: Callable[[Scenario, Any], None]
+    check: Callable[[Scenario, Any], None]
     capability: type[Any] | None = None
 
     @property
     def name(self) -> str:
-        return self.kept.__name__
+        return self.check.__name__
 
 
 RULES: tuple[ConformanceRule, ...] = (
@@ -80,8 +80,8 @@ def rules_for(provider: MemoryProvider) -> list[ConformanceRule]:
 
 
 def check_rule(rule: ConformanceRule, make: Callable[[], MemoryProvider]) -> None:
-    """Hold a provider to a rule, in the caller's transaction. Raises Broken."""
-    rule.kept(create_scenario(make), make())
+    """Hold a provider to a rule, in the caller's transaction. Raises RuleViolation."""
+    rule.check(create_scenario(make), make())
 
 
 def plugins_under_test() -> dict[str, Callable[[], MemoryProvider]]:
@@ -91,8 +91,4 @@ def plugins_under_test() -> dict[str, Callable[[], MemoryProvider]]:
     if only and only not in installed_plugins():
         raise LookupError(f"There is no memory plugin {only!r}. Installed: {', '.join(installed_plugins())}.")
     names = [only] if only else list(installed_plugins())
-    return {name: partial(_create_plugin, name, config) for name in names}
-
-
-def _create_plugin(name: str, config: Mapping[str, Any]) -> MemoryProvider:
-    return installed_plugins()[name].load()(config)
+    return {name: partial(installed_plugins()[name].load(), config) for name in names}

@@ -6,14 +6,7 @@ from functools import partial
 from typing import Any
 
 from memory.plugins.base import Compactor, ContextEntry, Explorer, Session
-from memory.plugins.testing.scenario import (
-    UNLIMITED_BUDGET,
-    Scenario,
-    covered_ordinals,
-    expect_problem,
-    ordinals,
-    require,
-)
+from memory.plugins.testing.scenario import Scenario, covered_ordinals, expect_problem, ordinals, require
 from openvibe.chat.models import Message
 
 TIGHT_BUDGET = 4_000
@@ -137,7 +130,7 @@ def compaction_loses_nothing(scenario: Scenario, provider: Any) -> None:
     bodies = list(scenario.thread.messages.order_by("seq").values_list("body", "deleted_at"))
     for full in (False, True):
         provider.compact(session, TIGHT_BUDGET, full=full)
-        entries = provider.assemble(session, UNLIMITED_BUDGET, 20)
+        entries = scenario.recall(provider)
         require(covered_ordinals(entries) == everything, "Every message is recalled, or stands in one summary that is.")
         require(
             sum(entry.last - entry.ordinal + 1 for entry in entries) == len(everything), "No message stands in two."
@@ -148,17 +141,14 @@ def compaction_loses_nothing(scenario: Scenario, provider: Any) -> None:
         "Compaction never changes a message.",
     )
     seqs = scenario.talk(5)
-    require(
-        set(seqs) <= set(ordinals(provider.assemble(session, UNLIMITED_BUDGET, 20))),
-        "The conversation goes on after it.",
-    )
+    require(set(seqs) <= set(ordinals(scenario.recall(provider))), "The conversation goes on after it.")
 
 
 def summaries_can_be_opened(scenario: Scenario, provider: Any) -> None:
     session = _long_session(scenario, provider)
     require(isinstance(provider, Compactor), "A plugin with summaries to explore makes them: it is a Compactor.")
     provider.compact(session, TIGHT_BUDGET, full=True)
-    summaries = [entry for entry in provider.assemble(session, UNLIMITED_BUDGET, 20) if entry.summary_id is not None]
+    summaries = [entry for entry in scenario.recall(provider) if entry.summary_id is not None]
     require(summaries, "A conversation of ten times its budget has summaries.")
     bodies = dict(scenario.thread.messages.values_list("seq", "body"))
     for entry in summaries:

@@ -31,7 +31,7 @@ def require(condition: object, message: str) -> None:
 
 
 def expect_problem(action: Callable[[], object], message: str) -> Problem:
-    """The Problem that the act raises; Broken when it raises none."""
+    """The Problem that the action raises; RuleViolation when it raises none."""
     try:
         action()
     except Problem as problem:
@@ -75,6 +75,18 @@ class Scenario:
             reads_dive_results=level >= 3,
         )
         return Session((thread or self.thread).pk, access, **more)
+
+    def recall(
+        self,
+        provider: MemoryProvider,
+        thread: Thread | None = None,
+        *,
+        budget: int = UNLIMITED_BUDGET,
+        tail: int = 20,
+        **more: Any,
+    ) -> list[ContextEntry]:
+        """What the plugin assembles of the agent's session."""
+        return provider.assemble(self.session(thread, **more), budget, tail)
 
     def say(self, *texts: str, thread: Thread | None = None, by: Participant | None = None, **more: Any) -> list[int]:
         """Messages written past the plugin, as people and agents write them; their numbers."""
