@@ -1,7 +1,5 @@
 """API of a thread's memory (tool, stats, compaction) and of sessions, an outside agent's own conversations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -14,8 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from memory.plugins.base import NewMessage, Session, capabilities_of
-from memory.plugins.compaction import request_compaction, unfinished_compaction
-from memory.plugins.models import Compaction, SessionInfo
+from memory.plugins.compaction import request_compaction
+from memory.plugins.models import COMPACTIONS, Compaction, SessionInfo
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import (
     MAX_ID_CHARACTERS,
@@ -198,7 +196,8 @@ class Compact(ApiView):
         compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=data["full"], by=access)
         if compaction is not None:
             enqueue_compaction_on_commit(compaction.pk)
-        compaction = compaction or unfinished_compaction(thread)
+        unfinished = Compaction.objects.filter(thread=thread, state__in=COMPACTIONS.unfinished)
+        compaction = compaction or unfinished.first()
         if compaction is None:
             raise Conflict("A compaction of this thread ended just now. Ask again.", code="just_ended")
         return Response(CompactionOut(visible_compactions(access).get(pk=compaction.pk)).data, status=202)
@@ -296,15 +295,11 @@ class HistoryAsked(serializers.Serializer[Any]):
     limit = serializers.IntegerField(required=False, default=100, min_value=1, max_value=200)
 
 
-def own_sessions(access: Access) -> QuerySet[SessionInfo]:
-    return visible_sessions(access).select_related("thread")
-
-
 class Sessions(ApiView):
     @extend_schema(operation_id="sessions_list", responses=SessionOut(many=True))
     def get(self, request: Request) -> Response:
         """The caller's own sessions, newest first."""
-        return self.paginated_response(own_sessions(request_access(request)), SessionOut)
+        return self.paginated_response(visible_sessions(request_access(request)), SessionOut)
 
     @extend_schema(operation_id="sessions_create", request=SessionIn, responses={200: SessionOut, 201: SessionOut})
     @idempotent
@@ -313,7 +308,7 @@ class Sessions(ApiView):
         data, access = self.validated_body(SessionIn), request_access(request)
         channel = get_object_or_404(Channel.objects.visible_to(access), pk=data.pop("channel"))
         session, is_new = create_session(channel=channel, by=access, **data)
-        session = own_sessions(access).get(pk=session.pk)
+        session = visible_sessions(access).get(pk=session.pk)
         return Response(SessionOut(session).data, status=201 if is_new else 200)
 
 
@@ -321,15 +316,15 @@ class OneSession(ApiView):
     @extend_schema(operation_id="sessions_get", responses=SessionOut)
     def get(self, request: Request, pk: int) -> Response:
         """One session, with what the agent keeps about it."""
-        return Response(SessionOut(get_object_or_404(own_sessions(request_access(request)), thread_id=pk)).data)
+        return Response(SessionOut(get_object_or_404(visible_sessions(request_access(request)), thread_id=pk)).data)
 
     @extend_schema(operation_id="sessions_change", request=SessionChange, responses=SessionOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Replace the info."""
         access = request_access(request)
-        session = get_object_or_404(own_sessions(access), thread_id=pk)
+        session = get_object_or_404(visible_sessions(access), thread_id=pk)
         update_session_info(session=session, by=access, info=self.validated_body(SessionChange)["info"])
-        return Response(SessionOut(own_sessions(access).get(thread_id=pk)).data)
+        return Response(SessionOut(visible_sessions(access).get(thread_id=pk)).data)
 
 
 class SessionMessages(ApiView):
@@ -337,7 +332,7 @@ class SessionMessages(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         """What was said, oldest first, word for word."""
         access, params = request_access(request), self.asked(HistoryAsked)
-        session = get_object_or_404(own_sessions(access), thread_id=pk)
+        session = get_object_or_404(visible_sessions(access), thread_id=pk)
         entries = message_history(
             open_session(access, session.thread_id), after=params["after"], limit=params["limit"] + 1
         )
@@ -350,7 +345,7 @@ class SessionMessages(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Add what was said, all or nothing. A message whose external id is known is not stored again."""
         access = request_access(request)
-        session = get_object_or_404(own_sessions(access), thread_id=pk)
+        session = get_object_or_404(visible_sessions(access), thread_id=pk)
         messages = [NewMessage(**message) for message in self.validated_body(SessionMessagesIn)["messages"]]
         seqs = append_to_session(session=session, by=access, messages=messages)
         enqueue_compaction_check_on_commit(session.thread_id)

@@ -4,8 +4,6 @@ Built-ins are the tuple below. Others install themselves through the entry-point
 name is the plugin's, its object the provider's class, called with the config. It may declare `settings`, a tuple of
 PluginSetting. Nothing is imported before it is used: a plugin that is disabled or unknown is never loaded."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -166,10 +164,10 @@ def active_plugin(workspace_id: int) -> ActivePlugin:
     return ActivePlugin(DEFAULT_PLUGIN, {}, name, problem) if problem else ActivePlugin(name, config, name)
 
 
-def load_problem(name: str, config: Mapping[str, Any] | None = None) -> str:
+def load_problem(name: str, config: Mapping[str, Any]) -> str:
     """Why a plugin cannot be used, as a sentence; "" when it can. Loads it."""
     try:
-        _create_provider(name, json.dumps(config or {}, sort_keys=True))
+        _create_provider(name, json.dumps(config, sort_keys=True))
     except PluginLoadError as problem:
         return str(problem)
     return ""

@@ -1,7 +1,5 @@
 """Services of memory plugins: enable, disable, configure. Exactly one is enabled in a workspace, whoever switches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

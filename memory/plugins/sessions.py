@@ -1,8 +1,6 @@
 """Sessions: open a thread as somebody sees it, store and read its messages, the conversations that outside agents lead,
 and what every plugin does the same way, because all work on the same messages."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -245,10 +243,8 @@ class SessionMixin:
 
 def visible_sessions(access: Access) -> QuerySet[SessionInfo]:
     """The asker's own sessions, in threads it still sees."""
-    return SessionInfo.objects.filter(
-        agent_id=access.participant_id,
-        thread__in=Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY),
-    )
+    threads = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
+    return SessionInfo.objects.filter(agent_id=access.participant_id, thread__in=threads).select_related("thread")
 
 
 def clean_session_info(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -302,7 +298,7 @@ def create_session(
 
 
 def _access_own_session(by: Access, external_id: str) -> SessionInfo:
-    row = visible_sessions(by).filter(external_id=external_id).select_related("thread").first()
+    row = visible_sessions(by).filter(external_id=external_id).first()
     if row is None:
         raise Missing
     return row
@@ -310,8 +306,7 @@ def _access_own_session(by: Access, external_id: str) -> SessionInfo:
 
 def append_to_session(*, session: SessionInfo, by: Access, messages: Sequence[NewMessage]) -> list[int]:
     """Add to the conversation, all or nothing; the messages' numbers. A known external id is not stored again."""
-    provider = provider_for(by.workspace_id)
-    return provider.append(open_session(by, session.thread_id), messages)
+    return provider_for(by.workspace_id).append(open_session(by, session.thread_id), messages)
 
 
 def update_session_info(*, session: SessionInfo, by: Access, info: Mapping[str, Any]) -> None:

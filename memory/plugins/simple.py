@@ -1,7 +1,5 @@
 """Simple memory: the newest messages that fit. No summaries; switching to another plugin loses nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -50,7 +48,11 @@ class SimpleProvider(ProfileMixin, SessionMixin):
         """Two statements, whose cost depends on the budget and not on the thread's length."""
         max_fitting = max(budget, 0) // (ENVELOPE_TOKENS + 1)
         scan_limit = min(max_fitting + fresh_tail + MAX_PAIR_DISTANCE + WINDOW_STEP, MAX_WINDOW_MESSAGES)
-        messages = _newest_messages(session, scan_limit)
+        rows = prompt_messages(session).order_by("-seq").values_list("seq", "token_count", "kind", "call_id")
+        messages = [
+            WindowMessage(seq, min(tokens, MAX_ENTRY_TOKENS) + ENVELOPE_TOKENS, kind, call_id)
+            for seq, tokens, kind, call_id in reversed(rows[:scan_limit])
+        ]
         shown_seqs = select_window(
             messages,
             budget=budget,
@@ -72,15 +74,6 @@ class SimpleProvider(ProfileMixin, SessionMixin):
 
     def close(self) -> None:
         """Nothing is held open."""
-
-
-def _newest_messages(session: Session, limit: int) -> list[WindowMessage]:
-    """The newest messages, oldest first."""
-    rows = prompt_messages(session).order_by("-seq").values_list("seq", "token_count", "kind", "call_id")[:limit]
-    return [
-        WindowMessage(seq, min(tokens, MAX_ENTRY_TOKENS) + ENVELOPE_TOKENS, kind, call_id)
-        for seq, tokens, kind, call_id in reversed(rows)
-    ]
 
 
 def select_window(

@@ -1,7 +1,5 @@
 """The summary tree of a thread's memory map: fresh tail, messages not summarised yet, leaves, condensed summaries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime

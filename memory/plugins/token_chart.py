@@ -1,8 +1,6 @@
 """The token chart of a thread's memory map: tokens over time, with a mark for each compaction. Plain values, no
 database."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple

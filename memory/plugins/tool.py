@@ -4,8 +4,6 @@ Agents call it in their runs; outside agents call the same through the API. What
 with references (`#12` is message 12 of the thread, `summary 5` can be described and expanded), and at most
 MAX_RESULT_TOKENS long."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -19,6 +17,69 @@ TOOL_NAME = "memory"
 MAX_RESULT_TOKENS = 4_000
 TRUNCATION_NOTICE = "\n[The rest did not fit. Ask for less at a time.]"
 _COUNTER = counter_for("gpt-4o")
+
+Arguments = Mapping[str, Any]
+MAX_INTEGER = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class ToolArgument:
+    """One argument of an action. `minimum` and `maximum` bound a number, or the length of a text in characters."""
+
+    name: str
+    type: Literal["string", "integer"]
+    description: str
+    required: bool = False
+    minimum: int = 1
+    maximum: int = MAX_INTEGER
+
+    def schema(self, actions: Sequence[str]) -> dict[str, Any]:
+        bounds = {"minLength": self.minimum, "maxLength": self.maximum}
+        if self.type == "integer":
+            bounds = {"minimum": self.minimum, "maximum": self.maximum}
+        return {"type": self.type, "description": f"For {', '.join(actions)}: {self.description}", **bounds}
+
+    def validate(self, value: object) -> str | int:
+        """Raises Problem unless the value is what the schema says. Nothing is converted."""
+        if self.type == "integer":
+            if isinstance(value, int) and not isinstance(value, bool) and self.minimum <= value <= self.maximum:
+                return value
+            raise self._bad_argument(f"a whole number from {self.minimum} to {self.maximum}")
+        if isinstance(value, str) and "\x00" not in value and self.minimum <= len(value) <= self.maximum:
+            return value
+        raise self._bad_argument(f"a text of {self.minimum} to {self.maximum} characters")
+
+    def _bad_argument(self, expected: str) -> Problem:
+        return Problem(f'"{self.name}" has to be {expected}', code="bad_argument", field=self.name)
+
+
+@dataclass(frozen=True)
+class ToolAction:
+    """`handler` is called with arguments that were checked, on a plugin that has the capability."""
+
+    name: str
+    description: str
+    handler: Callable[[Any, Session, Arguments], str]
+    capability: type[Any] | None = None
+    arguments: tuple[ToolArgument, ...] = ()
+    for_agents_only: bool = False
+
+    def validate(self, arguments: Arguments) -> dict[str, str | int]:
+        """Raises Problem for an argument that is unknown, missing or not of its kind. A null is no argument."""
+        known = {argument.name: argument for argument in self.arguments}
+        present = {name: value for name, value in arguments.items() if value is not None}
+        for name in present:
+            if name not in known:
+                accepted = ", ".join(known) or "no arguments"
+                raise Problem(
+                    f'"{name[:80]}" is not an argument of {self.name}; it takes {accepted}',
+                    code="bad_argument",
+                    field=name[:80],
+                )
+        for argument in self.arguments:
+            if argument.required and argument.name not in present:
+                raise Problem(f'{self.name} needs "{argument.name}"', code="bad_argument", field=argument.name)
+        return {name: known[name].validate(value) for name, value in present.items()}
 
 
 @dataclass(frozen=True)
@@ -92,70 +153,6 @@ def truncate_result(text: str) -> str:
     truncated = truncate_to_tokens(text, MAX_RESULT_TOKENS - count_tokens(TRUNCATION_NOTICE) - 2, _COUNTER)
     line_end = truncated.rfind("\n")
     return (truncated[:line_end] if line_end > len(truncated) * 4 // 5 else truncated) + TRUNCATION_NOTICE
-
-
-Arguments = Mapping[str, Any]
-MAX_INTEGER = 2**63 - 1
-
-
-@dataclass(frozen=True)
-class ToolArgument:
-    """One argument of an action. `minimum` and `maximum` bound a number, or the length of a text in characters."""
-
-    name: str
-    type: Literal["string", "integer"]
-    description: str
-    required: bool = False
-    minimum: int = 1
-    maximum: int = MAX_INTEGER
-
-    def schema(self, actions: Sequence[str]) -> dict[str, Any]:
-        bounds = {"minLength": self.minimum, "maxLength": self.maximum}
-        if self.type == "integer":
-            bounds = {"minimum": self.minimum, "maximum": self.maximum}
-        return {"type": self.type, "description": f"For {', '.join(actions)}: {self.description}", **bounds}
-
-    def validate(self, value: object) -> str | int:
-        """Raises Problem unless the value is what the schema says. Nothing is converted."""
-        if self.type == "integer":
-            if isinstance(value, int) and not isinstance(value, bool) and self.minimum <= value <= self.maximum:
-                return value
-            raise self._bad_argument(f"a whole number from {self.minimum} to {self.maximum}")
-        if isinstance(value, str) and "\x00" not in value and self.minimum <= len(value) <= self.maximum:
-            return value
-        raise self._bad_argument(f"a text of {self.minimum} to {self.maximum} characters")
-
-    def _bad_argument(self, expected: str) -> Problem:
-        return Problem(f'"{self.name}" has to be {expected}', code="bad_argument", field=self.name)
-
-
-@dataclass(frozen=True)
-class ToolAction:
-    """`handler` is called with arguments that were checked, on a plugin that has the capability."""
-
-    name: str
-    description: str
-    handler: Callable[[Any, Session, Arguments], str]
-    capability: type[Any] | None = None
-    arguments: tuple[ToolArgument, ...] = ()
-    for_agents_only: bool = False
-
-    def validate(self, arguments: Arguments) -> dict[str, str | int]:
-        """Raises Problem for an argument that is unknown, missing or not of its kind. A null is no argument."""
-        known = {argument.name: argument for argument in self.arguments}
-        present = {name: value for name, value in arguments.items() if value is not None}
-        for name in present:
-            if name not in known:
-                accepted = ", ".join(known) or "no arguments"
-                raise Problem(
-                    f'"{name[:80]}" is not an argument of {self.name}; it takes {accepted}',
-                    code="bad_argument",
-                    field=name[:80],
-                )
-        for argument in self.arguments:
-            if argument.required and argument.name not in present:
-                raise Problem(f'{self.name} needs "{argument.name}"', code="bad_argument", field=argument.name)
-        return {name: known[name].validate(value) for name, value in present.items()}
 
 
 def _status(provider: MemoryProvider, session: Session, arguments: Arguments) -> str:

@@ -2,8 +2,6 @@
 
 Whoever sees the thread sees its map; the summaries and messages are asked for through a session each time."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 
@@ -79,14 +77,15 @@ def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
 def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Ask a worker to compact the thread: a step, or (`full`) everything. The map shows how far it is."""
     thread = access_thread(request, thread_id)
-    full, notice = request.POST.get("full") == "1", ""
+    full = request.POST.get("full") == "1"
     try:
         compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=full, by=request.access)
-        notice = "" if compaction else "A compaction of this thread is under way already."
     except Conflict as problem:
-        compaction, notice = None, problem.message
-    if compaction is not None:
-        enqueue_compaction_on_commit(compaction.pk)
+        notice = problem.message
+    else:
+        notice = "" if compaction else "A compaction of this thread is under way already."
+        if compaction is not None:
+            enqueue_compaction_on_commit(compaction.pk)
     if request.htmx:
         context = _page_context(thread, request.access, is_full_page=False) | {"notice": notice}
         return render(request, PART_TEMPLATES["state"], context)
@@ -109,7 +108,7 @@ def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_pa
         "stats": provider.stats(session),
         "budget": budget,
         "threshold": int(budget * COMPACTION_THRESHOLD),
-        "unfinished": next((row for row in compactions if not row.is_over), None),
+        "job": next((row for row in compactions if not row.is_over), None),
         "last": next(shown, None),  # one that found nothing to do is shown only to those who asked for it
     }
     context |= {"state": state, "may_search": isinstance(provider, Searcher)}

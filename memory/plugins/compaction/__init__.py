@@ -6,7 +6,6 @@ from memory.plugins.compaction.requests import (
     request_compaction,
     request_compaction_if_due,
     request_rebuild,
-    unfinished_compaction,
 )
 
 __all__ = [
@@ -17,5 +16,4 @@ __all__ = [
     "request_compaction",
     "request_compaction_if_due",
     "request_rebuild",
-    "unfinished_compaction",
 ]

@@ -5,8 +5,6 @@ The plugin writes in steps of its own, each whole in itself; the row's last stat
 So a worker killed at any moment leaves a conversation as it was before or after a step, and a row that recovery
 finds without an owner. Every write is fenced by the row's attempt."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -72,10 +70,9 @@ def execute_compaction(
         except ModelError as error:
             return _retry_or_fail(compaction, f"{error} {error.advice}")
         except Problem as problem:
-            if problem.code == "compaction_paused" or isinstance(problem, Missing | Refused):
-                COMPACTIONS.fail(compaction, problem.message)
-            else:
+            if problem.code != "compaction_paused" and not isinstance(problem, Missing | Refused):
                 return _retry_or_fail(compaction, problem.message)
+            COMPACTIONS.fail(compaction, problem.message)
         except (OperationalError, InterfaceError):
             raise
         except Exception:

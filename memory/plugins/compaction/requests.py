@@ -1,7 +1,5 @@
 """Requesting a compaction: a row in the caller's transaction. Views and receivers enqueue it for a worker."""
 
-from __future__ import annotations
-
 from django.db import IntegrityError, transaction
 
 from memory.plugins.base import Compactor, Rebuilder
@@ -44,11 +42,6 @@ def request_compaction(
         unfinished.requested_by_id = by.participant_id if by else None
         unfinished.save(update_fields=["full", "trigger", "requested_by"])
         return unfinished
-
-
-def unfinished_compaction(thread: Thread) -> Compaction | None:
-    """The one that waits or runs, if any."""
-    return Compaction.objects.filter(thread=thread, state__in=COMPACTIONS.unfinished).first()
 
 
 def compaction_denied_reason(thread: Thread) -> str | None:

@@ -2,8 +2,6 @@
 
 The database is read by `items`; what is chosen of it is decided here, from plain values. Nothing here writes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -106,13 +104,12 @@ def with_references(entries: Sequence[ContextEntry], long: Mapping[int, int], be
     """
     request_ordinals = (entry.ordinal for entry in reversed(entries) if _is_request(entry))
     last_request = before if before is not None else next(request_ordinals, 0)
-    distant = {
-        ordinal for ordinal, tokens in long.items() if tokens > MAX_RESULT_TOKENS_IN_PROMPT and ordinal < last_request
-    }
-    if not distant:
-        return list(entries)
     return [
-        _reference_to(entry, long[entry.ordinal]) if entry.kind == "tool_result" and entry.ordinal in distant else entry
+        _reference_to(entry, long[entry.ordinal])
+        if entry.kind == "tool_result"
+        and entry.ordinal < last_request
+        and long.get(entry.ordinal, 0) > MAX_RESULT_TOKENS_IN_PROMPT
+        else entry
         for entry in entries
     ]
 

@@ -3,8 +3,6 @@
 Plain items in, indices out. Sizes are in tokens (o200k_base), as a prompt needs them: `ContextItem.cost` is what
 `ContextEntry.cost` says of the same item."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Each pass reads, asks the model outside any transaction, and then writes under locks if nothing changed meanwhile.
 Killed at any point, a pass has happened or it has not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -237,7 +235,7 @@ BUDGET_SPENT_NOTE = (
 
 
 class PassOutcome(Enum):
-    """What became of one group: NOTHING where no summary would be shorter, CHANGED where its messages kept changing."""
+    """What became of one chunk: NOTHING where no summary would be shorter, CHANGED where its messages kept changing."""
 
     CREATED = "created"
     NOTHING = "nothing"
@@ -300,7 +298,7 @@ class CompactionPasses:
         return sum(item.cost for item in planner.summary_items(self.conversation_id, ALL_SUMMARIES))
 
     def _summary_limit(self, items: Sequence[ContextItem], *, is_leaf: bool) -> int:
-        """Tokens that the summary of these places may take. In a full compaction leaves do not stand for long."""
+        """Tokens that the summary of these items may take. In a full compaction leaves do not stand for long."""
         room = self.budget // SUMMARIES_SHARE
         if is_leaf and self.is_full:
             return _clamp_limit(self.budget, room // FIRST_ROOM_DIVISOR)

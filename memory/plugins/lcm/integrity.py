@@ -5,8 +5,6 @@ conversation's row is locked meanwhile, as by a compaction. What the database pr
 message in two leaves, no empty summary) is looked up all the same, where a row could still break it by another's
 change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

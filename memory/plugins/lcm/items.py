@@ -3,8 +3,6 @@
 One reading statement, which the server keeps prepared. Its parts are told their thread by scalar subqueries, so that
 each walks its index backwards and stops: the cost depends on how much is asked for, never on how long the thread is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -45,11 +43,8 @@ SELECT many FROM newest
 def ingest_messages(thread_id: int) -> int:
     """Give every message that was not seen yet its item; how many there were. Takes the conversation's row lock."""
     params = {"thread": thread_id}
-    with connection.cursor() as cursor:
-        cursor.execute(_HAS_NEW_MESSAGES, params)
-        (has_new,) = cursor.fetchone()
-        if not has_new:
-            return 0
+    if not fetch_rows(_HAS_NEW_MESSAGES, params)[0][0]:
+        return 0
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_INSERT_CONVERSATION, params)
         cursor.execute(_LOCK_CONVERSATION, params)

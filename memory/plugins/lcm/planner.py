@@ -5,8 +5,6 @@ locks against what was read: messages first, then the conversation, the order in
 summaries (a message below them was changed) are rebuilt from the leaves upwards: a condensed summary waits until none
 of its constituents is stale."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -235,18 +233,13 @@ def _earlier_summaries(conversation_id: int, ordinal: int, chunk_tokens: int) ->
 
 def _source_messages(rows: Sequence[DbRow]) -> list[SourceMessage]:
     """Messages from rows of MESSAGES: those that prompts show."""
-    return [
-        SourceMessage(
-            created_at,
-            "tool" if kind.startswith("tool") else "assistant" if author_kind == "agent" else "user",
-            name,
-            body,
-            tokens,
-            kind.startswith("tool"),
-        )
-        for _, _, kind, is_shown, _, created_at, author_kind, name, body, tokens in rows
-        if is_shown
-    ]
+    messages = []
+    for _, _, kind, is_shown, _, created_at, author_kind, name, body, tokens in rows:
+        is_tool = kind.startswith("tool")
+        role = "tool" if is_tool else "assistant" if author_kind == "agent" else "user"
+        if is_shown:
+            messages.append(SourceMessage(created_at, role, name, body, tokens, is_tool))
+    return messages
 
 
 def _source_summaries(rows: Sequence[DbRow]) -> list[SourceSummary]:

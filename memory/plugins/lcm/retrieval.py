@@ -7,14 +7,12 @@ character, so that any term is found (a part of a word, a sign, a language witho
 the text index, which knows whole words. So its cost is bounded, however long the thread is. The review mark of a
 thread is a message number, taken before anything is loaded: nothing is reviewed twice or missed."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, OuterRef, Subquery, Value
+from django.db.models import BigIntegerField, Count, F, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Greatest, Least
 from psycopg import sql
 
@@ -240,41 +238,42 @@ WHERE found.together <= %(tokens)s ORDER BY found.ordinal
 )
 
 
-def list_unreviewed(access: Access) -> list[UnreviewedSession]:
-    """The asker's threads with messages past its mark, the longest waiting first. One query.
+class ReviewMixin:
+    """ReviewSource: what of its threads an agent has still to review, exact to the message."""
 
-    `upto` ends before a message that is still being written: it is reviewed when it says something.
-    """
-    mark = ReviewMark.objects.filter(agent=access.participant_id, thread=OuterRef("pk")).values("reviewed_seq")
-    writing = Message.objects.filter(thread=OuterRef("pk"), seq__gt=OuterRef("since"), state=Message.State.WRITING)
-    last_finished = writing.order_by("seq").values(place=F("seq") - 1)[:1]
-    new = messages_for_prompts(access, thread=OuterRef("pk"), seq__gt=OuterRef("since"), seq__lte=OuterRef("upto"))
-    counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
-    threads = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
-    threads = threads.annotate(since=Coalesce(Subquery(mark), Value(0))).filter(last_seq__gt=F("since"))
-    threads = threads.annotate(
-        upto=Least(F("last_seq"), Coalesce(Subquery(last_finished), Value(items.MAX_SEQ))),
-        new=Coalesce(Subquery(counted, output_field=BigIntegerField()), Value(0)),
-    )
-    rows = threads.filter(new__gt=0).order_by("last_message_at", "pk").values_list("pk", "since", "upto", "new")
-    return [UnreviewedSession(*row) for row in rows]
+    def list_unreviewed(self, access: Access) -> list[UnreviewedSession]:
+        """The asker's threads with messages past its mark, the longest waiting first. One query.
 
+        `upto` ends before a message that is still being written: it is reviewed when it says something.
+        """
+        mark = ReviewMark.objects.filter(agent=access.participant_id, thread=OuterRef("pk")).values("reviewed_seq")
+        writing = Message.objects.filter(thread=OuterRef("pk"), seq__gt=OuterRef("since"), state=Message.State.WRITING)
+        last_finished = writing.order_by("seq").values(place=F("seq") - 1)[:1]
+        new = messages_for_prompts(access, thread=OuterRef("pk"), seq__gt=OuterRef("since"), seq__lte=OuterRef("upto"))
+        counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
+        threads: QuerySet[Any, Any] = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
+        threads = threads.annotate(since=Coalesce(Subquery(mark), Value(0))).filter(last_seq__gt=F("since"))
+        threads = threads.annotate(
+            upto=Least(F("last_seq"), Coalesce(Subquery(last_finished), Value(items.MAX_SEQ))),
+            new=Coalesce(Subquery(counted, output_field=BigIntegerField()), Value(0)),
+        )
+        rows = threads.filter(new__gt=0).order_by("last_message_at", "pk").values_list("pk", "since", "upto", "new")
+        return [UnreviewedSession(*row) for row in rows]
 
-def build_review_context(session: Session, since: int, upto: int) -> list[ContextEntry]:
-    """Summaries of what came before `since` as context, then the first 200 messages after it, up to `upto`.
+    def build_review_context(self, session: Session, since: int, upto: int) -> list[ContextEntry]:
+        """Summaries of what came before `since` as context, then the first 200 messages after it, up to `upto`.
 
-    Where there are more than 200, `mark_reviewed` the last one that was shown; the next review goes on from there.
-    """
-    values = {"since": since, "rows": MAX_REVIEW_MESSAGES, "tokens": MAX_PRIOR_TOKENS}
-    prior = items.fetch_rows(PRIOR_SUMMARIES, {**items.session_params(session), **values})
-    new = prompt_messages(session).filter(seq__gt=since, seq__lte=upto).order_by("seq")[:MAX_REVIEW_MESSAGES]
-    return [*map(items.entry_from_row, prior), *message_entries(new)]
+        Where there are more than 200, `mark_reviewed` the last one that was shown; the next review goes on from there.
+        """
+        values = {"since": since, "rows": MAX_REVIEW_MESSAGES, "tokens": MAX_PRIOR_TOKENS}
+        prior = items.fetch_rows(PRIOR_SUMMARIES, {**items.session_params(session), **values})
+        new = prompt_messages(session).filter(seq__gt=since, seq__lte=upto).order_by("seq")[:MAX_REVIEW_MESSAGES]
+        return [*map(items.entry_from_row, prior), *message_entries(new)]
 
-
-def mark_reviewed(session: Session, upto: int) -> None:
-    """Remember that the asker reviewed the thread up to this message. A mark never goes back, nor past the end."""
-    last = Thread.objects.filter(pk=session.thread_id, workspace=session.access.workspace_id).values("last_seq")
-    reached = Least(Value(upto), Subquery(last))
-    mark = {"agent_id": session.access.participant_id, "thread_id": session.thread_id}
-    ReviewMark.objects.bulk_create([ReviewMark(**mark)], ignore_conflicts=True)
-    ReviewMark.objects.filter(**mark).update(reviewed_seq=Greatest(F("reviewed_seq"), reached))
+    def mark_reviewed(self, session: Session, upto: int) -> None:
+        """Remember that the asker reviewed the thread up to this message. A mark never goes back, nor past the end."""
+        last = Thread.objects.filter(pk=session.thread_id, workspace=session.access.workspace_id).values("last_seq")
+        reached = Least(Value(upto), Subquery(last))
+        mark = {"agent_id": session.access.participant_id, "thread_id": session.thread_id}
+        ReviewMark.objects.bulk_create([ReviewMark(**mark)], ignore_conflicts=True)
+        ReviewMark.objects.filter(**mark).update(reviewed_seq=Greatest(F("reviewed_seq"), reached))

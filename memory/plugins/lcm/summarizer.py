@@ -2,8 +2,6 @@
 
 No database here. Sizes are in tokens (o200k_base). Secrets are masked before anything else reads a text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -7,26 +7,16 @@ else against every installed one. OPENVIBE_MEMORY_CONFIG may hold its config as 
 takes a scenario and the provider, and raises RuleViolation with a sentence when the promise is not kept. Rules about a
 capability bind only plugins that have it."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from memory.plugins.base import (
-    Compactor,
-    Explorer,
-    MemoryProvider,
-    ProfileStore,
-    ReviewSource,
-    Searcher,
-    SessionManager,
-)
+from memory.plugins.base import Compactor, Explorer, ProfileStore, ReviewSource, Searcher, SessionManager
 from memory.plugins.registry import installed_plugins
 from memory.plugins.testing import capability_rules, method_rules
-from memory.plugins.testing.scenario import Scenario, create_scenario
+from memory.plugins.testing.scenario import MakeProvider, Scenario, create_scenario
 
 
 class ConformanceRule(NamedTuple):
@@ -74,17 +64,17 @@ RULES: tuple[ConformanceRule, ...] = (
 )
 
 
-def rules_for(provider: MemoryProvider) -> list[ConformanceRule]:
+def rules_for(provider: object) -> list[ConformanceRule]:
     """The rules that bind a provider with these capabilities."""
     return [rule for rule in RULES if rule.capability is None or isinstance(provider, rule.capability)]
 
 
-def check_rule(rule: ConformanceRule, make: Callable[[], MemoryProvider]) -> None:
+def check_rule(rule: ConformanceRule, make: MakeProvider) -> None:
     """Hold a provider to a rule, in the caller's transaction. Raises RuleViolation."""
     rule.check(create_scenario(make), make())
 
 
-def plugins_under_test() -> dict[str, Callable[[], MemoryProvider]]:
+def plugins_under_test() -> dict[str, MakeProvider]:
     """How the plugins under test are made, by name: the one the environment names, else every installed one."""
     config = json.loads(os.environ.get("OPENVIBE_MEMORY_CONFIG") or "{}")
     only = os.environ.get("OPENVIBE_MEMORY_PLUGIN")

@@ -1,7 +1,5 @@
 """Rules about the five methods every plugin has: storing messages and assembling the context."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from django.utils import timezone
@@ -17,7 +15,6 @@ from memory.plugins.testing.scenario import (
     require,
     total_cost,
 )
-from openvibe.chat.models import Message
 from openvibe.llm.tokens import count_tokens
 
 TOOL_EXCHANGE = (
@@ -44,7 +41,7 @@ def bootstrap_may_be_repeated(scenario: Scenario, provider: MemoryProvider) -> N
 def append_stores_what_was_said(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(2)
     stored = provider.append(scenario.session(), TOOL_EXCHANGE)
-    rows = list(Message.objects.filter(thread=scenario.thread, seq__gt=2).order_by("seq").select_related("author"))
+    rows = list(scenario.thread.messages.filter(seq__gt=2).order_by("seq").select_related("author"))
     require(stored == [row.seq for row in rows] == [3, 4, 5, 6], "append() must give the messages' numbers, in order.")
     require(
         [row.body for row in rows] == [message.text for message in TOOL_EXCHANGE], "append() changed or lost words."
@@ -105,7 +102,7 @@ def all_that_fits_is_recalled(scenario: Scenario, provider: MemoryProvider) -> N
 def the_tail_is_always_recalled(scenario: Scenario, provider: MemoryProvider) -> None:
     seqs = scenario.talk(100)
     newest = scenario.recall(provider)[-5:]
-    recalled = provider.assemble(scenario.session(), 4 * total_cost(newest), 5)
+    recalled = scenario.recall(provider, budget=4 * total_cost(newest), tail=5)
     require(
         set(seqs[-5:]) <= set(ordinals(recalled)), "The last messages asked for take a quarter of the budget: all stay."
     )
@@ -152,9 +149,7 @@ def words_are_as_they_were_said(scenario: Scenario, provider: MemoryProvider) ->
     require([entry.text for entry in entries] == list(SAMPLE_TEXTS), "Messages are recalled word for word.")
     tokens = [min(count_tokens(text), MAX_ENTRY_TOKENS) for text in SAMPLE_TEXTS]
     require([entry.tokens for entry in entries] == tokens, "Tokens are counted as o200k_base, up to LONGEST.")
-    rows = (
-        Message.objects.filter(thread=scenario.thread).order_by("seq").values_list("pk", "author__name", "author__kind")
-    )
+    rows = scenario.thread.messages.order_by("seq").values_list("pk", "author__name", "author__kind")
     found = [(entry.message_id, entry.author_name, entry.author_kind) for entry in entries]
     require(found == list(rows), "An entry names its message, who said it, and whether that is a person or an agent.")
 
@@ -239,7 +234,7 @@ def dive_results_are_for_those_who_read_them(scenario: Scenario, provider: Memor
 def changes_show_at_once(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(20)
     provider.bootstrap(scenario.session())
-    messages = Message.objects.filter(thread=scenario.thread)
+    messages = scenario.thread.messages
     messages.filter(seq=7).update(body="Said otherwise.", token_count=3)
     messages.filter(seq=9).update(body="", token_count=0, deleted_at=timezone.now())
     shown = {entry.ordinal: entry.text for entry in scenario.recall(provider)}
@@ -255,10 +250,7 @@ def messages_the_plugin_was_not_told_of_are_recalled(scenario: Scenario, provide
     again = scenario.make()
     again.bootstrap(scenario.session())
     seqs += scenario.talk(5)
-    require(
-        ordinals(again.assemble(scenario.session(), UNLIMITED_BUDGET, 20)) == seqs,
-        "Switched off and on again, nothing is missing.",
-    )
+    require(ordinals(scenario.recall(again)) == seqs, "Switched off and on again, nothing is missing.")
 
 
 def other_conversations_stay_out(scenario: Scenario, provider: MemoryProvider) -> None:
@@ -267,7 +259,7 @@ def other_conversations_stay_out(scenario: Scenario, provider: MemoryProvider) -
     far = scenario.write([{"body": "Far away.", "author": scenario.ana}], thread=scenario.elsewhere)
     provider.bootstrap(scenario.session())
     provider.bootstrap(scenario.session(scenario.other))
-    own = set(Message.objects.filter(thread=scenario.thread).values_list("pk", flat=True))
+    own = set(scenario.thread.messages.values_list("pk", flat=True))
     seen = {entry.message_id for entry in scenario.recall(provider)}
     require(seen == own, "Only messages of the session's own thread are recalled.")
     crossed = scenario.recall(provider, scenario.elsewhere)
@@ -288,9 +280,7 @@ def stats_are_true(scenario: Scenario, provider: MemoryProvider) -> None:
 def nothing_is_remembered_between_calls(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(50)
     provider.bootstrap(scenario.session())
-    require(
-        scenario.recall(provider, budget=2_000, tail=5) == scenario.make().assemble(scenario.session(), 2_000, 5),
-        "Another worker's provider recalls the same.",
-    )
+    mine, theirs = (scenario.recall(one, budget=2_000, tail=5) for one in (provider, scenario.make()))
+    require(mine == theirs, "Another worker's provider recalls the same.")
     provider.close()
     provider.close()
