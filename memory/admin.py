@@ -18,8 +18,7 @@ from memory.episodes.models import Episode, Feedback
 from memory.episodes.queries import status_label
 from memory.episodes.services import delete_episode, mark_applied
 from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
-from memory.plugins.queries import PluginStatus, capability_diff, plugin_statuses
-from memory.plugins.registry import installed_plugins
+from memory.plugins.registry import PluginStatus, capability_diff, installed_plugins, plugin_statuses
 from memory.plugins.services import configure_plugin, enable_plugin
 from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin
 from openvibe.base.problems import Problem

@@ -14,9 +14,8 @@ from memory.plugins.base import (
     Session,
     pair_tool_calls,
 )
-from memory.plugins.records import context_budget
 from memory.plugins.registry import provider_for, provider_named
-from memory.plugins.sessions import open_session
+from memory.plugins.sessions import context_budget, open_session
 from memory.plugins.tool import build_tool
 from memory.work.queries import row_text
 

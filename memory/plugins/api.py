@@ -1,8 +1,7 @@
 """API of a thread's memory (tool, stats, compaction) and of sessions, an outside agent's own conversations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from django.db.models import QuerySet
@@ -13,22 +12,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from memory.plugins.base import NewMessage, Session, capabilities_of
-from memory.plugins.compaction import request_compaction, unfinished_compaction
-from memory.plugins.models import Compaction, SessionInfo
-from memory.plugins.records import (
-    MAX_ID_CHARACTERS,
-    MAX_MESSAGES_PER_APPEND,
-    context_budget,
-    message_history,
-    visible_sessions,
-)
+from memory.plugins.compaction import request_compaction
+from memory.plugins.models import COMPACTIONS, Compaction, SessionInfo
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import (
+    MAX_ID_CHARACTERS,
+    MAX_MESSAGES_PER_APPEND,
     append_to_session,
     check_profile_update,
+    context_budget,
     create_session,
+    message_history,
     open_session,
     update_session_info,
+    visible_sessions,
 )
 from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
 from memory.plugins.tool import build_tool
@@ -145,10 +142,8 @@ class MemoryTool(ApiView):
     def get(self, request: Request) -> Response:
         """The memory tool, made from what the workspace's plugin can do: give it to a model as it is."""
         access = request_access(request)
-        spec = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent).spec
-        return Response(
-            MemoryToolOut({"name": spec.name, "description": spec.description, "parameters": spec.parameters}).data
-        )
+        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent)
+        return Response(MemoryToolOut(tool.spec).data)
 
     @extend_schema(operation_id="memory_tool_call", request=MemoryToolIn, responses=ToolAnswer)
     def post(self, request: Request) -> Response:
@@ -159,17 +154,12 @@ class MemoryTool(ApiView):
         data, access = self.validated_body(MemoryToolIn), request_access(request)
         session = access_session(access, data["thread"])
         tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent)
-        arguments = _tool_arguments(request.data)
+        if not isinstance(request.data, Mapping):
+            raise Problem("Send a JSON object.", code="bad_request")
+        arguments = {str(name): value for name, value in request.data.items() if name != "thread"}
         if access.is_agent:
             check_profile_update(session, arguments)
         return Response(ToolAnswer({"result": tool.perform(session, arguments)}).data)
-
-
-def _tool_arguments(data: object) -> Mapping[str, Any]:
-    """What was sent beside the thread."""
-    if not isinstance(data, Mapping):
-        raise Problem("Send a JSON object.", code="bad_request")
-    return {str(name): value for name, value in data.items() if name != "thread"}
 
 
 class Stats(ApiView):
@@ -181,18 +171,12 @@ class Stats(ApiView):
         access = request_access(request)
         session = access_session(access, self.validated_query(ThreadAsked)["thread"])
         provider = provider_for(access.workspace_id)
-        stats = provider.stats(session)
         row = {
+            **asdict(provider.stats(session)),
             "thread": session.thread_id,
             "plugin": active_plugin_name(access.workspace_id),
             "capabilities": list(capabilities_of(provider)),
-            "messages": stats.messages,
-            "entries": stats.entries,
-            "tokens": stats.tokens,
-            "summaries": stats.summaries,
-            "deepest": stats.deepest,
             "budget": context_budget(Thread.objects.select_related("workspace").get(pk=session.thread_id)),
-            "note": stats.note,
         }
         return Response(MemoryStatsOut(row).data)
 
@@ -212,7 +196,8 @@ class Compact(ApiView):
         compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=data["full"], by=access)
         if compaction is not None:
             enqueue_compaction_on_commit(compaction.pk)
-        compaction = compaction or unfinished_compaction(thread)
+        unfinished = Compaction.objects.filter(thread=thread, state__in=COMPACTIONS.unfinished)
+        compaction = compaction or unfinished.first()
         if compaction is None:
             raise Conflict("A compaction of this thread ended just now. Ask again.", code="just_ended")
         return Response(CompactionOut(visible_compactions(access).get(pk=compaction.pk)).data, status=202)
@@ -310,15 +295,11 @@ class HistoryAsked(serializers.Serializer[Any]):
     limit = serializers.IntegerField(required=False, default=100, min_value=1, max_value=200)
 
 
-def own_sessions(access: Access) -> QuerySet[SessionInfo]:
-    return visible_sessions(access).select_related("thread")
-
-
 class Sessions(ApiView):
     @extend_schema(operation_id="sessions_list", responses=SessionOut(many=True))
     def get(self, request: Request) -> Response:
         """The caller's own sessions, newest first."""
-        return self.paginated_response(own_sessions(request_access(request)), SessionOut)
+        return self.paginated_response(visible_sessions(request_access(request)), SessionOut)
 
     @extend_schema(operation_id="sessions_create", request=SessionIn, responses={200: SessionOut, 201: SessionOut})
     @idempotent
@@ -327,7 +308,7 @@ class Sessions(ApiView):
         data, access = self.validated_body(SessionIn), request_access(request)
         channel = get_object_or_404(Channel.objects.visible_to(access), pk=data.pop("channel"))
         session, is_new = create_session(channel=channel, by=access, **data)
-        session = own_sessions(access).get(pk=session.pk)
+        session = visible_sessions(access).get(pk=session.pk)
         return Response(SessionOut(session).data, status=201 if is_new else 200)
 
 
@@ -335,15 +316,15 @@ class OneSession(ApiView):
     @extend_schema(operation_id="sessions_get", responses=SessionOut)
     def get(self, request: Request, pk: int) -> Response:
         """One session, with what the agent keeps about it."""
-        return Response(SessionOut(get_object_or_404(own_sessions(request_access(request)), thread_id=pk)).data)
+        return Response(SessionOut(get_object_or_404(visible_sessions(request_access(request)), thread_id=pk)).data)
 
     @extend_schema(operation_id="sessions_change", request=SessionChange, responses=SessionOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Replace the info."""
         access = request_access(request)
-        session = get_object_or_404(own_sessions(access), thread_id=pk)
+        session = get_object_or_404(visible_sessions(access), thread_id=pk)
         update_session_info(session=session, by=access, info=self.validated_body(SessionChange)["info"])
-        return Response(SessionOut(own_sessions(access).get(thread_id=pk)).data)
+        return Response(SessionOut(visible_sessions(access).get(thread_id=pk)).data)
 
 
 class SessionMessages(ApiView):
@@ -351,7 +332,7 @@ class SessionMessages(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         """What was said, oldest first, word for word."""
         access, params = request_access(request), self.validated_query(HistoryAsked)
-        session = get_object_or_404(own_sessions(access), thread_id=pk)
+        session = get_object_or_404(visible_sessions(access), thread_id=pk)
         entries = message_history(
             open_session(access, session.thread_id), after=params["after"], limit=params["limit"] + 1
         )
@@ -364,7 +345,7 @@ class SessionMessages(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Add what was said, all or nothing. A message whose external id is known is not stored again."""
         access = request_access(request)
-        session = get_object_or_404(own_sessions(access), thread_id=pk)
+        session = get_object_or_404(visible_sessions(access), thread_id=pk)
         messages = [NewMessage(**message) for message in self.validated_body(SessionMessagesIn)["messages"]]
         seqs = append_to_session(session=session, by=access, messages=messages)
         enqueue_compaction_check_on_commit(session.thread_id)

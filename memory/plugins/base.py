@@ -5,8 +5,6 @@ All plugins work on the same messages, so changing one for another loses nothing
 an entry's size includes ENVELOPE_TOKENS, what a prompt needs around it. `memory.plugins.testing` holds every plugin
 to these promises; authors run it with `pytest --pyargs memory.plugins.testing`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -58,7 +56,8 @@ class ContextEntry(NamedTuple):
 
     `ordinal` is the message's number in its thread, or that of the first message a summary stands for; `last` the
     last one it stands for. `kind` is a message's kind or `summary`. `text` is the body; for a summary its content,
-    unescaped. `tokens` counts the text (o200k_base), at most LONGEST, without ENVELOPE. `at` is ISO 8601, UTC.
+    unescaped. `tokens` counts the text (o200k_base), at most MAX_ENTRY_TOKENS, without ENVELOPE_TOKENS. `at` is ISO
+    8601, UTC.
     """
 
     ordinal: int
@@ -265,8 +264,8 @@ MAX_PAIR_DISTANCE = 200
 
 
 def pair_tool_calls(messages: Iterable[tuple[int, str, str]]) -> list[tuple[int, int]]:
-    """Tool calls with their results, as indices into the lines, by result: a result answers the newest call of its id
-    that is within reach and has no result yet. A line is a message's number, its kind and its call id."""
+    """Tool calls with their results, as indices into the messages, by result: a result answers the newest call of its
+    id that is within reach and has no result yet. A message is given as its number, its kind and its call id."""
     unanswered: dict[str, tuple[int, int]] = {}
     pairs = []
     for index, (number, kind, call_id) in enumerate(messages):

@@ -1,8 +1,6 @@
 """Which memory plugin a workspace uses, every compaction that was requested, an outside agent's sessions, and how
 far each agent has reviewed a thread."""
 
-from __future__ import annotations
-
 import pgtrigger
 from django.db import models
 from django.db.models import Q

@@ -1,29 +1,37 @@
-"""The memory plugins there are, and which one a workspace uses.
+"""The memory plugins there are, which one a workspace uses, and what switching to another would change.
 
 Built-ins are the tuple below. Others install themselves through the entry-point group `openvibe.memory`: the entry's
 name is the plugin's, its object the provider's class, called with the config. It may declare `settings`, a tuple of
 PluginSetting. Nothing is imported before it is used: a plugin that is disabled or unknown is never loaded."""
-
-from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from django.db.models import Q
 from django.utils.module_loading import import_string
 
-from memory.plugins.base import MemoryProvider, PluginSetting, choice_parser, integer_parser
+from memory.plugins.base import MemoryProvider, PluginSetting, capabilities_of, choice_parser, integer_parser
 from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
 
 logger = logging.getLogger(__name__)
 
 ENTRY_POINT_GROUP = "openvibe.memory"
 REQUIRED_METHODS = ("bootstrap", "append", "assemble", "stats", "close")
+
+CAPABILITY_LABELS = {
+    "Compactor": "old messages are summarised",
+    "Searcher": "agents can search what was said",
+    "Explorer": "agents can go from a summary down to the messages behind it",
+    "ProfileStore": "agents keep notes about people",
+    "SessionManager": "outside agents lead conversations of their own",
+    "ReviewSource": "agents look back at conversations and propose what to learn",
+}
+"""What a plugin's capabilities mean to people."""
 
 ProviderFactory = Callable[[Mapping[str, Any]], MemoryProvider]
 """Makes a provider from its config: the provider's class."""
@@ -53,6 +61,27 @@ class ActivePlugin(NamedTuple):
     config: dict[str, Any]
     enabled_name: str
     problem: str = ""
+
+
+class PluginStatus(NamedTuple):
+    """A plugin in one workspace. `problem` says why the enabled one cannot be used; the default stands in then."""
+
+    name: str
+    title: str
+    description: str
+    enabled: bool
+    config: dict[str, Any]
+    settings: tuple[PluginSetting, ...]
+    problem: str = ""
+
+
+class CapabilityDiff(NamedTuple):
+    """What switching changes, as clauses for people: what agents lose, what they gain, what stays."""
+
+    lost: tuple[str, ...]
+    gained: tuple[str, ...]
+    kept: tuple[str, ...]
+    is_known: bool = True
 
 
 BUILT_IN_PLUGINS: tuple[Plugin, ...] = (
@@ -100,13 +129,9 @@ def installed_plugins() -> dict[str, Plugin]:
         if entry.name in plugins:
             logger.warning("The memory plugin %s of %s is left out: the name is taken.", entry.name, entry.value)
             continue
-        plugins[entry.name] = _external_plugin(entry)
+        package = entry.dist.name if entry.dist else entry.module
+        plugins[entry.name] = Plugin(entry.name, entry.name, f"Installed with the package {package}.", entry.load)
     return plugins
-
-
-def _external_plugin(entry: EntryPoint) -> Plugin:
-    package = entry.dist.name if entry.dist else entry.module
-    return Plugin(entry.name, entry.name, f"Installed with the package {package}.", entry.load)
 
 
 def active_plugin_name(workspace_id: int) -> str:
@@ -139,10 +164,10 @@ def active_plugin(workspace_id: int) -> ActivePlugin:
     return ActivePlugin(DEFAULT_PLUGIN, {}, name, problem) if problem else ActivePlugin(name, config, name)
 
 
-def load_problem(name: str, config: Mapping[str, Any] | None = None) -> str:
+def load_problem(name: str, config: Mapping[str, Any]) -> str:
     """Why a plugin cannot be used, as a sentence; "" when it can. Loads it."""
     try:
-        _create_provider(name, json.dumps(config or {}, sort_keys=True))
+        _create_provider(name, json.dumps(config, sort_keys=True))
     except PluginLoadError as problem:
         return str(problem)
     return ""
@@ -153,6 +178,47 @@ def plugin_settings(plugin: Plugin) -> tuple[PluginSetting, ...]:
     if plugin.is_built_in:
         return plugin.settings
     return tuple(getattr(_load_factory(plugin.name), "settings", ()))
+
+
+def plugin_statuses(workspace_id: int) -> list[PluginStatus]:
+    """Every installed plugin and, last, an enabled one that is not installed any more. Loads only the enabled one."""
+    active = active_plugin(workspace_id)
+    rows = dict(MemoryPlugin.objects.filter(workspace_id=workspace_id).values_list("name", "config"))
+    statuses = []
+    for plugin in installed_plugins().values():
+        is_enabled = plugin.name == active.enabled_name
+        problem = active.problem if is_enabled else ""
+        settings = plugin_settings(plugin) if plugin.is_built_in or (is_enabled and not problem) else ()
+        config = rows.get(plugin.name, {})
+        statuses.append(
+            PluginStatus(plugin.name, plugin.title, plugin.description, is_enabled, config, settings, problem)
+        )
+    if active.enabled_name not in installed_plugins():
+        statuses.append(
+            PluginStatus(
+                active.enabled_name, active.enabled_name, "Not installed any more.", True, {}, (), active.problem
+            )
+        )
+    return statuses
+
+
+def with_load_problem(status: PluginStatus) -> PluginStatus:
+    """The status with the reason when the plugin cannot be loaded. Loads it."""
+    return status if status.enabled else status._replace(problem=load_problem(status.name, status.config))
+
+
+def capability_diff(workspace_id: int, name: str) -> CapabilityDiff:
+    """What enabling this plugin would change. What one that is not built in can do is known once it is enabled."""
+    if not installed_plugins()[name].is_built_in:
+        return CapabilityDiff((), (), (), is_known=False)
+    active = active_plugin(workspace_id)
+    before = capabilities_of(provider_named(active.name, active.config))
+    after = capabilities_of(provider_named(name, {}))
+    return CapabilityDiff(
+        lost=tuple(CAPABILITY_LABELS[capability] for capability in before if capability not in after),
+        gained=tuple(CAPABILITY_LABELS[capability] for capability in after if capability not in before),
+        kept=tuple(CAPABILITY_LABELS[capability] for capability in after if capability in before),
+    )
 
 
 def clear_plugin_cache() -> None:

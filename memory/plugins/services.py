@@ -1,7 +1,5 @@
 """Services of memory plugins: enable, disable, configure. Exactly one is enabled in a workspace, whoever switches."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -34,8 +32,7 @@ def enable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> Plug
     _check_admin(workspace, by)
     _check_installed(name)
     with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
-        rows = {row.name: row for row in MemoryPlugin.objects.filter(workspace=workspace)}
+        rows = _lock_plugins(workspace)
         before = _enabled_plugin(rows)
         if before == name:
             return PluginSwitch(name, "", f"{name} is enabled already. Nothing changed.")
@@ -51,8 +48,7 @@ def disable_plugin(*, workspace: Workspace, name: str, by: Access | None) -> Plu
     in place of the default."""
     _check_admin(workspace, by)
     with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
-        rows = {row.name: row for row in MemoryPlugin.objects.filter(workspace=workspace)}
+        rows = _lock_plugins(workspace)
         enabled = _enabled_plugin(rows)
         if name not in rows:
             _check_installed(name)
@@ -76,11 +72,9 @@ def configure_plugin(
     _check_installed(name)
     changes = _parse_config(name, config)
     with transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=workspace.pk)
-        row = MemoryPlugin.objects.filter(workspace=workspace, name=name).first()
-        if row is None:
-            has_enabled = MemoryPlugin.objects.filter(workspace=workspace, enabled=True).exists()
-            row = MemoryPlugin(workspace=workspace, name=name, enabled=name == DEFAULT_PLUGIN and not has_enabled)
+        rows = _lock_plugins(workspace)
+        is_enabled = name == DEFAULT_PLUGIN == _enabled_plugin(rows)
+        row = rows.get(name) or MemoryPlugin(workspace=workspace, name=name, enabled=is_enabled)
         merged = {key: value for key, value in {**row.config, **changes}.items() if value is not None}
         problem = load_problem(name, merged)
         if problem:
@@ -102,6 +96,12 @@ def _check_installed(name: str) -> None:
             code="unknown_plugin",
             field="name",
         )
+
+
+def _lock_plugins(workspace: Workspace) -> dict[str, MemoryPlugin]:
+    """The workspace's rows by name; the workspace is locked, so that nobody else switches meanwhile."""
+    Workspace.objects.select_for_update().get(pk=workspace.pk)
+    return {row.name: row for row in MemoryPlugin.objects.filter(workspace=workspace)}
 
 
 def _enabled_plugin(rows: Mapping[str, MemoryPlugin]) -> str:

@@ -1,24 +1,46 @@
-"""Sessions of memory plugins: open a thread as somebody sees it, and the conversations that outside agents lead."""
+"""Sessions: open a thread as somebody sees it, store and read its messages, the conversations that outside agents lead,
+and what every plugin does the same way, because all work on the same messages."""
 
-from __future__ import annotations
-
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
 
-from memory.blocks.services import check_thread_is_public
-from memory.plugins.base import NewMessage, Session, SessionManager
+from memory.blocks.queries import read_notes
+from memory.blocks.services import check_thread_is_public, store_notes
+from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry, NewMessage, Session, SessionManager
 from memory.plugins.models import SessionInfo
-from memory.plugins.records import clean_session_info, visible_sessions
 from memory.plugins.registry import active_plugin_name, provider_for
 from openvibe.base.problems import Missing, Problem, Refused
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.queries import agents_with_access, members_with_access
-from openvibe.chat.services import create_thread
+from openvibe.chat.services import clean_message_body, clean_speaker_name, create_thread, get_or_create_speaker
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import Participant, Workspace
 from openvibe.workspaces.queries import participant_access
+
+DEFAULT_CONTEXT_BUDGET = 15_000
+"""The ceiling of task type `thread` (spec: context.md), where a workspace set none of its own."""
+
+COMPACTION_THRESHOLD, COMPACTION_TARGET = 0.75, 0.5
+"""Shares of that budget: above the first a conversation is due, and compaction brings it down to the second."""
+
+MAX_ID_CHARACTERS = 100  # characters of a message's external id and of a call id
+MAX_SESSION_ID_CHARACTERS = 80  # characters
+MAX_MESSAGES_PER_APPEND = 500  # messages
+MAX_INFO_BYTES = 8_000
+_ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+_KIND_BY_ROLE = {
+    "user": Message.Kind.TEXT,
+    "assistant": Message.Kind.TEXT,
+    "tool_call": Message.Kind.TOOL_CALL,
+    "tool_result": Message.Kind.TOOL_RESULT,
+}
 
 
 def open_session(access: Access, thread_id: int, *, before: int | None = None, person_id: int | None = None) -> Session:
@@ -54,7 +76,194 @@ def _candidate_readers(thread: Thread, requested_by: Participant | None) -> Iter
     yield from members_with_access(thread.channel)
 
 
-MAX_SESSION_ID_CHARACTERS = 80  # characters
+def context_budget(thread: Thread) -> int:
+    """Tokens: the workspace's own ceiling for task type `thread`, else DEFAULT_CONTEXT_BUDGET."""
+    budgets = thread.workspace.budgets
+    ceiling = budgets.get("thread", {}) if isinstance(budgets, dict) else {}
+    tokens = ceiling.get("ceiling") if isinstance(ceiling, dict) else None
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0 else DEFAULT_CONTEXT_BUDGET
+
+
+def store_messages(session: Session, messages: Sequence[NewMessage]) -> list[int]:
+    """Put an outside agent's messages into its thread, all or nothing; their numbers, in the order given.
+
+    A message whose external id its author used in this thread before is there already: it gives the number it has.
+    Roles other than `user` speak as the session's agent; `user` as the session's person, else as an imported speaker
+    called `name`. Nobody is notified and no agent answers. Raises Problem (text, ids), Refused (archived), Missing.
+    """
+    if len(messages) > MAX_MESSAGES_PER_APPEND:
+        raise Problem(f"At most {MAX_MESSAGES_PER_APPEND} messages at once.", code="too_many", field="messages")
+    bodies = [_clean_new_message(message) for message in messages]
+    external_ids = {message.external_id for message in messages} - {""}
+    with transaction.atomic():
+        authors = _author_ids(session, messages)
+        thread = _lock_writable_thread(session)
+        known_rows = Message.objects.filter(thread=thread, client_id__in=external_ids)
+        known: dict[tuple[int, str], int | Message] = {
+            (author, external_id): seq
+            for author, external_id, seq in known_rows.values_list("author_id", "client_id", "seq")
+        }
+        rows: list[Message] = []
+        stored: list[int | Message] = []
+        for message, body, author in zip(messages, bodies, authors, strict=True):
+            row_or_seq = known.get((author, message.external_id)) if message.external_id else None
+            if row_or_seq is None:
+                row_or_seq = Message(
+                    thread=thread,
+                    author_id=author,
+                    kind=_KIND_BY_ROLE[message.role],
+                    body=body,
+                    call_id=message.call_id,
+                    client_id=message.external_id,
+                    token_count=count_tokens(body),
+                )
+                rows.append(row_or_seq)
+                known[author, message.external_id] = row_or_seq
+            stored.append(row_or_seq)
+        Message.objects.bulk_create(rows)
+        seq_by_id = dict(Message.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", "seq"))
+    return [row_or_seq if isinstance(row_or_seq, int) else seq_by_id[row_or_seq.pk] for row_or_seq in stored]
+
+
+def _clean_new_message(message: NewMessage) -> str:
+    if message.role not in _KIND_BY_ROLE:
+        raise Problem("A role is user, assistant, tool_call or tool_result.", code="bad_role", field="role")
+    is_tool = message.role in ("tool_call", "tool_result")
+    if is_tool != bool(message.call_id):
+        raise Problem(
+            "A tool_call and its tool_result, and only these, carry the same call_id.", code="bad_id", field="call_id"
+        )
+    ids = (message.external_id, message.call_id)
+    if any(len(value) > MAX_ID_CHARACTERS or not value.isprintable() for value in ids):
+        raise Problem(
+            f"An external_id and a call_id are at most {MAX_ID_CHARACTERS} plain characters.",
+            code="bad_id",
+            field="external_id",
+        )
+    if not message.name.isprintable():
+        raise Problem("A name is plain text on one line.", code="bad_name", field="name")
+    return clean_message_body(message.text)
+
+
+def _lock_writable_thread(session: Session) -> Thread:
+    """The thread, locked: numbers are given under this lock, so that messages appear in their order."""
+    threads = Thread.objects.select_for_update(of=("self",)).select_related("channel")
+    thread = threads.filter(pk=session.thread_id, workspace_id=session.access.workspace_id).first()
+    if thread is None:
+        raise Missing
+    if thread.archived_at is not None or thread.channel.archived_at is not None:
+        raise Refused("This conversation is archived. Bring it back before writing in it.", code="archived")
+    return thread
+
+
+def _author_ids(session: Session, messages: Sequence[NewMessage]) -> list[int]:
+    """Who says each of them. Asked before the thread is locked: making a speaker takes the workspace's lock."""
+    own = session.access.participant_id
+    workspace = Workspace.objects.get(pk=session.access.workspace_id)
+    if session.person_id is not None:
+        if not workspace.participants.filter(pk=session.person_id).exists():
+            raise Missing
+        return [session.person_id if message.role == "user" else own for message in messages]
+    names = {clean_speaker_name(message.name or "User") for message in messages if message.role == "user"}
+    speakers = {name: get_or_create_speaker(workspace, name) for name in sorted(names)}
+    return [speakers[clean_speaker_name(m.name or "User")] if m.role == "user" else own for m in messages]
+
+
+def messages_for_prompts(access: Access, **scope: Any) -> QuerySet[Message]:
+    """The messages of a scope that prompts may hold, without order: said to the end or stopped, not deleted, of
+    people, agents and tools; dive results only for who reads them."""
+    messages = Message.objects.filter(
+        **scope, state__in=(Message.State.COMPLETE, Message.State.STOPPED), deleted_at=None
+    ).exclude(Q(kind=Message.Kind.SYSTEM) | Q(body=""))
+    return messages if access.reads_dive_results else messages.exclude(kind=Message.Kind.DIVE_RESULT)
+
+
+def prompt_messages(session: Session) -> QuerySet[Message]:
+    """The messages of a session that prompts may hold, without order; only what came before `session.before`."""
+    workspace_id = session.access.workspace_id
+    messages = messages_for_prompts(session.access, thread_id=session.thread_id, thread__workspace_id=workspace_id)
+    return messages if session.before is None else messages.filter(seq__lt=session.before)
+
+
+def message_entries(messages: QuerySet[Message]) -> list[ContextEntry]:
+    """These messages as entries, in the order of the query. One statement."""
+    rows = messages.values_list(
+        "seq", "kind", "body", "token_count", "created_at", "pk", "author_id", "author__name", "author__kind", "call_id"
+    )
+    return [
+        ContextEntry(
+            seq, seq, kind, body, min(tokens, MAX_ENTRY_TOKENS), at.isoformat(), pk, author, name, author_kind, call_id
+        )
+        for seq, kind, body, tokens, at, pk, author, name, author_kind, call_id in rows
+    ]
+
+
+def message_history(session: Session, *, after: int = 0, limit: int = 200) -> list[ContextEntry]:
+    """Messages as they were said, oldest first, from number `after` + 1; at most `limit`. One statement."""
+    return message_entries(prompt_messages(session).filter(seq__gt=after).order_by("seq")[: max(limit, 0)])
+
+
+class ProfileMixin:
+    """ProfileStore: the agent's notes about the session's person."""
+
+    def get_profile(self, session: Session) -> str:
+        if session.person_id is None or not session.access.is_agent:
+            return ""
+        return read_notes(session.access.participant_id, session.person_id)
+
+    def set_profile(self, session: Session, text: str) -> str:
+        if not session.access.is_agent:
+            raise Refused("Only an agent keeps notes here.")
+        if session.person_id is None:
+            raise Problem("Nobody in particular asks here, so there is nobody to keep notes about.", code="nobody")
+        agent_id = session.access.participant_id
+        note = store_notes(agent_id=agent_id, person_id=session.person_id, text=text, by_id=agent_id, how="agent")
+        return note.content
+
+
+class SessionMixin:
+    """SessionManager: what an agent keeps about the conversations it leads."""
+
+    def save_info(self, session: Session, info: Mapping[str, Any]) -> None:
+        clean_info = clean_session_info(info)
+        SessionInfo.objects.update_or_create(
+            agent_id=session.access.participant_id, thread_id=session.thread_id, defaults={"info": clean_info}
+        )
+
+    def load_info(self, session: Session) -> dict[str, Any]:
+        rows = SessionInfo.objects.filter(agent_id=session.access.participant_id, thread_id=session.thread_id)
+        return rows.values_list("info", flat=True).first() or {}
+
+    def list_info(self, access: Access) -> list[tuple[int, dict[str, Any]]]:
+        return list(visible_sessions(access).order_by("-pk").values_list("thread_id", "info"))
+
+    def load_history(self, session: Session, *, after: int = 0, limit: int = 200) -> list[ContextEntry]:
+        return message_history(session, after=after, limit=limit)
+
+
+def visible_sessions(access: Access) -> QuerySet[SessionInfo]:
+    """The asker's own sessions, in threads it still sees."""
+    threads = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
+    return SessionInfo.objects.filter(agent_id=access.participant_id, thread__in=threads).select_related("thread")
+
+
+def clean_session_info(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The info as it is kept. Raises Problem: not JSON, or too much."""
+    try:
+        serialized = json.dumps(dict(info), allow_nan=False, ensure_ascii=False)
+        size = len(serialized.encode())
+    except (TypeError, ValueError, RecursionError):  # half of a character is a ValueError, too
+        raise Problem(
+            "The info of a session is a JSON object, not nested too deeply.", code="bad_info", field="info"
+        ) from None
+    if size > MAX_INFO_BYTES or _ESCAPED_NUL.search(serialized):
+        raise Problem(
+            f"The info of a session is at most {MAX_INFO_BYTES:,} bytes of JSON, without NUL characters.",
+            code="bad_info",
+            field="info",
+        )
+    clean_info: dict[str, Any] = json.loads(serialized)
+    return clean_info
 
 
 def create_session(
@@ -74,7 +283,8 @@ def create_session(
             field="external_id",
         )
     clean_info = clean_session_info(info or {})
-    if external_id and _session_exists(by, external_id):
+    same_id = SessionInfo.objects.filter(agent_id=by.participant_id, external_id=external_id)
+    if external_id and same_id.exists():
         return _access_own_session(by, external_id), False
     try:
         with transaction.atomic():
@@ -87,12 +297,8 @@ def create_session(
     return row, True
 
 
-def _session_exists(by: Access, external_id: str) -> bool:
-    return SessionInfo.objects.filter(agent_id=by.participant_id, external_id=external_id).exists()
-
-
 def _access_own_session(by: Access, external_id: str) -> SessionInfo:
-    row = visible_sessions(by).filter(external_id=external_id).select_related("thread").first()
+    row = visible_sessions(by).filter(external_id=external_id).first()
     if row is None:
         raise Missing
     return row
@@ -100,8 +306,7 @@ def _access_own_session(by: Access, external_id: str) -> SessionInfo:
 
 def append_to_session(*, session: SessionInfo, by: Access, messages: Sequence[NewMessage]) -> list[int]:
     """Add to the conversation, all or nothing; the messages' numbers. A known external id is not stored again."""
-    provider = provider_for(by.workspace_id)
-    return provider.append(open_session(by, session.thread_id), messages)
+    return provider_for(by.workspace_id).append(open_session(by, session.thread_id), messages)
 
 
 def update_session_info(*, session: SessionInfo, by: Access, info: Mapping[str, Any]) -> None:

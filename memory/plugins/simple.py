@@ -1,7 +1,5 @@
 """Simple memory: the newest messages that fit. No summaries; switching to another plugin loses nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +17,7 @@ from memory.plugins.base import (
     SessionStats,
     pair_tool_calls,
 )
-from memory.plugins.records import ProfileMixin, SessionMixin, message_entries, prompt_messages, store_messages
+from memory.plugins.sessions import ProfileMixin, SessionMixin, message_entries, prompt_messages, store_messages
 
 MAX_WINDOW_MESSAGES = 4_000
 """Messages looked at, whatever the budget."""
@@ -50,7 +48,11 @@ class SimpleProvider(ProfileMixin, SessionMixin):
         """Two statements, whose cost depends on the budget and not on the thread's length."""
         max_fitting = max(budget, 0) // (ENVELOPE_TOKENS + 1)
         scan_limit = min(max_fitting + fresh_tail + MAX_PAIR_DISTANCE + WINDOW_STEP, MAX_WINDOW_MESSAGES)
-        messages = _newest_messages(session, scan_limit)
+        rows = prompt_messages(session).order_by("-seq").values_list("seq", "token_count", "kind", "call_id")
+        messages = [
+            WindowMessage(seq, min(tokens, MAX_ENTRY_TOKENS) + ENVELOPE_TOKENS, kind, call_id)
+            for seq, tokens, kind, call_id in reversed(rows[:scan_limit])
+        ]
         shown_seqs = select_window(
             messages,
             budget=budget,
@@ -60,33 +62,18 @@ class SimpleProvider(ProfileMixin, SessionMixin):
         )
         if not shown_seqs:
             return []
-        shown_messages = (
-            prompt_messages(session).filter(seq__gte=min(shown_seqs), seq__lte=max(shown_seqs)).order_by("seq")
-        )
-        return [entry for entry in message_entries(shown_messages) if entry.ordinal in shown_seqs]
+        window = prompt_messages(session).filter(seq__gte=min(shown_seqs), seq__lte=max(shown_seqs))
+        return [entry for entry in message_entries(window.order_by("seq")) if entry.ordinal in shown_seqs]
 
     def stats(self, session: Session) -> SessionStats:
         totals = prompt_messages(session).aggregate(
-            said=Count("pk"), tokens=Sum(Least("token_count", MAX_ENTRY_TOKENS))
+            count=Count("pk"), tokens=Sum(Least("token_count", MAX_ENTRY_TOKENS), default=0)
         )
-        message_count = totals["said"]
-        return SessionStats(
-            messages=message_count,
-            entries=message_count,
-            tokens=(totals["tokens"] or 0) + message_count * ENVELOPE_TOKENS,
-        )
+        count = totals["count"]
+        return SessionStats(messages=count, entries=count, tokens=totals["tokens"] + count * ENVELOPE_TOKENS)
 
     def close(self) -> None:
         """Nothing is held open."""
-
-
-def _newest_messages(session: Session, limit: int) -> list[WindowMessage]:
-    """The newest lines, oldest first."""
-    rows = prompt_messages(session).order_by("-seq").values_list("seq", "token_count", "kind", "call_id")[:limit]
-    return [
-        WindowMessage(seq, min(tokens, MAX_ENTRY_TOKENS) + ENVELOPE_TOKENS, kind, call_id)
-        for seq, tokens, kind, call_id in reversed(rows)
-    ]
 
 
 def select_window(
@@ -99,52 +86,38 @@ def select_window(
 ) -> set[int]:
     """The numbers of the messages shown, of `messages` (oldest first; `is_all`: there are no older ones).
 
-    The last `fresh_tail` always, stretched back to the calls of their results; then older ones, at most
-    `max_messages` in all,
-    while they fit the budget. Where older ones are left out, the window begins at a multiple of STEP, plus 1, or
-    where the pairs of tools after that are whole. Calls without a result and results without a call are left out.
+    The last `fresh_tail` always, stretched back to the calls of their results; then older ones, at most `max_messages`
+    in all, while they fit the budget. Where older ones are left out, the window begins at a multiple of WINDOW_STEP,
+    plus 1, or where the pairs of tools after that are whole. Calls without a result and results without a call are
+    left out.
     """
-    calls = _call_by_result(messages)
-    paired = {*calls, *calls.values()}
-    messages = [message for message in messages if not _is_tool(message) or message.seq in paired]
-    index_by_seq = {message.seq: index for index, message in enumerate(messages)}
-    pairs = sorted((index_by_seq[result], index_by_seq[call]) for result, call in calls.items())
-    tail_start = _extend_to_calls(max(len(messages) - max(fresh_tail, 0), 0), pairs)
+    paired = {index for pair in _tool_pairs(messages) for index in pair}
+    messages = [
+        message
+        for index, message in enumerate(messages)
+        if message.kind not in ("tool_call", "tool_result") or index in paired
+    ]
+    pairs = sorted((result, call) for call, result in _tool_pairs(messages))
+    tail_start = max(len(messages) - max(fresh_tail, 0), 0)
+    for result, call in reversed(pairs):
+        if call < tail_start <= result:
+            tail_start = call
     first = _first_fitting(messages, tail_start, budget, max_messages)
     if first > 0 or not is_all:
         first = min(_align_to_step(messages, first), tail_start)
-    return {message.seq for message in messages[_skip_split_pairs(first, pairs) :]}
-
-
-def _is_tool(message: WindowMessage) -> bool:
-    return message.kind in ("tool_call", "tool_result")
-
-
-def _call_by_result(messages: Sequence[WindowMessage]) -> dict[int, int]:
-    """The call of each result, by their numbers."""
-    pairs = pair_tool_calls((message.seq, message.kind, message.call_id) for message in messages)
-    return {messages[result].seq: messages[call].seq for call, result in pairs}
-
-
-def _extend_to_calls(first: int, pairs: Sequence[tuple[int, int]]) -> int:
-    """`first`, or the earlier place from which no result is without its call. Pairs: places, by result."""
-    for result, call in reversed(pairs):
-        if result < first:
-            break
-        first = min(first, call)
-    return first
-
-
-def _skip_split_pairs(first: int, pairs: Sequence[tuple[int, int]]) -> int:
-    """`first`, or the later place from which no result is without its call."""
     for result, call in pairs:
         if call < first <= result:
             first = result + 1
-    return first
+    return {message.seq for message in messages[first:]}
+
+
+def _tool_pairs(messages: Sequence[WindowMessage]) -> list[tuple[int, int]]:
+    """Calls with their results, as indices."""
+    return pair_tool_calls((message.seq, message.kind, message.call_id) for message in messages)
 
 
 def _first_fitting(messages: Sequence[WindowMessage], tail_start: int, budget: int, max_messages: int) -> int:
-    """The place from which lines fit the budget and the count; `tail_start` where what must be there exceeds either."""
+    """The index from which messages fit the budget and the count; `tail_start` where the tail exceeds either."""
     remaining = budget - sum(message.cost for message in messages[tail_start:])
     first = tail_start
     while first > 0 and len(messages) - first < max_messages and messages[first - 1].cost <= remaining:
@@ -154,7 +127,7 @@ def _first_fitting(messages: Sequence[WindowMessage], tail_start: int, budget: i
 
 
 def _align_to_step(messages: Sequence[WindowMessage], first: int) -> int:
-    """The first place at or after `first` where a step begins."""
+    """The first index at or after `first` where a step begins."""
     if first >= len(messages):
         return first
     step_seq = -(-(messages[first].seq - 1) // WINDOW_STEP) * WINDOW_STEP + 1

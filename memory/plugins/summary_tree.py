@@ -1,9 +1,7 @@
 """The summary tree of a thread's memory map: fresh tail, messages not summarised yet, leaves, condensed summaries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from memory.plugins.base import FRESH_TAIL, ContextEntry, MemoryProvider, Session
@@ -19,12 +17,11 @@ BAR_WIDTH = 1000
 
 @dataclass(frozen=True)
 class TreeLine:
-    """A message or a summary on the map. `cost` is what it needs in a prompt, in tokens."""
+    """A message or a summary on the map, and its times."""
 
     entry: ContextEntry
     at: datetime
     until: datetime
-    cost: int
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,8 @@ class TreeLevel:
     tokens: int
     earliest: datetime
     latest: datetime
-    x: float = 0.0
-    width: float = 0.0
+    x: float
+    width: float
 
     @property
     def hidden(self) -> int:
@@ -50,47 +47,47 @@ class TreeLevel:
 
 @dataclass(frozen=True)
 class SummaryTree:
-    """The levels, newest first. `begins` is the number of the first message on the map when older parts are not."""
+    """The levels, newest first. `first_ordinal`: the first message on the map, where older ones are not on it."""
 
-    shelves: tuple[TreeLevel, ...]
+    levels: tuple[TreeLevel, ...]
     tokens: int
-    begins: int | None
+    first_ordinal: int | None
 
 
 def build_summary_tree(provider: MemoryProvider, session: Session, budget: int) -> SummaryTree:
     """What the memory holds of a session, as far as MAX_TREE_TOKENS reach. `budget`: that of a prompt, in tokens."""
     entries = provider.assemble(session, MAX_TREE_TOKENS, FRESH_TAIL)
     tail_start = fresh_tail_index(entries, FRESH_TAIL, budget, getattr(provider, "config", {}))
-    levels = tuple(_with_bar_positions(_tree_levels(entries, tail_start)))
-    tokens = sum(level.tokens for level in levels)
+    tokens = sum(entry.cost for entry in entries)
+    levels: list[TreeLevel] = []
+    x = 0.0
+    for key, title, about, members in reversed(_groups(entries, tail_start)):  # oldest at the left, as a prompt reads
+        if members:
+            width = round(BAR_WIDTH * sum(entry.cost for entry in members) / max(tokens, 1), 2)
+            levels.append(_tree_level(key, title, about, members, round(x, 2), width))
+            x += width
     is_cut = tokens > MAX_TREE_TOKENS * 3 // 4 and bool(entries) and entries[0].ordinal > 1
-    return SummaryTree(levels, tokens, entries[0].ordinal if is_cut else None)
+    return SummaryTree(tuple(reversed(levels)), tokens, entries[0].ordinal if is_cut else None)
 
 
-def _tree_levels(entries: Sequence[ContextEntry], tail_start: int) -> list[TreeLevel]:
-    before = entries[:tail_start]
-    tree_levels = [
-        _tree_level(
-            "tail", "Fresh tail", "The newest messages, word for word. They are never summarised.", entries[tail_start:]
-        ),
-        _tree_level(
-            "open",
-            "Not summarised yet",
-            "Older messages that still stand word for word.",
-            [entry for entry in before if entry.summary_id is None],
-        ),
+def _groups(entries: Sequence[ContextEntry], tail_start: int) -> list[tuple[str, str, str, Sequence[ContextEntry]]]:
+    """Key, title, explanation and entries of each level, newest first."""
+    summaries = [entry for entry in entries[:tail_start] if entry.summary_id is not None]
+    messages = [entry for entry in entries[:tail_start] if entry.summary_id is None]
+    tail_about = "The newest messages, word for word. They are never summarised."
+    groups: list[tuple[str, str, str, Sequence[ContextEntry]]] = [
+        ("tail", "Fresh tail", tail_about, entries[tail_start:]),
+        ("open", "Not summarised yet", "Older messages that still stand word for word.", messages),
     ]
-    for depth in sorted({entry.depth for entry in before if entry.summary_id is not None}):
-        summaries = [entry for entry in before if entry.summary_id is not None and entry.depth == depth]
+    for depth in sorted({entry.depth for entry in summaries}):
+        key = f"condensed-{min(depth, 3)}" if depth else "leaf"
         title = f"Condensed, depth {depth}" if depth else "Leaf summaries"
         about = "Each stands for several summaries." if depth else "Each stands for a stretch of messages."
-        tree_levels.append(_tree_level(f"condensed-{min(depth, 3)}" if depth else "leaf", title, about, summaries))
-    return [level for level in tree_levels if level is not None]
+        groups.append((key, title, about, [entry for entry in summaries if entry.depth == depth]))
+    return groups
 
 
-def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry]) -> TreeLevel | None:
-    if not entries:
-        return None
+def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry], x: float, width: float) -> TreeLevel:
     lines = tuple(tree_lines(entries))
     max_listed = MAX_LISTED_SUMMARIES if entries[0].summary_id is not None else MAX_LISTED_MESSAGES
     return TreeLevel(
@@ -100,27 +97,15 @@ def _tree_level(key: str, title: str, about: str, entries: Sequence[ContextEntry
         lines[-max_listed:],
         len(lines),
         sum(entry.message_count for entry in entries),
-        sum(line.cost for line in lines),
+        sum(entry.cost for entry in entries),
         min(line.at for line in lines),
         max(line.until for line in lines),
+        x,
+        width,
     )
 
 
 def tree_lines(entries: Iterable[ContextEntry]) -> list[TreeLine]:
     """Entries with their times as times."""
-    lines = []
-    for entry in entries:
-        at = datetime.fromisoformat(entry.at)
-        lines.append(TreeLine(entry, at, datetime.fromisoformat(entry.until) if entry.until else at, entry.cost))
-    return lines
-
-
-def _with_bar_positions(levels: Sequence[TreeLevel]) -> Iterable[TreeLevel]:
-    """The levels with their places in the bar: oldest at the left, as a prompt reads."""
-    total, x = max(sum(level.tokens for level in levels), 1), 0.0
-    positioned = []
-    for level in reversed(levels):
-        width = round(BAR_WIDTH * level.tokens / total, 2)
-        positioned.append(replace(level, x=round(x, 2), width=width))
-        x += width
-    return reversed(positioned)
+    parse = datetime.fromisoformat
+    return [TreeLine(entry, parse(entry.at), parse(entry.until or entry.at)) for entry in entries]

@@ -6,14 +6,16 @@ import structlog
 from celery import shared_task
 from django.db import transaction
 
-log = structlog.get_logger(__name__)
+from memory.plugins.compaction import execute_compaction, recover_compactions, request_compaction_if_due
+from openvibe.chat.models import Thread
 
+log = structlog.get_logger(__name__)
 
 COMPACTION_MESSAGE_TTL = 3600  # seconds; the sweeper asks again for compactions whose message expired
 
 
 def enqueue_compaction(compaction_id: int, delay_seconds: int = 0) -> None:
-    """Ask a worker to carry it out, after so many seconds. A broker that is down is only logged: the sweeper asks."""
+    """Ask a worker to execute it, after so many seconds. A broker that is down is only logged: the sweeper asks."""
     try:
         run_compaction.apply_async(
             (compaction_id,), countdown=delay_seconds, expires=COMPACTION_MESSAGE_TTL + delay_seconds, retry=False
@@ -40,19 +42,14 @@ def _enqueue_compaction_check(thread_id: int) -> None:
 
 @shared_task(name="memory.compact", acks_late=True, ignore_result=True)
 def run_compaction(compaction_id: int) -> None:
-    from memory.plugins.compaction import execute_compaction
-
-    retry = execute_compaction(compaction_id)
-    if retry is not None:
-        enqueue_compaction(retry.compaction_id, retry.seconds)
+    delay_seconds = execute_compaction(compaction_id)
+    if delay_seconds is not None:
+        enqueue_compaction(compaction_id, delay_seconds)
 
 
 @shared_task(name="memory.consider_compaction", acks_late=True, ignore_result=True)
 def check_compaction_due(thread_id: int) -> None:
     """A thread's append: compacted when it is due."""
-    from memory.plugins.compaction import request_compaction_if_due
-    from openvibe.chat.models import Thread
-
     thread = Thread.objects.select_related("channel").filter(pk=thread_id).first()
     compaction = request_compaction_if_due(thread=thread) if thread is not None else None
     if compaction is not None:
@@ -61,7 +58,5 @@ def check_compaction_due(thread_id: int) -> None:
 
 @shared_task(name="memory.sweep_compactions", ignore_result=True, expires=30)
 def sweep_compactions() -> None:
-    from memory.plugins.compaction import recover_compactions
-
     for compaction_id in recover_compactions():
         enqueue_compaction(compaction_id)

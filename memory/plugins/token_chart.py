@@ -1,19 +1,16 @@
 """The token chart of a thread's memory map: tokens over time, with a mark for each compaction. Plain values, no
 database."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 CHART_WIDTH, CHART_HEIGHT = 600, 140
 HEADROOM = 1.08
 """The drawing reaches a little above the highest value."""
 
 
-@dataclass(frozen=True)
-class CompactionStep:
+class CompactionStep(NamedTuple):
     """A compaction that made the context smaller: sizes in tokens, before and after."""
 
     at: datetime
@@ -21,8 +18,7 @@ class CompactionStep:
     after: int
 
 
-@dataclass(frozen=True)
-class ChartMark:
+class ChartMark(NamedTuple):
     """A compaction's place in the drawing."""
 
     x: float
@@ -31,9 +27,8 @@ class ChartMark:
     step: CompactionStep
 
 
-@dataclass(frozen=True)
-class TokenChart:
-    """A line over CHART_WIDTH × CHART_HEIGHT units, from `begins` to `ends`. `line` and `area` are lists of points.
+class TokenChart(NamedTuple):
+    """A line over CHART_WIDTH × CHART_HEIGHT units, from `starts_at` to `ends_at`. `line` and `area`: lists of points.
 
     `threshold_y` and `target_y`: where compaction begins, and what it brings the context down to.
     """
@@ -43,34 +38,32 @@ class TokenChart:
     marks: tuple[ChartMark, ...]
     threshold_y: float
     target_y: float
-    begins: datetime
-    ends: datetime
-    most: int
+    starts_at: datetime
+    ends_at: datetime
+    max_tokens: int
     width: int = CHART_WIDTH
     height: int = CHART_HEIGHT
 
 
 def build_token_chart(
-    steps: Sequence[CompactionStep], *, begins: datetime, now: datetime, tokens: int, threshold: int, target: int
+    steps: Sequence[CompactionStep], *, starts_at: datetime, now: datetime, tokens: int, threshold: int, target: int
 ) -> TokenChart:
-    """The history from `begins` until `now`, when it is `tokens`. `steps` oldest first.
+    """The history from `starts_at` until `now`, when it is `tokens`. `steps` oldest first.
 
     Only what was measured is drawn: between two compactions the line is straight.
     """
     max_tokens = max([tokens, threshold, *(size for step in steps for size in (step.before, step.after))])
-    seconds = max((now - begins).total_seconds(), 1.0)
+    seconds = max((now - starts_at).total_seconds(), 1.0)
 
     def x(at: datetime) -> float:
-        return round(CHART_WIDTH * min(max((at - begins).total_seconds() / seconds, 0.0), 1.0), 1)
+        return round(CHART_WIDTH * min(max((at - starts_at).total_seconds() / seconds, 0.0), 1.0), 1)
 
     def y(size: int) -> float:
         return round(CHART_HEIGHT - CHART_HEIGHT * size / (max(max_tokens, 1) * HEADROOM), 1)
 
     marks = tuple(ChartMark(x(step.at), y(step.before), y(step.after), step) for step in steps)
-    points = [(0.0, float(CHART_HEIGHT))]
-    for mark in marks:
-        points += [(mark.x, mark.before_y), (mark.x, mark.after_y)]
-    points.append((float(CHART_WIDTH), y(tokens)))
+    steps_down = [(mark.x, height) for mark in marks for height in (mark.before_y, mark.after_y)]
+    points = [(0.0, float(CHART_HEIGHT)), *steps_down, (float(CHART_WIDTH), y(tokens))]
     line = " ".join(f"{across},{down}" for across, down in points)
     return TokenChart(
         line,
@@ -78,7 +71,7 @@ def build_token_chart(
         marks,
         y(threshold),
         y(target),
-        begins,
+        starts_at,
         now,
         max_tokens,
     )

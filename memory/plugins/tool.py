@@ -4,22 +4,11 @@ Agents call it in their runs; outside agents call the same through the API. What
 with references (`#12` is message 12 of the thread, `summary 5` can be described and expanded), and at most
 MAX_RESULT_TOKENS long."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from memory.plugins.base import (
-    ContextEntry,
-    Explorer,
-    MemoryHit,
-    MemoryProvider,
-    ProfileStore,
-    Searcher,
-    Session,
-    SummaryDescription,
-)
+from memory.plugins.base import ContextEntry, Explorer, MemoryHit, MemoryProvider, ProfileStore, Searcher, Session
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
 from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
@@ -30,121 +19,35 @@ MAX_RESULT_TOKENS = 4_000
 TRUNCATION_NOTICE = "\n[The rest did not fit. Ask for less at a time.]"
 _COUNTER = counter_for("gpt-4o")
 
-
-@dataclass(frozen=True)
-class PluginMemoryTool:
-    """`spec` is what a model is offered; `run` answers a call of it."""
-
-    provider: MemoryProvider
-    actions: Mapping[str, ToolAction]
-    spec: ToolSpec
-
-    def run(self, session: Session, arguments: Mapping[str, Any]) -> str:
-        """The answer to a model's call, at most RESULT_TOKENS. What the caller can mend is a sentence, not an error."""
-        try:
-            return self.perform(session, arguments)
-        except Problem as problem:
-            return truncate_result(problem.message)
-
-    def perform(self, session: Session, arguments: Mapping[str, Any]) -> str:
-        """Like `run`, but raises the Problem: unknown actions and arguments, Missing for ids out of scope."""
-        action = self._action(arguments)
-        validated = action.validate({name: value for name, value in arguments.items() if name != "action"})
-        return truncate_result(action.handler(self.provider, session, validated))
-
-    def _action(self, arguments: Mapping[str, Any]) -> ToolAction:
-        name = arguments.get("action", "")
-        action = self.actions.get(name) if isinstance(name, str) else None
-        if action is None:
-            excerpt = str(name)[:80]
-            raise Problem(
-                f'unknown action "{excerpt}", available: {", ".join(self.actions)}',
-                code="unknown_action",
-                field="action",
-            )
-        return action
-
-
-def build_tool(provider: MemoryProvider, *, for_agent: bool = True) -> PluginMemoryTool:
-    """The tool for this plugin: `status` always, the other actions where the plugin has the capability.
-
-    For people (`for_agent=False`) without the notes, which are an agent's own about a person.
-    """
-    actions = {
-        action.name: action
-        for action in TOOL_ACTIONS
-        if (action.capability is None or isinstance(provider, action.capability))
-        and (for_agent or not action.for_agents_only)
-    }
-    return PluginMemoryTool(provider, actions, ToolSpec(TOOL_NAME, _description(actions), _parameters(actions)))
-
-
-def _description(actions: Mapping[str, ToolAction]) -> str:
-    lines = ["Look things up in your memory of this conversation. Actions:"]
-    lines += [f"- {action.name}{_signature(action)}: {action.description}" for action in actions.values()]
-    return "\n".join(lines)
-
-
-def _signature(action: ToolAction) -> str:
-    names = [argument.name if argument.required else f"{argument.name}?" for argument in action.arguments]
-    return f" ({', '.join(names)})" if names else ""
-
-
-def _parameters(actions: Mapping[str, ToolAction]) -> dict[str, Any]:
-    actions_by_argument: dict[str, list[str]] = {}
-    arguments_by_name: dict[str, ToolArgument] = {}
-    for action in actions.values():
-        for argument in action.arguments:
-            arguments_by_name[argument.name] = argument
-            actions_by_argument.setdefault(argument.name, []).append(action.name)
-    properties = {name: argument.schema(actions_by_argument[name]) for name, argument in arguments_by_name.items()}
-    action_schema = {"type": "string", "enum": list(actions), "description": "What to do."}
-    return {
-        "type": "object",
-        "properties": {"action": action_schema, **properties},
-        "required": ["action"],
-        "additionalProperties": False,
-    }
-
-
-def truncate_result(text: str) -> str:
-    """The text, cut at RESULT_TOKENS, between lines where one ends in the last fifth."""
-    if count_tokens(text) <= MAX_RESULT_TOKENS:
-        return text
-    truncated = truncate_to_tokens(text, MAX_RESULT_TOKENS - count_tokens(TRUNCATION_NOTICE) - 2, _COUNTER)
-    line_end = truncated.rfind("\n")
-    return (truncated[:line_end] if line_end > len(truncated) * 4 // 5 else truncated) + TRUNCATION_NOTICE
-
-
 Arguments = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class ToolArgument:
-    """One argument of an action. `minimum` and `most` bound a number, or the length of a text in characters."""
+    """One argument of an action. `minimum` and `maximum` bound a number, or the length of a text in characters."""
 
     name: str
     type: Literal["string", "integer"]
     description: str
     required: bool = False
     minimum: int = 1
-    most: int = MAX_ID
+    maximum: int = MAX_ID
 
     def schema(self, actions: Sequence[str]) -> dict[str, Any]:
-        bounds = {"minLength": self.minimum, "maxLength": self.most}
+        bounds = {"minLength": self.minimum, "maxLength": self.maximum}
         if self.type == "integer":
-            bounds = {"minimum": self.minimum, "maximum": self.most}
+            bounds = {"minimum": self.minimum, "maximum": self.maximum}
         return {"type": self.type, "description": f"For {', '.join(actions)}: {self.description}", **bounds}
 
     def validate(self, value: object) -> str | int:
         """Raises Problem unless the value is what the schema says. Nothing is converted."""
         if self.type == "integer":
-            if isinstance(value, int) and not isinstance(value, bool) and self.minimum <= value <= self.most:
+            if isinstance(value, int) and not isinstance(value, bool) and self.minimum <= value <= self.maximum:
                 return value
-            raise self._bad_argument(f"a whole number from {self.minimum} to {self.most}")
-        if isinstance(value, str) and "\x00" not in value and self.minimum <= len(value) <= self.most:
+            raise self._bad_argument(f"a whole number from {self.minimum} to {self.maximum}")
+        if isinstance(value, str) and "\x00" not in value and self.minimum <= len(value) <= self.maximum:
             return value
-        raise self._bad_argument(f"a text of {self.minimum} to {self.most} characters")
+        raise self._bad_argument(f"a text of {self.minimum} to {self.maximum} characters")
 
     def _bad_argument(self, expected: str) -> Problem:
         return Problem(f'"{self.name}" has to be {expected}', code="bad_argument", field=self.name)
@@ -152,7 +55,7 @@ class ToolArgument:
 
 @dataclass(frozen=True)
 class ToolAction:
-    """`handler` is called with arguments that were checked, on a plugin that has the capability `capability`."""
+    """`handler` is called with arguments that were checked, on a plugin that has the capability."""
 
     name: str
     description: str
@@ -179,6 +82,79 @@ class ToolAction:
         return {name: known[name].validate(value) for name, value in present.items()}
 
 
+@dataclass(frozen=True)
+class PluginMemoryTool:
+    """`spec` is what a model is offered; `run` answers a call of it."""
+
+    provider: MemoryProvider
+    actions: Mapping[str, ToolAction]
+    spec: ToolSpec
+
+    def run(self, session: Session, arguments: Mapping[str, Any]) -> str:
+        """The answer to a model's call. What the caller can mend is a sentence, not an error."""
+        try:
+            return self.perform(session, arguments)
+        except Problem as problem:
+            return truncate_result(problem.message)
+
+    def perform(self, session: Session, arguments: Mapping[str, Any]) -> str:
+        """Like `run`, but raises the Problem: unknown actions and arguments, Missing for ids out of scope."""
+        name = arguments.get("action", "")
+        action = self.actions.get(name) if isinstance(name, str) else None
+        if action is None:
+            available = ", ".join(self.actions)
+            raise Problem(
+                f'unknown action "{str(name)[:80]}", available: {available}', code="unknown_action", field="action"
+            )
+        validated = action.validate({key: value for key, value in arguments.items() if key != "action"})
+        return truncate_result(action.handler(self.provider, session, validated))
+
+
+def build_tool(provider: MemoryProvider, *, for_agent: bool = True) -> PluginMemoryTool:
+    """The tool for this plugin: `status` always, the other actions where the plugin has the capability.
+
+    For people (`for_agent=False`) without the notes, which are an agent's own about a person.
+    """
+    actions = {
+        action.name: action
+        for action in TOOL_ACTIONS
+        if (action.capability is None or isinstance(provider, action.capability))
+        and (for_agent or not action.for_agents_only)
+    }
+    signatures = (f"- {action.name}{_signature(action)}: {action.description}" for action in actions.values())
+    description = "\n".join(["Look things up in your memory of this conversation. Actions:", *signatures])
+    return PluginMemoryTool(provider, actions, ToolSpec(TOOL_NAME, description, _parameters(actions)))
+
+
+def _signature(action: ToolAction) -> str:
+    names = [argument.name if argument.required else f"{argument.name}?" for argument in action.arguments]
+    return f" ({', '.join(names)})" if names else ""
+
+
+def _parameters(actions: Mapping[str, ToolAction]) -> dict[str, Any]:
+    arguments = {argument.name: argument for action in actions.values() for argument in action.arguments}
+    properties = {
+        name: argument.schema([action.name for action in actions.values() if argument in action.arguments])
+        for name, argument in arguments.items()
+    }
+    action_schema = {"type": "string", "enum": list(actions), "description": "What to do."}
+    return {
+        "type": "object",
+        "properties": {"action": action_schema, **properties},
+        "required": ["action"],
+        "additionalProperties": False,
+    }
+
+
+def truncate_result(text: str) -> str:
+    """The text, cut at MAX_RESULT_TOKENS, between lines where one ends in the last fifth."""
+    if count_tokens(text) <= MAX_RESULT_TOKENS:
+        return text
+    truncated = truncate_to_tokens(text, MAX_RESULT_TOKENS - count_tokens(TRUNCATION_NOTICE) - 2, _COUNTER)
+    line_end = truncated.rfind("\n")
+    return (truncated[:line_end] if line_end > len(truncated) * 4 // 5 else truncated) + TRUNCATION_NOTICE
+
+
 def _status(provider: MemoryProvider, session: Session, arguments: Arguments) -> str:
     stats = provider.stats(session)
     lines = [
@@ -203,27 +179,20 @@ def _format_hit(hit: MemoryHit) -> str:
 
 def _describe(provider: Explorer, session: Session, arguments: Arguments) -> str:
     summary = provider.describe(session, int(arguments["summary_id"]))
-    provenance = f"by {summary.model or 'no model'}, level {summary.level}"
     lines = [
         f"summary {summary.id}: {summary.kind}, depth {summary.depth},"
         f" stands for {_format_span(summary.first, summary.last)}"
         f" ({summary.message_count} messages, {summary.earliest} to {summary.latest})",
-        f"{summary.tokens} tokens made from {summary.source_tokens}, {provenance}",
-        *_format_relations(summary),
-        summary.content,
+        f"{summary.tokens} tokens made from {summary.source_tokens}, by {summary.model or 'no model'},"
+        f" level {summary.level}",
     ]
-    return "\n".join(lines)
-
-
-def _format_relations(summary: SummaryDescription) -> list[str]:
-    lines = []
     if summary.container is not None:
         lines.append(f"It is part of summary {summary.container}.")
     if summary.constituents:
         lines.append(f"It is made of {', '.join(f'summary {constituent}' for constituent in summary.constituents)}.")
     if summary.is_stale:
         lines.append("A message in it was changed: it is being written anew.")
-    return lines
+    return "\n".join([*lines, summary.content])
 
 
 def _expand(provider: Explorer, session: Session, arguments: Arguments) -> str:
@@ -270,8 +239,8 @@ TOOL_ACTIONS: Final = (
         _search,
         Searcher,
         (
-            ToolArgument("query", "string", "words to look for.", required=True, most=1_000),
-            ToolArgument("limit", "integer", "most hits; 20 unless said.", most=20),
+            ToolArgument("query", "string", "words to look for.", required=True, maximum=1_000),
+            ToolArgument("limit", "integer", "most hits; 20 unless said.", maximum=20),
         ),
     ),
     ToolAction("describe", "a summary and where it stands.", _describe, Explorer, (SUMMARY_ID,)),
@@ -290,7 +259,7 @@ TOOL_ACTIONS: Final = (
         "replace your notes about the person you talk to; keep what still holds.",
         _profile_update,
         ProfileStore,
-        (ToolArgument("text", "string", "the notes, whole.", required=True, minimum=0, most=20_000),),
+        (ToolArgument("text", "string", "the notes, whole.", required=True, minimum=0, maximum=20_000),),
         for_agents_only=True,
     ),
 )

@@ -2,9 +2,6 @@
 
 Whoever sees the thread sees its map; the summaries and messages are asked for through a session each time."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,12 +11,11 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from memory.plugins.base import Explorer, MemoryHit, Searcher, SessionStats
+from memory.plugins.base import Explorer, Searcher
 from memory.plugins.compaction import compaction_denied_reason, request_compaction
 from memory.plugins.models import Compaction
-from memory.plugins.records import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
 from memory.plugins.registry import provider_for
-from memory.plugins.sessions import open_session
+from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, open_session
 from memory.plugins.summary_tree import BAR_WIDTH, build_summary_tree, tree_lines
 from memory.plugins.tasks import enqueue_compaction_on_commit
 from memory.plugins.token_chart import CompactionStep, TokenChart, build_token_chart
@@ -34,22 +30,8 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 MAX_HISTORY = 60
 """Compactions in the drawing and in the table, the newest."""
 
-MAX_QUERY_CHARACTERS = 500  # characters
+MAX_QUERY_CHARACTERS = 500
 PART_TEMPLATES = {"state": "memory/_map_state.html", "search": "memory/_map_search.html"}
-
-
-@dataclass(frozen=True)
-class MemoryState:
-    """How things stand. Sizes in tokens.
-
-    `now` waits or runs; `last` is the newest that is over, where nothing to do is told to those who asked only.
-    """
-
-    stats: SessionStats
-    budget: int
-    threshold: int
-    now: Compaction | None
-    last: Compaction | None
 
 
 @workspace_view
@@ -76,15 +58,18 @@ def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
     context = {
         "thread": thread,
         "summary": description,
-        "lines": [(line, _body_html(line.entry.kind, line.entry.text)) for line in tree_lines(expansion.entries)],
+        "lines": [
+            (line, line.entry.summary_id is None and render_markdown(line.entry.text))
+            for line in tree_lines(expansion.entries)
+        ],
         "cursor": expansion.cursor,
         "is_rest": "after" in request.GET,
     }
     if request.htmx:
-        return render(
-            request, "memory/_map_inside.html" if "inside" in request.GET else "memory/_summary.html", context
-        )
-    return render(request, "memory/summary.html", context)
+        name = "memory/_map_inside.html" if "inside" in request.GET else "memory/_summary.html"
+    else:
+        name = "memory/summary.html"
+    return render(request, name, context)
 
 
 @workspace_view
@@ -92,20 +77,18 @@ def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
 def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """Ask a worker to compact the thread: a step, or (`full`) everything. The map shows how far it is."""
     thread = access_thread(request.access, thread_id)
-    full, notice = request.POST.get("full") == "1", ""
+    full = request.POST.get("full") == "1"
     try:
         compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=full, by=request.access)
-        notice = "" if compaction else "A compaction of this thread is under way already."
     except Conflict as problem:
-        compaction, notice = None, problem.message
-    if compaction is not None:
-        enqueue_compaction_on_commit(compaction.pk)
+        notice = problem.message
+    else:
+        notice = "" if compaction else "A compaction of this thread is under way already."
+        if compaction is not None:
+            enqueue_compaction_on_commit(compaction.pk)
     if request.htmx:
-        return render(
-            request,
-            "memory/_map_state.html",
-            _page_context(thread, request.access, is_full_page=False) | {"said": notice},
-        )
+        context = _page_context(thread, request.access, is_full_page=False) | {"notice": notice}
+        return render(request, PART_TEMPLATES["state"], context)
     if notice:
         messages.info(request, notice)
     return redirect("thread-memory", request.workspace.slug, thread.pk)
@@ -113,29 +96,34 @@ def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 
 def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_page: bool = True) -> dict[str, Any]:
     """What the map's templates need. Without `is_full_page`, only what the parts need."""
-    context: dict[str, Any] = {"thread": thread, "why_not": compaction_denied_reason(thread), "query": query}
+    context: dict[str, Any] = {"thread": thread, "denied_reason": compaction_denied_reason(thread), "query": query}
     if thread.access == Thread.Access.HUMAN_ONLY:
         return context
     session, provider = open_session(access, thread.pk), provider_for(thread.workspace_id)
     budget = context_budget(thread)
     compactions = list(thread.compactions.select_related("requested_by")[:MAX_HISTORY])
-    unfinished = next((row for row in compactions if not row.is_over), None)
     finished = [row for row in compactions if row.is_over]
-    last = next(
-        (row for row in finished if row.state != Compaction.State.NOTHING or row.trigger == row.Trigger.HAND), None
-    )
-    state = MemoryState(provider.stats(session), budget, int(budget * COMPACTION_THRESHOLD), unfinished, last)
+    shown = (row for row in finished if row.state != Compaction.State.NOTHING or row.trigger == row.Trigger.HAND)
+    state: dict[str, Any] = {  # sizes in tokens
+        "stats": provider.stats(session),
+        "budget": budget,
+        "threshold": int(budget * COMPACTION_THRESHOLD),
+        "job": next((row for row in compactions if not row.is_over), None),
+        "last": next(shown, None),  # one that found nothing to do is shown only to those who asked for it
+    }
     context |= {"state": state, "may_search": isinstance(provider, Searcher)}
     if query and isinstance(provider, Searcher):
-        context["found"] = [_hit_row(hit) for hit in provider.search(session, query[:MAX_QUERY_CHARACTERS])]
+        hits = provider.search(session, query[:MAX_QUERY_CHARACTERS])
+        context["hits"] = [(hit, datetime.fromisoformat(hit.at)) for hit in hits]
     if is_full_page and isinstance(provider, Explorer):
-        context |= {"contents": build_summary_tree(provider, session, budget), "bar": BAR_WIDTH}
-    if is_full_page and context["why_not"] is None:
-        context |= {"history": finished, "plot": _token_chart(thread, finished, state)}
+        context |= {"tree": build_summary_tree(provider, session, budget), "bar": BAR_WIDTH}
+    if is_full_page and context["denied_reason"] is None:
+        chart = _token_chart(thread, finished, tokens=state["stats"].tokens, budget=budget)
+        context |= {"history": finished, "chart": chart}
     return context
 
 
-def _token_chart(thread: Thread, finished: list[Compaction], state: MemoryState) -> TokenChart | None:
+def _token_chart(thread: Thread, finished: list[Compaction], *, tokens: int, budget: int) -> TokenChart | None:
     """The drawing; None before the first compaction that measured something."""
     steps = [
         CompactionStep(row.finished_at, row.tokens_before, row.tokens_after)
@@ -149,21 +137,11 @@ def _token_chart(thread: Thread, finished: list[Compaction], state: MemoryState)
     if not steps:
         return None
     steps.sort(key=lambda step: step.at)
-    begins = steps[0].at if len(finished) == MAX_HISTORY else min(thread.created_at, steps[0].at)
     return build_token_chart(
         steps,
-        begins=begins,
+        starts_at=steps[0].at if len(finished) == MAX_HISTORY else min(thread.created_at, steps[0].at),
         now=timezone.now(),
-        tokens=state.stats.tokens,
-        threshold=state.threshold,
-        target=int(state.budget * COMPACTION_TARGET),
+        tokens=tokens,
+        threshold=int(budget * COMPACTION_THRESHOLD),
+        target=int(budget * COMPACTION_TARGET),
     )
-
-
-def _hit_row(hit: MemoryHit) -> dict[str, Any]:
-    return {"found": hit, "at": datetime.fromisoformat(hit.at)}
-
-
-def _body_html(kind: str, text: str) -> str:
-    """A message as the thread shows it; "" for a summary, which is shown as it was written."""
-    return "" if kind == "summary" else render_markdown(text)

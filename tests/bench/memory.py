@@ -15,8 +15,8 @@ from agents.tools.toolbox import Toolbox
 from memory.episodes.models import Episode
 from memory.plugins.base import CompactionResult, Compactor, MemoryProvider, Session
 from memory.plugins.models import MemoryPlugin
-from memory.plugins.records import context_budget
 from memory.plugins.registry import provider_named
+from memory.plugins.sessions import context_budget
 from openvibe.chat.importing.readers import read_qmsum
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_thread, post_message

@@ -82,10 +82,10 @@ def compact_thread(thread: Thread, *, full: bool) -> str:
         raise CommandError(problem.message) from None
     if compaction is None:
         raise CommandError(f"Thread {thread.pk} is being compacted already, or is about to be. Try again in a moment.")
-    retry = execute_compaction(compaction.pk)
+    delay = execute_compaction(compaction.pk)
     compaction.refresh_from_db()
-    if retry is not None:
-        raise CommandError(f"{compaction.error} Nothing was changed; a worker tries again in {retry.seconds} seconds.")
+    if delay is not None:
+        raise CommandError(f"{compaction.error} Nothing was changed; a worker tries again in {delay} seconds.")
     if compaction.state == Compaction.State.FAILED:
         raise CommandError(compaction.error)
     if compaction.state == Compaction.State.NOTHING:

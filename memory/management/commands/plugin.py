@@ -6,8 +6,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memory.plugins.queries import PluginStatus, plugin_statuses, with_load_problem
-from memory.plugins.registry import PluginLoadError, installed_plugins, plugin_settings
+from memory.plugins.registry import (
+    PluginLoadError,
+    PluginStatus,
+    installed_plugins,
+    plugin_settings,
+    plugin_statuses,
+    with_load_problem,
+)
 from memory.plugins.services import configure_plugin, disable_plugin, enable_plugin
 from openvibe.base.problems import Problem
 from openvibe.workspaces.models import Workspace

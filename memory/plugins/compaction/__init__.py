@@ -1,17 +1,14 @@
 """Compaction jobs: request one, execute it, recover those that a dead worker left behind."""
 
-from memory.plugins.compaction.executor import CompactionRetry, compaction_finished, execute_compaction
-from memory.plugins.compaction.recovery import recover_compactions
+from memory.plugins.compaction.executor import compaction_finished, execute_compaction, recover_compactions
 from memory.plugins.compaction.requests import (
     compaction_denied_reason,
     request_compaction,
     request_compaction_if_due,
     request_rebuild,
-    unfinished_compaction,
 )
 
 __all__ = [
-    "CompactionRetry",
     "compaction_denied_reason",
     "compaction_finished",
     "execute_compaction",
@@ -19,5 +16,4 @@ __all__ = [
     "request_compaction",
     "request_compaction_if_due",
     "request_rebuild",
-    "unfinished_compaction",
 ]

@@ -1,26 +1,26 @@
-"""Executing a compaction: claim it, let the plugin work, store its result and ring `compaction_finished`.
+"""Executing a compaction: claim it, let the plugin work, store its result and ring `compaction_finished`; recovering
+those that a dead worker or a down broker left behind.
 
 The plugin writes in steps of its own, each whole in itself; the row's last state and the signal are one transaction.
 So a worker killed at any moment leaves a conversation as it was before or after a step, and a row that recovery
 finds without an owner. Every write is fenced by the row's attempt."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import timedelta
 
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
 from django.dispatch import Signal
 from django.utils import timezone
 
-from memory.plugins.base import FRESH_TAIL, CompactionResult, Compactor, MemoryProvider, Rebuilder, Session
-from memory.plugins.models import COMPACTIONS, Compaction
-from memory.plugins.records import context_budget
-from memory.plugins.registry import active_plugin_name, provider_for
-from memory.plugins.sessions import session_for_thread
-from openvibe.base.jobs import JobLost
+from memory.plugins.base import FRESH_TAIL, CompactionResult, Compactor, MemoryProvider, Rebuilder
+from memory.plugins.compaction.requests import request_compaction
+from memory.plugins.models import COMPACTIONS, DEFAULT_PLUGIN, Compaction, MemoryPlugin
+from memory.plugins.registry import active_plugin_name, provider_for, provider_named
+from memory.plugins.sessions import context_budget, session_for_thread
+from openvibe.base.jobs import BATCH_SIZE, JobLost
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.llm.errors import ModelError
@@ -39,29 +39,21 @@ PROGRESS_INTERVAL = 1.0
 compaction_finished = Signal()
 
 
-@dataclass(frozen=True)
-class CompactionRetry:
-    """Send this compaction to a worker again, after so many seconds."""
-
-    compaction_id: int
-    seconds: int
-
-
-@dataclass(frozen=True)
-class CompactionOutcome:
-    """What was made, and the summaries that the handoff names."""
-
-    made: CompactionResult
-    summary_ids: tuple[int, ...]
+WORKER_LOST = (
+    f"The worker stopped {COMPACTIONS.max_attempts} times while compacting. "
+    "Nothing is lost; see the log before trying again."
+)
+REBUILD_COOLDOWN = timedelta(minutes=30)
+"""After rebuilding failed, or changed nothing, recovery does not ask for it again for this long."""
 
 
 def execute_compaction(
     compaction_id: int, *, provider: MemoryProvider | None = None, clock: Callable[[], float] = time.monotonic
-) -> CompactionRetry | None:
-    """Carry it out if nobody else does. What comes back is to be tried again later: a model failed.
+) -> int | None:
+    """Execute it if nobody else does. Where a model failed: the seconds after which a worker is to try again.
 
     Safe to call any number of times. `provider` stands in for the workspace's own plugin. Raises only when the
-    database is out of reach; the sweeper then finds the row without an owner.
+    database is out of reach; recovery then finds the row without an owner.
     """
     log_context = structlog.contextvars.bound_contextvars(compaction_id=compaction_id)
     rows = Compaction.objects.select_related("thread__channel", "thread__workspace", "requested_by")
@@ -69,18 +61,18 @@ def execute_compaction(
         if compaction is None:
             return None
         try:
-            _store_result(
-                compaction, _run_provider(compaction, provider or provider_for(compaction.thread.workspace_id), clock)
+            result, summary_ids = _run_provider(
+                compaction, provider or provider_for(compaction.thread.workspace_id), clock
             )
+            _store_result(compaction, result, summary_ids)
         except JobLost:
             log.warning("compaction_lost")
         except ModelError as error:
             return _retry_or_fail(compaction, f"{error} {error.advice}")
         except Problem as problem:
-            if problem.code == "compaction_paused" or isinstance(problem, Missing | Refused):
-                COMPACTIONS.fail(compaction, problem.message)
-            else:
+            if problem.code != "compaction_paused" and not isinstance(problem, Missing | Refused):
                 return _retry_or_fail(compaction, problem.message)
+            COMPACTIONS.fail(compaction, problem.message)
         except (OperationalError, InterfaceError):
             raise
         except Exception:
@@ -93,13 +85,16 @@ def execute_compaction(
 
 
 def _set_plugin(compaction: Compaction) -> bool:
-    """Name the plugin that carries it out. Always its turn: a thread has one unfinished compaction at most."""
+    """Name the plugin that executes it. Always its turn: a thread has one unfinished compaction at most."""
     compaction.plugin = active_plugin_name(compaction.thread.workspace_id)
     return True
 
 
-def _run_provider(compaction: Compaction, provider: MemoryProvider, clock: Callable[[], float]) -> CompactionOutcome:
-    """Summaries of changed messages first, so that no new one is made from an old one that waits to be rewritten."""
+def _run_provider(
+    compaction: Compaction, provider: MemoryProvider, clock: Callable[[], float]
+) -> tuple[CompactionResult, tuple[int, ...]]:
+    """What was made, and the ids of the summaries that the handoff names. Summaries of changed messages come first, so
+    that no new one is made from an old one that waits to be rewritten."""
     if not isinstance(provider, Compactor):
         raise Refused(f"The memory plugin {compaction.plugin} makes no summaries, so there is nothing to compact.")
     session = session_for_thread(compaction.thread, compaction.requested_by)
@@ -118,18 +113,10 @@ def _run_provider(compaction: Compaction, provider: MemoryProvider, clock: Calla
     entries = provider.assemble(session, budget, FRESH_TAIL)
     entry_summary_ids = (entry.summary_id for entry in entries if entry.summary_id is not None)
     handoff_summary_ids = tuple(dict.fromkeys([*result.created, *entry_summary_ids]))
-    if compaction.attempt > 1:
-        result = _include_earlier_attempts(compaction, provider, session, result)
-    return CompactionOutcome(result, handoff_summary_ids)
-
-
-def _include_earlier_attempts(
-    compaction: Compaction, provider: MemoryProvider, session: Session, result: CompactionResult
-) -> CompactionResult:
-    """What all attempts came to: those that were cut short left whole summaries, and nobody to tell of them."""
-    assert compaction.tokens_before is not None
-    after = provider.stats(session).tokens
-    return replace(result, tokens_before=max(compaction.tokens_before, after), tokens_after=after)
+    if compaction.attempt > 1:  # attempts that were cut short left whole summaries, and nobody to count them
+        after = provider.stats(session).tokens
+        result = replace(result, tokens_before=max(compaction.tokens_before, after), tokens_after=after)
+    return result, handoff_summary_ids
 
 
 def _throttled_progress(compaction: Compaction, clock: Callable[[], float]) -> Callable[[int, int], None]:
@@ -147,9 +134,8 @@ def _throttled_progress(compaction: Compaction, clock: Callable[[], float]) -> C
     return save_progress
 
 
-def _store_result(compaction: Compaction, outcome: CompactionOutcome) -> None:
+def _store_result(compaction: Compaction, result: CompactionResult, summary_ids: tuple[int, ...]) -> None:
     """What came of it, and whatever listens to `compaction_finished`, in one transaction."""
-    result = outcome.made
     with transaction.atomic():
         current = COMPACTIONS.lock_owned(compaction)
         has_effect = result.created or result.rounds or result.tokens_after != result.tokens_before
@@ -160,14 +146,44 @@ def _store_result(compaction: Compaction, outcome: CompactionOutcome) -> None:
         current.done_messages = current.of_messages
         current.finished_at, current.error, current.note = timezone.now(), "", result.note
         current.save()
-        compaction_finished.send(sender=Compaction, compaction=current, summary_ids=outcome.summary_ids)
+        compaction_finished.send(sender=Compaction, compaction=current, summary_ids=summary_ids)
 
 
-def _retry_or_fail(compaction: Compaction, reason: str) -> CompactionRetry | None:
+def _retry_or_fail(compaction: Compaction, reason: str) -> int | None:
     """Back into the queue for a later attempt, or failed for good after the third."""
     if not COMPACTIONS.has_attempts_left(compaction):
         COMPACTIONS.fail(compaction, reason)
         return None
     delay = RETRY_DELAYS[compaction.attempt - 1]
-    is_queued = COMPACTIONS.requeue(compaction, delay=delay, error=reason)
-    return CompactionRetry(compaction.pk, delay) if is_queued else None
+    return delay if COMPACTIONS.requeue(compaction, delay=delay, error=reason) else None
+
+
+def recover_compactions() -> list[int]:
+    """Ids of compactions to send to a worker now."""
+    return [*COMPACTIONS.recover(lambda orphan: COMPACTIONS.fail(orphan, WORKER_LOST)), *_request_rebuilds()]
+
+
+def _request_rebuilds() -> list[int]:
+    """New requests for threads whose summaries wait: a message changed while its thread was being compacted."""
+    requested = []
+    for name in {DEFAULT_PLUGIN, *MemoryPlugin.objects.filter(enabled=True).values_list("name", flat=True)}:
+        provider = provider_named(name, {})
+        if not isinstance(provider, Rebuilder):
+            continue
+        waiting = Thread.objects.filter(pk__in=provider.threads_to_rebuild(BATCH_SIZE))
+        for thread in waiting.exclude(pk__in=_threads_to_skip()):
+            compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.CHANGED)
+            if compaction is not None:
+                requested.append(compaction.pk)
+    return requested
+
+
+def _threads_to_skip() -> set[int]:
+    """Threads that have a compaction waiting, and those where rebuilding came to nothing a short while ago."""
+    recent = Compaction.objects.filter(
+        trigger=Compaction.Trigger.CHANGED,
+        state__in=(Compaction.State.FAILED, Compaction.State.NOTHING),
+        finished_at__gt=timezone.now() - REBUILD_COOLDOWN,
+    )
+    unfinished = Compaction.objects.filter(state__in=COMPACTIONS.unfinished)
+    return {*recent.values_list("thread_id", flat=True), *unfinished.values_list("thread_id", flat=True)}

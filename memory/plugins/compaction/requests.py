@@ -1,14 +1,11 @@
 """Requesting a compaction: a row in the caller's transaction. Views and receivers enqueue it for a worker."""
 
-from __future__ import annotations
-
 from django.db import IntegrityError, transaction
 
 from memory.plugins.base import Compactor, Rebuilder
 from memory.plugins.models import COMPACTIONS, Compaction
-from memory.plugins.records import context_budget
 from memory.plugins.registry import active_plugin_name, provider_for
-from memory.plugins.sessions import session_for_thread
+from memory.plugins.sessions import context_budget, session_for_thread
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
@@ -47,11 +44,6 @@ def request_compaction(
         return unfinished
 
 
-def unfinished_compaction(thread: Thread) -> Compaction | None:
-    """The one that waits or is being carried out, if any."""
-    return Compaction.objects.filter(thread=thread, state__in=COMPACTIONS.unfinished).first()
-
-
 def compaction_denied_reason(thread: Thread) -> str | None:
     """Why this thread is never compacted, as a sentence for people; None when it can be."""
     if thread.access == Thread.Access.HUMAN_ONLY:
@@ -76,7 +68,7 @@ def _check_anything_new(thread: Thread, full: bool) -> None:
 
 
 def _has_new_messages(thread: Thread, last: Compaction) -> bool:
-    """Whether a message came after it, or while it was carried out: it may not have seen that one."""
+    """Whether a message came after it, or while it ran: it may not have seen that one."""
     newest = Message.objects.filter(thread=thread).order_by("-seq").values_list("seq", "created_at").first()
     if newest is None:
         return False

@@ -2,8 +2,6 @@
 
 The database is read by `items`; what is chosen of it is decided here, from plain values. Nothing here writes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -85,10 +83,9 @@ def session_stats(session: Session) -> SessionStats:
     return SessionStats(messages, entries, int(tokens), summaries, deepest, note or last_error)
 
 
-# --- pure ---------------------------------------------------------------------------------------------------
 def without_orphans(entries: Sequence[ContextEntry]) -> list[ContextEntry]:
     """The entries without tool calls that have no result, and results that have no call."""
-    paired = {index for span in chunking.tool_pair_spans(entries) for index in span}
+    paired = _paired_indices(entries)
     return [
         entry
         for index, entry in enumerate(entries)
@@ -96,20 +93,23 @@ def without_orphans(entries: Sequence[ContextEntry]) -> list[ContextEntry]:
     ]
 
 
+def _paired_indices(entries: Sequence[ContextEntry]) -> set[int]:
+    return {index for pair in chunking.tool_pair_spans(entries) for index in pair}
+
+
 def with_references(entries: Sequence[ContextEntry], long: Mapping[int, int], before: int | None) -> list[ContextEntry]:
-    """Tool results over REFERRED tokens become references where a person spoke after them.
+    """Tool results over MAX_RESULT_TOKENS_IN_PROMPT become references where a person spoke after them.
 
     `long` gives the tokens of long entries by ordinal; `before` is the number of the request, where there is one.
     """
     request_ordinals = (entry.ordinal for entry in reversed(entries) if _is_request(entry))
     last_request = before if before is not None else next(request_ordinals, 0)
-    distant = {
-        ordinal for ordinal, tokens in long.items() if tokens > MAX_RESULT_TOKENS_IN_PROMPT and ordinal < last_request
-    }
-    if not distant:
-        return list(entries)
     return [
-        _reference_to(entry, long[entry.ordinal]) if entry.kind == "tool_result" and entry.ordinal in distant else entry
+        _reference_to(entry, long[entry.ordinal])
+        if entry.kind == "tool_result"
+        and entry.ordinal < last_request
+        and long.get(entry.ordinal, 0) > MAX_RESULT_TOKENS_IN_PROMPT
+        else entry
         for entry in entries
     ]
 
@@ -137,7 +137,7 @@ def first_fitting_index(entries: Sequence[ContextEntry], tail_start: int, budget
 def group_starts(entries: Sequence[ContextEntry], tail_start: int, budget: int) -> list[int]:
     """Where the groups before `tail_start` begin, the newest first: what leaves the window together.
 
-    That is a summary; the STEP messages that share their numbers but for the last digit, or each of them where
+    That is a summary; the WINDOW_STEP messages that share their numbers but for the last digit, or each of them where
     together they are dearer than half of the budget; and whatever a tool call and its result hold between them.
     """
     inside = {index for first, last in chunking.tool_pair_spans(entries) for index in range(first + 1, last + 1)}
@@ -157,7 +157,7 @@ def _needs_older_entries(entries: Sequence[ContextEntry], fresh_tail: int) -> bo
     """Whether what was not read may belong to what was: the call of a result, or the newest request of a person."""
     if not entries:
         return False
-    paired = {index for span in chunking.tool_pair_spans(entries) for index in span}
+    paired = _paired_indices(entries)
     reach = entries[0].ordinal + MAX_PAIR_DISTANCE
     misses_call = any(
         entry.kind == "tool_result" and index not in paired and entry.ordinal <= reach

@@ -3,10 +3,8 @@
 Plain items in, indices out. Sizes are in tokens (o200k_base), as a prompt needs them: `ContextItem.cost` is what
 `ContextEntry.cost` says of the same item."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_PAIR_DISTANCE, ContextEntry, pair_tool_calls
@@ -30,12 +28,12 @@ GAP_KIND = "gap"
 _TOOL_KINDS = ("tool_call", "tool_result")
 
 Chunk = tuple[int, int]
-"""The first place of a group, and the one after its last."""
+"""The index of its first item, and the one after its last."""
 
 
 class ContextItem(NamedTuple):
-    """One item as far as grouping needs to know it. `cost` is 0 where no prompt shows it; `kind` is a message's kind,
-    SUMMARY, or GAP for a cut between places that are not neighbours."""
+    """One item as far as chunking needs to know it. `cost` is 0 where no prompt shows it; `kind` is a message's kind,
+    SUMMARY_KIND, or GAP_KIND for a cut between items that are not neighbours."""
 
     ordinal: int
     kind: str
@@ -48,7 +46,7 @@ class ContextItem(NamedTuple):
 
 
 def item_from_entry(entry: ContextEntry) -> ContextItem:
-    """The place of something a prompt shows."""
+    """The item of something a prompt shows."""
     return ContextItem(
         entry.ordinal,
         entry.kind,
@@ -61,9 +59,7 @@ def item_from_entry(entry: ContextEntry) -> ContextItem:
 
 def tool_pair_spans(entries: Sequence[ContextEntry]) -> list[tuple[int, int]]:
     """Tool calls with their results, as indices into the entries."""
-    if all(entry.kind not in _TOOL_KINDS for entry in entries):
-        return []
-    return tool_pairs([item_from_entry(entry) for entry in entries])
+    return pair_tool_calls((entry.ordinal, entry.kind, entry.call_id) for entry in entries)
 
 
 def fresh_tail_index(entries: Sequence[ContextEntry], fresh_tail: int, budget: int, config: Mapping[str, Any]) -> int:
@@ -72,7 +68,7 @@ def fresh_tail_index(entries: Sequence[ContextEntry], fresh_tail: int, budget: i
 
 
 def fresh_tail_tokens(budget: int, config: Mapping[str, Any]) -> int | None:
-    """The most that the fresh tail may take: `fresh_tail_tokens`, else TAIL_SHARE of the budget; None for no bound."""
+    """The most the fresh tail may take: `fresh_tail_tokens`, else FRESH_TAIL_SHARE of the budget; None for no bound."""
     configured = config.get("fresh_tail_tokens")
     if configured == "none":
         return None
@@ -90,10 +86,9 @@ def newest_request_index(items: Sequence[ContextItem]) -> int | None:
 
 
 def tail_index(items: Sequence[ContextItem], fresh_tail: int, max_tokens: int | None) -> int:
-    """Where the fresh tail begins: the last `fresh_tail` messages that prompts show, and no more than fit
-    `max_tokens` (one
-    always does; None: no such bound). It is stretched back so that it splits no pair and holds the newest request of
-    a person when that is in reach. Without messages, or when none are wanted, the tail is empty."""
+    """Where the fresh tail begins: the last `fresh_tail` messages that prompts show, and no more than fit `max_tokens`
+    (one always does; None: no such bound). It is stretched back so that it splits no pair and holds the newest request
+    of a person when that is in reach. Without messages, or when none are wanted, the tail is empty."""
     start, shown, spent = len(items), 0, 0
     for index in reversed(range(len(items)) if fresh_tail > 0 else ()):
         item = items[index]
@@ -123,101 +118,71 @@ def leaf_chunks(
 ) -> list[Chunk]:
     """Runs of messages before index `end` that a leaf may stand for, oldest first.
 
-    They hold at least FEWEST_MESSAGES, need at most `chunk_tokens` tokens (more only where a pair would be split),
-    and are
-    cut by dive results, by whatever is still being written, and by the ordinals in `excluded`. `newest` is the ordinal
-    of the thread's newest message: a call without a result may still get one when it is in reach of that.
+    They hold at least MIN_LEAF_MESSAGES, need at most `chunk_tokens` tokens (more only where a pair would be split),
+    and are cut by dive results, by whatever is still being written, and by the ordinals in `excluded`. `newest` is the
+    ordinal of the thread's newest message: a call without a result may still get one when it is in reach of that.
     """
     newest = newest if newest is not None else (items[-1].ordinal if items else 0)
-    call_pairs = tool_pairs(items)
-    pending = _pending_calls(items, call_pairs, newest)
-    foldable = [
-        _is_summarizable(item) and item.ordinal not in excluded and index not in pending and index < end
+    result_by_call = dict(tool_pairs(items))
+    is_free = [
+        index < end and item.ordinal not in excluded and _is_summarizable(item, index in result_by_call, newest)
         for index, item in enumerate(items)
     ]
     writing = next((index for index, item in enumerate(items) if item.is_writing), len(items))
-    foldable[writing:] = [False] * (len(items) - writing)
-    while split := [pair for pair in call_pairs if _is_split_pair(pair, foldable)]:
+    is_free[writing:] = [False] * (len(items) - writing)
+    while split := [
+        (call, result)
+        for call, result in result_by_call.items()
+        if (is_free[call] or is_free[result]) and not all(is_free[call : result + 1])
+    ]:
         for call, result in split:
-            foldable[call] = foldable[result] = False
+            is_free[call] = is_free[result] = False
     chunks = []
-    for first, after in _true_runs(foldable):
-        atoms = _unsplittable_chunks(first, after, call_pairs)
-        packed = _pack_chunks(atoms, lambda index: _source_cost(items[index]), chunk_tokens, MIN_LEAF_MESSAGES)
-        chunks += [chunk_range for chunk_range in packed if _has_enough_source(items[slice(*chunk_range)])]
+    for free, run in groupby(range(len(items)), key=is_free.__getitem__):
+        if free:
+            chunks += _pack_chunks(items, _unsplittable_chunks(run, result_by_call), chunk_tokens, MIN_LEAF_MESSAGES)
     return chunks
 
 
 def condensed_chunks(items: Sequence[ContextItem], *, chunk_tokens: int = MAX_CHUNK_TOKENS) -> list[Chunk]:
     """Runs of neighbouring summaries of equal depth that one of the next depth may stand for, oldest first.
 
-    They hold at least FEWEST_SUMMARIES and at most `chunk_tokens` tokens. A stale summary is not condensed.
+    They hold at least MIN_CONDENSED_SUMMARIES and at most `chunk_tokens` tokens. A stale summary is not condensed.
     """
-    summarizable = [item.kind == SUMMARY_KIND and not item.is_stale for item in items]
+    depths = [item.depth if item.kind == SUMMARY_KIND and not item.is_stale else None for item in items]
     chunks = []
-    for first, after in _true_runs(summarizable):
-        edges = [
-            first,
-            *(index for index in range(first + 1, after) if items[index].depth != items[index - 1].depth),
-            after,
-        ]
-        for low, high in pairwise(edges):
-            atoms = [(index, index + 1) for index in range(low, high)]
-            packed = _pack_chunks(atoms, lambda index: items[index].cost, chunk_tokens, MIN_CONDENSED_SUMMARIES)
-            chunks += [chunk_range for chunk_range in packed if _has_enough_source(items[slice(*chunk_range)])]
+    for depth, run in groupby(range(len(items)), key=depths.__getitem__):
+        if depth is not None:
+            chunks += _pack_chunks(items, [(index, index + 1) for index in run], chunk_tokens, MIN_CONDENSED_SUMMARIES)
     return chunks
 
 
-def _is_summarizable(item: ContextItem) -> bool:
+def _is_summarizable(item: ContextItem, is_answered: bool, newest: int) -> bool:
+    """Whether a leaf may stand for it: a finished message, no dive result, no call that may still be answered."""
+    if item.kind == "tool_call" and item.cost and not is_answered and newest - item.ordinal < MAX_PAIR_DISTANCE:
+        return False
     return item.kind not in (SUMMARY_KIND, GAP_KIND, "dive_result") and not item.is_writing
 
 
-def _pending_calls(items: Sequence[ContextItem], call_pairs: Iterable[tuple[int, int]], newest: int) -> set[int]:
-    """Calls that may still get their result."""
-    answered = {call for call, _ in call_pairs}
-    return {
-        index
-        for index, item in enumerate(items)
-        if item.kind == "tool_call"
-        and item.cost
-        and index not in answered
-        and newest - item.ordinal < MAX_PAIR_DISTANCE
-    }
-
-
-def _is_split_pair(pair: tuple[int, int], foldable: Sequence[bool]) -> bool:
-    """Whether one of the two could be folded without the other."""
-    call, result = pair
-    return (foldable[call] or foldable[result]) and not all(foldable[call : result + 1])
-
-
-def _true_runs(flags: Sequence[bool]) -> list[Chunk]:
-    """The stretches of True."""
-    padded = [False, *flags, False]
-    edges = [index for index in range(len(padded) - 1) if padded[index] != padded[index + 1]]
-    return list(zip(edges[::2], edges[1::2], strict=True))
-
-
-def _unsplittable_chunks(first: int, after: int, call_pairs: Iterable[tuple[int, int]]) -> list[Chunk]:
-    """The run in the smallest pieces that split no pair."""
-    reach = {call: result for call, result in call_pairs if first <= call < after}
-    atoms, atom_start, reach_end = [], first, first
-    for index in range(first, after):
-        reach_end = max(reach_end, reach.get(index, index))
-        if index == reach_end:
-            atoms.append((atom_start, index + 1))
-            atom_start = reach_end = index + 1
-    return atoms
+def _unsplittable_chunks(run: Iterable[int], result_by_call: Mapping[int, int]) -> list[Chunk]:
+    """The run of indices in the smallest pieces that split no pair."""
+    chunks: list[Chunk] = []
+    end = 0
+    for index in run:
+        start = index if not chunks or index >= end else chunks.pop()[0]
+        end = max(end, result_by_call.get(index, index) + 1)
+        chunks.append((start, index + 1))
+    return chunks
 
 
 def _source_cost(item: ContextItem) -> int:
     return min(item.cost, PREVIEW_TOKENS + ENVELOPE_TOKENS) if item.kind in _TOOL_KINDS else item.cost
 
 
-def _pack_chunks(atoms: Sequence[Chunk], weight: Callable[[int], int], chunk_tokens: int, minimum: int) -> list[Chunk]:
-    """The atoms in about equal groups within `chunk_tokens`, each of at least `minimum`. What remains stays as it
-    is."""
-    weights = [sum(map(weight, range(*atom))) for atom in atoms]
+def _pack_chunks(items: Sequence[ContextItem], atoms: Sequence[Chunk], chunk_tokens: int, minimum: int) -> list[Chunk]:
+    """The atoms in about equal chunks within `chunk_tokens`, each of at least `minimum` items and worth a summary. What
+    remains stays as it is."""
+    weights = [sum(map(_source_cost, items[slice(*atom)])) for atom in atoms]
     pieces = -(-sum(weights) // chunk_tokens) or 1
     even_share = sum(weights) / pieces
     chunks: list[Chunk] = []
@@ -230,9 +195,9 @@ def _pack_chunks(atoms: Sequence[Chunk], weight: Callable[[int], int], chunk_tok
         chunk_weight += weight_of_atom
     if atoms and atoms[-1][1] - atoms[chunk_start][0] >= minimum:
         chunks.append((atoms[chunk_start][0], atoms[-1][1]))
-    elif chunks and sum(map(weight, range(chunks[-1][0], atoms[-1][1]))) <= chunk_tokens:
+    elif chunks and sum(map(_source_cost, items[chunks[-1][0] : atoms[-1][1]])) <= chunk_tokens:
         chunks[-1] = (chunks[-1][0], atoms[-1][1])
-    return chunks
+    return [chunk for chunk in chunks if _has_enough_source(items[slice(*chunk)])]
 
 
 def _has_enough_source(items: Sequence[ContextItem]) -> bool:

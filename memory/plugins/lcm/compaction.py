@@ -3,13 +3,11 @@
 Each pass reads, asks the model outside any transaction, and then writes under locks if nothing changed meanwhile.
 Killed at any point, a pass has happened or it has not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Max, Q, Sum
@@ -36,9 +34,9 @@ from memory.plugins.lcm.chunking import (
 )
 from memory.plugins.lcm.items import ingest_messages
 from memory.plugins.lcm.models import Conversation, Item, Summary
-from memory.plugins.lcm.planner import rebuild_stale_summaries
+from memory.plugins.lcm.planner import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, rebuild_stale_summaries
 from memory.plugins.lcm.summarizer import entry_cost, summarize
-from memory.plugins.records import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
+from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
 from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread
@@ -55,15 +53,8 @@ SIZE_CHECK_ITEMS = 4_000
 MAX_FAILURES, PAUSE_AFTER_FAILURES = 5, timedelta(minutes=30)
 
 
-class SummaryWriter(NamedTuple):
-    """Who writes summaries, and how many tokens it is shown at once. Without a client they are cut from the source."""
-
-    client: ModelClient | None
-    chunk_tokens: int = MAX_CHUNK_TOKENS
-
-
 def needs_compaction(session: Session, budget: int, config: Mapping[str, Any]) -> bool:
-    """Whether the items need more than THRESHOLD of the budget and something can be folded.
+    """Whether the items need more than COMPACTION_THRESHOLD of the budget and something can be summarised.
 
     When nothing can, that is remembered until the items change.
     """
@@ -75,7 +66,7 @@ def needs_compaction(session: Session, budget: int, config: Mapping[str, Any]) -
         return False
     if not _exceeds(conversation, COMPACTION_THRESHOLD * budget):
         return False
-    passes = CompactionPasses(conversation.pk, budget, config, None, MAX_CHUNK_TOKENS)
+    passes = CompactionPasses(conversation.pk, budget, config, SummaryWriter(None))
     if next(passes.leaf_items(), None) or passes.condensed_items(RECENT_SUMMARIES):
         return True
     Conversation.objects.filter(pk=conversation.pk, version=conversation.version).update(
@@ -94,28 +85,23 @@ def compact_conversation(
     client: ModelClient | None = None,
     clock: Callable[[], datetime] = timezone.now,
 ) -> CompactionResult:
-    """Rebuild what is stale, then fold: leaves until the context is down to half of the budget, and one condensed
-    pass; `full` repeats both until nothing is left to fold. While another compaction of the same conversation is at
-    work this one does nothing.
+    """Rebuild what is stale, then summarise: leaves until the context is down to half of the budget, and one
+    condensed pass; `full` repeats both until nothing is left to summarise. While another compaction of the same
+    conversation is at work this one does nothing.
 
     Raises Missing (no thread for this asker, or one for people only) and Problem: `compaction_failed` when the model
-    failed, `compaction_paused` while it rests after MOST_FAILURES in a row. Raises RuntimeError inside a transaction.
+    failed, `compaction_paused` while it rests after MAX_FAILURES in a row. Raises RuntimeError inside a transaction.
     """
 
     def run_passes(conversation: Conversation, writer: SummaryWriter) -> CompactionResult:
-        limit = summary_limit(conversation.pk, budget)
-        rebuild_stale_summaries(conversation.pk, client=writer.client, chunk_tokens=writer.chunk_tokens, limit=limit)
-        return CompactionPasses(conversation.pk, budget, config, writer.client, writer.chunk_tokens, progress).run(full)
+        rebuild_stale_summaries(conversation.pk, writer, summary_limit(conversation.pk, budget))
+        return CompactionPasses(conversation.pk, budget, config, writer, full, progress).run()
 
     return _run_exclusively(session, config, client, clock, run_passes)
 
 
 def rebuild_conversation(
-    session: Session,
-    *,
-    config: Mapping[str, Any],
-    client: ModelClient | None = None,
-    clock: Callable[[], datetime] = timezone.now,
+    session: Session, *, config: Mapping[str, Any], client: ModelClient | None = None
 ) -> CompactionResult:
     """Write anew what is stale; sizes before and after. Raises like `compact_conversation`."""
     if not Summary.objects.filter(conversation__thread=session.thread_id, stale=True).exists():
@@ -124,12 +110,10 @@ def rebuild_conversation(
     def run_rebuild(conversation: Conversation, writer: SummaryWriter) -> CompactionResult:
         before = planner.total_cost(conversation.pk, MEASURED_ITEMS)
         limit = summary_limit(conversation.pk, context_budget(conversation.thread))
-        rebuilt = rebuild_stale_summaries(
-            conversation.pk, client=writer.client, chunk_tokens=writer.chunk_tokens, limit=limit
-        )
+        rebuilt = rebuild_stale_summaries(conversation.pk, writer, limit)
         return CompactionResult(before, planner.total_cost(conversation.pk, MEASURED_ITEMS), rounds=int(rebuilt > 0))
 
-    return _run_exclusively(session, config, client, clock, run_rebuild)
+    return _run_exclusively(session, config, client, timezone.now, run_rebuild)
 
 
 def _run_exclusively(
@@ -177,18 +161,17 @@ def _access_thread(session: Session) -> Thread | None:
 
 
 def _summary_writer(thread: Thread, client: ModelClient | None) -> SummaryWriter:
-    """Who writes the summaries of this workspace, and how many tokens it is shown at once."""
-    if client is not None:
-        return SummaryWriter(_metered_client(client, thread))
-    endpoints = Endpoint.objects.filter(Q(is_for_summaries=True) | Q(is_default=True), workspace=thread.workspace_id)
-    endpoint = endpoints.order_by("-is_for_summaries").first()
-    chunk_tokens = MAX_CHUNK_TOKENS if endpoint is None else min(MAX_CHUNK_TOKENS, endpoint.context_window // 2)
-    return SummaryWriter(_metered_client(client_for(endpoint), thread), chunk_tokens)
-
-
-def _metered_client(client: ModelClient, thread: Thread) -> ModelClient:
-    """Summaries are everybody's: they count against the workspace's budget."""
-    return meter_client(client, workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES)
+    """Who writes the summaries of this workspace. They are everybody's: they count against its budget."""
+    chunk_tokens = MAX_CHUNK_TOKENS
+    if client is None:
+        endpoints = Endpoint.objects.filter(
+            Q(is_for_summaries=True) | Q(is_default=True), workspace=thread.workspace_id
+        )
+        endpoint = endpoints.order_by("-is_for_summaries").first()
+        client = client_for(endpoint)
+        chunk_tokens = min(chunk_tokens, endpoint.context_window // 2) if endpoint is not None else chunk_tokens
+    client = meter_client(client, workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES)
+    return SummaryWriter(client, chunk_tokens)
 
 
 def _check_not_paused(conversation: Conversation, now: datetime) -> None:
@@ -213,12 +196,9 @@ def _record_failure(conversation: Conversation, error: ModelError, now: datetime
 MAX_ROUNDS = 10
 """Of a full compaction; leaves of an incremental one."""
 
-LEAF_SHARE, CONDENSED_SHARE = 3, 2
-"""A summary is to take this part of its source: a third, a half."""
-
 SUMMARIES_SHARE, TARGET_SUMMARIES, MIN_SUMMARY_LIMIT = 6, 10, 64
-"""All summaries together are to fit into this part of the budget, about STANDING of them. Only when another would not
-fit are the newest of equal depth condensed, all of them at once: what changes rarely is read anew rarely."""
+"""All summaries together are to fit into this part of the budget, about TARGET_SUMMARIES of them. Only when another
+would not fit are the newest of equal depth condensed, all of them at once: what changes rarely is read anew rarely."""
 
 FIRST_ROOM_DIVISOR, LATER_ROOM_DIVISOR = 2, 6
 """Of the room that others leave, a summary takes this part: while there is room for long ones, and afterwards."""
@@ -234,8 +214,8 @@ RECENT_SUMMARIES, ALL_SUMMARIES = 1_000, 100_000
 
 
 def summary_limit(conversation_id: int, budget: int) -> int:
-    """Tokens that the next leaf may take: half of the room that is left, until something is condensed; then a
-    STANDING-th of all the room. An entry of more than LONGEST would not be shown whole."""
+    """Tokens that the next leaf may take: half of the room that is left, until something is condensed; then one
+    TARGET_SUMMARIES-th of all the room. An entry of more than MAX_ENTRY_TOKENS would not be shown whole."""
     summaries = Item.objects.filter(conversation=conversation_id, summary__isnull=False)
     totals = summaries.aggregate(
         deepest=Max("summary__depth"), tokens=Sum(F("summary__token_count") + ENVELOPE_TOKENS, default=0)
@@ -255,7 +235,7 @@ BUDGET_SPENT_NOTE = (
 
 
 class PassOutcome(Enum):
-    """What became of one group: NOTHING where no summary would be shorter, CHANGED where its messages kept changing."""
+    """What became of one chunk: NOTHING where no summary would be shorter, CHANGED where its messages kept changing."""
 
     CREATED = "created"
     NOTHING = "nothing"
@@ -269,29 +249,22 @@ class CompactionPasses:
     conversation_id: int
     budget: int
     config: Mapping[str, Any]
-    client: ModelClient | None
-    chunk_tokens: int
+    writer: SummaryWriter
+    is_full: bool = False
     progress: CompactionProgress | None = None
     created: list[int] = field(default_factory=list)
     saved_tokens: int = 0
     summarized_messages: int = 0
     pending_messages: int = 0
-    is_full: bool = False
     is_budget_spent: bool = False
 
-    def run(self, full: bool) -> CompactionResult:
-        self.is_full = full
-        before = planner.total_cost(self.conversation_id, ALL_ITEMS if full else MEASURED_ITEMS)
+    def run(self) -> CompactionResult:
+        before = planner.total_cost(self.conversation_id, ALL_ITEMS if self.is_full else MEASURED_ITEMS)
         if self.progress is not None:
             self.pending_messages = self._pending_message_count()
-        rounds = self._run_full() if full else self._run_incremental(before)
-        return CompactionResult(
-            before,
-            before - self.saved_tokens,
-            tuple(self.created),
-            rounds,
-            BUDGET_SPENT_NOTE if self.is_budget_spent else "",
-        )
+        rounds = self._run_full() if self.is_full else self._run_incremental(before)
+        note = BUDGET_SPENT_NOTE if self.is_budget_spent else ""
+        return CompactionResult(before, before - self.saved_tokens, tuple(self.created), rounds, note)
 
     def _run_full(self) -> int:
         for done in range(MAX_ROUNDS):
@@ -325,7 +298,7 @@ class CompactionPasses:
         return sum(item.cost for item in planner.summary_items(self.conversation_id, ALL_SUMMARIES))
 
     def _summary_limit(self, items: Sequence[ContextItem], *, is_leaf: bool) -> int:
-        """Tokens that the summary of these places may take. In a full compaction leaves do not stand for long."""
+        """Tokens that the summary of these items may take. In a full compaction leaves do not stand for long."""
         room = self.budget // SUMMARIES_SHARE
         if is_leaf and self.is_full:
             return _clamp_limit(self.budget, room // FIRST_ROOM_DIVISOR)
@@ -334,10 +307,14 @@ class CompactionPasses:
         others = self._summaries_cost() - sum(item.cost for item in items)
         return _clamp_limit(self.budget, (room - others) // (LATER_ROOM_DIVISOR if others else FIRST_ROOM_DIVISOR))
 
+    def _newest_items(self) -> tuple[list[ContextItem], int]:
+        """The newest items, oldest first, and the index among them at which the fresh tail begins."""
+        newest = planner.newest_items(self.conversation_id, TAIL_WINDOW)
+        return newest, tail_index(newest, FRESH_TAIL, fresh_tail_tokens(self.budget, self.config))
+
     def leaf_items(self) -> Iterator[list[ContextItem]]:
         """Messages that a leaf may stand for, oldest first: everything between the newest summary and the tail."""
-        newest = planner.newest_items(self.conversation_id, TAIL_WINDOW)
-        start = tail_index(newest, FRESH_TAIL, fresh_tail_tokens(self.budget, self.config))
+        newest, start = self._newest_items()
         if not newest or start == 0:
             return
         tail = newest[start].ordinal if start < len(newest) else newest[-1].ordinal + 1
@@ -349,7 +326,7 @@ class CompactionPasses:
             is_cut = end == len(items) == CHUNK_WINDOW  # what belongs to its last messages may stand after the window
             end -= MAX_PAIR_DISTANCE if is_cut else 0
             chunks = leaf_chunks(
-                items, end, chunk_tokens=self.chunk_tokens, newest=newest[-1].ordinal, excluded=excluded
+                items, end, chunk_tokens=self.writer.chunk_tokens, newest=newest[-1].ordinal, excluded=excluded
             )
             yield from (items[first:stop] for first, stop in chunks)
             if not is_cut or any(item.is_writing for item in items):
@@ -359,37 +336,34 @@ class CompactionPasses:
     def condensed_items(self, limit: int) -> list[list[ContextItem]]:
         """Neighbouring summaries that one of the next depth may stand for, oldest first."""
         items = planner.summary_items(self.conversation_id, limit)
-        return [items[first:stop] for first, stop in condensed_chunks(items, chunk_tokens=self.chunk_tokens)]
+        return [items[first:stop] for first, stop in condensed_chunks(items, chunk_tokens=self.writer.chunk_tokens)]
 
     def _summarize(self, items: Sequence[ContextItem], *, is_leaf: bool) -> PassOutcome:
         """Make one summary. What was changed while it was made is read and tried once again."""
+        share = LEAF_SHARE if is_leaf else CONDENSED_SHARE
         for _ in range(2):
-            if is_leaf:
-                plan = planner.plan_leaf(self.conversation_id, items, chunk_tokens=self.chunk_tokens)
-            else:
-                plan = planner.plan_condensed(self.conversation_id, items, chunk_tokens=self.chunk_tokens)
-            share = LEAF_SHARE if is_leaf else CONDENSED_SHARE
+            plan = planner.plan_summary(
+                self.conversation_id, items, is_leaf=is_leaf, chunk_tokens=self.writer.chunk_tokens
+            )
             limit = self._summary_limit(items, is_leaf=is_leaf)
-            draft = summarize(plan.source, share=share, limit=limit, earlier=plan.earlier, client=self.client)
-            if draft is None or entry_cost(draft.tokens) >= plan.cost:
+            draft = summarize(plan.source, share=share, limit=limit, earlier=plan.earlier, client=self.writer.client)
+            saved_tokens = plan.cost - entry_cost(draft.tokens) if draft is not None else 0
+            if draft is None or saved_tokens <= 0:
                 return PassOutcome.NOTHING
             summary_id = planner.write_summary(plan, draft)
-            if summary_id is not None:
-                self.is_budget_spent = self.is_budget_spent or draft.is_budget_spent
-                self._record(summary_id, plan.cost - entry_cost(draft.tokens), plan.messages)
-                return PassOutcome.CREATED
+            if summary_id is None:
+                continue
+            self.is_budget_spent = self.is_budget_spent or draft.is_budget_spent
+            self.created.append(summary_id)
+            self.saved_tokens += saved_tokens
+            self.summarized_messages += plan.messages
+            if self.progress is not None and plan.messages:
+                self.progress(self.summarized_messages, max(self.pending_messages, self.summarized_messages))
+            return PassOutcome.CREATED
         return PassOutcome.CHANGED
 
-    def _record(self, summary_id: int, saved: int, messages: int) -> None:
-        self.created.append(summary_id)
-        self.saved_tokens += saved
-        self.summarized_messages += messages
-        if self.progress is not None and messages:
-            self.progress(self.summarized_messages, max(self.pending_messages, self.summarized_messages))
-
     def _pending_message_count(self) -> int:
-        newest = planner.newest_items(self.conversation_id, TAIL_WINDOW)
-        start = tail_index(newest, FRESH_TAIL, fresh_tail_tokens(self.budget, self.config))
+        newest, start = self._newest_items()
         if start == len(newest):
             return 0
         after = planner.last_summarized_seq(self.conversation_id)

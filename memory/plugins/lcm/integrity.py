@@ -5,8 +5,6 @@ conversation's row is locked meanwhile, as by a compaction. What the database pr
 message in two leaves, no empty summary) is looked up all the same, where a row could still break it by another's
 change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -23,10 +21,10 @@ MAX_NAMED_ROWS = 20
 
 
 class Invariant(NamedTuple):
-    """`statement` selects the rows that break the rule, of the `cte` named; `says` is a sentence of a row's columns."""
+    """`statement` selects the rows that break the rule, of `cte` where given; `sentence` takes a row's columns."""
 
     name: str
-    says: str
+    sentence: str
     statement: str
     cte: str = ""
 
@@ -40,7 +38,8 @@ _ITEMS_CTE = """WITH items AS (
 ) """
 _LEAVES_CTE = """WITH held AS (
     SELECT s.id, s.first_seq, s.last_seq, s.earliest_at, s.latest_at, s.message_count, count(m.id) AS messages,
-        min(m.seq) AS first, max(m.seq) AS last, min(m.created_at) AS earliest, max(m.created_at) AS latest
+        count(m.id) AS numbers, min(m.seq) AS first, max(m.seq) AS last, min(m.created_at) AS earliest,
+        max(m.created_at) AS latest
     FROM lcm_summary s LEFT JOIN lcm_summarymessage l ON l.summary_id = s.id
     LEFT JOIN chat_message m ON m.id = l.message_id
     WHERE s.conversation_id = %(conversation)s AND s.kind = 'leaf' GROUP BY s.id
@@ -55,6 +54,15 @@ _CONDENSED_CTE = """WITH held AS (
     LEFT JOIN lcm_summary d ON d.id = e.constituent_id
     WHERE s.conversation_id = %(conversation)s AND s.kind = 'condensed' GROUP BY s.id
 ) """
+
+_BROKEN_RUNS = (
+    "SELECT id, first_seq, last_seq, numbers, first, last FROM held"
+    " WHERE first <> first_seq OR last <> last_seq OR numbers <> last_seq - first_seq + 1"
+)
+_WRONG_TIMES_AND_COUNTS = (
+    "SELECT id, message_count, earliest_at, latest_at, messages, earliest, latest FROM held"
+    " WHERE message_count <> messages OR earliest_at <> earliest OR latest_at <> latest"
+)
 
 INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
@@ -125,15 +133,13 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "a leaf holds one unbroken run",
         "Leaf {0} stands for {1}–{2}, but holds {3} messages from {4} to {5}.",
-        "SELECT id, first_seq, last_seq, messages, first, last FROM held"
-        " WHERE first <> first_seq OR last <> last_seq OR messages <> last_seq - first_seq + 1",
+        _BROKEN_RUNS,
         _LEAVES_CTE,
     ),
     Invariant(
         "times and counts of leaves",
         "Leaf {0} says {1} messages, {2} to {3}; its messages are {4}, {5} to {6}.",
-        "SELECT id, message_count, earliest_at, latest_at, messages, earliest, latest FROM held"
-        " WHERE message_count <> messages OR earliest_at <> earliest OR latest_at <> latest",
+        _WRONG_TIMES_AND_COUNTS,
         _LEAVES_CTE,
     ),
     Invariant(
@@ -158,15 +164,13 @@ INVARIANTS: tuple[Invariant, ...] = (
     Invariant(
         "a container holds one unbroken run",
         "Condensed summary {0} stands for {1}–{2}, but holds {3} messages from {4} to {5}.",
-        "SELECT id, first_seq, last_seq, numbers, first, last FROM held"
-        " WHERE first <> first_seq OR last <> last_seq OR numbers <> last_seq - first_seq + 1",
+        _BROKEN_RUNS,
         _CONDENSED_CTE,
     ),
     Invariant(
         "times and counts of containers",
         "Condensed summary {0} says {1} messages, {2} to {3}; its constituents {4}, {5} to {6}.",
-        "SELECT id, message_count, earliest_at, latest_at, messages, earliest, latest FROM held"
-        " WHERE message_count <> messages OR earliest_at <> earliest OR latest_at <> latest",
+        _WRONG_TIMES_AND_COUNTS,
         _CONDENSED_CTE,
     ),
     Invariant(
@@ -184,12 +188,15 @@ INVARIANTS: tuple[Invariant, ...] = (
 )
 
 
-_TOKEN_COUNT_INVARIANT = "stored tokens equal the tokenizer's"
-
-
 def find_violations(thread_id: int) -> list[str]:
     """Sentences that name the rows which break an invariant; none when all is well, or nothing was taken in yet."""
-    violations = [*_row_violations(thread_id), *_miscounted_messages(thread_id), *_miscounted_summaries(thread_id)]
+    messages = Message.objects.filter(thread=thread_id).exclude(state=Message.State.WRITING)  # counted when it is done
+    summaries = Summary.objects.filter(conversation__thread=thread_id)
+    violations = [
+        *_row_violations(thread_id),
+        *_miscounted_rows("Message", messages.order_by("seq").values_list("pk", "token_count", "body")),
+        *_miscounted_rows("Summary", summaries.order_by("pk").values_list("pk", "token_count", "content")),
+    ]
     return [f"Thread {thread_id}: {sentence}" for sentence in violations]
 
 
@@ -208,32 +215,15 @@ def _row_violations(thread_id: int) -> list[str]:
 
 def _format_violations(invariant: Invariant, rows: list[tuple[Any, ...]]) -> Iterator[str]:
     for row in rows[:MAX_NAMED_ROWS]:
-        yield f"{invariant.says.format(*row)} ({invariant.name})"
+        yield f"{invariant.sentence.format(*row)} ({invariant.name})"
     if len(rows) > MAX_NAMED_ROWS:
         yield f"{len(rows) - MAX_NAMED_ROWS:,} more rows break the same rule. ({invariant.name})"
 
 
-def _miscounted_messages(thread_id: int) -> list[str]:
-    """A message that is being written is counted when it is done."""
-    messages = Message.objects.filter(thread=thread_id).exclude(state=Message.State.WRITING).order_by("seq")
-    rows = _miscounted_rows(messages.values_list("pk", "token_count", "body"))
-    return list(
-        _format_violations(
-            Invariant(_TOKEN_COUNT_INVARIANT, "Message {0} has {2} tokens, but {1} are stored.", ""), rows
-        )
+def _miscounted_rows(noun: str, rows: QuerySet[Any, tuple[int, int, str]]) -> Iterator[str]:
+    """Sentences for rows of id, stored tokens and text, where the tokenizer counts other tokens."""
+    sentence = noun + " {0} has {2} tokens, but {1} are stored."
+    return _format_violations(
+        Invariant("stored tokens equal the tokenizer's", sentence, ""),
+        [(pk, stored, counted) for pk, stored, text in rows.iterator() if stored != (counted := count_tokens(text))],
     )
-
-
-def _miscounted_summaries(thread_id: int) -> list[str]:
-    summaries = Summary.objects.filter(conversation__thread=thread_id).order_by("pk")
-    rows = _miscounted_rows(summaries.values_list("pk", "token_count", "content"))
-    return list(
-        _format_violations(
-            Invariant(_TOKEN_COUNT_INVARIANT, "Summary {0} has {2} tokens, but {1} are stored.", ""), rows
-        )
-    )
-
-
-def _miscounted_rows(rows: QuerySet[Any, tuple[int, int, str]]) -> list[tuple[Any, ...]]:
-    """Id, tokens stored and tokens counted, where they differ."""
-    return [(pk, stored, counted) for pk, stored, text in rows.iterator() if stored != (counted := count_tokens(text))]

@@ -3,8 +3,6 @@
 One reading statement, which the server keeps prepared. Its parts are told their thread by scalar subqueries, so that
 each walks its index backwards and stops: the cost depends on how much is asked for, never on how long the thread is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -13,8 +11,7 @@ from typing import Any, NamedTuple
 from django.db import connection, transaction
 from psycopg import sql
 
-from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS, ContextEntry, NewMessage, Session
-from memory.plugins.records import store_messages
+from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS, ContextEntry, Session
 from openvibe.base.prepared_statements import fetch_prepared
 
 # Messages become visible in the order of their numbers (a number is given under the thread's row lock), so what is
@@ -46,11 +43,8 @@ SELECT many FROM newest
 def ingest_messages(thread_id: int) -> int:
     """Give every message that was not seen yet its item; how many there were. Takes the conversation's row lock."""
     params = {"thread": thread_id}
-    with connection.cursor() as cursor:
-        cursor.execute(_HAS_NEW_MESSAGES, params)
-        (has_new,) = cursor.fetchone()
-        if not has_new:
-            return 0
+    if not fetch_rows(_HAS_NEW_MESSAGES, params)[0][0]:
+        return 0
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_INSERT_CONVERSATION, params)
         cursor.execute(_LOCK_CONVERSATION, params)
@@ -58,14 +52,6 @@ def ingest_messages(thread_id: int) -> int:
         cursor.execute(_INSERT_ITEMS, {**params, "conversation": conversation, "seen": seen_seq})
         (item_count,) = cursor.fetchone()
     return int(item_count)
-
-
-def append_messages(session: Session, messages: Sequence[NewMessage]) -> list[int]:
-    """Store the messages of an outside agent's conversation and take them in, all or nothing; their numbers."""
-    with transaction.atomic():
-        numbers = store_messages(session, messages)
-        ingest_messages(session.thread_id)
-    return numbers
 
 
 MAX_SEQ = 2**62
@@ -133,8 +119,8 @@ ORDER BY found.ordinal
 
 
 class NewestEntries(NamedTuple):
-    """Entries, oldest first; `is_all`: there is nothing older. `long_tokens`: tokens of those over LONGEST, by
-    ordinal."""
+    """Entries, oldest first; `is_all`: there is nothing older. `long_tokens`: tokens of those over MAX_ENTRY_TOKENS,
+    by ordinal."""
 
     entries: list[ContextEntry]
     is_all: bool
@@ -144,7 +130,8 @@ class NewestEntries(NamedTuple):
 def newest_entries(session: Session, *, tokens: int, minimum: int, rows: int) -> NewestEntries:
     """The newest entries of a session: at least `minimum` of them, and one more than fit `tokens`; about `rows` at
     most."""
-    rows = _round_up_rows(rows)
+    step = 1 << max(rows.bit_length() - 3, 4)
+    rows = -(-rows // step) * step  # at most a quarter more: few numbers stand for all, so few statements are prepared
     fetched = fetch_prepared(_newest_statement(rows), {**session_params(session), "tokens": tokens, "least": minimum})
     row_count = fetched[0][-1] if fetched else 0
     return NewestEntries(
@@ -152,12 +139,6 @@ def newest_entries(session: Session, *, tokens: int, minimum: int, rows: int) ->
         is_all=row_count < rows and len(fetched) == row_count,
         long_tokens={row[0]: row[4] for row in fetched if row[4] > MAX_ENTRY_TOKENS},
     )
-
-
-def _round_up_rows(rows: int) -> int:
-    """Few numbers stand for all, at most a quarter more, so that few statements are prepared."""
-    step = 1 << max(rows.bit_length() - 3, 4)
-    return -(-rows // step) * step
 
 
 @cache
@@ -191,46 +172,11 @@ def fetch_rows(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> lis
 
 
 def entry_from_row(row: tuple[Any, ...]) -> ContextEntry:
-    """An entry from the columns of ROW, whose times are text: most rows have one, and reading it as a time is dear.
+    """An entry from ENTRY_COLUMNS, whose times are text: most rows have one, and reading it as a time is dear.
     Summaries have no author; only they end at another time than they begin."""
-    (
-        ordinal,
-        last,
-        kind,
-        text,
-        tokens,
-        at,
-        message_id,
-        author_id,
-        author_name,
-        author_kind,
-        call_id,
-        summary_id,
-        depth,
-        until,
-        message_count,
-    ) = row
-    return ContextEntry(
-        ordinal,
-        last,
-        kind,
-        text,
-        min(tokens, MAX_ENTRY_TOKENS),
-        _normalize_time(at),
-        message_id,
-        author_id,
-        author_name,
-        author_kind,
-        call_id,
-        summary_id,
-        depth,
-        until and _normalize_time(until),
-        message_count,
-    )
-
-
-def iso_time(at: datetime) -> str:
-    return at.isoformat()
+    ordinal, last, kind, text, tokens, at, *origin, until, message_count = row
+    size, begin, end = min(tokens, MAX_ENTRY_TOKENS), _normalize_time(at), until and _normalize_time(until)
+    return ContextEntry._make((ordinal, last, kind, text, size, begin, *origin, end, message_count))
 
 
 def _normalize_time(at: str) -> str:

@@ -1,10 +1,7 @@
 """The tables of lossless memory. What may be said of them in one row, the database promises itself.
 
 A summary stands at the number of the first message it stands for, so ordinals never have to be given anew. "Parent"
-is read both ways for the edges of this graph; they are called container and constituent.
-"""
-
-from __future__ import annotations
+is read both ways for the edges of this graph; they are called container and constituent."""
 
 import pgtrigger
 from django.db import models
@@ -161,7 +158,7 @@ class SummaryEdge(models.Model):
 
 
 class Item(models.Model):
-    """One place of the context: exactly one of message and summary. `ordinal`: the number of its (first) message."""
+    """One item of the context: exactly one of message and summary. `ordinal`: the number of its (first) message."""
 
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="items")
     ordinal = models.PositiveBigIntegerField()

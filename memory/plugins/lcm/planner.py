@@ -5,19 +5,19 @@ locks against what was read: messages first, then the conversation, the order in
 summaries (a message below them was changed) are rebuilt from the leaves upwards: a condensed summary waits until none
 of its constituents is stale."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connection, transaction
+from django.db.backends.utils import CursorWrapper
 
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS
-from memory.plugins.lcm.chunking import GAP_KIND, SUMMARY_KIND, ContextItem
+from memory.plugins.lcm.chunking import GAP_KIND, MAX_CHUNK_TOKENS, SUMMARY_KIND, ContextItem
 from memory.plugins.lcm.items import PROMPT_FILTER, fetch_rows
-from memory.plugins.lcm.models import Summary
+from memory.plugins.lcm.models import Item, Summary
 from memory.plugins.lcm.summarizer import (
+    MAX_EARLIER_SUMMARIES,
     NO_MODEL,
     SourceMessage,
     SourceSummary,
@@ -55,10 +55,6 @@ NEWEST_ITEM_KEYS = f"{ITEM_KEYS} ORDER BY ordinal DESC LIMIT %s"
 NEWEST_ITEMS_STATEMENT = ITEM_ROWS.replace("{items}", NEWEST_ITEM_KEYS)
 ITEMS_AFTER_STATEMENT = ITEM_ROWS.replace("{items}", f"{ITEM_KEYS} AND ordinal > %s ORDER BY ordinal LIMIT %s")
 TOTAL_COST = f"SELECT coalesce(sum({ITEM_COST}), 0) FROM ({NEWEST_ITEM_KEYS}) i {ITEM_JOINS}"  # noqa: S608
-LAST_SUMMARIZED_SEQ = """
-SELECT s.last_seq FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
-WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL ORDER BY i.ordinal DESC LIMIT 1
-"""
 SUMMARY_ITEMS = """
 SELECT i.ordinal, s.token_count, s.depth, s.stale, s.id, (
     SELECT before.summary_id FROM lcm_item before
@@ -67,35 +63,32 @@ SELECT i.ordinal, s.token_count, s.depth, s.stale, s.id, (
 FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
 WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL ORDER BY i.ordinal DESC LIMIT %s
 """
-EARLIER_SUMMARIES = """
-SELECT s.content FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
-WHERE i.conversation_id = %s AND i.summary_id IS NOT NULL AND i.ordinal < %s AND NOT s.stale
-ORDER BY i.ordinal DESC LIMIT 2
-"""
-# What a check compares: the message, whether prompts show it, and a fingerprint of its text.
-MESSAGE_FINGERPRINT = f"m.id, m.seq, m.kind, {PROMPT_FILTER}, md5(m.body)"
-FROM_ITEMS = """
-FROM lcm_item i JOIN chat_message m ON m.id = i.message_id JOIN workspaces_participant p ON p.id = m.author_id
-WHERE i.conversation_id = %s AND i.ordinal BETWEEN %s AND %s ORDER BY m.seq
-"""
-FROM_LEAF = """
-FROM lcm_summarymessage l JOIN chat_message m ON m.id = l.message_id JOIN workspaces_participant p ON p.id = m.author_id
-WHERE l.summary_id = %s ORDER BY m.seq
-"""
-MESSAGE_CONTENT = "m.created_at, p.kind, p.name, m.body, m.token_count"
-SUMMARY_FINGERPRINT = "s.id, s.first_seq, s.depth, s.stale, md5(s.content)"
-SUMMARY_CONTENT = "s.earliest_at, s.latest_at, s.first_seq, s.last_seq, s.content, s.token_count"
-FROM_SUMMARY_ITEMS = """
-FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
-WHERE i.conversation_id = %s AND i.ordinal BETWEEN %s AND %s ORDER BY s.first_seq
-"""
-FROM_CONTAINER = """
-FROM lcm_summaryedge e JOIN lcm_summary s ON s.id = e.constituent_id WHERE e.container_id = %s ORDER BY s.first_seq
-"""
-FINGERPRINT_COLUMNS = 5  # columns of a mark
-MIN_CHUNK_FOR_EARLIER = 5_000  # tokens of source, from which on earlier summaries are shown with it
 
-INSERT_LEAF = """
+
+class SourceSql(NamedTuple):
+    """What one kind of summary is made from: the columns that a check compares, those with the words, and the rows,
+    by the items they stand in or by the summary above them; how the summary and what it stands for are stored."""
+
+    fingerprint: str
+    content: str
+    from_items: str
+    from_summary: str
+    insert: str
+    link: str
+
+
+MESSAGES = SourceSql(
+    fingerprint=f"m.id, m.seq, m.kind, {PROMPT_FILTER}, md5(m.body)",
+    content="m.created_at, p.kind, p.name, m.body, m.token_count",
+    from_items="""
+FROM lcm_item i JOIN chat_message m ON m.id = i.message_id JOIN workspaces_participant p ON p.id = m.author_id
+WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s ORDER BY m.seq
+""",
+    from_summary="""
+FROM lcm_summarymessage l JOIN chat_message m ON m.id = l.message_id JOIN workspaces_participant p ON p.id = m.author_id
+WHERE l.summary_id = %(summary)s ORDER BY m.seq
+""",
+    insert="""
 INSERT INTO lcm_summary (conversation_id, kind, depth, content, token_count, first_seq, last_seq, earliest_at,
     latest_at, message_count, source_tokens, level, model, stale)
 SELECT %(conversation)s, 'leaf', 0, %(content)s, %(tokens)s, %(first)s, %(last)s, min(m.created_at),
@@ -103,8 +96,25 @@ SELECT %(conversation)s, 'leaf', 0, %(content)s, %(tokens)s, %(first)s, %(last)s
 FROM lcm_item i JOIN chat_message m ON m.id = i.message_id
 WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s
 RETURNING id
-"""
-INSERT_CONDENSED = """
+""",
+    link="""
+INSERT INTO lcm_summarymessage (summary_id, message_id)
+SELECT %(summary)s, message_id FROM lcm_item
+WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s ORDER BY ordinal
+""",
+)
+SUMMARIES = SourceSql(
+    fingerprint="s.id, s.first_seq, s.depth, s.stale, md5(s.content)",
+    content="s.earliest_at, s.latest_at, s.first_seq, s.last_seq, s.content, s.token_count",
+    from_items="""
+FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
+WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s ORDER BY s.first_seq
+""",
+    from_summary="""
+FROM lcm_summaryedge e JOIN lcm_summary s ON s.id = e.constituent_id WHERE e.container_id = %(summary)s
+ORDER BY s.first_seq
+""",
+    insert="""
 INSERT INTO lcm_summary (conversation_id, kind, depth, content, token_count, first_seq, last_seq, earliest_at,
     latest_at, message_count, source_tokens, level, model, stale)
 SELECT %(conversation)s, 'condensed', max(s.depth) + 1, %(content)s, %(tokens)s, min(s.first_seq), max(s.last_seq),
@@ -112,34 +122,40 @@ SELECT %(conversation)s, 'condensed', max(s.depth) + 1, %(content)s, %(tokens)s,
 FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
 WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s
 RETURNING id
-"""
-LINK_MESSAGES = """
-INSERT INTO lcm_summarymessage (summary_id, message_id)
-SELECT %(summary)s, message_id FROM lcm_item
-WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s ORDER BY ordinal
-"""
-LINK_SUMMARIES = """
+""",
+    link="""
 INSERT INTO lcm_summaryedge (container_id, constituent_id)
 SELECT %(summary)s, summary_id FROM lcm_item
 WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s ORDER BY ordinal
-"""
+""",
+)
+FINGERPRINT_COLUMNS = 5
+MIN_CHUNK_FOR_EARLIER = 5_000
+"""Tokens of source, from which on earlier summaries are shown with it."""
+
+BUMP_VERSION = "UPDATE lcm_conversation SET version = version + 1 WHERE id = %(conversation)s"
 REPLACE_ITEMS = (
     "DELETE FROM lcm_item WHERE conversation_id = %(conversation)s AND ordinal BETWEEN %(first)s AND %(last)s",
     "INSERT INTO lcm_item (conversation_id, ordinal, summary_id) VALUES (%(conversation)s, %(first)s, %(summary)s)",
-    "UPDATE lcm_conversation SET version = version + 1 WHERE id = %(conversation)s",
+    BUMP_VERSION,
 )
-LOCK_CONVERSATION = "SELECT FROM lcm_conversation WHERE id = %s FOR UPDATE"
+LOCK_CONVERSATION = "SELECT FROM lcm_conversation WHERE id = %(conversation)s FOR UPDATE"
+
+
+class SummaryWriter(NamedTuple):
+    """Who writes summaries, and how many tokens it is shown at once. Without a client they are cut from the source."""
+
+    client: ModelClient | None
+    chunk_tokens: int = MAX_CHUNK_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryPlan:
-    """Neighbouring items that one summary is to stand for, as they were read."""
+    """Neighbouring items that one summary is to stand for, as they were read. `place` names them in statements."""
 
-    conversation_id: int
-    first: int
-    last: int
-    is_leaf: bool
-    marks: tuple[DbRow, ...]
+    sql: SourceSql
+    place: dict[str, int]
+    fingerprints: list[DbRow]
     source: SummarySource
     earlier: tuple[str, ...]
     cost: int
@@ -162,8 +178,8 @@ def total_cost(conversation_id: int, limit: int) -> int:
 
 def last_summarized_seq(conversation_id: int) -> int:
     """The number of the last message that a summary among the items stands for; 0 without any."""
-    rows = fetch_rows(LAST_SUMMARIZED_SEQ, [conversation_id])
-    return int(rows[0][0]) if rows else 0
+    summaries = Item.objects.filter(conversation=conversation_id, summary__isnull=False).order_by("-ordinal")
+    return summaries.values_list("summary__last_seq", flat=True).first() or 0
 
 
 def summary_items(conversation_id: int, limit: int) -> list[ContextItem]:
@@ -178,65 +194,56 @@ def summary_items(conversation_id: int, limit: int) -> list[ContextItem]:
     return items[::-1]
 
 
-def plan_leaf(conversation_id: int, items: Sequence[ContextItem], *, chunk_tokens: int) -> SummaryPlan:
-    """Read the messages of these places."""
-    first, last = items[0].ordinal, items[-1].ordinal
-    rows = fetch_rows(f"SELECT {MESSAGE_FINGERPRINT}, {MESSAGE_CONTENT} {FROM_ITEMS}", [conversation_id, first, last])
-    messages = source_messages(rows)
+def plan_summary(
+    conversation_id: int, items: Sequence[ContextItem], *, is_leaf: bool, chunk_tokens: int
+) -> SummaryPlan:
+    """Read the messages of these items, or the summaries."""
+    sql = MESSAGES if is_leaf else SUMMARIES
+    place = {"conversation": conversation_id, "first": items[0].ordinal, "last": items[-1].ordinal}
+    rows = fetch_rows(f"SELECT {sql.fingerprint}, {sql.content} {sql.from_items}", place)
+    if is_leaf:
+        messages = _source_messages(rows)
+        source, sizes = message_source(messages, chunk_tokens=chunk_tokens), [one.tokens for one in messages]
+    else:
+        summaries = _source_summaries(rows)
+        source, sizes = summary_source(summaries), [one.tokens for one in summaries]
     return SummaryPlan(
-        conversation_id,
-        first,
-        last,
-        True,
-        tuple(row[:FINGERPRINT_COLUMNS] for row in rows),
-        message_source(messages, chunk_tokens=chunk_tokens),
-        _earlier_summaries(conversation_id, first, chunk_tokens),
-        sum(entry_cost(message.tokens) for message in messages),
-        len(rows),
-    )
-
-
-def plan_condensed(conversation_id: int, items: Sequence[ContextItem], *, chunk_tokens: int) -> SummaryPlan:
-    """Read the summaries of these places."""
-    first, last = items[0].ordinal, items[-1].ordinal
-    rows = fetch_rows(
-        f"SELECT {SUMMARY_FINGERPRINT}, {SUMMARY_CONTENT} {FROM_SUMMARY_ITEMS}", [conversation_id, first, last]
-    )
-    summaries = [SourceSummary(*row[FINGERPRINT_COLUMNS:]) for row in rows]
-    return SummaryPlan(
-        conversation_id,
-        first,
-        last,
-        False,
-        tuple(row[:FINGERPRINT_COLUMNS] for row in rows),
-        summary_source(summaries),
-        _earlier_summaries(conversation_id, first, chunk_tokens),
-        sum(entry_cost(summary.tokens) for summary in summaries),
-        0,
+        sql,
+        place,
+        [row[:FINGERPRINT_COLUMNS] for row in rows],
+        source,
+        _earlier_summaries(conversation_id, place["first"], chunk_tokens),
+        cost=sum(map(entry_cost, sizes)),
+        messages=len(rows) if is_leaf else 0,
     )
 
 
 def _earlier_summaries(conversation_id: int, ordinal: int, chunk_tokens: int) -> tuple[str, ...]:
-    """Up to two summaries that precede, oldest first; none for a model whose window is small."""
+    """Up to MAX_EARLIER_SUMMARIES that precede, oldest first; none for a model whose window is small."""
     if chunk_tokens < MIN_CHUNK_FOR_EARLIER:
         return ()
-    return tuple(content for (content,) in reversed(fetch_rows(EARLIER_SUMMARIES, [conversation_id, ordinal])))
+    summaries = Item.objects.filter(conversation=conversation_id, summary__isnull=False, ordinal__lt=ordinal)
+    contents = (
+        summaries.filter(summary__stale=False)
+        .order_by("-ordinal")
+        .values_list("summary__content", flat=True)[:MAX_EARLIER_SUMMARIES]
+    )
+    return tuple(reversed(contents))
 
 
-def source_messages(rows: Sequence[DbRow]) -> list[SourceMessage]:
-    """The lines of messages read as MESSAGE_MARK and SAID: those that prompts show."""
-    return [
-        SourceMessage(
-            created_at,
-            "tool" if kind.startswith("tool") else "assistant" if author_kind == "agent" else "user",
-            name,
-            body,
-            tokens,
-            kind.startswith("tool"),
-        )
-        for _, _, kind, is_shown, _, created_at, author_kind, name, body, tokens in rows
-        if is_shown
-    ]
+def _source_messages(rows: Sequence[DbRow]) -> list[SourceMessage]:
+    """Messages from rows of MESSAGES: those that prompts show."""
+    messages = []
+    for _, _, kind, is_shown, _, created_at, author_kind, name, body, tokens in rows:
+        is_tool = kind.startswith("tool")
+        role = "tool" if is_tool else "assistant" if author_kind == "agent" else "user"
+        if is_shown:
+            messages.append(SourceMessage(created_at, role, name, body, tokens, is_tool))
+    return messages
+
+
+def _source_summaries(rows: Sequence[DbRow]) -> list[SourceSummary]:
+    return [SourceSummary(*row[FINGERPRINT_COLUMNS:]) for row in rows]
 
 
 def write_summary(plan: SummaryPlan, draft: SummaryDraft) -> int | None:
@@ -244,33 +251,26 @@ def write_summary(plan: SummaryPlan, draft: SummaryDraft) -> int | None:
 
     None, with nothing written, when what it was made from is no longer what was read.
     """
-    values: dict[str, Any] = {
-        "conversation": plan.conversation_id,
-        "first": plan.first,
-        "last": plan.last,
-        "content": draft.content,
-        "tokens": draft.tokens,
-        "level": draft.level,
-        "model": draft.model,
-    }
-    bounds = [plan.conversation_id, plan.first, plan.last]
+    values = {**draft._asdict(), **plan.place}
     with transaction.atomic(durable=True), connection.cursor() as cursor:
-        if plan.is_leaf:
-            cursor.execute(f"SELECT {MESSAGE_FINGERPRINT} {FROM_ITEMS} FOR SHARE OF m", bounds)
-            is_unchanged = tuple(cursor.fetchall()) == plan.marks
-            cursor.execute(LOCK_CONVERSATION, [plan.conversation_id])
-        else:
-            cursor.execute(LOCK_CONVERSATION, [plan.conversation_id])
-            cursor.execute(f"SELECT {SUMMARY_FINGERPRINT} {FROM_SUMMARY_ITEMS}", bounds)
-            is_unchanged = tuple(cursor.fetchall()) == plan.marks
-        if not is_unchanged:
+        if _lock_source(cursor, plan.sql, plan.sql.from_items, values) != plan.fingerprints:
             return None
-        cursor.execute(INSERT_LEAF if plan.is_leaf else INSERT_CONDENSED, values)
+        cursor.execute(plan.sql.insert, values)
         (values["summary"],) = cursor.fetchone()
-        cursor.execute(LINK_MESSAGES if plan.is_leaf else LINK_SUMMARIES, values)
-        for statement in REPLACE_ITEMS:
+        for statement in (plan.sql.link, *REPLACE_ITEMS):
             cursor.execute(statement, values)
     return int(values["summary"])
+
+
+def _lock_source(cursor: CursorWrapper, sql: SourceSql, from_rows: str, values: Mapping[str, Any]) -> list[DbRow]:
+    """Lock the conversation, and a leaf's messages before it; the fingerprints as they are now."""
+    if sql is SUMMARIES:
+        cursor.execute(LOCK_CONVERSATION, values)
+    cursor.execute(f"SELECT {sql.fingerprint} {from_rows} {'FOR SHARE OF m' if sql is MESSAGES else ''}", values)
+    fingerprints: list[DbRow] = cursor.fetchall()
+    if sql is MESSAGES:
+        cursor.execute(LOCK_CONVERSATION, values)
+    return fingerprints
 
 
 DELETED_CONTENT = "[Everything said here was deleted.]"
@@ -278,16 +278,18 @@ DELETED_CONTENT = "[Everything said here was deleted.]"
 
 MAX_TRIES = 2
 
+LEAF_SHARE, CONDENSED_SHARE = 3, 2
+"""A summary is to take this part of its source: a third, a half."""
+
 UPDATE_SUMMARY = """
 UPDATE lcm_summary SET content = %(content)s, token_count = %(tokens)s, level = %(level)s, model = %(model)s,
     stale = false, source_tokens = %(source_tokens)s
 WHERE id = %(summary)s AND stale
 """
-BUMP_VERSION = "UPDATE lcm_conversation SET version = version + 1 WHERE id = %s"
 
 
-def rebuild_stale_summaries(conversation_id: int, *, client: ModelClient | None, chunk_tokens: int, limit: int) -> int:
-    """Give every stale summary of a conversation its words again; how many got them.
+def rebuild_stale_summaries(conversation_id: int, writer: SummaryWriter, limit: int) -> int:
+    """Give every stale summary of a conversation its words again, at most `limit` tokens each; how many got them.
 
     Raises what the model raises; those rebuilt before that stay rebuilt. One that keeps changing meanwhile stays
     stale, and what stands above it.
@@ -299,39 +301,32 @@ def rebuild_stale_summaries(conversation_id: int, *, client: ModelClient | None,
         ready = stale.exclude(constituents__stale=True).order_by("depth", "first_seq").first()
         if ready is None:
             return rebuilt
-        if _rebuild_summary(ready, client, chunk_tokens, limit):
+        if _rebuild_summary(ready, writer, limit):
             rebuilt += 1
         else:
             stuck.add(ready.pk)
 
 
-def _rebuild_summary(summary: Summary, client: ModelClient | None, chunk_tokens: int, limit: int) -> bool:
+def _rebuild_summary(summary: Summary, writer: SummaryWriter, limit: int) -> bool:
+    """Write the new words, if what they were made from is still what was read; whether they stand."""
     is_leaf = summary.kind == Summary.Kind.LEAF
-    fingerprint, content, source_rows = (
-        (MESSAGE_FINGERPRINT, MESSAGE_CONTENT, FROM_LEAF)
-        if is_leaf
-        else (SUMMARY_FINGERPRINT, SUMMARY_CONTENT, FROM_CONTAINER)
-    )
+    sql = MESSAGES if is_leaf else SUMMARIES
+    values: dict[str, Any] = {"summary": summary.pk, "conversation": summary.conversation_id}
     for _ in range(MAX_TRIES):
-        rows = fetch_rows(f"SELECT {fingerprint}, {content} {source_rows}", [summary.pk])
-        source = (
-            message_source(source_messages(rows), chunk_tokens=chunk_tokens)
-            if is_leaf
-            else _source_without_deleted(rows)
-        )
-        draft = summarize(source, share=3 if is_leaf else 2, limit=limit, client=client) if source.tokens else None
-        fingerprints = [row[:FINGERPRINT_COLUMNS] for row in rows]
-        if _update_if_unchanged(
-            summary, draft or _verbatim_draft(source, limit), fingerprints, sum(row[-1] for row in rows)
-        ):
-            return True
+        rows = fetch_rows(f"SELECT {sql.fingerprint}, {sql.content} {sql.from_summary}", values)
+        if is_leaf:
+            source = message_source(_source_messages(rows), chunk_tokens=writer.chunk_tokens)
+        else:
+            source = summary_source([one for one in _source_summaries(rows) if one.content != DELETED_CONTENT])
+        share = LEAF_SHARE if is_leaf else CONDENSED_SHARE
+        draft = summarize(source, share=share, limit=limit, client=writer.client) if source.tokens else None
+        values |= {**(draft or _verbatim_draft(source, limit))._asdict(), "source_tokens": sum(row[-1] for row in rows)}
+        with transaction.atomic(durable=True), connection.cursor() as cursor:
+            if _lock_source(cursor, sql, sql.from_summary, values) == [row[:FINGERPRINT_COLUMNS] for row in rows]:
+                cursor.execute(UPDATE_SUMMARY, values)
+                cursor.execute(BUMP_VERSION, values)
+                return True
     return False
-
-
-def _source_without_deleted(rows: Sequence[DbRow]) -> SummarySource:
-    """What the constituents tell, without those of which nothing is left."""
-    summaries = [SourceSummary(*row[FINGERPRINT_COLUMNS:]) for row in rows]
-    return summary_source([summary for summary in summaries if summary.content != DELETED_CONTENT])
 
 
 def _verbatim_draft(source: SummarySource, limit: int) -> SummaryDraft:
@@ -339,32 +334,3 @@ def _verbatim_draft(source: SummarySource, limit: int) -> SummaryDraft:
     text = strip_headers(source.text) if source.tokens else ""
     text = text if text and count_tokens(text) <= limit else DELETED_CONTENT
     return SummaryDraft(text, count_tokens(text), "fallback", NO_MODEL)
-
-
-def _update_if_unchanged(
-    summary: Summary, draft: SummaryDraft, fingerprints: Sequence[DbRow], source_tokens: int
-) -> bool:
-    """Write the new words, if what they were made from is still what was read; whether they stand."""
-    values: dict[str, Any] = {
-        "summary": summary.pk,
-        "content": draft.content,
-        "tokens": draft.tokens,
-        "level": draft.level,
-        "model": draft.model,
-        "source_tokens": source_tokens,
-    }
-    is_leaf = summary.kind == Summary.Kind.LEAF
-    with transaction.atomic(durable=True), connection.cursor() as cursor:
-        if is_leaf:
-            cursor.execute(f"SELECT {MESSAGE_FINGERPRINT} {FROM_LEAF} FOR SHARE OF m", [summary.pk])
-            is_unchanged = cursor.fetchall() == fingerprints
-            cursor.execute(LOCK_CONVERSATION, [summary.conversation_id])
-        else:
-            cursor.execute(LOCK_CONVERSATION, [summary.conversation_id])
-            cursor.execute(f"SELECT {SUMMARY_FINGERPRINT} {FROM_CONTAINER}", [summary.pk])
-            is_unchanged = cursor.fetchall() == fingerprints
-        if not is_unchanged:
-            return False
-        cursor.execute(UPDATE_SUMMARY, values)
-        cursor.execute(BUMP_VERSION, [summary.conversation_id])
-    return True

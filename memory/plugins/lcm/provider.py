@@ -1,9 +1,9 @@
 """Lossless memory as a plugin: every capability, over the modules beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from django.db import transaction
 
 from memory.plugins.base import (
     FRESH_TAIL,
@@ -16,17 +16,16 @@ from memory.plugins.base import (
     SessionStats,
     SummaryDescription,
     SummaryExpansion,
-    UnreviewedSession,
 )
 from memory.plugins.lcm import assembly, compaction, items, retrieval
 from memory.plugins.lcm.models import Conversation, Summary, SummaryMessage
-from memory.plugins.records import ProfileMixin, SessionMixin
+from memory.plugins.lcm.retrieval import ReviewMixin
+from memory.plugins.sessions import ProfileMixin, SessionMixin, store_messages
 from openvibe.chat.models import Thread
 from openvibe.llm.protocol import ModelClient
-from openvibe.workspaces.access import Access
 
 
-class LcmProvider(ProfileMixin, SessionMixin):
+class LcmProvider(ProfileMixin, SessionMixin, ReviewMixin):
     """Summaries over the messages, which stay as they are. Stateless; safe to use from several threads.
 
     Config: `fresh_tail_tokens` (a number, or "none" for the plain count of messages; default 25 % of the budget),
@@ -42,7 +41,10 @@ class LcmProvider(ProfileMixin, SessionMixin):
         items.ingest_messages(session.thread_id)
 
     def append(self, session: Session, messages: Sequence[NewMessage]) -> list[int]:
-        return items.append_messages(session, messages)
+        with transaction.atomic():
+            seqs = store_messages(session, messages)
+            items.ingest_messages(session.thread_id)
+        return seqs
 
     def assemble(self, session: Session, budget: int, fresh_tail: int = FRESH_TAIL) -> list[ContextEntry]:
         return assembly.assemble_entries(session, budget, fresh_tail, self.config)
@@ -82,12 +84,3 @@ class LcmProvider(ProfileMixin, SessionMixin):
 
     def expand(self, session: Session, summary_id: int, cursor: int | None = None) -> SummaryExpansion:
         return retrieval.expand_summary(session, summary_id, cursor)
-
-    def list_unreviewed(self, access: Access) -> list[UnreviewedSession]:
-        return retrieval.list_unreviewed(access)
-
-    def build_review_context(self, session: Session, since: int, upto: int) -> list[ContextEntry]:
-        return retrieval.build_review_context(session, since, upto)
-
-    def mark_reviewed(self, session: Session, upto: int) -> None:
-        retrieval.mark_reviewed(session, upto)

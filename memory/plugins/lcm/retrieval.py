@@ -7,14 +7,12 @@ character, so that any term is found (a part of a word, a sign, a language witho
 the text index, which knows whole words. So its cost is bounded, however long the thread is. The review mark of a
 thread is a message number, taken before anything is loaded: nothing is reviewed twice or missed."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import BigIntegerField, Count, F, OuterRef, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, Greatest, Least
 from psycopg import sql
 
@@ -29,6 +27,7 @@ from memory.plugins.base import (
 from memory.plugins.lcm import items
 from memory.plugins.lcm.models import Summary
 from memory.plugins.models import ReviewMark
+from memory.plugins.sessions import message_entries, messages_for_prompts, prompt_messages
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
 from openvibe.llm.fences import clean_text
@@ -36,9 +35,7 @@ from openvibe.workspaces.access import Access
 
 MAX_EXPANSION_TOKENS = 4_000
 """Tokens that one expansion gives, except where a single message is longer."""
-
 MAX_EXPANSION_ENTRIES = 200
-"""Entries that one expansion gives at most."""
 
 _FROM_LEAF = sql.SQL("""
 SELECT {message} FROM lcm_summarymessage held JOIN chat_message m ON m.id = held.message_id
@@ -62,8 +59,6 @@ CONSTITUENTS = _STEP_DOWN.format(held=_FROM_CONDENSED, row=items.ENTRY_COLUMNS).
 def describe_summary(session: Session, summary_id: int) -> SummaryDescription:
     """The summary and where it stands. Raises Missing."""
     summary = _access_summary(session, summary_id)
-    container_id = summary.containers.values_list("pk", flat=True).first()
-    constituent_ids = summary.constituents.order_by("first_seq").values_list("pk", flat=True)
     return SummaryDescription(
         id=summary.pk,
         kind="leaf" if summary.kind == Summary.Kind.LEAF else "condensed",
@@ -73,11 +68,11 @@ def describe_summary(session: Session, summary_id: int) -> SummaryDescription:
         source_tokens=summary.source_tokens,
         first=summary.first_seq,
         last=summary.last_seq,
-        earliest=items.iso_time(summary.earliest_at),
-        latest=items.iso_time(summary.latest_at),
+        earliest=summary.earliest_at.isoformat(),
+        latest=summary.latest_at.isoformat(),
         message_count=summary.message_count,
-        container=container_id,
-        constituents=tuple(constituent_ids),
+        container=summary.containers.values_list("pk", flat=True).first(),
+        constituents=tuple(summary.constituents.order_by("first_seq").values_list("pk", flat=True)),
         level=summary.level,
         model=summary.model,
         is_stale=summary.stale,
@@ -85,7 +80,8 @@ def describe_summary(session: Session, summary_id: int) -> SummaryDescription:
 
 
 def expand_summary(session: Session, summary_id: int, cursor: int | None = None) -> SummaryExpansion:
-    """One step down, oldest first: at most CAP tokens and AT_ONCE entries, but always one while there is one left.
+    """One step down, oldest first: at most MAX_EXPANSION_TOKENS and MAX_EXPANSION_ENTRIES, but always one
+    while there is one left.
 
     Messages as far as the session sees them, with all of their text. `cursor` is that of the answer before. Raises
     Missing.
@@ -93,12 +89,13 @@ def expand_summary(session: Session, summary_id: int, cursor: int | None = None)
     summary = _access_summary(session, summary_id)
     statement = LEAF_MESSAGES if summary.kind == Summary.Kind.LEAF else CONSTITUENTS
     values = {
+        **items.session_params(session),
         "summary": summary.pk,
-        "cursor": _cursor_seq(cursor),
+        "cursor": min(max(cursor or 0, 0), items.MAX_SEQ),
         "cap": MAX_EXPANSION_TOKENS,
         "rows": MAX_EXPANSION_ENTRIES + 1,
     }
-    rows = items.fetch_rows(statement, {**items.session_params(session), **values})
+    rows = items.fetch_rows(statement, values)
     entries = tuple(items.entry_from_row(row[:-1]) for row in rows[:MAX_EXPANSION_ENTRIES])
     total = rows[0][-1] if rows else 0
     return SummaryExpansion(entries, entries[-1].ordinal if len(entries) < total else None)
@@ -116,10 +113,6 @@ def _access_summary(session: Session, summary_id: int) -> Summary:
     return summary
 
 
-def _cursor_seq(cursor: int | None) -> int:
-    return 0 if cursor is None else min(max(cursor, 0), items.MAX_SEQ)
-
-
 MAX_SCANNED_MESSAGES = 20_000
 """Newest messages of a thread that are looked through letter by letter."""
 
@@ -132,11 +125,7 @@ MAX_CANDIDATES = 1_000
 MAX_TERMS = 32
 """Terms of one query; further ones are not asked for."""
 
-MAX_SNIPPET_CHARACTERS = 500
-"""Characters of a snippet, at most."""
-
-MAX_HITS = 100
-"""Hits of one search, at most."""
+MAX_SNIPPET_CHARACTERS, MAX_HITS = 500, 100
 
 _MATCHES_ALL_TERMS = sql.SQL(
     "(SELECT bool_and(strpos(lower({text}), lower(term)) > 0) FROM unnest(%(terms)s::text[]) AS term)"
@@ -164,7 +153,7 @@ WITH place AS (
 ), hits AS (
     SELECT * FROM near UNION ALL SELECT * FROM far ORDER BY seq DESC LIMIT %(limit)s
 )
-SELECT m.id, m.seq, who.name, m.created_at, m.body FROM hits JOIN chat_message m ON m.id = hits.id
+SELECT 'message', m.id, m.seq, who.name, m.created_at, m.body FROM hits JOIN chat_message m ON m.id = hits.id
 JOIN workspaces_participant who ON who.id = m.author_id ORDER BY m.seq DESC
 """)
     .format(shown=items.VISIBLE_FILTER, holds=_MATCHES_ALL_TERMS.format(text=sql.SQL("m.body")))
@@ -172,7 +161,7 @@ JOIN workspaces_participant who ON who.id = m.author_id ORDER BY m.seq DESC
 )
 MATCHING_SUMMARIES = (
     sql.SQL("""
-SELECT s.id, s.first_seq, '', s.earliest_at, s.content FROM (
+SELECT 'summary', s.id, s.first_seq, '', s.earliest_at, s.content FROM (
     SELECT s.* FROM lcm_summary s JOIN lcm_conversation c ON c.id = s.conversation_id
     JOIN chat_thread t ON t.id = c.thread_id
     WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s AND s.last_seq < %(before)s AND NOT s.stale
@@ -186,7 +175,7 @@ SELECT s.id, s.first_seq, '', s.earliest_at, s.content FROM (
 
 def search_conversation(session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
     """Messages and summaries that hold every term of the query, in any case; the newest first, messages before
-    summaries, at most `limit` (and MOST) in all. Terms are what blanks separate; every character means itself.
+    summaries, at most `limit` (and MAX_HITS) in all. Terms are what blanks separate; every character means itself.
 
     Where there are many of both, a quarter of the hits are summaries.
     """
@@ -204,12 +193,10 @@ def search_conversation(session: Session, query: str, limit: int = 20) -> list[M
         "summaries": MAX_SCANNED_SUMMARIES,
     }
     messages, summaries = items.fetch_rows(MATCHING_MESSAGES, values), items.fetch_rows(MATCHING_SUMMARIES, values)
-    max_summaries = max(limit // 4, limit - len(messages))
-    summaries = summaries[:max_summaries]
-    messages = messages[: limit - len(summaries)]
+    summaries = summaries[: max(limit // 4, limit - len(messages))]
     return [
-        *(_hit_from_row("message", row, terms) for row in messages),
-        *(_hit_from_row("summary", row, terms) for row in summaries),
+        MemoryHit(kind, pk, ordinal, author, at.isoformat(), make_snippet(text, terms))
+        for kind, pk, ordinal, author, at, text in (*messages[: limit - len(summaries)], *summaries)
     ]
 
 
@@ -220,7 +207,7 @@ def query_terms(query: str) -> list[str]:
 
 
 def make_snippet(text: str, terms: Sequence[str]) -> str:
-    """At most SNIPPET characters around the first place where a term stands, the first that is found."""
+    """At most MAX_SNIPPET_CHARACTERS around the first place where a term stands, the first that is found."""
     match = next(filter(None, (re.search(re.escape(term), text, re.IGNORECASE) for term in terms)), None)
     if len(text) <= MAX_SNIPPET_CHARACTERS:
         return text
@@ -230,14 +217,7 @@ def make_snippet(text: str, terms: Sequence[str]) -> str:
     return before + text[start + len(before) : start + MAX_SNIPPET_CHARACTERS - len(after)] + after
 
 
-def _hit_from_row(kind: Any, row: tuple[Any, ...], terms: Sequence[str]) -> MemoryHit:
-    pk, ordinal, author, at, text = row
-    return MemoryHit(kind, pk, ordinal, author, items.iso_time(at), make_snippet(text, terms))
-
-
 MAX_REVIEW_MESSAGES = 200
-"""New messages of one review."""
-
 MAX_PRIOR_TOKENS = 4_000
 """Tokens of the summaries that tell a review what came before, the newest first."""
 
@@ -256,73 +236,44 @@ WHERE found.together <= %(tokens)s ORDER BY found.ordinal
     .format(summary=items.SUMMARY_COLUMNS, row=items.ENTRY_COLUMNS)
     .as_string()
 )
-NEW_MESSAGES = (
-    sql.SQL("""
-SELECT {row} FROM (
-    SELECT {message} FROM chat_message m JOIN chat_thread t ON t.id = m.thread_id
-    WHERE m.thread_id = %(thread)s AND t.workspace_id = %(workspace)s
-      AND m.seq > %(since)s AND m.seq <= %(upto)s AND m.seq < %(before)s AND {shown}
-    ORDER BY m.seq LIMIT %(rows)s
-) AS found LEFT JOIN workspaces_participant who ON who.id = found.author_id ORDER BY found.ordinal
-""")
-    .format(message=items.MESSAGE_COLUMNS, shown=items.VISIBLE_FILTER, row=items.ENTRY_COLUMNS)
-    .as_string()
-)
 
 
-def list_unreviewed(access: Access) -> list[UnreviewedSession]:
-    """The asker's threads with messages past its mark, the longest waiting first. One query.
+class ReviewMixin:
+    """ReviewSource: what of its threads an agent has still to review, exact to the message."""
 
-    `upto` ends before a message that is still being written: it is reviewed when it says something.
-    """
-    threads = _threads_with_marks(access).filter(last_seq__gt=F("since"))
-    threads = threads.annotate(upto=Least(F("last_seq"), _last_finished_seq()))
-    counted = threads.annotate(new=_unreviewed_count(access)).filter(new__gt=0).order_by("last_message_at", "pk")
-    return [UnreviewedSession(*row) for row in counted.values_list("pk", "since", "upto", "new")]
+    def list_unreviewed(self, access: Access) -> list[UnreviewedSession]:
+        """The asker's threads with messages past its mark, the longest waiting first. One query.
 
+        `upto` ends before a message that is still being written: it is reviewed when it says something.
+        """
+        mark = ReviewMark.objects.filter(agent=access.participant_id, thread=OuterRef("pk")).values("reviewed_seq")
+        writing = Message.objects.filter(thread=OuterRef("pk"), seq__gt=OuterRef("since"), state=Message.State.WRITING)
+        last_finished = writing.order_by("seq").values(place=F("seq") - 1)[:1]
+        new = messages_for_prompts(access, thread=OuterRef("pk"), seq__gt=OuterRef("since"), seq__lte=OuterRef("upto"))
+        counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
+        threads: QuerySet[Any, Any] = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
+        threads = threads.annotate(since=Coalesce(Subquery(mark), Value(0))).filter(last_seq__gt=F("since"))
+        threads = threads.annotate(
+            upto=Least(F("last_seq"), Coalesce(Subquery(last_finished), Value(items.MAX_SEQ))),
+            new=Coalesce(Subquery(counted, output_field=BigIntegerField()), Value(0)),
+        )
+        rows = threads.filter(new__gt=0).order_by("last_message_at", "pk").values_list("pk", "since", "upto", "new")
+        return [UnreviewedSession(*row) for row in rows]
 
-def build_review_context(session: Session, since: int, upto: int) -> list[ContextEntry]:
-    """Summaries of what came before `since` as context, then the first 200 messages after it, up to `upto`.
+    def build_review_context(self, session: Session, since: int, upto: int) -> list[ContextEntry]:
+        """Summaries of what came before `since` as context, then the first 200 messages after it, up to `upto`.
 
-    Where there are more than 200, `mark_reviewed` the last one that was shown; the next review goes on from there.
-    """
-    values = {**items.session_params(session), "since": since, "upto": upto}
-    before = items.fetch_rows(PRIOR_SUMMARIES, {**values, "rows": MAX_REVIEW_MESSAGES, "tokens": MAX_PRIOR_TOKENS})
-    new = items.fetch_rows(NEW_MESSAGES, {**values, "rows": MAX_REVIEW_MESSAGES})
-    return [items.entry_from_row(row) for row in (*before, *new)]
+        Where there are more than 200, `mark_reviewed` the last one that was shown; the next review goes on from there.
+        """
+        values = {"since": since, "rows": MAX_REVIEW_MESSAGES, "tokens": MAX_PRIOR_TOKENS}
+        prior = items.fetch_rows(PRIOR_SUMMARIES, {**items.session_params(session), **values})
+        new = prompt_messages(session).filter(seq__gt=since, seq__lte=upto).order_by("seq")[:MAX_REVIEW_MESSAGES]
+        return [*map(items.entry_from_row, prior), *message_entries(new)]
 
-
-def mark_reviewed(session: Session, upto: int) -> None:
-    """Remember that the asker reviewed the thread up to this message. A mark never goes back, nor past the end."""
-    last = Thread.objects.filter(pk=session.thread_id, workspace=session.access.workspace_id).values("last_seq")
-    reached = Least(Value(upto), Subquery(last))
-    mark = {"agent_id": session.access.participant_id, "thread_id": session.thread_id}
-    ReviewMark.objects.bulk_create([ReviewMark(**mark)], ignore_conflicts=True)
-    ReviewMark.objects.filter(**mark).update(reviewed_seq=Greatest(F("reviewed_seq"), reached))
-
-
-def _threads_with_marks(access: Access) -> QuerySet[Any, Any]:
-    mark = ReviewMark.objects.filter(agent=access.participant_id, thread=OuterRef("pk")).values("reviewed_seq")
-    threads = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
-    return threads.annotate(since=Coalesce(Subquery(mark), Value(0)))
-
-
-def _last_finished_seq() -> Coalesce:
-    """The number before the first message that is still being written; a number after all where there is none."""
-    unfinished = Message.objects.filter(thread=OuterRef("pk"), seq__gt=OuterRef("since"), state=Message.State.WRITING)
-    return Coalesce(Subquery(unfinished.order_by("seq").values(place=F("seq") - 1)[:1]), Value(items.MAX_SEQ))
-
-
-def _unreviewed_count(access: Access) -> Coalesce:
-    """How many messages there are to review, of those a prompt may show."""
-    new = Message.objects.filter(
-        thread=OuterRef("pk"),
-        seq__gt=OuterRef("since"),
-        seq__lte=OuterRef("upto"),
-        deleted_at=None,
-        state__in=[Message.State.COMPLETE, Message.State.STOPPED],
-    ).exclude(Q(kind=Message.Kind.SYSTEM) | Q(body=""))
-    if not access.reads_dive_results:
-        new = new.exclude(kind=Message.Kind.DIVE_RESULT)
-    counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
-    return Coalesce(Subquery(counted, output_field=BigIntegerField()), Value(0))
+    def mark_reviewed(self, session: Session, upto: int) -> None:
+        """Remember that the asker reviewed the thread up to this message. A mark never goes back, nor past the end."""
+        last = Thread.objects.filter(pk=session.thread_id, workspace=session.access.workspace_id).values("last_seq")
+        reached = Least(Value(upto), Subquery(last))
+        mark = {"agent_id": session.access.participant_id, "thread_id": session.thread_id}
+        ReviewMark.objects.bulk_create([ReviewMark(**mark)], ignore_conflicts=True)
+        ReviewMark.objects.filter(**mark).update(reviewed_seq=Greatest(F("reviewed_seq"), reached))

@@ -2,8 +2,6 @@
 
 No database here. Sizes are in tokens (o200k_base). Secrets are masked before anything else reads a text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +34,7 @@ HEADER_TOKENS = 24
 """Tokens that a line's time, role and speaker usually take."""
 
 NO_MODEL = "none"
+MINUTE = "%Y-%m-%d %H:%M"
 
 _SYSTEM_PROMPT = """\
 You write the operational handoff of a conversation that is too long to be shown whole. Whoever goes on with the work \
@@ -114,20 +113,19 @@ def message_source(messages: Sequence[SourceMessage], *, chunk_tokens: int) -> S
     lines, tokens = [], 0
     for message in messages:
         text, size = _preview(message, max_tokens)
-        lines.append(
-            f"[{_format_minute(message.at)} | {message.role} | {_plain_name(message.speaker)}] {_indent(text)}"
-        )
+        speaker = " ".join(clean_text(message.speaker).replace("|", " ").replace("]", " ").split())
+        lines.append(f"[{message.at:{MINUTE}} | {message.role} | {speaker}] {_indent(text)}")
         tokens += size
     return SummarySource("\n".join(lines), tokens)
 
 
 def summary_source(summaries: Sequence[SourceSummary]) -> SummarySource:
     lines = [
-        f"[{_format_minute(summary.earliest)} – {_format_minute(summary.latest)} | summary | messages "
-        f"{summary.first}–{summary.last}] " + _indent(summary.content)
-        for summary in summaries
+        f"[{one.earliest:{MINUTE}} – {one.latest:{MINUTE}} | summary | messages {one.first}–{one.last}] "
+        + _indent(one.content)
+        for one in summaries
     ]
-    return SummarySource(mask_secrets("\n".join(lines)), sum(summary.tokens for summary in summaries))
+    return SummarySource(mask_secrets("\n".join(lines)), sum(one.tokens for one in summaries))
 
 
 def summarize(
@@ -196,10 +194,9 @@ def _ask_model(
     client: ModelClient, source: SummarySource, target: int, level: SummaryLevel, earlier: Sequence[str]
 ) -> str:
     """The model's answer; "" when it said nothing, or broke off because it became too long."""
+    prompt = list(build_prompt(source, target, level, earlier))
     try:
-        answer = client.complete(
-            list(build_prompt(source, target, level, earlier)), max_output_tokens=max(256, 3 * target)
-        )
+        answer = client.complete(prompt, max_output_tokens=max(256, 3 * target))
     except EmptyAnswer:
         return ""
     if answer.stop_reason == "length":
@@ -235,14 +232,6 @@ def _preview(message: SourceMessage, max_tokens: int) -> tuple[str, int]:
     return text, min(count_tokens(text), message.tokens)
 
 
-def _plain_name(name: str) -> str:
-    return " ".join(clean_text(name).replace("|", " ").replace("]", " ").split())
-
-
 def _indent(text: str) -> str:
     """So that nothing said can look like the beginning of another line."""
     return text.replace("\n", "\n  ")
-
-
-def _format_minute(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M}"

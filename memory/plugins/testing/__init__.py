@@ -7,37 +7,27 @@ else against every installed one. OPENVIBE_MEMORY_CONFIG may hold its config as 
 takes a scenario and the provider, and raises RuleViolation with a sentence when the promise is not kept. Rules about a
 capability bind only plugins that have it."""
 
-from __future__ import annotations
-
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from memory.plugins.base import (
-    Compactor,
-    Explorer,
-    MemoryProvider,
-    ProfileStore,
-    ReviewSource,
-    Searcher,
-    SessionManager,
-)
+from memory.plugins.base import Compactor, Explorer, ProfileStore, ReviewSource, Searcher, SessionManager
 from memory.plugins.registry import installed_plugins
 from memory.plugins.testing import capability_rules, method_rules
-from memory.plugins.testing.scenario import Scenario, create_scenario
+from memory.plugins.testing.scenario import MakeProvider, Scenario, create_scenario
 
 
 class ConformanceRule(NamedTuple):
-    """`kept` raises Broken when it is not. `capability` is the capability it is about, None for every plugin."""
+    """`check` raises RuleViolation. `capability` is the one the rule is about, None for every plugin."""
 
-    kept: Callable[[Scenario, Any], None]
+    check: Callable[[Scenario, Any], None]
     capability: type[Any] | None = None
 
     @property
     def name(self) -> str:
-        return self.kept.__name__
+        return self.check.__name__
 
 
 RULES: tuple[ConformanceRule, ...] = (
@@ -74,25 +64,21 @@ RULES: tuple[ConformanceRule, ...] = (
 )
 
 
-def rules_for(provider: MemoryProvider) -> list[ConformanceRule]:
+def rules_for(provider: object) -> list[ConformanceRule]:
     """The rules that bind a provider with these capabilities."""
     return [rule for rule in RULES if rule.capability is None or isinstance(provider, rule.capability)]
 
 
-def check_rule(rule: ConformanceRule, make: Callable[[], MemoryProvider]) -> None:
-    """Hold a provider to a rule, in the caller's transaction. Raises Broken."""
-    rule.kept(create_scenario(make), make())
+def check_rule(rule: ConformanceRule, make: MakeProvider) -> None:
+    """Hold a provider to a rule, in the caller's transaction. Raises RuleViolation."""
+    rule.check(create_scenario(make), make())
 
 
-def plugins_under_test() -> dict[str, Callable[[], MemoryProvider]]:
+def plugins_under_test() -> dict[str, MakeProvider]:
     """How the plugins under test are made, by name: the one the environment names, else every installed one."""
     config = json.loads(os.environ.get("OPENVIBE_MEMORY_CONFIG") or "{}")
     only = os.environ.get("OPENVIBE_MEMORY_PLUGIN")
     if only and only not in installed_plugins():
         raise LookupError(f"There is no memory plugin {only!r}. Installed: {', '.join(installed_plugins())}.")
     names = [only] if only else list(installed_plugins())
-    return {name: partial(_create_plugin, name, config) for name in names}
-
-
-def _create_plugin(name: str, config: Mapping[str, Any]) -> MemoryProvider:
-    return installed_plugins()[name].load()(config)
+    return {name: partial(installed_plugins()[name].load(), config) for name in names}

@@ -1,20 +1,10 @@
 """Rules about the capabilities a plugin may have besides: compaction, search, exploring, notes, sessions, reviews."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
 from memory.plugins.base import Compactor, ContextEntry, Explorer, Session
-from memory.plugins.testing.scenario import (
-    UNLIMITED_BUDGET,
-    Scenario,
-    covered_ordinals,
-    expect_problem,
-    ordinals,
-    require,
-)
-from openvibe.chat.models import Message
+from memory.plugins.testing.scenario import Scenario, covered_ordinals, expect_problem, ordinals, require
 
 TIGHT_BUDGET = 4_000
 """A budget that the conversation of `_long_session` outgrows."""
@@ -133,32 +123,27 @@ def compaction_makes_it_smaller(scenario: Scenario, provider: Any) -> None:
 def compaction_loses_nothing(scenario: Scenario, provider: Any) -> None:
     session = _long_session(scenario, provider)
     everything = set(scenario.thread.messages.values_list("seq", flat=True))
-    tail = provider.assemble(session, TIGHT_BUDGET, 20)[-10:]
-    bodies = list(scenario.thread.messages.order_by("seq").values_list("body", "deleted_at"))
+    tail = scenario.recall(provider, budget=TIGHT_BUDGET)[-10:]
+    rows = scenario.thread.messages.order_by("seq").values_list("body", "deleted_at")
+    bodies = list(rows)
     for full in (False, True):
         provider.compact(session, TIGHT_BUDGET, full=full)
-        entries = provider.assemble(session, UNLIMITED_BUDGET, 20)
+        entries = scenario.recall(provider)
         require(covered_ordinals(entries) == everything, "Every message is recalled, or stands in one summary that is.")
         require(
             sum(entry.last - entry.ordinal + 1 for entry in entries) == len(everything), "No message stands in two."
         )
         require(entries[-10:] == tail, "The newest messages are never summarised.")
-    require(
-        list(scenario.thread.messages.order_by("seq").values_list("body", "deleted_at")) == bodies,
-        "Compaction never changes a message.",
-    )
+    require(list(rows.all()) == bodies, "Compaction never changes a message.")
     seqs = scenario.talk(5)
-    require(
-        set(seqs) <= set(ordinals(provider.assemble(session, UNLIMITED_BUDGET, 20))),
-        "The conversation goes on after it.",
-    )
+    require(set(seqs) <= set(ordinals(scenario.recall(provider))), "The conversation goes on after it.")
 
 
 def summaries_can_be_opened(scenario: Scenario, provider: Any) -> None:
     session = _long_session(scenario, provider)
     require(isinstance(provider, Compactor), "A plugin with summaries to explore makes them: it is a Compactor.")
     provider.compact(session, TIGHT_BUDGET, full=True)
-    summaries = [entry for entry in provider.assemble(session, UNLIMITED_BUDGET, 20) if entry.summary_id is not None]
+    summaries = [entry for entry in scenario.recall(provider) if entry.summary_id is not None]
     require(summaries, "A conversation of ten times its budget has summaries.")
     bodies = dict(scenario.thread.messages.values_list("seq", "body"))
     for entry in summaries:
@@ -222,4 +207,4 @@ def reviews_take_each_message_once(scenario: Scenario, provider: Any) -> None:
     provider.mark_reviewed(session, 253)
     left = [one.thread_id for one in provider.list_unreviewed(session.access)]
     require(scenario.thread.pk not in left, "What was reviewed is not listed again.")
-    require(Message.objects.filter(thread=scenario.thread).count() == 253, "Reviewing changes no message.")
+    require(scenario.thread.messages.count() == 253, "Reviewing changes no message.")

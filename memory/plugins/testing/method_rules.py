@@ -1,7 +1,5 @@
 """Rules about the five methods every plugin has: storing messages and assembling the context."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from django.utils import timezone
@@ -17,7 +15,6 @@ from memory.plugins.testing.scenario import (
     require,
     total_cost,
 )
-from openvibe.chat.models import Message
 from openvibe.llm.tokens import count_tokens
 
 TOOL_EXCHANGE = (
@@ -32,10 +29,10 @@ def bootstrap_may_be_repeated(scenario: Scenario, provider: MemoryProvider) -> N
     scenario.talk(30)
     session = scenario.session()
     provider.bootstrap(session)
-    before = provider.stats(session), provider.assemble(session, UNLIMITED_BUDGET, 20)
+    before = provider.stats(session), scenario.recall(provider)
     provider.bootstrap(session)
     require(
-        before == (provider.stats(session), provider.assemble(session, UNLIMITED_BUDGET, 20)),
+        before == (provider.stats(session), scenario.recall(provider)),
         "bootstrap() a second time changed what is recalled.",
     )
     require(scenario.thread.messages.count() == 30, "bootstrap() added or removed messages of the thread.")
@@ -44,7 +41,7 @@ def bootstrap_may_be_repeated(scenario: Scenario, provider: MemoryProvider) -> N
 def append_stores_what_was_said(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(2)
     stored = provider.append(scenario.session(), TOOL_EXCHANGE)
-    rows = list(Message.objects.filter(thread=scenario.thread, seq__gt=2).order_by("seq").select_related("author"))
+    rows = list(scenario.thread.messages.filter(seq__gt=2).order_by("seq").select_related("author"))
     require(stored == [row.seq for row in rows] == [3, 4, 5, 6], "append() must give the messages' numbers, in order.")
     require(
         [row.body for row in rows] == [message.text for message in TOOL_EXCHANGE], "append() changed or lost words."
@@ -55,7 +52,7 @@ def append_stores_what_was_said(scenario: Scenario, provider: MemoryProvider) ->
         all(row.author_id == scenario.agent.pk for row in rows[1:]), "What the agent says must stand under its name."
     )
     require(rows[0].author.name == "Zoë", "A user of the outside agent must be its author, by the name given.")
-    recalled = [entry.text for entry in provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)]
+    recalled = [entry.text for entry in scenario.recall(provider)]
     require(recalled[2:] == [message.text for message in TOOL_EXCHANGE], "What was appended must be recalled.")
 
 
@@ -73,14 +70,14 @@ def append_knows_what_was_said_before(scenario: Scenario, provider: MemoryProvid
     )
     require(again[:5] == [*first, first[0]], "A known external id must give the number the message has.")
     require(scenario.thread.messages.count() == 5, "A known external id must not be stored again.")
-    seen = ordinals(provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20))
+    seen = ordinals(scenario.recall(provider))
     require(seen == [1, 2, 3, 4, 5], "Each message is recalled once, though it was sent twice.")
 
 
 def append_keeps_equal_messages_apart(scenario: Scenario, provider: MemoryProvider) -> None:
     stored = provider.append(scenario.session(), [NewMessage("user", "ok"), NewMessage("user", "ok")])
     require(len(set(stored)) == 2, "Two equal messages without external ids are two messages.")
-    texts = [entry.text for entry in provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)]
+    texts = [entry.text for entry in scenario.recall(provider)]
     require(texts == ["ok", "ok"], "Two equal messages must both be recalled.")
 
 
@@ -97,29 +94,20 @@ SAMPLE_TEXTS = (
 
 def all_that_fits_is_recalled(scenario: Scenario, provider: MemoryProvider) -> None:
     seqs = scenario.talk(60)
-    require(
-        ordinals(provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)) == seqs,
-        "Everything fits, so everything is recalled.",
-    )
-    require(
-        ordinals(provider.assemble(scenario.session(), UNLIMITED_BUDGET, 0)) == seqs,
-        "A tail of 0 does not end what fits.",
-    )
-    require(
-        provider.assemble(scenario.session(scenario.other), UNLIMITED_BUDGET, 20) == [],
-        "Where nothing was said, there is nothing.",
-    )
+    require(ordinals(scenario.recall(provider)) == seqs, "Everything fits, so everything is recalled.")
+    require(ordinals(scenario.recall(provider, tail=0)) == seqs, "A tail of 0 does not end what fits.")
+    require(scenario.recall(provider, scenario.other) == [], "Where nothing was said, there is nothing.")
 
 
 def the_tail_is_always_recalled(scenario: Scenario, provider: MemoryProvider) -> None:
     seqs = scenario.talk(100)
-    newest = provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)[-5:]
-    recalled = provider.assemble(scenario.session(), 4 * total_cost(newest), 5)
+    newest = scenario.recall(provider)[-5:]
+    recalled = scenario.recall(provider, budget=4 * total_cost(newest), tail=5)
     require(
         set(seqs[-5:]) <= set(ordinals(recalled)), "The last messages asked for take a quarter of the budget: all stay."
     )
     few = scenario.talk(3, thread=scenario.other)
-    recalled = provider.assemble(scenario.session(scenario.other), 2_000, 20)
+    recalled = scenario.recall(provider, scenario.other, budget=2_000)
     require(ordinals(recalled) == few, "Of fewer messages than the tail, all are the tail.")
 
 
@@ -127,7 +115,7 @@ def the_newest_request_is_always_recalled(scenario: Scenario, provider: MemoryPr
     scenario.talk(40)
     (request,) = scenario.say("And when do I water them? " + "please " * 500)
     scenario.say("One moment.", by=scenario.agent)
-    recalled = ordinals(provider.assemble(scenario.session(), 0, 2))
+    recalled = ordinals(scenario.recall(provider, budget=0, tail=2))
     require(request in recalled, "However small the budget, what a person asked last is recalled.")
 
 
@@ -135,7 +123,7 @@ def the_budget_is_kept(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(150)
     provider.bootstrap(scenario.session())
     for budget in (1_000, 2_500, 6_000):
-        spent = total_cost(provider.assemble(scenario.session(), budget, 2))
+        spent = total_cost(scenario.recall(provider, budget=budget, tail=2))
         require(spent <= budget, f"Of {budget} tokens {spent} were used, though the tail takes far less.")
         require(spent > budget // 2, f"Of {budget} tokens only {spent} were used, though older messages would fit.")
 
@@ -145,7 +133,7 @@ def entries_stand_in_order_and_once(scenario: Scenario, provider: MemoryProvider
     provider.bootstrap(scenario.session())
     scenario.talk(10)
     for budget in BUDGETS:
-        entries = provider.assemble(scenario.session(), budget, 20)
+        entries = scenario.recall(provider, budget=budget)
         ends = [(entry.ordinal, entry.last) for entry in entries]
         require(
             all(before[1] < after[0] for before, after in pairwise(ends)),
@@ -157,13 +145,11 @@ def entries_stand_in_order_and_once(scenario: Scenario, provider: MemoryProvider
 
 def words_are_as_they_were_said(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.say(*SAMPLE_TEXTS)
-    entries = provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)
+    entries = scenario.recall(provider)
     require([entry.text for entry in entries] == list(SAMPLE_TEXTS), "Messages are recalled word for word.")
     tokens = [min(count_tokens(text), MAX_ENTRY_TOKENS) for text in SAMPLE_TEXTS]
     require([entry.tokens for entry in entries] == tokens, "Tokens are counted as o200k_base, up to LONGEST.")
-    rows = (
-        Message.objects.filter(thread=scenario.thread).order_by("seq").values_list("pk", "author__name", "author__kind")
-    )
+    rows = scenario.thread.messages.order_by("seq").values_list("pk", "author__name", "author__kind")
     found = [(entry.message_id, entry.author_name, entry.author_kind) for entry in entries]
     require(found == list(rows), "An entry names its message, who said it, and whether that is a person or an agent.")
 
@@ -178,7 +164,7 @@ def calls_and_results_stay_together(scenario: Scenario, provider: MemoryProvider
     for when in ("before", "after"):
         for budget in (*BUDGETS, *range(300, 3_000, 90)):
             for tail in FRESH_TAILS:
-                _check_pairs(provider.assemble(scenario.session(), budget, tail))
+                _check_pairs(scenario.recall(provider, budget=budget, tail=tail))
         if when == "before":
             provider.bootstrap(scenario.session())
 
@@ -198,12 +184,12 @@ def _check_pairs(entries: list[ContextEntry]) -> None:
 def assembling_writes_nothing(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(60)
     with forbid_writes("assemble() and stats() only read, and take no lock."):
-        provider.assemble(scenario.session(), 2_000, 20)
+        scenario.recall(provider, budget=2_000)
         provider.stats(scenario.session())
     provider.bootstrap(scenario.session())
     scenario.talk(5)
     with forbid_writes("assemble() and stats() only read, and take no lock."):
-        provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)
+        scenario.recall(provider)
         provider.stats(scenario.session())
 
 
@@ -211,7 +197,7 @@ def nothing_after_before_is_recalled(scenario: Scenario, provider: MemoryProvide
     scenario.talk(60)
     provider.bootstrap(scenario.session())
     for before in (1, 2, 31, 60):
-        seen = ordinals(provider.assemble(scenario.session(before=before), UNLIMITED_BUDGET, 20))
+        seen = ordinals(scenario.recall(provider, before=before))
         require(
             seen == list(range(1, before)), f"Of what came before message {before}, all; of what came after, nothing."
         )
@@ -225,7 +211,7 @@ def what_may_not_be_shown_is_not_recalled(scenario: Scenario, provider: MemoryPr
     scenario.write([{"body": "", "author": scenario.ana, "deleted_at": timezone.now()}])
     scenario.say("Stopped half-way.", by=scenario.agent, state="stopped")
     for _ in range(2):
-        recalled = [entry.text for entry in provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)]
+        recalled = [entry.text for entry in scenario.recall(provider)]
         require(
             recalled == ["Shown.", "Stopped half-way."],
             "Messages being written, failed, deleted, or of the system are not recalled.",
@@ -238,8 +224,8 @@ def dive_results_are_for_those_who_read_them(scenario: Scenario, provider: Memor
     (dive,) = scenario.say("What the dive found.", kind="dive_result")
     scenario.talk(3)
     provider.bootstrap(scenario.session())
-    high = provider.assemble(scenario.session(level=3), UNLIMITED_BUDGET, 20)
-    low = provider.assemble(scenario.session(level=2), UNLIMITED_BUDGET, 20)
+    high = scenario.recall(provider, level=3)
+    low = scenario.recall(provider, level=2)
     require(dive in ordinals(high), "An agent whose level reads dive results recalls them.")
     require(dive not in covered_ordinals(low), "An agent whose level reads no dive results does not recall them.")
     require(len(low) == 6, "What a level hides takes nothing else with it.")
@@ -248,10 +234,10 @@ def dive_results_are_for_those_who_read_them(scenario: Scenario, provider: Memor
 def changes_show_at_once(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(20)
     provider.bootstrap(scenario.session())
-    messages = Message.objects.filter(thread=scenario.thread)
+    messages = scenario.thread.messages
     messages.filter(seq=7).update(body="Said otherwise.", token_count=3)
     messages.filter(seq=9).update(body="", token_count=0, deleted_at=timezone.now())
-    shown = {entry.ordinal: entry.text for entry in provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)}
+    shown = {entry.ordinal: entry.text for entry in scenario.recall(provider)}
     require(shown.get(7) == "Said otherwise.", "An edited message is recalled as it is now.")
     require(9 not in shown, "A deleted message is not recalled.")
 
@@ -260,17 +246,11 @@ def messages_the_plugin_was_not_told_of_are_recalled(scenario: Scenario, provide
     seqs = scenario.talk(15)
     provider.bootstrap(scenario.session())
     seqs += scenario.talk(15)  # another plugin was on meanwhile
-    require(
-        ordinals(provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)) == seqs,
-        "What was said past the plugin is recalled.",
-    )
+    require(ordinals(scenario.recall(provider)) == seqs, "What was said past the plugin is recalled.")
     again = scenario.make()
     again.bootstrap(scenario.session())
     seqs += scenario.talk(5)
-    require(
-        ordinals(again.assemble(scenario.session(), UNLIMITED_BUDGET, 20)) == seqs,
-        "Switched off and on again, nothing is missing.",
-    )
+    require(ordinals(scenario.recall(again)) == seqs, "Switched off and on again, nothing is missing.")
 
 
 def other_conversations_stay_out(scenario: Scenario, provider: MemoryProvider) -> None:
@@ -279,10 +259,10 @@ def other_conversations_stay_out(scenario: Scenario, provider: MemoryProvider) -
     far = scenario.write([{"body": "Far away.", "author": scenario.ana}], thread=scenario.elsewhere)
     provider.bootstrap(scenario.session())
     provider.bootstrap(scenario.session(scenario.other))
-    own = set(Message.objects.filter(thread=scenario.thread).values_list("pk", flat=True))
-    seen = {entry.message_id for entry in provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)}
+    own = set(scenario.thread.messages.values_list("pk", flat=True))
+    seen = {entry.message_id for entry in scenario.recall(provider)}
     require(seen == own, "Only messages of the session's own thread are recalled.")
-    crossed = provider.assemble(scenario.session(scenario.elsewhere), UNLIMITED_BUDGET, 20)
+    crossed = scenario.recall(provider, scenario.elsewhere)
     require(far and crossed == [], "A thread of another workspace is never recalled, whatever the id.")
 
 
@@ -290,7 +270,7 @@ def stats_are_true(scenario: Scenario, provider: MemoryProvider) -> None:
     require(provider.stats(scenario.session()).messages == 0, "Before anything is said, stats() counts no message.")
     scenario.talk(40)
     for when in ("before", "after"):
-        stats, entries = provider.stats(scenario.session()), provider.assemble(scenario.session(), UNLIMITED_BUDGET, 20)
+        stats, entries = provider.stats(scenario.session()), scenario.recall(provider)
         require(stats.messages == 40, f"stats() {when} bootstrap() must count all messages: 40, not {stats.messages}.")
         require(stats.entries == len(entries), "stats().entries must be what assemble() gives when all fits.")
         require(stats.tokens == total_cost(entries), "stats().tokens must be what the entries need in a prompt.")
@@ -300,9 +280,7 @@ def stats_are_true(scenario: Scenario, provider: MemoryProvider) -> None:
 def nothing_is_remembered_between_calls(scenario: Scenario, provider: MemoryProvider) -> None:
     scenario.talk(50)
     provider.bootstrap(scenario.session())
-    require(
-        provider.assemble(scenario.session(), 2_000, 5) == scenario.make().assemble(scenario.session(), 2_000, 5),
-        "Another worker's provider recalls the same.",
-    )
+    mine, theirs = (scenario.recall(one, budget=2_000, tail=5) for one in (provider, scenario.make()))
+    require(mine == theirs, "Another worker's provider recalls the same.")
     provider.close()
     provider.close()

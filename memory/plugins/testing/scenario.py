@@ -1,7 +1,5 @@
 """The scenario of a rule: a workspace with two conversations, everything in the test's database, nothing shared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +15,8 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
+MakeProvider = Callable[[], MemoryProvider]
+
 UNLIMITED_BUDGET = 1_000_000
 """A budget that everything fits."""
 
@@ -31,7 +31,7 @@ def require(condition: object, message: str) -> None:
 
 
 def expect_problem(action: Callable[[], object], message: str) -> Problem:
-    """The Problem that the act raises; Broken when it raises none."""
+    """The Problem that the action raises; RuleViolation when it raises none."""
     try:
         action()
     except Problem as problem:
@@ -56,7 +56,7 @@ def forbid_writes(message: str) -> Iterator[None]:
 class Scenario:
     """Two threads of one workspace, an agent that sees both, two people. `make` makes the plugin's provider anew."""
 
-    make: Callable[[], MemoryProvider]
+    make: MakeProvider
     thread: Thread
     other: Thread
     elsewhere: Thread
@@ -76,6 +76,18 @@ class Scenario:
         )
         return Session((thread or self.thread).pk, access, **more)
 
+    def recall(
+        self,
+        provider: MemoryProvider,
+        thread: Thread | None = None,
+        *,
+        budget: int = UNLIMITED_BUDGET,
+        tail: int = 20,
+        **more: Any,
+    ) -> list[ContextEntry]:
+        """What the plugin assembles of the agent's session."""
+        return provider.assemble(self.session(thread, **more), budget, tail)
+
     def say(self, *texts: str, thread: Thread | None = None, by: Participant | None = None, **more: Any) -> list[int]:
         """Messages written past the plugin, as people and agents write them; their numbers."""
         return self.write(
@@ -90,13 +102,13 @@ class Scenario:
             Message.objects.filter(pk__in=[row.pk for row in messages]).order_by("seq").values_list("seq", flat=True)
         )
 
-    def talk(self, messages: int, *, thread: Thread | None = None, words: int = 12) -> list[int]:
+    def talk(self, messages: int, *, thread: Thread | None = None) -> list[int]:
         """A conversation of Ana and the agent, each message different and with a token of its own."""
         first = (thread or self.thread).messages.count()
         return self.write(
             [
                 {
-                    "body": f"Message{n} about bed {n % 7}: " + " ".join(f"rose{n}x{word}" for word in range(words)),
+                    "body": f"Message{n} about bed {n % 7}: " + " ".join(f"rose{n}x{word}" for word in range(12)),
                     "author": self.agent if n % 2 else self.ana,
                 }
                 for n in range(first + 1, first + messages + 1)
@@ -106,13 +118,12 @@ class Scenario:
 
     def tool(self, name: str, *, between: int = 0) -> list[int]:
         """A call, messages in between, its result; their numbers."""
-        call = self.write([{"body": f"call {name}", "author": self.agent, "kind": "tool_call", "call_id": name}])
+        call = self.say(f"call {name}", by=self.agent, kind="tool_call", call_id=name)
         seqs = self.talk(between)
-        result = {"body": f"result of {name}", "author": self.agent, "kind": "tool_result", "call_id": name}
-        return [*call, *seqs, *self.write([result])]
+        return [*call, *seqs, *self.say(f"result of {name}", by=self.agent, kind="tool_result", call_id=name)]
 
 
-def create_scenario(make: Callable[[], MemoryProvider]) -> Scenario:
+def create_scenario(make: MakeProvider) -> Scenario:
     home, foreign = (Workspace.objects.create(name=name, slug=name) for name in ("conformance", "elsewhere"))
     ana, ben = (
         Participant.objects.create(workspace=home, kind="member", handle=h, name=h.title()) for h in ("ana", "ben")

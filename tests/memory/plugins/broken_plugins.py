@@ -16,7 +16,7 @@ from memory.plugins.base import (
     SummaryExpansion,
 )
 from memory.plugins.lcm.provider import LcmProvider
-from memory.plugins.records import message_entries, prompt_messages
+from memory.plugins.sessions import message_entries, prompt_messages
 from memory.plugins.simple import SimpleProvider
 from openvibe.chat.models import Message, Thread
 

@@ -9,7 +9,7 @@ from memory.plugins import registry
 from memory.plugins.base import capabilities_of, choice_parser, integer_parser
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import MemoryPlugin
-from memory.plugins.queries import capability_diff, plugin_statuses, with_load_problem
+from memory.plugins.registry import capability_diff, plugin_statuses, with_load_problem
 from memory.plugins.simple import SimpleProvider
 from openvibe.workspaces.models import Member
 from tests.memory.plugins.third_party import BROKEN, NO_PLUGIN, installed_package

@@ -19,26 +19,26 @@ steps = st.lists(st.tuples(st.integers(0, 10_000), sizes, sizes), max_size=20).m
 def test_every_point_is_inside_and_time_runs_to_the_right(
     history: list[CompactionStep], tokens: int, ends: int
 ) -> None:
-    plot = build_token_chart(
-        history, begins=BEGIN, now=BEGIN + timedelta(minutes=ends), tokens=tokens, threshold=11_250, target=7_500
+    chart = build_token_chart(
+        history, starts_at=BEGIN, now=BEGIN + timedelta(minutes=ends), tokens=tokens, threshold=11_250, target=7_500
     )
-    points = [tuple(map(float, point.split(","))) for point in plot.line.split()]
+    points = [tuple(map(float, point.split(","))) for point in chart.line.split()]
     assert all(0 <= x <= CHART_WIDTH and 0 <= y <= CHART_HEIGHT for x, y in points)
     assert [x for x, _ in points] == sorted(x for x, _ in points)
-    assert len(plot.marks) == len(history)
+    assert len(chart.marks) == len(history)
 
 
 def test_a_compaction_is_a_step_down() -> None:
     at = BEGIN + timedelta(hours=1)
-    plot = build_token_chart(
+    chart = build_token_chart(
         [CompactionStep(at, 12_000, 7_000)],
-        begins=BEGIN,
+        starts_at=BEGIN,
         now=at + timedelta(hours=1),
         tokens=9_000,
         threshold=11_250,
         target=7_500,
     )
-    (mark,) = plot.marks
+    (mark,) = chart.marks
     assert mark.x == CHART_WIDTH / 2
-    assert mark.before_y < plot.threshold_y < plot.target_y < mark.after_y
-    assert plot.most == 12_000
+    assert mark.before_y < chart.threshold_y < chart.target_y < mark.after_y
+    assert chart.max_tokens == 12_000

@@ -12,8 +12,9 @@ from django.test.utils import CaptureQueriesContext
 from agents.models import Agent
 from memory.plugins.base import NewMessage
 from memory.plugins.lcm.integrity import find_violations
-from memory.plugins.lcm.items import append_messages, ingest_messages
+from memory.plugins.lcm.items import ingest_messages
 from memory.plugins.lcm.models import Conversation, Item
+from memory.plugins.lcm.provider import LcmProvider
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message
@@ -77,7 +78,7 @@ def test_appending_stores_and_takes_in_and_gives_the_numbers(vibe: Agent, thread
         NewMessage("tool_result", "March", "x3", "c1"),
         NewMessage("assistant", "In March.", "x4"),
     ]
-    assert append_messages(session, messages) == [1, 2, 3, 4]
+    assert LcmProvider().append(session, messages) == [1, 2, 3, 4]
     assert ordinals(thread) == [1, 2, 3, 4]
     assert find_violations(thread.pk) == []
 
@@ -85,20 +86,20 @@ def test_appending_stores_and_takes_in_and_gives_the_numbers(vibe: Agent, thread
 def test_the_same_message_is_not_stored_twice_on_a_retry(vibe: Agent, thread: Thread) -> None:
     session = session_of(thread, vibe.participant)
     said = [NewMessage("user", "When do I prune?", "x1"), NewMessage("assistant", "In March.", "x2")]
-    assert append_messages(session, said) == append_messages(session, said) == [1, 2]
+    assert LcmProvider().append(session, said) == LcmProvider().append(session, said) == [1, 2]
     assert ordinals(thread) == [1, 2]
 
 
 def test_two_equal_short_messages_stay_two(vibe: Agent, thread: Thread) -> None:
     session = session_of(thread, vibe.participant)
-    assert append_messages(session, [NewMessage("user", "ok"), NewMessage("user", "ok")]) == [1, 2]
-    assert append_messages(session, [NewMessage("user", "ok")]) == [3]
+    assert LcmProvider().append(session, [NewMessage("user", "ok"), NewMessage("user", "ok")]) == [1, 2]
+    assert LcmProvider().append(session, [NewMessage("user", "ok")]) == [3]
 
 
 def test_a_batch_with_a_bad_message_stores_none_of_it(vibe: Agent, thread: Thread) -> None:
     session = session_of(thread, vibe.participant)
     with pytest.raises(Problem):
-        append_messages(session, [NewMessage("user", "Fine."), NewMessage("user", "  ")])
+        LcmProvider().append(session, [NewMessage("user", "Fine."), NewMessage("user", "  ")])
     assert not Message.objects.filter(thread=thread).exists()
     assert ordinals(thread) == []
 

@@ -11,15 +11,15 @@ from memory.blocks.queries import read_notes
 from memory.blocks.services import store_notes
 from memory.plugins.base import NewMessage, Session
 from memory.plugins.models import SessionInfo
-from memory.plugins.records import (
+from memory.plugins.sessions import (
     MAX_MESSAGES_PER_APPEND,
     ProfileMixin,
     SessionMixin,
     context_budget,
     message_history,
+    open_session,
     store_messages,
 )
-from memory.plugins.sessions import open_session
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
