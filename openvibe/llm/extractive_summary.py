@@ -53,7 +53,7 @@ def stem_words(text: str) -> list[str]:
 def best_passages(
     passages: Sequence[Passage], question: Sequence[str], *, max_passages: int, max_characters: int
 ) -> list[Passage]:
-    """At most `most` passages that bear on the question, in prompt order, each cut to about `max_characters`."""
+    """Up to `max_passages` passages that bear on the question, in prompt order, of about `max_characters` at most."""
     terms = sorted(set(question))
     windows = [window for passage in passages for window in _windows(passage, max_characters)]
     if not terms or not windows:
@@ -119,13 +119,11 @@ def split_sentences(text: str, max_characters: int) -> list[str]:
 
 
 def _stem(word: str) -> str:
+    stem = word
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3 and not word.endswith("ss"):
-            stem = word.removesuffix(suffix)
-            stem = f"{stem}y" if suffix in ("ies", "ied") else stem
+            stem = word.removesuffix(suffix) + ("y" if suffix in ("ies", "ied") else "")
             break
-    else:
-        stem = word
     if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz":
         stem = stem[:-1]
     return stem.removesuffix("e") if len(stem) > 3 else stem
@@ -150,12 +148,11 @@ class _ScoredSentence(NamedTuple):
 
 
 def extractive_summary(text: str, max_tokens: int) -> str:
-    """Whole sentences of the text, each once and in their order, of at most `max_tokens` tokens; who said them in
-    front.
+    """Whole sentences of the text, each once and in their order, their speakers in front, of at most `max_tokens`.
 
     Lines may begin with `[time | role | speaker] `. Where not even one sentence fits, the beginning of the best.
     """
-    ranked = sorted(_score_sentences(text), key=lambda sentence: (-sentence.score, sentence.position))
+    ranked = _rank_sentences(text)
     chosen: list[_ScoredSentence] = []
     spent = 0
     for sentence in ranked:
@@ -172,11 +169,11 @@ def extractive_summary(text: str, max_tokens: int) -> str:
 
 def key_sentences(text: str, max_sentences: int) -> list[str]:
     """At most `max_sentences` sentences of the text, each once, the one that says most of what it is about first."""
-    ranked = sorted(_score_sentences(text), key=lambda sentence: (-sentence.score, sentence.position))
-    return [sentence.text for sentence in ranked[:max_sentences]]
+    return [sentence.text for sentence in _rank_sentences(text)[:max_sentences]]
 
 
-def _score_sentences(text: str) -> list[_ScoredSentence]:
+def _rank_sentences(text: str) -> list[_ScoredSentence]:
+    """The sentences of the text, each once, the highest score first."""
     spoken: dict[str, tuple[str, list[str]]] = {}
     speaker = ""
     for line in text.split("\n"):
@@ -187,10 +184,11 @@ def _score_sentences(text: str) -> list[_ScoredSentence]:
             spoken.setdefault(" ".join(sentence.split()), (speaker, stem_words(sentence)))
     term_counts = Counter(term for _, terms in spoken.values() for term in set(terms))
     max_count = max(term_counts.values(), default=1)
-    return [
+    scored = (
         _ScoredSentence(position, speaker, sentence, _sentence_score(sentence, terms, term_counts, max_count))
         for position, (sentence, (speaker, terms)) in enumerate(spoken.items())
-    ]
+    )
+    return sorted(scored, key=lambda sentence: (-sentence.score, sentence.position))
 
 
 def _sentence_score(sentence: str, terms: Sequence[str], term_counts: Counter[str], max_count: int) -> float:

@@ -14,7 +14,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 from threading import Lock
 
@@ -150,11 +150,9 @@ def _exact_counter(encoding: str) -> TokenCounter:
     return TokenCounter(name=encoding, exact=True, count=lambda text: _count_encoded(encoding, text))
 
 
-def _overcount(text: str) -> int:
-    return math.ceil(count_tokens(text) * OVERCOUNT_FACTOR)
-
-
-_OVERCOUNTING_COUNTER = TokenCounter(name="o200k_base×1.3", exact=False, count=_overcount)
+_OVERCOUNTING_COUNTER = TokenCounter(
+    name="o200k_base×1.3", exact=False, count=lambda text: math.ceil(count_tokens(text) * OVERCOUNT_FACTOR)
+)
 
 
 def _count_encoded(encoding: str, text: str) -> int:
@@ -203,10 +201,6 @@ def _load_encoding(name: str) -> tiktoken.Encoding:
 
 def _load_ranks(name: str) -> dict[bytes, int]:
     """The vocabulary, read as a file: importing the package would load all of its vocabularies."""
-    spec = find_spec("bpe_openai")
-    assert spec is not None, "the package bpe-openai is not installed"
-    assert spec.submodule_search_locations
-    folder = Path(spec.submodule_search_locations[0])
-    compressed = (folder / "data" / f"{name}.tiktoken.gz").read_bytes()
-    rows = (line.split() for line in gzip.decompress(compressed).splitlines() if line)
+    path = Path(str(distribution("bpe-openai").locate_file(f"bpe_openai/data/{name}.tiktoken.gz")))
+    rows = (line.split() for line in gzip.decompress(path.read_bytes()).splitlines() if line)
     return {b64decode(token): int(rank) for token, rank in rows}

@@ -70,7 +70,7 @@ def _embed_sentences(workspace_id: int, query_vector: QueryVector) -> Floats | N
     key = space.kind, space.endpoint_id, space.address, space.model, query_vector.dimension
     if key not in _sentence_vectors:
         try:
-            vectors = embed_texts(space, _SENTENCES.strip().splitlines(), for_question=True)
+            vectors = embed_texts(space, _SENTENCES.strip().splitlines(), for_query=True)
         except EmbedderUnavailable:
             return None
         if vectors.shape[1] != len(query_vector.vector):

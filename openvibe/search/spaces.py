@@ -91,7 +91,7 @@ def _embed_query_or_none(space: Space, words: str) -> Floats | None:
     if space.kind != VectorSpace.Kind.STATIC and space.try_again_at and space.try_again_at > timezone.now():
         return None
     try:
-        vector: Floats = embed_texts(space, [words], for_question=True)[0]
+        vector: Floats = embed_texts(space, [words], for_query=True)[0]
     except EmbedderUnavailable as error:
         _record_problem(space, str(error))
         return None
@@ -99,14 +99,14 @@ def _embed_query_or_none(space: Space, words: str) -> Floats | None:
     return vector
 
 
-def embed_texts(space: Space, texts: Sequence[str], *, for_question: bool = False) -> Floats:
+def embed_texts(space: Space, texts: Sequence[str], *, for_query: bool = False) -> Floats:
     """One vector a text (texts × dimension), of unit length or all zeros.
 
     Raises EmbedderDown, with the reason for people, whatever goes wrong, and for vectors that do not belong into this
-    space. `for_question`: with little patience.
+    space. `for_query`: with little patience.
     """
     try:
-        embedder = _embedder_for_space(space, for_question)
+        embedder = _embedder_for_space(space, for_query)
         vectors = np.asarray(embedder.embed(texts), np.float32)
     except EmbedderUnavailable:
         raise
@@ -121,21 +121,19 @@ def embed_texts(space: Space, texts: Sequence[str], *, for_question: bool = Fals
 class EndpointEmbedder(Protocol):
     """Finds the embedder that an endpoint was when it stood at this address with this model.
 
-    `for_question`: with little patience. Raises, in words for people, when the endpoint is gone or another one now.
+    `for_query`: with little patience. Raises, in words for people, when the endpoint is gone or another one now.
     """
 
-    def __call__(self, endpoint_id: int | None, /, *, address: str, model: str, for_question: bool) -> Embedder: ...
+    def __call__(self, endpoint_id: int | None, /, *, address: str, model: str, for_query: bool) -> Embedder: ...
 
 
 ENDPOINT_EMBEDDER: Register[EndpointEmbedder] = Register("openvibe.search.spaces.ENDPOINT_EMBEDDER")
 
 
-def _embedder_for_space(space: Space, for_question: bool) -> Embedder:
+def _embedder_for_space(space: Space, for_query: bool) -> Embedder:
     if space.kind == VectorSpace.Kind.STATIC:
         return BUILT_IN_EMBEDDER
-    return ENDPOINT_EMBEDDER.only()(
-        space.endpoint_id, address=space.address, model=space.model, for_question=for_question
-    )
+    return ENDPOINT_EMBEDDER.only()(space.endpoint_id, address=space.address, model=space.model, for_query=for_query)
 
 
 def _check_vectors(space: Space, vectors: Floats, expected: int) -> None:

@@ -34,7 +34,7 @@ class FakeEmbedder:
         self.trouble: Exception | None = None
         self.meanwhile: Callable[[], object] | None = None
         self.asked: list[list[str]] = []
-        self.for_questions = 0
+        self.for_queries = 0
 
     def embed(self, texts: Sequence[str]) -> Floats:
         self.asked.append(list(texts))
@@ -49,6 +49,6 @@ class FakeEmbedder:
 FAKE = FakeEmbedder()
 
 
-def embedder_for(endpoint_id: int | None, *, address: str, model: str, for_question: bool) -> FakeEmbedder:
-    FAKE.for_questions += for_question
+def embedder_for(endpoint_id: int | None, *, address: str, model: str, for_query: bool) -> FakeEmbedder:
+    FAKE.for_queries += for_query
     return FAKE
