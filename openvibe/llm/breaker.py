@@ -48,7 +48,14 @@ class CircuitBreaker:
         try:
             yield
         except (ModelError, GeneratorExit) as error:
-            self._record_failure(endpoint, error)
+            with self._lock:
+                if isinstance(error, _COUNTED_ERRORS):
+                    state = self._failing.setdefault(endpoint, _FailureState())
+                    state.failures += 1
+                    if state.failures >= self._limit:
+                        state.open_until = self._clock() + self._rest
+                elif endpoint in self._failing:
+                    self._failing[endpoint].open_until = None
             raise
         with self._lock:
             self._failing.pop(endpoint, None)
@@ -67,28 +74,15 @@ class CircuitBreaker:
                 )
             state.open_until = now + self._rest
 
-    def _record_failure(self, endpoint: Hashable, error: BaseException) -> None:
-        with self._lock:
-            if isinstance(error, _COUNTED_ERRORS):
-                state = self._failing.setdefault(endpoint, _FailureState())
-                state.failures += 1
-                if state.failures >= self._limit:
-                    state.open_until = self._clock() + self._rest
-            elif endpoint in self._failing:
-                self._failing[endpoint].open_until = None
-
 
 class BreakerClient:
     """A model client behind a breaker."""
 
     def __init__(self, client: ModelClient, *, breaker: CircuitBreaker, endpoint: Hashable) -> None:
+        self.model = client.model
         self._client = client
         self._breaker = breaker
         self._endpoint = endpoint
-
-    @property
-    def model(self) -> str:
-        return self._client.model
 
     def complete(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None

@@ -111,7 +111,10 @@ def extract_draft(
     `note` says so, first thing in the full text, which takes about `max_tokens`. Too little said gives too few key
     points.
     """
-    prose = [(speaker, strip_markdown(text[:MAX_FULL_CHARACTERS])) for speaker, text in transcript]
+    prose = [
+        (" ".join(re.sub(r"[\[\]|]", " ", speaker).split()), strip_markdown(text[:MAX_FULL_CHARACTERS]))
+        for speaker, text in transcript
+    ]
     lines = [(speaker, line) for speaker, text in prose for line in text.split("\n") if line]
     all_lines = "\n".join(line for _, line in lines)
     sentences = key_sentences(all_lines, _MAX_KEY_SENTENCES)
@@ -125,9 +128,7 @@ def extract_draft(
         for sentence in sentences
         if _OPEN_QUESTION.search(sentence) or (sentence.endswith("?") and sentence in last_message)
     )
-    summary = extractive_summary(
-        "\n".join(f"[ | said | {_clean_speaker(speaker)}] {line}" for speaker, line in lines), max_tokens
-    )
+    summary = extractive_summary("\n".join(f"[ | said | {speaker}] {line}" for speaker, line in lines), max_tokens)
     return truncate_draft(
         ResultDraft(
             headline=statements[0],
@@ -142,7 +143,7 @@ def extract_draft(
 def truncate_draft(draft: ResultDraft) -> ResultDraft:
     """The draft cut to the limits, so that it can stand in the form."""
     return ResultDraft(
-        headline=_truncate(_one_line(draft.headline), MAX_HEADLINE_CHARACTERS),
+        headline=_truncate(draft.headline, MAX_HEADLINE_CHARACTERS),
         bullets=_clean_items(draft.bullets, MAX_BULLETS),
         full=draft.full.strip()[:MAX_FULL_CHARACTERS],
         deferred=_clean_items(draft.deferred, MAX_DEFERRED),
@@ -228,14 +229,13 @@ def _render_list(items: Iterable[str]) -> str:
 
 
 def _clean_items(items: Iterable[str], max_items: int) -> tuple[str, ...]:
-    cleaned = (_truncate(_one_line(item), MAX_BULLET_CHARACTERS) for item in items)
+    cleaned = (_truncate(item, MAX_BULLET_CHARACTERS) for item in items)
     return tuple(item for item in cleaned if item and item.lower() not in _EMPTY_ITEMS)[:max_items]
 
 
 def _clean_headline(line: str) -> str:
     """A headline without the signs some models put around it."""
-    match = _ITEM.match(line)
-    line = (match[1] if match else line).strip().strip("#").strip()
+    line = _ITEM.sub(r"\1", line).strip().strip("#").strip()
     for mark in ("**", "__", '"', "“"):
         closing = "”" if mark == "“" else mark
         if line.startswith(mark) and line.endswith(closing) and len(line) > 2 * len(mark):
@@ -243,11 +243,9 @@ def _clean_headline(line: str) -> str:
     return line
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text[: 4 * MAX_BULLET_CHARACTERS].split())
-
-
 def _truncate(text: str, max_characters: int) -> str:
+    """The text in one line, cut between words."""
+    text = " ".join(text[: 4 * MAX_BULLET_CHARACTERS].split())
     if len(text) <= max_characters:
         return text
     shortened = text[: max_characters - 1]
@@ -257,7 +255,3 @@ def _truncate(text: str, max_characters: int) -> str:
 def strip_markdown(text: str) -> str:
     """Prose only: no headings, quote and list signs, or emphasis, and no empty lines."""
     return "\n".join(" ".join(line.split()) for line in _MARKUP.sub("", text).split("\n") if line.strip())
-
-
-def _clean_speaker(speaker: str) -> str:
-    return " ".join(re.sub(r"[\[\]|]", " ", speaker).split())

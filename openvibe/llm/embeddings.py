@@ -6,8 +6,8 @@ what is not exactly one finite vector a text, all of one dimension, is refused.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -38,14 +38,21 @@ class HttpEmbedder:
     """An embedder for one endpoint and model. Opens a connection per request and keeps none.
 
     `dimension` is 0 before the first answer. `total_seconds` is for one request; a long list of texts takes several.
+    All of them happen inside `guard()`.
     """
 
     def __init__(
-        self, *, base_url: str, api_key: str, model: str, total_seconds: float = 60, allow_private: bool = False
+        self,
+        *,
+        base_url: str,
+        api_key: str,
+        model: str,
+        total_seconds: float = 60,
+        allow_private: bool = False,
+        guard: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self.name = f"{base_url} {model}"
         self.dimension = 0
-        self._api_key, self._model = api_key, model
+        self._api_key, self._model, self._guard = api_key, model, guard
         self._open_client = partial(
             open_client,
             base_url=base_url,
@@ -59,9 +66,10 @@ class HttpEmbedder:
         """One vector a text (texts × dimension): of unit length, all zeros for an empty text. Raises ModelError."""
         cleaned = [clean_text(text).strip()[: TRUNCATION_STEPS[0]] for text in texts]
         nonempty = [text for text in cleaned if text]
-        if cleaned and not nonempty and not self.dimension:
-            self._request_vectors(["?"])  # only an answer shows the dimension
-        batches = [self._embed_truncating(batch) for batch in _batches(nonempty)]
+        with self._guard():
+            if cleaned and not nonempty and not self.dimension:
+                self._request_vectors(["?"])  # only an answer shows the dimension
+            batches = [self._embed_truncating(batch) for batch in _batches(nonempty)]
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         if batches:
             vectors[[index for index, text in enumerate(cleaned) if text]] = np.concatenate(batches)
@@ -87,25 +95,7 @@ class HttpEmbedder:
         return vectors
 
 
-class _QueryEmbedder:
-    """An embedder behind the breaker of its endpoint: for queries, which somebody waits for."""
-
-    def __init__(self, embedder: HttpEmbedder, endpoint: Hashable) -> None:
-        self.name, self._embedder, self._endpoint = embedder.name, embedder, endpoint
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """As `HttpEmbedder.embed`; while the endpoint rests, ModelUnavailable at once."""
-        with _QUERY_BREAKER.guard(self._endpoint):
-            return self._embedder.embed(texts)
-
-
-def embedder_for(
-    endpoint_id: int | None, *, address: str, model: str, for_query: bool
-) -> HttpEmbedder | _QueryEmbedder:
+def embedder_for(endpoint_id: int | None, *, address: str, model: str, for_query: bool) -> HttpEmbedder:
     """The embedder that an endpoint was when it stood at this address with this model.
 
     `for_query`: two seconds, and behind a breaker. Raises ModelUnavailable when the endpoint is gone or another
@@ -118,14 +108,15 @@ def embedder_for(
         raise ModelUnavailable(
             f"The model endpoint {endpoint.name} was changed.", advice="Its vectors are made anew; this takes a while."
         )
-    embedder = HttpEmbedder(
+    guard = partial(_QUERY_BREAKER.guard, (endpoint.pk, endpoint.updated_at))
+    return HttpEmbedder(
         base_url=endpoint.base_url,
         api_key=endpoint.api_key,
         model=endpoint.model,
         total_seconds=QUERY_TIMEOUT_SECONDS if for_query else min(endpoint.timeout_seconds, 60),
         allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
+        guard=guard if for_query else nullcontext,
     )
-    return _QueryEmbedder(embedder, (endpoint.pk, endpoint.updated_at)) if for_query else embedder
 
 
 def _batches(texts: list[str]) -> Iterator[list[str]]:

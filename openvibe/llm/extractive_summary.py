@@ -146,6 +146,10 @@ class _ScoredSentence(NamedTuple):
     text: str
     score: float
 
+    @property
+    def line(self) -> str:
+        return f"{self.speaker}: {self.text}" if self.speaker else self.text
+
 
 def extractive_summary(text: str, max_tokens: int) -> str:
     """Whole sentences of the text, each once and in their order, their speakers in front, of at most `max_tokens`.
@@ -156,7 +160,7 @@ def extractive_summary(text: str, max_tokens: int) -> str:
     chosen: list[_ScoredSentence] = []
     spent = 0
     for sentence in ranked:
-        cost = tokens.count_tokens(_format_sentence(sentence)) + 1
+        cost = tokens.count_tokens(sentence.line) + 1
         if spent + cost <= max_tokens:
             chosen.append(sentence)
             spent += cost
@@ -164,7 +168,7 @@ def extractive_summary(text: str, max_tokens: int) -> str:
         chosen.pop()
     if chosen or not ranked:
         return _join_sentences(chosen)
-    return tokens.truncate_to_tokens(_format_sentence(ranked[0]), max_tokens, tokens.counter_for("offline")).strip()
+    return tokens.truncate_to_tokens(ranked[0].line, max_tokens, tokens.counter_for("offline")).strip()
 
 
 def key_sentences(text: str, max_sentences: int) -> list[str]:
@@ -200,9 +204,5 @@ def _sentence_score(sentence: str, terms: Sequence[str], term_counts: Counter[st
     return score if len(terms) >= _MIN_SENTENCE_WORDS else score / 4
 
 
-def _format_sentence(sentence: _ScoredSentence) -> str:
-    return f"{sentence.speaker}: {sentence.text}" if sentence.speaker else sentence.text
-
-
 def _join_sentences(chosen: Sequence[_ScoredSentence]) -> str:
-    return "\n".join(_format_sentence(sentence) for sentence in sorted(chosen, key=lambda sentence: sentence.position))
+    return "\n".join(sentence.line for sentence in sorted(chosen))

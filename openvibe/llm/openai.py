@@ -74,8 +74,7 @@ class OpenAIModel:
         while True:
             try:
                 with self._connect(retries, read_timeout=retries.remaining_seconds()) as sdk:
-                    request = self._build_request(messages, tools, max_output_tokens)
-                    response = sdk.chat.completions.create(**request)
+                    response = sdk.chat.completions.create(**self._build_request(messages, tools, max_output_tokens))
                     return self._with_usage(_decode_completion(response), messages, tools)
             except ModelError as error:
                 retries.wait_or_raise(error)

@@ -23,8 +23,6 @@ class Trouble(Exception):
 class FakeEmbedder:
     """`asked` holds the texts of every call; `meanwhile` is called once, in the middle of the next one."""
 
-    name = "fake"
-
     def __init__(self) -> None:
         self._built_in = StaticEmbedder()
         self.begin_anew()
