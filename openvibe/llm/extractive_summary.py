@@ -75,10 +75,8 @@ def best_passages(
 def _bm25(windows: Sequence[Sequence[str]], terms: Sequence[str]) -> list[float]:
     counts = [Counter(window) for window in windows]
     mean_length = sum(map(len, windows)) / len(windows) or 1.0
-    idf = {}
-    for term in terms:
-        document_frequency = sum(term in count for count in counts)
-        idf[term] = math.log(1 + (len(windows) - document_frequency + 0.5) / (document_frequency + 0.5))
+    document_frequency = {term: sum(term in count for count in counts) for term in terms}
+    idf = {term: math.log(1 + (len(windows) - df + 0.5) / (df + 0.5)) for term, df in document_frequency.items()}
     scores = []
     for window, count in zip(windows, counts, strict=True):
         norm = _K1 * (1 - _B + _B * len(window) / mean_length)

@@ -164,6 +164,5 @@ def _format_quote(passage: Passage) -> str:
 def _feedback_line(fences: Sequence[Fence]) -> str:
     feedback = [fence.text for fence in fences if fence.attributes.get("source") == "feedback"]
     pieces = sum(max(1, text.count(_FEEDBACK_MARKER)) for text in feedback)
-    if not pieces:
-        return ""
-    return f"I carry {pieces} {'piece' if pieces == 1 else 'pieces'} of recent feedback on my answers."
+    noun = "piece" if pieces == 1 else "pieces"
+    return f"I carry {pieces} {noun} of recent feedback on my answers." if pieces else ""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.apps import apps
 from django.contrib import admin, messages
@@ -21,8 +20,7 @@ from openvibe.search.space_lifecycle import space_statuses
 Kind = VectorSpace.Kind
 
 
-@dataclass(frozen=True)
-class EmbedderOption:
+class EmbedderOption(NamedTuple):
     """An embedder as the page offers it. `key` is what its buttons post; `state` "" where it is not in use."""
 
     key: str

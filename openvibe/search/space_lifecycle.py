@@ -56,7 +56,7 @@ def _is_ready(space: VectorSpace) -> bool:
     is_orphaned = space.kind == VectorSpace.Kind.OPENAI and space.endpoint_id is None
     if is_orphaned or any(table.has_pending(space.pk) for table in VECTOR_TABLES):
         return False
-    if sum(table.enqueue_all(space.pk, space.workspace_id) for table in VECTOR_TABLES):  # said while the space began
+    if sum(table.enqueue_all(space.pk, space.workspace_id) for table in VECTOR_TABLES):  # written while the space began
         return False
     dimension = space.dimension or _probe_dimension(space)
     if dimension:
@@ -65,7 +65,7 @@ def _is_ready(space: VectorSpace) -> bool:
 
 
 def _probe_dimension(space: VectorSpace) -> int:
-    """The dimension of an embedder that had no text to make a vector of yet; 0 when it cannot be told now."""
+    """The dimension of an embedder that had no text to make a vector of yet; 0 when that is not known now."""
     current = VectorSpace.objects.filter(pk=space.pk).first()
     if current is None or (current.try_again_at and current.try_again_at > timezone.now()):
         return 0
