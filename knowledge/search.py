@@ -265,9 +265,9 @@ def _load_texts(ids: Sequence[int], locked: bool) -> dict[int, EmbeddableText]:
 
 
 ENTRY_VECTORS = VectorTable(
-    what="knowledge entries",
+    label="knowledge entries",
     vector_table="knowledge_entryvector",
-    waiting="knowledge_entrytoembed",
+    queue_table="knowledge_entrytoembed",
     item_column="entry_id",
     index_prefix="entry_vector_hnsw",
     lock_kind=LockKind.ENTRY_VECTORS,

@@ -116,9 +116,9 @@ def _select_messages(
 
 
 MESSAGE_VECTORS = VectorTable(
-    what="messages",
+    label="messages",
     vector_table="chat_messagevector",
-    waiting="chat_messagetoembed",
+    queue_table="chat_messagetoembed",
     item_column="message_id",
     index_prefix="message_vector_hnsw",
     lock_kind=LockKind.MESSAGE_VECTORS,

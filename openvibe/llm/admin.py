@@ -26,23 +26,6 @@ class EndpointForm(SameWorkspaceForm):
     )
     forget_key = forms.BooleanField(label="Forget the stored key", required=False)
 
-    class Meta:
-        model = Endpoint
-        fields = (
-            "workspace",
-            "name",
-            "kind",
-            "base_url",
-            "model",
-            "context_window",
-            "output_reserve",
-            "price_in",
-            "price_out",
-            "timeout_seconds",
-            "is_default",
-            "is_for_summaries",
-        )
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.initial.pop("api_key", None)
@@ -54,9 +37,11 @@ class EndpointForm(SameWorkspaceForm):
     def clean(self) -> dict[str, Any] | None:
         """The new key, the stored one, or none."""
         cleaned = super().clean()
-        keeps_key = not (self.cleaned_data.get("forget_key") or self._address_changed())
-        stored_key = self.instance.api_key if keeps_key else ""
-        self.cleaned_data["api_key"] = self.cleaned_data.get("api_key") or stored_key
+        # A stored key is only for the address it was entered for; a new address needs it again.
+        forgets_key = self.cleaned_data.get("forget_key") or "base_url" in self.changed_data
+        self.cleaned_data["api_key"] = self.cleaned_data.get("api_key") or (
+            "" if forgets_key else self.instance.api_key
+        )
         self._check_one_per_workspace("is_default", "{} is the default of this workspace. Switch it off there first.")
         self._check_one_per_workspace(
             "is_for_summaries", "{} writes the summaries of this workspace already. Switch it off there first."
@@ -68,10 +53,6 @@ class EndpointForm(SameWorkspaceForm):
         other = others.exclude(pk=self.instance.pk).first()
         if self.cleaned_data.get(flag) and other is not None:
             self.add_error(flag, message.format(other))
-
-    def _address_changed(self) -> bool:
-        """A stored key is only for the address it was entered for; a new address needs it again."""
-        return bool(self.instance.pk and self.instance.api_key and "base_url" in self.changed_data)
 
 
 @admin.register(Endpoint)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
@@ -36,8 +37,30 @@ class CircuitBreaker:
         self._failing: dict[Hashable, _FailureState] = {}
         self._lock = Lock()
 
-    def admit(self, endpoint: Hashable) -> None:
-        """Raise ModelUnavailable while the endpoint rests."""
+    @contextmanager
+    def guard(self, endpoint: Hashable) -> Iterator[None]:
+        """Around one call: raises ModelUnavailable while the endpoint rests, and counts how the call ends.
+
+        Failures that say nothing about the endpoint's health count neither way. A call that a person stops lets the
+        next one try.
+        """
+        self._admit(endpoint)
+        try:
+            yield
+        except (ModelError, GeneratorExit) as error:
+            with self._lock:
+                if isinstance(error, _COUNTED_ERRORS):
+                    state = self._failing.setdefault(endpoint, _FailureState())
+                    state.failures += 1
+                    if state.failures >= self._limit:
+                        state.open_until = self._clock() + self._rest
+                elif endpoint in self._failing:
+                    self._failing[endpoint].open_until = None
+            raise
+        with self._lock:
+            self._failing.pop(endpoint, None)
+
+    def _admit(self, endpoint: Hashable) -> None:
         with self._lock:
             state = self._failing.get(endpoint)
             if state is None or state.open_until is None:
@@ -51,63 +74,24 @@ class CircuitBreaker:
                 )
             state.open_until = now + self._rest
 
-    def record(self, endpoint: Hashable, error: ModelError | None) -> None:
-        """Note how a call ended. Failures that say nothing about the endpoint's health change nothing."""
-        with self._lock:
-            if error is None:
-                self._failing.pop(endpoint, None)
-            elif isinstance(error, _COUNTED_ERRORS):
-                state = self._failing.setdefault(endpoint, _FailureState())
-                state.failures += 1
-                if state.failures >= self._limit:
-                    state.open_until = self._clock() + self._rest
-            else:
-                self._allow_trial(endpoint)
-
-    def release(self, endpoint: Hashable) -> None:
-        """Note that a call was stopped by a person: the next one may try."""
-        with self._lock:
-            self._allow_trial(endpoint)
-
-    def _allow_trial(self, endpoint: Hashable) -> None:
-        if endpoint in self._failing:
-            self._failing[endpoint].open_until = None
-
 
 class BreakerClient:
     """A model client behind a breaker."""
 
     def __init__(self, client: ModelClient, *, breaker: CircuitBreaker, endpoint: Hashable) -> None:
+        self.model = client.model
         self._client = client
         self._breaker = breaker
         self._endpoint = endpoint
 
-    @property
-    def model(self) -> str:
-        return self._client.model
-
     def complete(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> Completion:
-        self._breaker.admit(self._endpoint)
-        try:
-            completion = self._client.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
-        except ModelError as error:
-            self._breaker.record(self._endpoint, error)
-            raise
-        self._breaker.record(self._endpoint, None)
-        return completion
+        with self._breaker.guard(self._endpoint):
+            return self._client.complete(messages, tools=tools, max_output_tokens=max_output_tokens)
 
     def stream(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> ModelStream:
-        self._breaker.admit(self._endpoint)
-        try:
+        with self._breaker.guard(self._endpoint):
             yield from self._client.stream(messages, tools=tools, max_output_tokens=max_output_tokens)
-        except ModelError as error:
-            self._breaker.record(self._endpoint, error)
-            raise
-        except GeneratorExit:
-            self._breaker.release(self._endpoint)
-            raise
-        self._breaker.record(self._endpoint, None)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from openvibe.llm.extractive_summary import extractive_summary, key_sentences
 
@@ -58,6 +58,7 @@ _HEADING = re.compile(
 _ITEM = re.compile(r"^\s*(?:[-*+•–]|\d{1,3}[.)])\s+(.*)$")
 _FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
 _FENCED = re.compile(r"(?m)^(```+|~~~+)[^\n`]*\n((?s:.*))\n\1\s*$")
+_MARKUP = re.compile(r"(?m)^[ \t]*(?:[>#]+|[-*+]|\d{1,3}[.)])[ \t]+|[`*_~|]{1,3}")
 _EMPTY_ITEMS = frozenset({"none", "nothing", "n/a", "na", "no", "-", "–", "—", "none.", "nothing.", "(none)"})
 _MAX_KEY_SENTENCES = 200  # of the most telling, looked through for what stays open
 _DEFERRED = re.compile(r"(?i)\b(?:defer\w*|postpon\w*|later|next (?:week|month|year|season|time)|put off|not now)\b")
@@ -110,25 +111,28 @@ def extract_draft(
     `note` says so, first thing in the full text, which takes about `max_tokens`. Too little said gives too few key
     points.
     """
-    lines = [(speaker, line) for speaker, text in transcript for line in _strip_markdown(text).split("\n") if line]
-    sentences = key_sentences("\n".join(line for _, line in lines), _MAX_KEY_SENTENCES)
+    prose = [
+        (" ".join(re.sub(r"[\[\]|]", " ", speaker).split()), strip_markdown(text[:MAX_FULL_CHARACTERS]))
+        for speaker, text in transcript
+    ]
+    lines = [(speaker, line) for speaker, text in prose for line in text.split("\n") if line]
+    all_lines = "\n".join(line for _, line in lines)
+    sentences = key_sentences(all_lines, _MAX_KEY_SENTENCES)
     statements = [sentence for sentence in sentences if not sentence.endswith("?")] or sentences
     if not statements:
         return ResultDraft(full=note)
     key_points = statements[1 : MAX_BULLETS + 1]
-    last_message = _strip_markdown(transcript[-1][1])
+    _, last_message = prose[-1]
     open_questions = (
         sentence
         for sentence in sentences
         if _OPEN_QUESTION.search(sentence) or (sentence.endswith("?") and sentence in last_message)
     )
-    summary = extractive_summary(
-        "\n".join(f"[ | said | {_clean_speaker(speaker)}] {line}" for speaker, line in lines), max_tokens
-    )
+    summary = extractive_summary("\n".join(f"[ | said | {speaker}] {line}" for speaker, line in lines), max_tokens)
     return truncate_draft(
         ResultDraft(
             headline=statements[0],
-            bullets=tuple(_in_transcript_order(lines, key_points if len(key_points) >= MIN_BULLETS else statements)),
+            bullets=tuple(sorted(key_points if len(key_points) >= MIN_BULLETS else statements, key=all_lines.find)),
             full=f"{note}\n\n{summary}",
             deferred=tuple(sentence for sentence in sentences if _DEFERRED.search(sentence)),
             questions=tuple(open_questions),
@@ -139,7 +143,7 @@ def extract_draft(
 def truncate_draft(draft: ResultDraft) -> ResultDraft:
     """The draft cut to the limits, so that it can stand in the form."""
     return ResultDraft(
-        headline=_truncate(_one_line(draft.headline), MAX_HEADLINE_CHARACTERS),
+        headline=_truncate(draft.headline, MAX_HEADLINE_CHARACTERS),
         bullets=_clean_items(draft.bullets, MAX_BULLETS),
         full=draft.full.strip()[:MAX_FULL_CHARACTERS],
         deferred=_clean_items(draft.deferred, MAX_DEFERRED),
@@ -147,27 +151,22 @@ def truncate_draft(draft: ResultDraft) -> ResultDraft:
     )
 
 
-# --- reading ------------------------------------------------------------------------------------------------
-
-
 def _parse_markdown(text: str) -> ResultDraft:
-    parts: dict[str, list[str]] = {}
+    parts: defaultdict[str, list[str]] = defaultdict(list)
     part, is_code = "", False
     for line in text.split("\n"):
         is_code ^= bool(_FENCE.match(line))
         heading, rest = ("", "") if is_code else _parse_heading(line, part)
-        if heading:
-            part = heading
-            parts.setdefault(part, [])
+        part = heading or part
         if rest or (part and not heading):
             parts[part].append(rest or line)
     return truncate_draft(
         ResultDraft(
-            headline=next((line for line in map(_clean_headline, parts.get("headline", ())) if line), ""),
-            bullets=tuple(_parse_list(parts.get("bullets", ()))),
-            full="\n".join(parts.get("full", ())),
-            deferred=tuple(_parse_list(parts.get("deferred", ()))),
-            questions=tuple(_parse_list(parts.get("questions", ()))),
+            headline=next(filter(None, map(_clean_headline, parts["headline"])), ""),
+            bullets=_parse_list(parts["bullets"]),
+            full="\n".join(parts["full"]),
+            deferred=_parse_list(parts["deferred"]),
+            questions=_parse_list(parts["questions"]),
         )
     )
 
@@ -186,7 +185,7 @@ def _parse_heading(line: str, part: str) -> tuple[str, str]:
     return name, rest
 
 
-def _parse_list(lines: Iterable[str]) -> list[str]:
+def _parse_list(lines: Iterable[str]) -> tuple[str, ...]:
     """List items, each with the lines that go on with it; without any sign of a list, every line is one."""
     items: list[str] = []
     filled = [line for line in lines if line.strip()]
@@ -197,7 +196,7 @@ def _parse_list(lines: Iterable[str]) -> list[str]:
             items.append(match[1] if match else line)
         elif items:
             items[-1] += f" {line}"
-    return items
+    return tuple(items)
 
 
 def _parse_json(text: str) -> ResultDraft | None:
@@ -214,30 +213,15 @@ def _parse_json(text: str) -> ResultDraft | None:
         _FIELDS_BY_HEADING.get(" ".join(str(key).lower().replace("_", " ").split()), ""): value
         for key, value in parsed.items()
     }
-    return truncate_draft(_draft_from_fields(fields))
-
-
-def _draft_from_fields(fields: Mapping[str, Any]) -> ResultDraft:
-    return ResultDraft(
-        headline=_as_text(fields.get("headline")),
-        bullets=_as_texts(fields.get("bullets")),
-        full=_as_text(fields.get("full")),
-        deferred=_as_texts(fields.get("deferred")),
-        questions=_as_texts(fields.get("questions")),
-    )
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+    headline, full = (value if isinstance(value := fields.get(name), str) else "" for name in ("headline", "full"))
+    bullets, deferred, questions = (_as_texts(fields.get(name)) for name in ("bullets", "deferred", "questions"))
+    return truncate_draft(ResultDraft(headline, bullets, full, deferred, questions))
 
 
 def _as_texts(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
-        return tuple(_parse_list(value.split("\n")))
+        return _parse_list(value.split("\n"))
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
-
-
-# --- small things -------------------------------------------------------------------------------------------
 
 
 def _render_list(items: Iterable[str]) -> str:
@@ -245,14 +229,13 @@ def _render_list(items: Iterable[str]) -> str:
 
 
 def _clean_items(items: Iterable[str], max_items: int) -> tuple[str, ...]:
-    cleaned = (_truncate(_one_line(item), MAX_BULLET_CHARACTERS) for item in items)
+    cleaned = (_truncate(item, MAX_BULLET_CHARACTERS) for item in items)
     return tuple(item for item in cleaned if item and item.lower() not in _EMPTY_ITEMS)[:max_items]
 
 
 def _clean_headline(line: str) -> str:
     """A headline without the signs some models put around it."""
-    match = _ITEM.match(line)
-    line = (match[1] if match else line).strip().strip("#").strip()
+    line = _ITEM.sub(r"\1", line).strip().strip("#").strip()
     for mark in ("**", "__", '"', "“"):
         closing = "”" if mark == "“" else mark
         if line.startswith(mark) and line.endswith(closing) and len(line) > 2 * len(mark):
@@ -260,28 +243,15 @@ def _clean_headline(line: str) -> str:
     return line
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text[: 4 * MAX_BULLET_CHARACTERS].split())
-
-
 def _truncate(text: str, max_characters: int) -> str:
+    """The text in one line, cut between words."""
+    text = " ".join(text[: 4 * MAX_BULLET_CHARACTERS].split())
     if len(text) <= max_characters:
         return text
     shortened = text[: max_characters - 1]
     return (shortened.rpartition(" ")[0] or shortened).rstrip(" ,;:") + "…"
 
 
-def _strip_markdown(text: str) -> str:
-    """Prose only: no headings, quote and list signs, or emphasis."""
-    stripped = re.sub(r"(?m)^[ \t]*(?:[>#]+|[-*+]|\d{1,3}[.)])[ \t]+|[`*_~|]{1,3}", "", text[:MAX_FULL_CHARACTERS])
-    return "\n".join(" ".join(line.split()) for line in stripped.split("\n") if line.strip())
-
-
-def _clean_speaker(speaker: str) -> str:
-    return " ".join(re.sub(r"[\[\]|]", " ", speaker).split())
-
-
-def _in_transcript_order(lines: Sequence[tuple[str, str]], sentences: Iterable[str]) -> list[str]:
-    """The sentences as they came in the talk."""
-    whole = "\n".join(line for _, line in lines)
-    return sorted(sentences, key=whole.find)
+def strip_markdown(text: str) -> str:
+    """Prose only: no headings, quote and list signs, or emphasis, and no empty lines."""
+    return "\n".join(" ".join(line.split()) for line in _MARKUP.sub("", text).split("\n") if line.strip())

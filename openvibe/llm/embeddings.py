@@ -6,8 +6,9 @@ what is not exactly one finite vector a text, all of one dimension, is refused.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError, ModelUnav
 from openvibe.llm.fences import clean_text
 from openvibe.llm.models import Endpoint
 from openvibe.llm.openai_sdk import SDK_ERRORS, open_client, to_model_error
-from openvibe.llm.ssrf_guard import NameResolver, resolve_name
 
 Floats = NDArray[np.float32]
 
@@ -38,7 +38,7 @@ class HttpEmbedder:
     """An embedder for one endpoint and model. Opens a connection per request and keeps none.
 
     `dimension` is 0 before the first answer. `total_seconds` is for one request; a long list of texts takes several.
-    `resolve` and `clock` are there to be replaced in tests.
+    All of them happen inside `guard()`.
     """
 
     def __init__(
@@ -49,48 +49,42 @@ class HttpEmbedder:
         model: str,
         total_seconds: float = 60,
         allow_private: bool = False,
-        resolve: NameResolver = resolve_name,
-        clock: Callable[[], float] = time.monotonic,
+        guard: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self.name = f"{base_url} {model}"
         self.dimension = 0
-        self._base_url, self._api_key, self._model = base_url, api_key, model
-        self._timeout_seconds, self._allow_private = total_seconds, allow_private
-        self._resolve, self._clock = resolve, clock
+        self._api_key, self._model, self._guard = api_key, model, guard
+        self._open_client = partial(
+            open_client,
+            base_url=base_url,
+            api_key=api_key,
+            read_timeout=total_seconds,
+            total_seconds=total_seconds,
+            allow_private=allow_private,
+        )
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One vector a text (texts × dimension): of unit length, all zeros for an empty text. Raises ModelError."""
         cleaned = [clean_text(text).strip()[: TRUNCATION_STEPS[0]] for text in texts]
         nonempty = [text for text in cleaned if text]
-        if cleaned and not nonempty and not self.dimension:
-            self._request_vectors(["?"])  # only an answer shows the dimension
-        batches = [self._embed_truncating(batch) for batch in _batches(nonempty)]
+        with self._guard():
+            if cleaned and not nonempty and not self.dimension:
+                self._request_vectors(["?"])  # only an answer shows the dimension
+            batches = [self._embed_truncating(batch) for batch in _batches(nonempty)]
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         if batches:
             vectors[[index for index, text in enumerate(cleaned) if text]] = np.concatenate(batches)
         return vectors
 
     def _embed_truncating(self, texts: list[str]) -> Floats:
-        for max_characters in TRUNCATION_STEPS:
-            try:
+        for max_characters in TRUNCATION_STEPS[:-1]:
+            with suppress(ContextTooLong):
                 return self._request_vectors([text[:max_characters] for text in texts])
-            except ContextTooLong:
-                if max_characters == TRUNCATION_STEPS[-1]:
-                    raise
-        raise AssertionError("unreachable")
+        return self._request_vectors([text[: TRUNCATION_STEPS[-1]] for text in texts])
 
     def _request_vectors(self, texts: list[str]) -> Floats:
         """One request: unit vectors in the order of the texts."""
         try:
-            with open_client(
-                base_url=self._base_url,
-                api_key=self._api_key,
-                read_timeout=self._timeout_seconds,
-                total_seconds=self._timeout_seconds,
-                allow_private=self._allow_private,
-                resolve=self._resolve,
-                clock=self._clock,
-            ) as sdk:
+            with self._open_client() as sdk:
                 response = sdk.embeddings.create(model=self._model, input=texts, encoding_format="float")
                 vectors = _parse_vectors(response, len(texts))
         except SDK_ERRORS as error:
@@ -101,34 +95,10 @@ class HttpEmbedder:
         return vectors
 
 
-class _QueryEmbedder:
-    """An embedder behind the breaker of its endpoint: for questions, which somebody waits for."""
-
-    def __init__(self, embedder: HttpEmbedder, endpoint: Hashable) -> None:
-        self.name, self._embedder, self._endpoint = embedder.name, embedder, endpoint
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """As `HttpEmbedder.embed`; while the endpoint rests, ModelUnavailable at once."""
-        _QUERY_BREAKER.admit(self._endpoint)
-        try:
-            vectors = self._embedder.embed(texts)
-        except ModelError as error:
-            _QUERY_BREAKER.record(self._endpoint, error)
-            raise
-        _QUERY_BREAKER.record(self._endpoint, None)
-        return vectors
-
-
-def embedder_for(
-    endpoint_id: int | None, *, address: str, model: str, for_question: bool
-) -> HttpEmbedder | _QueryEmbedder:
+def embedder_for(endpoint_id: int | None, *, address: str, model: str, for_query: bool) -> HttpEmbedder:
     """The embedder that an endpoint was when it stood at this address with this model.
 
-    `for_question`: two seconds, and behind a breaker. Raises ModelUnavailable when the endpoint is gone or another
+    `for_query`: two seconds, and behind a breaker. Raises ModelUnavailable when the endpoint is gone or another
     one now: its vectors would not compare.
     """
     endpoint = Endpoint.objects.filter(pk=endpoint_id).first() if endpoint_id else None
@@ -138,14 +108,15 @@ def embedder_for(
         raise ModelUnavailable(
             f"The model endpoint {endpoint.name} was changed.", advice="Its vectors are made anew; this takes a while."
         )
-    embedder = HttpEmbedder(
+    guard = partial(_QUERY_BREAKER.guard, (endpoint.pk, endpoint.updated_at))
+    return HttpEmbedder(
         base_url=endpoint.base_url,
         api_key=endpoint.api_key,
         model=endpoint.model,
-        total_seconds=QUERY_TIMEOUT_SECONDS if for_question else min(endpoint.timeout_seconds, 60),
+        total_seconds=QUERY_TIMEOUT_SECONDS if for_query else min(endpoint.timeout_seconds, 60),
         allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
+        guard=guard if for_query else nullcontext,
     )
-    return _QueryEmbedder(embedder, (endpoint.pk, endpoint.updated_at)) if for_question else embedder
 
 
 def _batches(texts: list[str]) -> Iterator[list[str]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 
@@ -17,21 +16,11 @@ from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.values import ChatMessage
 
-if TYPE_CHECKING:
-    from openvibe.llm.models import Endpoint
-
 CIRCUIT_BREAKER = CircuitBreaker()
 
 
-def _offline_client(endpoint: Endpoint) -> ModelClient:
-    return OfflineModel()
-
-
 def _openai_client(endpoint: Endpoint) -> ModelClient:
-    from openvibe.llm.openai import (  # the package takes a second to import: only when it is used
-        CallLimits,
-        OpenAIModel,
-    )
+    from openvibe.llm.openai import CallLimits, OpenAIModel  # its SDK takes a second to import: only when it is used
 
     return OpenAIModel(
         base_url=endpoint.base_url,
@@ -45,7 +34,10 @@ def _openai_client(endpoint: Endpoint) -> ModelClient:
     )
 
 
-CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {"offline": _offline_client, "openai": _openai_client}
+CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {
+    "offline": lambda endpoint: OfflineModel(),
+    "openai": _openai_client,
+}
 
 
 def client_for(endpoint: Endpoint | None) -> ModelClient:
@@ -55,13 +47,8 @@ def client_for(endpoint: Endpoint | None) -> ModelClient:
     """
     if endpoint is None:
         return OfflineModel()
-    client = client_without_breaker(endpoint)
+    client = CLIENT_FACTORIES[endpoint.kind](endpoint)
     return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=(endpoint.pk, endpoint.updated_at))
-
-
-def client_without_breaker(endpoint: Endpoint) -> ModelClient:
-    """The client of an endpoint that tries whatever happened before: for testing the endpoint."""
-    return CLIENT_FACTORIES[endpoint.kind](endpoint)
 
 
 @dataclass(frozen=True)
@@ -74,11 +61,11 @@ class EndpointTryResult:
 
 
 def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
-    """Ask the endpoint one tiny question. Never raises a ModelError."""
+    """Ask the endpoint one tiny question, whatever its breaker says. Never raises a ModelError."""
     question = [ChatMessage("user", fence("request", "Say hello in one short sentence."))]
     started = time.monotonic()
     try:
-        completion = client_without_breaker(endpoint).complete(question, max_output_tokens=256)
+        completion = CLIENT_FACTORIES[endpoint.kind](endpoint).complete(question, max_output_tokens=256)
     except ModelError as error:
         return EndpointTryResult(False, f"{error} {error.advice}", time.monotonic() - started)
     return EndpointTryResult(True, completion.text.strip(), time.monotonic() - started)

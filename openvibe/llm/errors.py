@@ -8,14 +8,18 @@ from __future__ import annotations
 
 
 class ModelError(Exception):
-    """Any failure of a model client. `may_pass` says whether the same call may succeed a moment later."""
+    """Any failure of a model client. `may_pass` says whether the same call may succeed a moment later, `retry_after` in
+    how many seconds (None where unknown)."""
 
     code = "model_error"
     advice = "Try again. If it happens again, ask an admin to look at the model endpoint."
     may_pass = False
 
-    def __init__(self, message: str, *, advice: str | None = None, may_pass: bool | None = None) -> None:
+    def __init__(
+        self, message: str, *, advice: str | None = None, may_pass: bool | None = None, retry_after: float | None = None
+    ) -> None:
         super().__init__(message)
+        self.retry_after = retry_after
         if advice is not None:
             self.advice = advice
         if may_pass is not None:
@@ -30,17 +34,11 @@ class AuthRefused(ModelError):
 
 
 class RateLimited(ModelError):
-    """Too many requests or a used-up quota. `retry_after` is in seconds, None where unknown."""
+    """Too many requests or a used-up quota."""
 
     code = "model_rate_limited"
     advice = "Wait a little and try again."
     may_pass = True
-
-    def __init__(
-        self, message: str, *, retry_after: float | None = None, advice: str | None = None, may_pass: bool | None = None
-    ) -> None:
-        super().__init__(message, advice=advice, may_pass=may_pass)
-        self.retry_after = retry_after
 
 
 class ModelTimeout(ModelError):

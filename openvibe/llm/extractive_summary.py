@@ -53,7 +53,7 @@ def stem_words(text: str) -> list[str]:
 def best_passages(
     passages: Sequence[Passage], question: Sequence[str], *, max_passages: int, max_characters: int
 ) -> list[Passage]:
-    """At most `most` passages that bear on the question, in prompt order, each cut to about `max_characters`."""
+    """Up to `max_passages` passages that bear on the question, in prompt order, of about `max_characters` at most."""
     terms = sorted(set(question))
     windows = [window for passage in passages for window in _windows(passage, max_characters)]
     if not terms or not windows:
@@ -75,10 +75,8 @@ def best_passages(
 def _bm25(windows: Sequence[Sequence[str]], terms: Sequence[str]) -> list[float]:
     counts = [Counter(window) for window in windows]
     mean_length = sum(map(len, windows)) / len(windows) or 1.0
-    idf = {}
-    for term in terms:
-        document_frequency = sum(term in count for count in counts)
-        idf[term] = math.log(1 + (len(windows) - document_frequency + 0.5) / (document_frequency + 0.5))
+    document_frequency = {term: sum(term in count for count in counts) for term in terms}
+    idf = {term: math.log(1 + (len(windows) - df + 0.5) / (df + 0.5)) for term, df in document_frequency.items()}
     scores = []
     for window, count in zip(windows, counts, strict=True):
         norm = _K1 * (1 - _B + _B * len(window) / mean_length)
@@ -119,13 +117,11 @@ def split_sentences(text: str, max_characters: int) -> list[str]:
 
 
 def _stem(word: str) -> str:
+    stem = word
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= 3 and not word.endswith("ss"):
-            stem = word.removesuffix(suffix)
-            stem = f"{stem}y" if suffix in ("ies", "ied") else stem
+            stem = word.removesuffix(suffix) + ("y" if suffix in ("ies", "ied") else "")
             break
-    else:
-        stem = word
     if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz":
         stem = stem[:-1]
     return stem.removesuffix("e") if len(stem) > 3 else stem
@@ -148,18 +144,21 @@ class _ScoredSentence(NamedTuple):
     text: str
     score: float
 
+    @property
+    def line(self) -> str:
+        return f"{self.speaker}: {self.text}" if self.speaker else self.text
+
 
 def extractive_summary(text: str, max_tokens: int) -> str:
-    """Whole sentences of the text, each once and in their order, of at most `max_tokens` tokens; who said them in
-    front.
+    """Whole sentences of the text, each once and in their order, their speakers in front, of at most `max_tokens`.
 
     Lines may begin with `[time | role | speaker] `. Where not even one sentence fits, the beginning of the best.
     """
-    ranked = sorted(_score_sentences(text), key=lambda sentence: (-sentence.score, sentence.position))
+    ranked = _rank_sentences(text)
     chosen: list[_ScoredSentence] = []
     spent = 0
     for sentence in ranked:
-        cost = tokens.count_tokens(_format_sentence(sentence)) + 1
+        cost = tokens.count_tokens(sentence.line) + 1
         if spent + cost <= max_tokens:
             chosen.append(sentence)
             spent += cost
@@ -167,16 +166,16 @@ def extractive_summary(text: str, max_tokens: int) -> str:
         chosen.pop()
     if chosen or not ranked:
         return _join_sentences(chosen)
-    return tokens.truncate_to_tokens(_format_sentence(ranked[0]), max_tokens, tokens.counter_for("offline")).strip()
+    return tokens.truncate_to_tokens(ranked[0].line, max_tokens, tokens.counter_for("offline")).strip()
 
 
 def key_sentences(text: str, max_sentences: int) -> list[str]:
     """At most `max_sentences` sentences of the text, each once, the one that says most of what it is about first."""
-    ranked = sorted(_score_sentences(text), key=lambda sentence: (-sentence.score, sentence.position))
-    return [sentence.text for sentence in ranked[:max_sentences]]
+    return [sentence.text for sentence in _rank_sentences(text)[:max_sentences]]
 
 
-def _score_sentences(text: str) -> list[_ScoredSentence]:
+def _rank_sentences(text: str) -> list[_ScoredSentence]:
+    """The sentences of the text, each once, the highest score first."""
     spoken: dict[str, tuple[str, list[str]]] = {}
     speaker = ""
     for line in text.split("\n"):
@@ -187,10 +186,11 @@ def _score_sentences(text: str) -> list[_ScoredSentence]:
             spoken.setdefault(" ".join(sentence.split()), (speaker, stem_words(sentence)))
     term_counts = Counter(term for _, terms in spoken.values() for term in set(terms))
     max_count = max(term_counts.values(), default=1)
-    return [
+    scored = (
         _ScoredSentence(position, speaker, sentence, _sentence_score(sentence, terms, term_counts, max_count))
         for position, (sentence, (speaker, terms)) in enumerate(spoken.items())
-    ]
+    )
+    return sorted(scored, key=lambda sentence: (-sentence.score, sentence.position))
 
 
 def _sentence_score(sentence: str, terms: Sequence[str], term_counts: Counter[str], max_count: int) -> float:
@@ -202,9 +202,5 @@ def _sentence_score(sentence: str, terms: Sequence[str], term_counts: Counter[st
     return score if len(terms) >= _MIN_SENTENCE_WORDS else score / 4
 
 
-def _format_sentence(sentence: _ScoredSentence) -> str:
-    return f"{sentence.speaker}: {sentence.text}" if sentence.speaker else sentence.text
-
-
 def _join_sentences(chosen: Sequence[_ScoredSentence]) -> str:
-    return "\n".join(_format_sentence(sentence) for sentence in sorted(chosen, key=lambda sentence: sentence.position))
+    return "\n".join(sentence.line for sentence in sorted(chosen))

@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from openvibe.base.fields import EncryptedTextField
 from openvibe.base.models import Timestamped
-from openvibe.llm.ssrf_guard import AddressRefused, check_url_resolved
+from openvibe.llm.ssrf_guard import AddressRefused, check_url
 
 
 class Endpoint(Timestamped):
@@ -105,7 +105,7 @@ class Endpoint(Timestamped):
                 problems["model"] = "Enter the name of the model, as the endpoint knows it."
         if self.base_url:
             try:
-                check_url_resolved(self.base_url, allow_private=settings.ALLOW_PRIVATE_ENDPOINTS)
+                check_url(self.base_url, allow_private=settings.ALLOW_PRIVATE_ENDPOINTS)
             except AddressRefused as refused:
                 problems["base_url"] = str(refused)
         if (self.api_key and not self.api_key.isprintable()) or not self.api_key.isascii():

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from openvibe.llm import tokens
-from openvibe.llm.drafts import DRAFT_FORMAT, OFFLINE_NOTE, extract_draft, parse_draft, render_draft
+from openvibe.llm.drafts import DRAFT_FORMAT, OFFLINE_NOTE, extract_draft, parse_draft, render_draft, strip_markdown
 from openvibe.llm.extractive_summary import Passage, best_passages, extractive_summary, stem_words
 from openvibe.llm.fences import Fence, parse_fences
 from openvibe.llm.protocol import ModelStream
@@ -29,9 +29,6 @@ _SUMMARY_TOKENS = 500
 _DRAFT_TOKENS = 600
 _EMPTY_SUMMARY = "Nothing was said."
 _MENTION = re.compile(r"(?<![\w.])@[\w.-]+")
-_MARKUP = re.compile(r"(?m)^[ \t]*(?:[>#]+|[-*+]|\d{1,3}[.)])[ \t]+|[`*_~|]{1,3}")
-
-
 _CONTEXT_SOURCES = frozenset({"feedback", "episode", "workspace", "channel", "clock"})
 """Sources that say how and where to answer, not what."""
 
@@ -71,15 +68,13 @@ def compose_answer(messages: Sequence[ChatMessage], max_output_tokens: int | Non
     if any(m.role == "system" and DRAFT_FORMAT in m.content for m in messages):
         return _draft_result(messages, max_output_tokens)
     question = _find_question(messages, fences)
+    terms = stem_words(question)
     feedback = _feedback_line(fences)
     passages = best_passages(
-        _quotable_passages(fences, question),
-        stem_words(question),
-        max_passages=_MAX_QUOTES,
-        max_characters=_MAX_QUOTE_CHARACTERS,
+        _quotable_passages(fences, question), terms, max_passages=_MAX_QUOTES, max_characters=_MAX_QUOTE_CHARACTERS
     )
     if not passages:
-        reason = _NO_MATCH if stem_words(question) else _NO_TERMS
+        reason = _NO_MATCH if terms else _NO_TERMS
         return "\n\n".join(filter(None, (f"{OPENING} {reason}", feedback)))
     best_first = sorted(passages, key=lambda p: (-p.score, p.position))
     for count in range(len(best_first), 0, -1):
@@ -95,28 +90,26 @@ def _draft_result(messages: Sequence[ChatMessage], max_output_tokens: int | None
     transcript: list[tuple[str, str]] = []
     for message in messages:
         if message.role == "assistant":
-            transcript.append(("", message.content))
+            transcript.append(("", _quotable_text(message.content)))
         elif message.role == "user":
-            fences = [fence for fence in parse_fences(message.content) if fence.tag in ("data", "summary")]
             transcript += [
-                (fence.attributes.get("author", ""), fence.text) for fence in fences if _is_dive_message(fence)
+                (fence.attributes.get("author", ""), _quotable_text(fence.text))
+                for fence in parse_fences(message.content)
+                if _is_dive_message(fence)
             ]
     max_tokens = _DRAFT_TOKENS if max_output_tokens is None else min(_DRAFT_TOKENS, max_output_tokens // 2)
-    return render_draft(
-        extract_draft([(speaker, _quotable_text(text)) for speaker, text in transcript], max_tokens=max_tokens)
-    )
+    return render_draft(extract_draft(transcript, max_tokens=max_tokens))
 
 
 def _is_dive_message(fence: Fence) -> bool:
     source = fence.attributes.get("source", "")
-    return fence.tag == "summary" or source == "message" or "dive started from" in source
+    return fence.tag == "summary" or (fence.tag == "data" and (source == "message" or "dive started from" in source))
 
 
 def _quotable_text(text: str) -> str:
     """Of an answer of this model what it quoted; nothing of an earlier draft."""
     if OPENING in text:
-        quotes = [line for line in text.split("\n") if line.startswith("> ") and not line.startswith("> —")]
-        return "\n".join(quotes)
+        return "\n".join(line for line in text.split("\n") if line.startswith("> ") and not line.startswith("> —"))
     return "" if OFFLINE_NOTE in text or parse_draft(text) else text
 
 
@@ -129,14 +122,12 @@ def _summarise(fences: Sequence[Fence], requested_tokens: str, max_output_tokens
 
 
 def _find_question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> str:
-    requests = [fence.text for fence in fences if fence.tag == "request"]
-    if requests:
-        return _MENTION.sub(" ", requests[-1])
-    last_fences = [parse_fences(m.content) for m in messages if m.role == "user"][-1:]
-    if last_fences and last_fences[0]:
-        return _MENTION.sub(" ", last_fences[0][-1].text)
-    messages_of_user = [m.content for m in messages if m.role == "user"]
-    return _MENTION.sub(" ", messages_of_user[-1]) if messages_of_user else ""
+    """The last request; without one the last block of the last message of a user, or all of that message."""
+    texts = [fence.text for fence in fences if fence.tag == "request"]
+    if not texts:
+        message = next((m.content for m in reversed(messages) if m.role == "user"), "")
+        texts = [fence.text for fence in parse_fences(message)] or [message]
+    return _MENTION.sub(" ", texts[-1])
 
 
 def _quotable_passages(fences: Sequence[Fence], question: str) -> list[Passage]:
@@ -146,7 +137,7 @@ def _quotable_passages(fences: Sequence[Fence], question: str) -> list[Passage]:
         Passage(text=text, author=fence.attributes.get("author", ""), reference=_reference(fence), position=position)
         for position, fence in sorted(enumerate(fences), key=lambda pair: (_message_number(pair[1]), pair[0]))
         if fence.tag in ("data", "reference", "summary") and fence.attributes.get("source") not in _CONTEXT_SOURCES
-        if (text := _strip_markdown(fence.text)) and OPENING not in fence.text
+        if (text := " ".join(strip_markdown(fence.text).split())) and OPENING not in fence.text
         if " ".join(_MENTION.sub(" ", fence.text).split()) != normalized_question
     ]
 
@@ -155,10 +146,6 @@ def _message_number(fence: Fence) -> int:
     """What a message is numbered in its thread; 0 for everything else, which stands first."""
     ref = fence.attributes.get("ref", "")
     return int(ref) if fence.attributes.get("source") == "message" and ref.isdecimal() else 0
-
-
-def _strip_markdown(text: str) -> str:
-    return " ".join(_MARKUP.sub("", text).split())
 
 
 def _reference(fence: Fence) -> str:
@@ -177,6 +164,5 @@ def _format_quote(passage: Passage) -> str:
 def _feedback_line(fences: Sequence[Fence]) -> str:
     feedback = [fence.text for fence in fences if fence.attributes.get("source") == "feedback"]
     pieces = sum(max(1, text.count(_FEEDBACK_MARKER)) for text in feedback)
-    if not pieces:
-        return ""
-    return f"I carry {pieces} {'piece' if pieces == 1 else 'pieces'} of recent feedback on my answers."
+    noun = "piece" if pieces == 1 else "pieces"
+    return f"I carry {pieces} {noun} of recent feedback on my answers." if pieces else ""

@@ -1,7 +1,9 @@
 """Any endpoint that speaks the chat-completions protocol, through the official `openai` package.
 
 The package's own retries, environment variables and redirects are off: this module decides when to try again
-(only before the first piece of text), how long a call may take, and where it may connect.
+(only before the first piece of text), how long a call may take, and where it may connect. Endpoints differ in what
+they leave out, so answers are read leniently: what is missing is taken as absent, and only what cannot be an answer
+at all is refused.
 """
 
 from __future__ import annotations
@@ -10,19 +12,19 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import openai
 
-from openvibe.llm import chat_completions as wire
 from openvibe.llm import tokens
-from openvibe.llm.errors import EmptyAnswer, ModelError, ModelTimeout, RateLimited
+from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelTimeout, ModelUnavailable
+from openvibe.llm.fences import clean_text
 from openvibe.llm.openai_sdk import SDK_ERRORS, open_client, other_output_limit_name, to_model_error
 from openvibe.llm.protocol import ModelStream
-from openvibe.llm.ssrf_guard import NameResolver, resolve_name
-from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolSpec, Usage
+from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
 
 _MAX_RETRY_PAUSE = 30.0  # seconds; an endpoint that asks for more is not waited for
 
@@ -40,7 +42,7 @@ class CallLimits:
 class OpenAIModel:
     """A ModelClient for one endpoint. Opens a connection per call and keeps none.
 
-    `sleep`, `clock`, `jitter` and `resolve` are there to be replaced in tests.
+    `sleep`, `clock` and `jitter` are there to be replaced in tests.
     """
 
     def __init__(
@@ -54,14 +56,14 @@ class OpenAIModel:
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
-        resolve: NameResolver = resolve_name,
     ) -> None:
         self.model = model
-        self._base_url = base_url
         self._api_key = api_key
         self._limits = limits or CallLimits()
-        self._allow_private = allow_private
-        self._sleep, self._clock, self._jitter, self._resolve = sleep, clock, jitter, resolve
+        self._sleep, self._clock, self._jitter = sleep, clock, jitter
+        self._open_client = partial(
+            open_client, base_url=base_url, api_key=api_key, allow_private=allow_private, clock=clock
+        )
         official = (urlsplit(base_url).hostname or "").endswith("openai.com")
         self._limit_name = "max_completion_tokens" if official else "max_tokens"
 
@@ -71,10 +73,9 @@ class OpenAIModel:
         retries = _RetryState(self)
         while True:
             try:
-                with self._open_client(retries, read_timeout=retries.remaining_seconds()) as sdk:
-                    request = self._build_request(messages, tools, max_output_tokens)
-                    response = sdk.chat.completions.create(**request)
-                    return self._with_usage(wire.decode_completion(response), messages, tools)
+                with self._connect(retries, read_timeout=retries.remaining_seconds()) as sdk:
+                    response = sdk.chat.completions.create(**self._build_request(messages, tools, max_output_tokens))
+                    return self._with_usage(_decode_completion(response), messages, tools)
             except ModelError as error:
                 retries.wait_or_raise(error)
 
@@ -86,10 +87,10 @@ class OpenAIModel:
             has_text = False
             try:
                 read_timeout = min(self._limits.first_answer_seconds, retries.remaining_seconds())
-                with self._open_client(retries, read_timeout=read_timeout) as sdk:
+                with self._connect(retries, read_timeout=read_timeout) as sdk:
                     request = self._build_request(messages, tools, max_output_tokens)
                     request |= {"stream": True, "stream_options": {"include_usage": True}}
-                    accumulator = wire.StreamAccumulator()
+                    accumulator = _StreamAccumulator()
                     for chunk in sdk.chat.completions.create(**request):
                         if text := accumulator.add(chunk):
                             has_text = True
@@ -103,18 +104,10 @@ class OpenAIModel:
                 retries.wait_or_raise(error)
 
     @contextmanager
-    def _open_client(self, retries: _RetryState, *, read_timeout: float) -> Iterator[openai.OpenAI]:
+    def _connect(self, retries: _RetryState, *, read_timeout: float) -> Iterator[openai.OpenAI]:
         """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError."""
         try:
-            with open_client(
-                base_url=self._base_url,
-                api_key=self._api_key,
-                read_timeout=read_timeout,
-                total_seconds=retries.remaining_seconds(),
-                allow_private=self._allow_private,
-                resolve=self._resolve,
-                clock=self._clock,
-            ) as sdk:
+            with self._open_client(read_timeout=read_timeout, total_seconds=retries.remaining_seconds()) as sdk:
                 yield sdk
         except SDK_ERRORS as error:
             retries.output_limit_name = other_output_limit_name(error)
@@ -123,9 +116,15 @@ class OpenAIModel:
     def _build_request(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
     ) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": self.model, "messages": [wire.encode_message(m) for m in messages]}
+        request: dict[str, Any] = {"model": self.model, "messages": [_encode_message(each) for each in messages]}
         if tools:
-            request["tools"] = [wire.encode_tool(spec) for spec in tools]
+            request["tools"] = [
+                {
+                    "type": "function",
+                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+                }
+                for tool in tools
+            ]
         if max_output_tokens is not None:
             request[self._limit_name] = max_output_tokens
         return request
@@ -133,7 +132,7 @@ class OpenAIModel:
     def _with_usage(
         self, completion: Completion, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
     ) -> Completion:
-        """The completion with its usage counted here where the endpoint told none. Raises EmptyAnswer if empty."""
+        """The completion with its usage counted here where the endpoint reported none. Raises EmptyAnswer if empty."""
         if not completion.text.strip() and not completion.tool_calls:
             raise _empty_answer_error(completion.stop_reason)
         if completion.usage.input_tokens:
@@ -153,7 +152,7 @@ class _RetryState:
         self.output_limit_name: str | None = None  # what the endpoint wants the output limit to be called
 
     def remaining_seconds(self) -> float:
-        """Seconds this call may still take. Raises ModelTimedOut when there are none."""
+        """Seconds this call may still take. Raises ModelTimeout when there are none."""
         remaining = self._ends_at - self._client._clock()
         if remaining <= 0:
             raise ModelTimeout("The model did not finish its answer in time.")
@@ -168,7 +167,7 @@ class _RetryState:
         limits = self._client._limits
         if not error.may_pass or self._attempts >= limits.attempts:
             raise error
-        pause = error.retry_after if isinstance(error, RateLimited) else None
+        pause = error.retry_after
         if pause is None:
             pause = limits.first_pause * 2 ** (self._attempts - 1) * (0.75 + 0.5 * self._client._jitter())
         if pause > min(_MAX_RETRY_PAUSE, self._ends_at - self._client._clock()):
@@ -187,3 +186,111 @@ def _empty_answer_error(stop_reason: str) -> EmptyAnswer:
             "The provider's content filter held the answer back.", advice="Put the request in other words."
         )
     return EmptyAnswer("The model answered nothing.")
+
+
+def _encode_message(message: ChatMessage) -> dict[str, Any]:
+    """One message as the protocol writes it, without control characters or lone surrogates."""
+    encoded: dict[str, Any] = {"role": message.role, "content": clean_text(message.content)}
+    if message.tool_calls:
+        encoded["tool_calls"] = [
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": clean_text(c.arguments)}}
+            for c in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        encoded["tool_call_id"] = message.tool_call_id
+    return encoded
+
+
+def _decode_completion(response: Any) -> Completion:
+    """An unstreamed answer. Raises BadAnswer if it is not one."""
+    choices = getattr(response, "choices", None)
+    if not isinstance(choices, list) or not choices:
+        raise BadAnswer("The endpoint did not answer in the chat-completions format.")
+    answer = choices[0].message
+    calls = tuple(
+        _tool_call(index, call.id, call.function.name, call.function.arguments)
+        for index, call in enumerate(answer.tool_calls or ())
+    )
+    stop_reason = clean_text(str(choices[0].finish_reason or "stop"))[:40]
+    return Completion(_decode_text(answer.content), calls, _decode_usage(response.usage) or Usage(0, 0), stop_reason)
+
+
+@dataclass
+class _StreamAccumulator:
+    """A streamed answer as it grows."""
+
+    _pieces: list[str] = field(default_factory=list)
+    _calls: dict[int, dict[str, str]] = field(default_factory=dict)
+    _usage: Usage | None = None
+    _stop_reason: str | None = None
+
+    def add(self, chunk: Any) -> str:
+        """Take in one chunk; the text it brings, which may be empty."""
+        self._usage = _decode_usage(getattr(chunk, "usage", None)) or self._usage
+        choices = getattr(chunk, "choices", None)
+        if choices is not None and not isinstance(choices, list):
+            raise BadAnswer("The endpoint did not answer in the chat-completions format.")
+        if not choices:
+            return ""
+        self._stop_reason = choices[0].finish_reason or self._stop_reason
+        delta = choices[0].delta
+        for fragment in (delta.tool_calls if delta else None) or ():
+            self._add_call(fragment)
+        text = _decode_text(delta.content if delta else None)
+        self._pieces.append(text)
+        return text
+
+    def completion(self) -> Completion:
+        """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none."""
+        text = "".join(self._pieces)
+        if self._stop_reason is None:
+            if text or self._calls:
+                raise ModelUnavailable("The model broke off in the middle of its answer.")
+            raise BadAnswer("The model answered nothing.")
+        calls = tuple(
+            _tool_call(index, call["id"], call["name"], call["arguments"])
+            for index, call in sorted(self._calls.items())
+        )
+        return Completion(text, calls, self._usage or Usage(0, 0), clean_text(str(self._stop_reason))[:40])
+
+    def _add_call(self, fragment: Any) -> None:
+        """A call comes in fragments: id and name once, arguments piece by piece. Some endpoints leave out the index."""
+        index = fragment.index
+        if index is None:
+            last = max(self._calls, default=-1)
+            index = last + 1 if fragment.id or last < 0 else last
+        call = self._calls.setdefault(int(index), {"id": "", "name": "", "arguments": ""})
+        call["id"] = call["id"] or str(fragment.id or "")
+        if fragment.function is not None:
+            call["name"] = call["name"] or fragment.function.name or ""
+            call["arguments"] += fragment.function.arguments or ""
+
+
+def _tool_call(index: int, call_id: Any, name: Any, arguments: Any) -> ToolCallRequest:
+    """Without an id it gets one, without arguments none. Raises BadAnswer for a call without a name."""
+    if not isinstance(name, str) or not name:
+        raise BadAnswer("The model called a tool without naming it.")
+    arguments = clean_text(arguments) if isinstance(arguments, str) and arguments.strip() else "{}"
+    return ToolCallRequest(str(call_id or f"call_{index}"), clean_text(name)[:200], arguments)
+
+
+def _decode_text(content: Any) -> str:
+    if content is None:
+        return ""
+    if not isinstance(content, str):
+        raise BadAnswer("The endpoint answered with something that is not text.")
+    return clean_text(content)
+
+
+def _decode_usage(usage: Any) -> Usage | None:
+    if usage is None:
+        return None
+    input_tokens = _token_count(getattr(usage, "prompt_tokens", 0))
+    cached_tokens = _token_count(getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0))
+    output_tokens = _token_count(getattr(usage, "completion_tokens", 0))
+    return Usage(input_tokens, output_tokens, min(input_tokens, cached_tokens))
+
+
+def _token_count(value: Any) -> int:
+    """A count of tokens; one that is none, or absurd, counts as not reported."""
+    return value if isinstance(value, int) and 0 <= value < 1_000_000_000 else 0

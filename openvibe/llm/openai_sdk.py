@@ -1,5 +1,4 @@
-"""The official `openai` package, tamed: a client over a guarded connection, its errors as ModelErrors without the
-key."""
+"""The official `openai` package, tamed: a client over a guarded connection, its errors as ModelErrors without a key."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from openvibe.llm.errors import (
     ModelUnavailable,
     RateLimited,
 )
-from openvibe.llm.ssrf_guard import AddressRefused, GuardedTransport, NameResolver, resolve_name
+from openvibe.llm.ssrf_guard import AddressRefused, GuardedTransport
 
 SDK_ERRORS = (  # what the package raises, and what it trips over in answers that are none
     openai.OpenAIError,
@@ -46,14 +45,13 @@ def open_client(
     read_timeout: float,
     total_seconds: float,
     allow_private: bool,
-    resolve: NameResolver = resolve_name,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[openai.OpenAI]:
     """A client for one call: `read_timeout` seconds for anything to come, `total_seconds` in all. It never retries.
 
-    What goes wrong leaves as one of UNREADABLE.
+    What goes wrong leaves as one of SDK_ERRORS.
     """
-    transport = GuardedTransport(allow_private=allow_private, total_seconds=total_seconds, resolve=resolve, clock=clock)
+    transport = GuardedTransport(allow_private=allow_private, total_seconds=total_seconds, clock=clock)
     timeout = httpx2.Timeout(read_timeout, connect=min(10.0, read_timeout))
     with httpx2.Client(transport=transport, trust_env=False, timeout=timeout, headers=_HEADERS) as http:
         sdk = openai.OpenAI(
@@ -114,7 +112,7 @@ def _status_error(error: openai.APIStatusError, key: str) -> ModelError:
 
 
 def _stream_error(error: openai.APIError, key: str) -> ModelError:
-    """An error told inside a stream, after it had begun with HTTP 200."""
+    """An error reported inside a stream, after it had begun with HTTP 200."""
     detail = _endpoint_message(error, key)
     if _is_too_long(error):
         return ContextTooLong(f"The prompt is longer than the model takes.{detail}")

@@ -34,27 +34,25 @@ class AddressRefused(ValueError):
     """The address is not one this server may call. The text says why and what would be accepted."""
 
 
-def check_url(url: str, *, allow_private: bool = False) -> None:
-    """Raise AddressRefused unless the URL is one that may be called, as far as can be said without resolving."""
-    _check_host(_host_and_port(url)[0], allow_private)
-
-
-def check_url_resolved(url: str, *, allow_private: bool = False, resolve: NameResolver | None = None) -> None:
-    """`check_url`, and every address the name stands for now. A name nobody knows yet passes: connecting checks."""
-    host, port = _host_and_port(url)
-    _check_host(host, allow_private)
-    try:
-        addresses = (resolve or resolve_name)(host, port)
-    except OSError:
-        return
-    for address in addresses:
-        _check_address(ipaddress.ip_address(address), host, allow_private)
-
-
 def resolve_name(host: str, port: int) -> Sequence[str]:
     """The IP addresses of a name, in the order the system prefers them. Raises OSError."""
     infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(row[4][0]).split("%")[0] for row in infos))
+
+
+def check_url(url: str, *, allow_private: bool = False, resolve: NameResolver = resolve_name) -> None:
+    """Raise AddressRefused unless the URL may be called, and so every address its name stands for now.
+
+    A name nobody knows yet passes: connecting checks.
+    """
+    host, port = _host_and_port(url)
+    _check_host(host, allow_private)
+    try:
+        addresses = resolve(host, port)
+    except OSError:
+        return
+    for address in addresses:
+        _check_address(ipaddress.ip_address(address), host, allow_private)
 
 
 class GuardedTransport(httpx2.BaseTransport):

@@ -14,7 +14,7 @@ class UnparsableAnswer(ValueError):
 
 
 def parse_json_list(name: str, answer: str) -> list[Any]:
-    """The list of that name in the object; the answer may be fenced as code. Raises Unreadable."""
+    """The list of that name in the object; the answer may be fenced as code. Raises UnparsableAnswer."""
     text = answer.strip()
     fence = _FENCED.match(text)
     try:

@@ -13,8 +13,8 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib.util import find_spec
+from functools import lru_cache, partial
+from importlib.metadata import distribution
 from pathlib import Path
 from threading import Lock
 
@@ -32,28 +32,24 @@ OVERCOUNT_FACTOR = 1.3  # what unknown tokenizers may need more than o200k_base
 _CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _UPPER, _LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 _PATTERNS = {
-    "o200k_base": "|".join(
-        (
-            rf"[^\r\n\p{{L}}\p{{N}}]?[{_UPPER}]*[{_LOWER}]+{_CONTRACTION}",
-            rf"[^\r\n\p{{L}}\p{{N}}]?[{_UPPER}]+[{_LOWER}]*{_CONTRACTION}",
-            r"\p{N}{1,3}",
-            r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-            r"\s*[\r\n]+",
-            r"\s+(?!\S)",
-            r"\s+",
-        )
+    "o200k_base": (
+        rf"[^\r\n\p{{L}}\p{{N}}]?[{_UPPER}]*[{_LOWER}]+{_CONTRACTION}|"
+        rf"[^\r\n\p{{L}}\p{{N}}]?[{_UPPER}]+[{_LOWER}]*{_CONTRACTION}|"
+        r"\p{N}{1,3}|"
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*|"
+        r"\s*[\r\n]+|"
+        r"\s+(?!\S)|"
+        r"\s+"
     ),
-    "cl100k_base": "|".join(
-        (
-            r"'(?i:[sdmt]|ll|ve|re)",
-            r"[^\r\n\p{L}\p{N}]?+\p{L}++",
-            r"\p{N}{1,3}+",
-            r" ?[^\s\p{L}\p{N}]++[\r\n]*+",
-            r"\s++$",
-            r"\s*[\r\n]",
-            r"\s+(?!\S)",
-            r"\s",
-        )
+    "cl100k_base": (
+        r"'(?i:[sdmt]|ll|ve|re)|"
+        r"[^\r\n\p{L}\p{N}]?+\p{L}++|"
+        r"\p{N}{1,3}+|"
+        r" ?[^\s\p{L}\p{N}]++[\r\n]*+|"
+        r"\s++$|"
+        r"\s*[\r\n]|"
+        r"\s+(?!\S)|"
+        r"\s"
     ),
 }
 _ENCODING_PREFIXES = (  # the first prefix that fits decides
@@ -85,7 +81,7 @@ def counter_for(model: str) -> TokenCounter:
     name = model.lower().rsplit("/", 1)[-1].removeprefix("ft:")
     for encoding, prefixes in _ENCODING_PREFIXES:
         if name.startswith(prefixes):
-            return _exact_counter(encoding)
+            return _EXACT_COUNTERS[encoding]
     return _OVERCOUNTING_COUNTER
 
 
@@ -145,18 +141,6 @@ def _longest_fitting(shorten: Callable[[int], str], whole: int, limit: int, coun
     return best if counter.count(best) <= limit else ""
 
 
-@cache
-def _exact_counter(encoding: str) -> TokenCounter:
-    return TokenCounter(name=encoding, exact=True, count=lambda text: _count_encoded(encoding, text))
-
-
-def _overcount(text: str) -> int:
-    return math.ceil(count_tokens(text) * OVERCOUNT_FACTOR)
-
-
-_OVERCOUNTING_COUNTER = TokenCounter(name="o200k_base×1.3", exact=False, count=_overcount)
-
-
 def _count_encoded(encoding: str, text: str) -> int:
     if len(text) <= 10_000:
         return _count_cached(encoding, text)
@@ -166,6 +150,12 @@ def _count_encoded(encoding: str, text: str) -> int:
         len(_load_encoding(encoding).encode_ordinary(piece)) + (0 if clean_cut else CUT_ALLOWANCE)
         for piece, clean_cut in _split_pieces(text)
     )
+
+
+_EXACT_COUNTERS = {name: TokenCounter(name, exact=True, count=partial(_count_encoded, name)) for name in _PATTERNS}
+_OVERCOUNTING_COUNTER = TokenCounter(
+    name="o200k_base×1.3", exact=False, count=lambda text: math.ceil(count_tokens(text) * OVERCOUNT_FACTOR)
+)
 
 
 @lru_cache(maxsize=8192)
@@ -203,10 +193,6 @@ def _load_encoding(name: str) -> tiktoken.Encoding:
 
 def _load_ranks(name: str) -> dict[bytes, int]:
     """The vocabulary, read as a file: importing the package would load all of its vocabularies."""
-    spec = find_spec("bpe_openai")
-    assert spec is not None, "the package bpe-openai is not installed"
-    assert spec.submodule_search_locations
-    folder = Path(spec.submodule_search_locations[0])
-    compressed = (folder / "data" / f"{name}.tiktoken.gz").read_bytes()
-    rows = (line.split() for line in gzip.decompress(compressed).splitlines() if line)
+    path = Path(str(distribution("bpe-openai").locate_file(f"bpe_openai/data/{name}.tiktoken.gz")))
+    rows = (line.split() for line in gzip.decompress(path.read_bytes()).splitlines() if line)
     return {b64decode(token): int(rank) for token, rank in rows}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.apps import apps
 from django.contrib import admin, messages
@@ -21,22 +20,13 @@ from openvibe.search.space_lifecycle import space_statuses
 Kind = VectorSpace.Kind
 
 
-@dataclass(frozen=True)
-class EmbedderOption:
+class EmbedderOption(NamedTuple):
     """An embedder as the page offers it. `key` is what its buttons post; `state` "" where it is not in use."""
 
     key: str
     title: str
     description: str
-    state: str = ""
-
-
-@dataclass(frozen=True)
-class _AdminSiteAccess:
-    """Somebody whom the admin shows this workspace to: an owner or admin of it, or a superuser."""
-
-    workspace_id: int
-    administers: bool = True
+    state: str
 
 
 @admin.register(VectorSpace)
@@ -69,32 +59,33 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
         if "test" in request.POST:
             result = try_embedder(kind=kind, endpoint=endpoint)
             self.message_user(request, result.message, messages.SUCCESS if result.ok else messages.ERROR)
-            return redirect(self._page_url(workspace))
+        else:
+            self._use_embedder(request, workspace, kind, endpoint)
+        return redirect(f"{reverse('admin:search_vectorspace_changelist')}?workspace={workspace.pk}")
+
+    def _use_embedder(self, request: HttpRequest, workspace: Any, kind: str, endpoint: Any) -> None:
         try:
-            change = use_embedder(workspace=workspace, kind=kind, endpoint=endpoint, by=_AdminSiteAccess(workspace.pk))
+            change = use_embedder(workspace=workspace, kind=kind, endpoint=endpoint, by=None)
         except Problem as problem:
             self.message_user(request, problem.message, messages.ERROR)
-            return redirect(self._page_url(workspace))
+            return
         if change.changed:
             self.log_change(request, change.space, change.message)
         self.message_user(request, change.message, messages.SUCCESS if change.changed else messages.INFO)
-        return redirect(self._page_url(workspace))
 
     def _render_page(self, request: HttpRequest, workspace: Any, workspaces: list[Any]) -> HttpResponse:
         statuses = space_statuses(workspace.pk)
-        states = {
-            (status.embedder.kind, status.embedder.endpoint_id): "in use" if status.is_serving else "being built"
-            for status in statuses
-        }
+        spaces = [status.space for status in statuses]
+        states = {(space.kind, space.endpoint_id): space.get_state_display().lower() for space in spaces}
         context = {
             **self.admin_site.each_context(request),
             "title": "Search embedder",
             "opts": self.opts,
             "home": workspace,
             "homes": workspaces,
-            "spaces": statuses,
-            "choices": list(_embedder_options(self._endpoints(request, workspace), states)),
-            "texts": max((status.made + status.waiting for status in statuses), default=0),
+            "statuses": statuses,
+            "choices": _embedder_options(self._endpoints(request, workspace), states),
+            "texts": max((status.embedded + status.pending for status in statuses), default=0),
         }
         return TemplateResponse(request, "admin/search/embedder.html", context)
 
@@ -102,34 +93,32 @@ class VectorSpaceAdmin(ReadOnlyAdmin):
         rows = self.visible_choices(apps.get_model("llm.Endpoint"), request)
         return list(rows.filter(workspace=workspace, kind="openai").order_by("name"))
 
-    def _page_url(self, workspace: Any) -> str:
-        return f"{reverse('admin:search_vectorspace_changelist')}?workspace={workspace.pk}"
-
 
 def _embedder_options(endpoints: list[Any], states: dict[tuple[str, int | None], str]) -> list[EmbedderOption]:
     """Every embedder that the workspace can choose."""
-    built_in = EmbedderOption(
-        "static",
-        "Built in",
-        "Vectors are made on this server; no text leaves it and no model is asked. Knows words and their kin.",
-        states.get((Kind.STATIC, None), ""),
-    )
-    endpoint_options = [
+    return [
         EmbedderOption(
-            f"openai-{endpoint.pk}",
-            f"{endpoint.name}: {endpoint.model}",
-            "Every message and every knowledge entry of this workspace, with secrets masked, is sent to "
-            f"{endpoint.base_url} once, and so is every question that is searched for. That may cost money. "
-            "Its model has to be one that makes embeddings: Test tells.",
-            states.get((Kind.OPENAI, endpoint.pk), ""),
-        )
-        for endpoint in endpoints
+            "static",
+            "Built in",
+            "Vectors are made on this server; no text leaves it and no model is asked. Knows words and their kin.",
+            states.get((Kind.STATIC, None), ""),
+        ),
+        *(
+            EmbedderOption(
+                f"openai-{endpoint.pk}",
+                f"{endpoint.name}: {endpoint.model}",
+                "Every message and every knowledge entry of this workspace, with secrets masked, is sent to "
+                f"{endpoint.base_url} once, and so is every question that is searched for. That may cost money. "
+                "Its model has to be one that makes embeddings: Test tells.",
+                states.get((Kind.OPENAI, endpoint.pk), ""),
+            )
+            for endpoint in endpoints
+        ),
+        EmbedderOption(
+            "none",
+            "None",
+            "Search goes by words alone, at once, and all vectors are removed. An embedder that is chosen later makes "
+            "them anew.",
+            states.get((Kind.NONE, None), ""),
+        ),
     ]
-    none = EmbedderOption(
-        "none",
-        "None",
-        "Search goes by words alone, at once, and all vectors are removed. An embedder that is chosen later makes "
-        "them anew.",
-        states.get((Kind.NONE, None), ""),
-    )
-    return [built_in, *endpoint_options, none]

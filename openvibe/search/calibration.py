@@ -54,26 +54,21 @@ _sentence_vectors: dict[tuple[str, int | None, str, str, int], Floats] = {}
 
 
 def chance_similarity(workspace_id: int, query_vector: QueryVector) -> float | None:
-    """The cosine that unrelated texts, of the language in which they come nearest, do not reach; None when the
-    embedder cannot say. A network embedder is asked once a process."""
-    sentences = _embed_sentences(workspace_id, query_vector)
-    if sentences is None:
-        return None
-    cosines = (sentences @ query_vector.vector).reshape(-1, _SENTENCES_PER_LANGUAGE)
-    return float((cosines.mean(axis=1) + CHANCE_DEVIATIONS * cosines.std(axis=1)).max())
+    """The cosine that unrelated texts, of the language in which they come nearest, do not reach.
 
-
-def _embed_sentences(workspace_id: int, query_vector: QueryVector) -> Floats | None:
+    None when the embedder cannot say. A network embedder is asked once a process.
+    """
     space = serving_space(workspace_id)
-    if space is None or space.id != query_vector.space_id:
+    if space is None or space.pk != query_vector.space_id:
         return None
-    key = space.kind, space.endpoint_id, space.address, space.model, query_vector.dimension
+    key = (*space.embedder, query_vector.dimension)
     if key not in _sentence_vectors:
         try:
-            vectors = embed_texts(space, _SENTENCES.strip().splitlines(), for_question=True)
+            vectors = embed_texts(space, _SENTENCES.strip().splitlines(), for_query=True)
         except EmbedderUnavailable:
             return None
         if vectors.shape[1] != len(query_vector.vector):
             return None
         _sentence_vectors[key] = np.ascontiguousarray(vectors)
-    return _sentence_vectors[key]
+    cosines = (_sentence_vectors[key] @ query_vector.vector).reshape(-1, _SENTENCES_PER_LANGUAGE)
+    return float((cosines.mean(axis=1) + CHANCE_DEVIATIONS * cosines.std(axis=1)).max())

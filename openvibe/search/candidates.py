@@ -35,8 +35,8 @@ AND s.attname = 'search' WHERE c.oid = %(texts)s::regclass"""
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
     """`corpus_size` rows; `document_frequencies`: about how many of all texts hold each of the most frequent lexemes,
-    and
-    `max_unlisted_frequency` how many may hold any other. All of it zero until the database has looked at its tables."""
+    and `max_unlisted_frequency` how many may hold any other. All of it zero until the database has analyzed its tables.
+    """
 
     corpus_size: float = 0.0
     document_frequencies: Mapping[str, float] = field(default_factory=dict)
@@ -53,25 +53,18 @@ _statistics_cache: dict[tuple[str, str], tuple[float, TableStatistics]] = {}
 def table_statistics(table: str) -> TableStatistics:
     """Of this table of the whole database, at most minutes old. It has a tsvector called `search`."""
     key = str(connection.settings_dict["NAME"]), table
-    read_at, cached = _statistics_cache.get(key, (None, TableStatistics()))
+    read_at, statistics = _statistics_cache.get(key, (None, TableStatistics()))
     now = time.monotonic()
     if read_at is None or now - read_at > STATISTICS_CACHE_SECONDS:
-        cached = _read_statistics(table)
-        _statistics_cache[key] = (now, cached)
-    return cached
-
-
-def _read_statistics(table: str) -> TableStatistics:
-    with connection.cursor() as cursor:
-        cursor.execute(_SELECT_STATISTICS, {"texts": table})
-        row = cursor.fetchone()
-    if row is None:
-        return TableStatistics()
-    lexemes, frequencies, row_count = row
-    document_frequencies = {
-        lexeme: frequency * row_count for lexeme, frequency in zip(lexemes or (), frequencies or (), strict=False)
-    }
-    return TableStatistics(row_count, document_frequencies, min(document_frequencies.values(), default=0.0))
+        with connection.cursor() as cursor:
+            cursor.execute(_SELECT_STATISTICS, {"texts": table})
+            lexemes, frequencies, row_count = cursor.fetchone() or ((), (), 0.0)
+        document_frequencies = {
+            lexeme: frequency * row_count for lexeme, frequency in zip(lexemes or (), frequencies or (), strict=False)
+        }
+        statistics = TableStatistics(row_count, document_frequencies, min(document_frequencies.values(), default=0.0))
+        _statistics_cache[key] = (now, statistics)
+    return statistics
 
 
 MAX_LEXICAL_HITS = 80
@@ -95,14 +88,7 @@ MIN_COSINE = 0.25
 """A text that holds none of the words stands for its meaning alone: at least as near as those that hold some, or by
 this share of the nearest where none does; and by this cosine in any case, since unrelated texts have one near 0."""
 
-_LEXICAL_SEARCH = sql.SQL("""SELECT id FROM {texts} e WHERE search @@ {words}::tsquery AND {where}
-ORDER BY {weight} DESC, id DESC LIMIT {most}""")
-
-_SINGLE_LEXEME_SEARCH = sql.SQL("""SELECT id FROM {texts} e WHERE search @@ {words}::tsquery AND {where}
-ORDER BY id DESC LIMIT {most}""")
-
-_SUBSTRING_SEARCH = sql.SQL("""SELECT id FROM {texts} e WHERE strpos({said}, {piece}) > 0 AND {where}
-ORDER BY id DESC LIMIT {most}""")
+_TEXT_SEARCH = sql.SQL("SELECT id FROM {texts} e WHERE {match} AND {where} ORDER BY {weight}id DESC LIMIT {most}")
 
 _COUNT_VECTORS = sql.SQL("SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %s LIMIT %s) counted")
 
@@ -130,9 +116,6 @@ class TextTable:
     vector_table: LiteralString
     item_column: LiteralString
 
-    def statistics(self) -> TableStatistics:
-        return table_statistics(self.table)
-
     def candidate_ids(self, query: Query, where: sql.Composable) -> list[int]:
         """Ids of a bounded number of texts that fulfil `where` and bear on the question by words or meaning."""
         return sorted({*self._lexical_ids(query, where), *self._vector_ids(query, where)})
@@ -140,79 +123,58 @@ class TextTable:
     def top_hits(
         self, query: Query, candidates: Candidates, *, max_hits: int, budget: int | None = None
     ) -> list[tuple[int, float]]:
-        """Places and scores of those that bear on the question, the best first: at most `max_hits`, and `budget`
-        tokens.
+        """Places and scores of those that bear on the question, the best first: at most `max_hits`, `budget` tokens.
 
         For texts that stand alone: what was said around them does not count.
         """
-        document_frequencies, corpus_size = self._corpus_frequencies(query)
+        statistics = table_statistics(self.table)
+        is_analyzed = bool(statistics.corpus_size and statistics.document_frequencies)
+        frequencies = [statistics.document_frequency(term.text) for term in query.terms]
         scores = rank(
-            candidates, document_frequencies=document_frequencies, corpus_size=corpus_size, use_neighbours=False
+            candidates,
+            document_frequencies=frequencies if is_analyzed else None,
+            corpus_size=int(statistics.corpus_size) if is_analyzed else None,
+            use_neighbours=False,
         )
         relevant = np.flatnonzero(is_relevant(candidates))
-        relevant_candidates = candidates.take(relevant)
-        token_budget = int(relevant_candidates.tokens.sum()) if budget is None else budget
-        chosen = relevant[
-            select(scores[relevant], relevant_candidates, budget=token_budget, max_hits=max_hits)
-        ].tolist()
-        return [(index, float(scores[index])) for index in chosen]
-
-    def _corpus_frequencies(self, query: Query) -> tuple[list[float] | None, int | None]:
-        """How many texts hold each term, of how many; None while the database has not looked at its tables."""
-        statistics = self.statistics()
-        if not statistics.corpus_size or not statistics.document_frequencies:
-            return None, None
-        return [statistics.document_frequency(term.text) for term in query.terms], int(statistics.corpus_size)
+        among = candidates.take(relevant)
+        max_tokens = int(among.tokens.sum()) if budget is None else budget
+        chosen = relevant[select(scores[relevant], among, budget=max_tokens, max_hits=max_hits)]
+        return [(index, float(scores[index])) for index in chosen.tolist()]
 
     def _lexical_ids(self, query: Query, where: sql.Composable) -> list[int]:
         ids: list[int] = []
         for substring in (term.text for term in query.terms if not term.is_indexed):
-            ids += self._fetch_ids(
-                _SUBSTRING_SEARCH,
-                where,
-                MAX_LEXICAL_HITS // 2,
-                said=sql.SQL(self.text_sql),
-                piece=sql.Literal(substring),
-            )
-        indexed = [term.text for term in query.terms if term.is_indexed]
-        if not indexed:
+            match = sql.SQL("strpos({}, {}) > 0").format(sql.SQL(self.text_sql), substring)
+            ids += self._fetch_ids(_TEXT_SEARCH, where, MAX_LEXICAL_HITS // 2, match=match, weight=sql.SQL(""))
+        lexemes = [term.text for term in query.terms if term.is_indexed]
+        if not lexemes:
             return ids
-        statistics = self.statistics()
-        if not (tsquery := build_tsquery(indexed, statistics)):
-            rarest = sql.Literal(min(indexed, key=statistics.document_frequency))
-            return [*ids, *self._fetch_ids(_SINGLE_LEXEME_SEARCH, where, MAX_LEXICAL_HITS, words=rarest)]
-        idf_sum = sql.SQL(" + ").join(
-            sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(text, _idf_weight(text, statistics))
-            for text in indexed
-        )
-        return [
-            *ids,
-            *self._fetch_ids(_LEXICAL_SEARCH, where, MAX_LEXICAL_HITS, words=sql.Literal(tsquery), weight=idf_sum),
-        ]
+        statistics = table_statistics(self.table)
+        weight: sql.Composable = sql.SQL("")
+        if tsquery := build_tsquery(lexemes, statistics):
+            weight = sql.SQL("{} DESC, ").format(_idf_sum(lexemes, statistics))
+        else:
+            tsquery = min(lexemes, key=statistics.document_frequency)
+        match = sql.SQL("search @@ {}::tsquery").format(tsquery)
+        return [*ids, *self._fetch_ids(_TEXT_SEARCH, where, MAX_LEXICAL_HITS, match=match, weight=weight)]
 
     def _vector_ids(self, query: Query, where: sql.Composable) -> list[int]:
-        embedding = query.embedding
-        if embedding is None:
+        if query.embedding is None:
             return []
-        return self._fetch_ids(
-            _HNSW_SEARCH if self._is_large_space(embedding.space_id) else _EXACT_VECTOR_SEARCH,
-            where,
-            MAX_VECTOR_HITS,
-            vector=sql.Literal(query.vector_literal),
-            space=sql.Literal(embedding.space_id),
-            dimension=sql.Literal(embedding.dimension),
-        )
+        statement = _HNSW_SEARCH if self._is_large_space(query.embedding.space_id) else _EXACT_VECTOR_SEARCH
+        literals = {name: sql.Literal(value) for name, value in query.vector_parameters.items()}
+        return self._fetch_ids(statement, where, MAX_VECTOR_HITS, **literals)
 
     def _is_large_space(self, space_id: int) -> bool:
         """Whether a space has more vectors than are compared one by one. One that did is asked again after a minute."""
         now, key = time.monotonic(), (str(connection.settings_dict["NAME"]), self.vector_table, space_id)
-        if now - _large_space_seen_at.get(key, -LARGE_SPACE_CACHE_SECONDS) < LARGE_SPACE_CACHE_SECONDS:
-            return True
-        statement = _COUNT_VECTORS.format(vectors=sql.Identifier(self.vector_table)).as_string()
-        is_large = bool(fetch_prepared(statement, [space_id, MAX_EXACT_SCAN + 1])[0][0] > MAX_EXACT_SCAN)
-        if is_large:
+        if now - _large_space_seen_at.get(key, -LARGE_SPACE_CACHE_SECONDS) >= LARGE_SPACE_CACHE_SECONDS:
+            statement = _COUNT_VECTORS.format(vectors=sql.Identifier(self.vector_table)).as_string()
+            if fetch_prepared(statement, [space_id, MAX_EXACT_SCAN + 1])[0][0] <= MAX_EXACT_SCAN:
+                return False
             _large_space_seen_at[key] = now
-        return is_large
+        return True
 
     def _fetch_ids(self, statement: sql.SQL, where: sql.Composable, most: int, **parts: sql.Composable) -> list[int]:
         """Planned each time: the best way to look something up depends on what it is."""
@@ -265,12 +227,15 @@ def is_relevant(candidates: Candidates) -> NDArray[np.bool_]:
 def inline_ids_sql(rows: QuerySet[Any]) -> sql.Composable:
     """The ids of a queryset as SQL, its values written out."""
     statement, values = rows.order_by().values("pk").query.sql_with_params()
-    fragments = statement.split("%s")
-    composed: list[sql.Composable] = [sql.SQL(fragments[0])]
-    for fragment, value in zip(fragments[1:], values, strict=True):
-        composed += [sql.Literal(value), sql.SQL(fragment)]
-    return sql.Composed(composed)
+    template = statement.replace("{", "{{").replace("}", "}}").replace("%s", "{}")
+    return sql.SQL(template).format(*map(sql.Literal, values))
 
 
-def _idf_weight(lexeme: str, statistics: TableStatistics) -> float:
-    return round(float(idf(statistics.document_frequency(lexeme), statistics.corpus_size)), 3)
+def _idf_sum(lexemes: Sequence[str], statistics: TableStatistics) -> sql.Composed:
+    """The idf of all lexemes that a text holds, added up."""
+    return sql.SQL(" + ").join(
+        sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(
+            lexeme, round(float(idf(statistics.document_frequency(lexeme), statistics.corpus_size)), 3)
+        )
+        for lexeme in lexemes
+    )

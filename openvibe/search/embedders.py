@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.metadata import distribution
 from threading import Lock
 from typing import Protocol, runtime_checkable
 
@@ -27,12 +26,8 @@ class EmbedderUnavailable(Exception):
 class Embedder(Protocol):
     """Makes vectors of texts, the same for the same text every time.
 
-    `name` changes whenever the vectors would: vectors of two names do not compare. `dimension` is how many numbers
-    a vector has; 0 when that is not known before the first answer.
+    `dimension` is how many numbers a vector has; 0 when that is not known before the first answer.
     """
-
-    @property
-    def name(self) -> str: ...
 
     @property
     def dimension(self) -> int: ...
@@ -40,9 +35,8 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> Floats:
         """One vector a text (texts × dimension): of unit length, all zeros for a text without words.
 
-        Raises EmbedderDown.
+        Raises EmbedderUnavailable.
         """
-        ...
 
 
 class StaticEmbedder:
@@ -51,7 +45,6 @@ class StaticEmbedder:
     No network, microseconds a text. The weights (16 MB) are read at the first use, once; threads may share it.
     """
 
-    name = "wordllama/l2_supercat_256"
     dimension = 256
 
     def __init__(self) -> None:
@@ -77,7 +70,7 @@ class StaticEmbedder:
     @cached_property
     def _tokenizer(self) -> Tokenizer:
         with self._load_lock:
-            tokenizer = Tokenizer.from_file(str(_weights_folder() / "tokenizers" / "l2_supercat_tokenizer_config.json"))
+            tokenizer = Tokenizer.from_file(_package_file("tokenizers/l2_supercat_tokenizer_config.json"))
             tokenizer.no_padding()
             tokenizer.no_truncation()
             return tokenizer
@@ -85,13 +78,10 @@ class StaticEmbedder:
     @cached_property
     def _weights(self) -> Floats:
         with self._load_lock:
-            weights = load_file(_weights_folder() / "weights" / "l2_supercat_256.safetensors")
+            weights = load_file(_package_file("weights/l2_supercat_256.safetensors"))
             return np.ascontiguousarray(weights["embedding.weight"], np.float32)
 
 
-def _weights_folder() -> Path:
-    """The weights are read as files: importing the package would set up logging and load what is not needed."""
-    spec = find_spec("wordllama")
-    assert spec is not None, "the package wordllama is not installed"
-    assert spec.submodule_search_locations
-    return Path(spec.submodule_search_locations[0])
+def _package_file(path: str) -> str:
+    """Weights are read as files: importing the package would set up logging and load what is not needed."""
+    return str(distribution("wordllama").locate_file(f"wordllama/{path}"))

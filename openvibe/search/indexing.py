@@ -7,21 +7,22 @@ COPY."""
 from __future__ import annotations
 
 import random
-import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from itertools import chain, islice
-from typing import LiteralString, NamedTuple
+from typing import Any, LiteralString
 
 import numpy as np
 from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
+from pgvector import HalfVector
 from psycopg import sql
+from psycopg.types.numeric import Int2, Int8
 
 from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.base.masking import mask_secrets
@@ -29,13 +30,12 @@ from openvibe.base.registers import Register
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.models import VectorSpace
 from openvibe.search.passages import binary_quantize, is_long, split_passages
-from openvibe.search.spaces import Space, clear_space_cache, embed_texts, read_space
-from openvibe.search.values import Floats
+from openvibe.search.spaces import BUILT_IN_EMBEDDER, clear_space_cache, embed_texts
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddableText:
-    """A text that wants a vector: `text`, and `before`, what stood before it, where a pair is wanted too.
+    """A text to be embedded: `text`, and `before`, what stood before it, where a pair is embedded too.
 
     `heading` is what `text` begins with and each passage of it is read with. `columns` are the numbers that the table
     keeps beside the vector.
@@ -50,20 +50,18 @@ class EmbeddableText:
 
 @dataclass(frozen=True)
 class VectorTable:
-    """The vectors of one kind of text (`what`, for people), and the texts that wait for theirs.
+    """The vectors of one kind of text (`label`, for people), and the queue of texts without one.
 
-    `vector_table` and `waiting` are tables that name their texts in the column `item_column`; `extra_columns` are
-    more columns of
+    `vector_table` and `queue_table` name their texts in the column `item_column`; `extra_columns` are more columns of
     `vector_table`; `index_prefix` begins the names of its HNSW indexes, which end in the dimension; `lock_kind` is
-    owned by whoever
-    works it off. `eligible_sql` is SQL for the ids of all texts of the workspace %(workspace)s that want vectors.
-    `read(ids, locked)` gives these texts as they are now, with all rows they come from locked FOR SHARE when asked;
-    what it leaves out wants no vector.
+    owned by whoever works off the queue. `eligible_sql` is SQL for the ids of all texts of the workspace %(workspace)s
+    that want vectors. `load_texts(ids, locked)` gives these texts as they are now, with all rows they come from locked
+    FOR SHARE when asked; what it leaves out wants no vector.
     """
 
-    what: str
+    label: str
     vector_table: LiteralString
-    waiting: LiteralString
+    queue_table: LiteralString
     item_column: LiteralString
     index_prefix: LiteralString
     lock_kind: LockKind
@@ -72,92 +70,71 @@ class VectorTable:
     extra_columns: tuple[LiteralString, ...] = ()
     has_pairs: bool = False
 
-    def sql(self, statement: LiteralString, **identifiers: sql.Composable) -> sql.Composed:
-        """The statement with `{vectors}`, `{waiting}`, `{item}` and `{wanted}` of this table."""
+    def compose(self, statement: LiteralString, **identifiers: sql.Composable) -> sql.Composed:
+        """The statement with `{vectors}`, `{queue}`, `{item}` and `{eligible}` of this table."""
         return sql.SQL(statement).format(
             vectors=sql.Identifier(self.vector_table),
-            waiting=sql.Identifier(self.waiting),
+            queue=sql.Identifier(self.queue_table),
             item=sql.Identifier(self.item_column),
-            wanted=sql.SQL(self.eligible_sql),
+            eligible=sql.SQL(self.eligible_sql),
             **identifiers,
         )
 
+    def execute(
+        self,
+        statement: LiteralString,
+        values: Sequence[Any] | Mapping[str, Any] | None = None,
+        **identifiers: sql.Composable,
+    ) -> int:
+        """Run a statement, written as for `compose`. How many rows it changed."""
+        with connection.cursor() as cursor:
+            cursor.execute(self.compose(statement, **identifiers), values)
+            return int(cursor.rowcount)
+
+    def fetch_numbers(self, statement: LiteralString, values: Sequence[Any]) -> list[int]:
+        """The first column of what a statement, written as for `compose`, selects."""
+        with connection.cursor() as cursor:
+            cursor.execute(self.compose(statement), values)
+            return [row[0] for row in cursor.fetchall()]
+
     def count_pending(self, space_id: int) -> int:
         """How many texts have no vector in this space yet."""
-        return self._count("SELECT count(*) FROM {waiting} WHERE space_id = %(space)s", space=space_id)
+        return self.fetch_numbers("SELECT count(*) FROM {queue} WHERE space_id = %s", [space_id])[0]
 
     def has_pending(self, space_id: int) -> bool:
         """Whether any text has no vector in this space yet."""
-        statement = "SELECT count(*) FROM (SELECT FROM {waiting} WHERE space_id = %(space)s LIMIT 1) q"
-        return bool(self._count(statement, space=space_id))
+        return bool(self.fetch_numbers("SELECT 1 FROM {queue} WHERE space_id = %s LIMIT 1", [space_id]))
 
     def count_embedded(self, space_id: int) -> int:
         """How many texts have a vector in this space."""
-        return self._count("SELECT count(*) FROM {vectors} WHERE space_id = %(space)s", space=space_id)
+        return self.fetch_numbers("SELECT count(*) FROM {vectors} WHERE space_id = %s", [space_id])[0]
 
     def enqueue_all(self, space_id: int, workspace_id: int) -> int:
-        """Let every text of the workspace without a vector in this space wait for one. How many were not waiting."""
-        with connection.cursor() as cursor:
-            cursor.execute(
-                self.sql(
-                    "INSERT INTO {waiting} (space_id, {item}) SELECT %(space)s, w.id FROM ({wanted}) w (id) WHERE NOT"
-                    " EXISTS (SELECT FROM {vectors} v WHERE v.{item} = w.id AND v.space_id = %(space)s)"
-                    " ON CONFLICT DO NOTHING"
-                ),
-                {"space": space_id, "workspace": workspace_id},
-            )
-            return int(cursor.rowcount)
+        """Queue every text of the workspace without a vector in this space. How many were not in the queue."""
+        return self.execute(
+            "INSERT INTO {queue} (space_id, {item}) SELECT %(space)s, w.id FROM ({eligible}) w (id) WHERE NOT"
+            " EXISTS (SELECT FROM {vectors} v WHERE v.{item} = w.id AND v.space_id = %(space)s)"
+            " ON CONFLICT DO NOTHING",
+            {"space": space_id, "workspace": workspace_id},
+        )
 
     def delete_batch(self, space_id: int, limit: int) -> int:
-        """Remove up to `limit` vectors of a space, and as many that wait. How many rows went."""
-        deleted = 0
-        with connection.cursor() as cursor:
-            for name in (self.waiting, self.vector_table):
-                cursor.execute(
-                    self.sql(
-                        "DELETE FROM {name} WHERE id IN (SELECT id FROM {name} WHERE space_id = %s LIMIT %s)",
-                        name=sql.Identifier(name),
-                    ),
-                    [space_id, limit],
-                )
-                deleted += int(cursor.rowcount)
-        return deleted
-
-    def _count(self, statement: LiteralString, **values: int) -> int:
-        with connection.cursor() as cursor:
-            cursor.execute(self.sql(statement), values)
-            row = cursor.fetchone()
-        return int(row[0]) if row else 0
+        """Remove up to `limit` vectors of a space, and as many texts from its queue. How many rows went."""
+        return sum(
+            self.execute(
+                "DELETE FROM {table} WHERE id IN (SELECT id FROM {table} WHERE space_id = %s LIMIT %s)",
+                [space_id, limit],
+                table=sql.Identifier(table),
+            )
+            for table in (self.queue_table, self.vector_table)
+        )
 
 
 VECTOR_TABLES: Register[VectorTable] = Register("openvibe.search.indexing.VECTOR_TABLES")
 """Every table of vectors there is, of all floors."""
 
-
-CopyRow = tuple[Sequence[int], int, Sequence[bytes | None]]
-"""Bigints, one smallint, then fields that are packed already (None is NULL)."""
-_COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
-_COPY_TRAILER = b"\xff\xff"
-_COPY_NULL = b"\xff\xff\xff\xff"
-
-
-def encode_halfvecs(vectors: Floats) -> list[bytes]:
-    """Each row of a matrix as pgvector's `halfvec` receives it: its dimension, two zero bytes, big-endian halves."""
-    header = struct.pack(">HH", vectors.shape[1], 0)
-    return [header + row.tobytes() for row in np.ascontiguousarray(vectors, dtype=">f2")]
-
-
-def encode_copy(rows: Iterable[CopyRow]) -> bytes:
-    """A whole COPY of these rows."""
-    pieces = [_COPY_HEADER]
-    for bigints, smallint, fields in rows:
-        pieces.append(struct.pack(">h", len(bigints) + 1 + len(fields)))
-        pieces += [struct.pack(">iq", 8, bigint) for bigint in bigints]
-        pieces.append(struct.pack(">ih", 2, smallint))
-        pieces += [_COPY_NULL if field is None else struct.pack(">i", len(field)) + field for field in fields]
-    pieces.append(_COPY_TRAILER)
-    return b"".join(pieces)
-
+_VectorRow = list[Int8 | Int2 | bytes | None]
+"""A row of a vector table as the binary COPY takes it: numbers of the column's size, vectors packed already."""
 
 BATCH_SIZE = 500
 NETWORK_BATCH_SIZE = 100
@@ -170,9 +147,9 @@ FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 5.0, 900.0
 def embed_pending(
     table: VectorTable, *, space_id: int | None = None, limit: int = 100_000, seconds: float | None = None
 ) -> int:
-    """Make vectors for texts that wait, in one space or in all, in turn; how many were made.
+    """Make vectors for the texts in the queue, of one space or of all, in turn; how many were made.
 
-    Stops after `limit` of them, after so many seconds, or when none waits that may be tried now. What another worker
+    Stops after `limit` of them, after so many seconds, or when none is left that may be tried now. What another worker
     is at is left to it. Never raises for an embedder's sake: the space says what is wrong and when it is tried again.
     """
     ends_at = None if seconds is None else time.monotonic() + seconds
@@ -188,102 +165,88 @@ def embed_pending(
     return embedded
 
 
-def back_off(space: Space, error: EmbedderUnavailable) -> None:
+def back_off(space: VectorSpace, error: EmbedderUnavailable) -> None:
     """Note in the space why it cannot go on, and when it is tried again: twice as long after each failure,
     or when the endpoint asks for."""
-    row = VectorSpace.objects.filter(pk=space.id).first()
+    row = VectorSpace.objects.filter(pk=space.pk).first()
     if row is not None:
         row.failures = min(row.failures + 1, 1_000)
         retry_after = getattr(error.__cause__, "retry_after", None) or 0.0
         pause = max(FIRST_BACKOFF_SECONDS * 2 ** min(row.failures - 1, 20) * random.uniform(0.75, 1.25), retry_after)
-        pause = min(MAX_BACKOFF_SECONDS, pause)
-        row.problem, row.try_again_at = str(error), timezone.now() + timedelta(seconds=pause)
+        row.problem = str(error)
+        row.try_again_at = timezone.now() + timedelta(seconds=min(MAX_BACKOFF_SECONDS, pause))
         row.save(update_fields=["failures", "problem", "try_again_at"])
         clear_space_cache()
 
 
-def record_dimension(space: Space, dimension: int) -> bool:
+def record_dimension(space: VectorSpace, dimension: int) -> bool:
     """Keep the dimension that the first vector showed. False when the space has another one."""
     if space.dimension:
         return space.dimension == dimension
     clear_space_cache()
-    return bool(VectorSpace.objects.filter(pk=space.id, dimension__in=(0, dimension)).update(dimension=dimension))
+    return bool(VectorSpace.objects.filter(pk=space.pk, dimension__in=(0, dimension)).update(dimension=dimension))
 
 
-def _clear_failures(space: Space) -> None:
+def _clear_failures(space: VectorSpace) -> None:
     """Note that the embedder answers: nothing is written where nothing was wrong."""
-    failing = VectorSpace.objects.filter(pk=space.id).exclude(state=VectorSpace.State.RETIRED)
+    failing = VectorSpace.objects.filter(pk=space.pk).exclude(state=VectorSpace.State.RETIRED)
     if failing.filter(Q(failures__gt=0) | ~Q(problem="")).update(failures=0, problem="", try_again_at=None):
         clear_space_cache()
 
 
 def _pending_spaces(table: VectorTable, space_id: int | None) -> list[int]:
-    """Spaces in which something waits and that may be worked on now; those that serve come first."""
-    statement = table.sql(
+    """Spaces with a text in the queue that may be worked on now; those that serve come first."""
+    return table.fetch_numbers(
         "SELECT s.id FROM search_vectorspace s WHERE s.state <> 'retired' AND s.kind <> 'none'"
         " AND coalesce(s.try_again_at <= %s, true) AND coalesce(s.id = %s, true)"
-        " AND EXISTS (SELECT FROM {waiting} q WHERE q.space_id = s.id) ORDER BY s.state DESC, s.id"
+        " AND EXISTS (SELECT FROM {queue} q WHERE q.space_id = s.id) ORDER BY s.state DESC, s.id",
+        [timezone.now(), space_id],
     )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [timezone.now(), space_id])
-        return [space for (space,) in cursor.fetchall()]
 
 
 def _embed_batch(table: VectorTable, space_id: int, limit: int) -> int | None:
-    """One batch. None when nothing waits in this space any more, or it cannot go on now."""
-    space = read_space(pk=space_id)
+    """One batch. None when this space's queue is empty, or it cannot go on now."""
+    space = VectorSpace.objects.filter(pk=space_id).first()
     if space is None:
         return None
     size = BATCH_SIZE if space.kind == VectorSpace.Kind.STATIC else NETWORK_BATCH_SIZE
-    ids = _next_pending_ids(table, space_id, min(size, limit))
+    ids = table.fetch_numbers(
+        "SELECT {item} FROM {queue} WHERE space_id = %s ORDER BY {item} LIMIT %s", [space_id, min(size, limit)]
+    )
     if not ids:
         return None
     texts = table.load_texts(ids, False)
     try:
-        batch = _embed_items(space, texts)
+        rows = _embed_items(table, space, texts)
     except EmbedderUnavailable as error:
         back_off(space, error)
         return None
-    return _store_batch(table, space, ids, texts, batch)
+    return _store_batch(table, space, ids, texts, rows)
 
 
-def _next_pending_ids(table: VectorTable, space_id: int, limit: int) -> list[int]:
-    statement = table.sql("SELECT {item} FROM {waiting} WHERE space_id = %s ORDER BY {item} LIMIT %s")
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [space_id, limit])
-        return [item for (item,) in cursor.fetchall()]
+def _embed_items(table: VectorTable, space: VectorSpace, texts: dict[int, EmbeddableText]) -> dict[int, _VectorRow]:
+    """The row of each text, with the vectors of it, its pair and its passages, all asked for in one call.
 
-
-class _EmbeddedBatch(NamedTuple):
-    """Vectors by item, packed for the table."""
-
-    dimension: int
-    own: dict[int, bytes]
-    pair: dict[int, bytes]
-    parts: dict[int, bytes | None]
-
-
-def _embed_items(space: Space, texts: dict[int, EmbeddableText]) -> _EmbeddedBatch:
-    """The vectors of all these texts, their pairs and passages, asked for in one call. Raises EmbedderDown."""
+    Raises EmbedderUnavailable.
+    """
     if not texts:
-        return _EmbeddedBatch(space.dimension, {}, {}, {})
+        return {}
     inputs = _texts_to_embed(texts.values())
     passages = {item: _passages_to_embed(text) for item, text in texts.items()}
-    all_vectors = embed_texts(space, [*inputs, *chain.from_iterable(passages.values())])
-    if not record_dimension(space, all_vectors.shape[1]):
+    vectors = embed_texts(space, [*inputs, *chain.from_iterable(passages.values())])
+    dimension = vectors.shape[1]
+    if not record_dimension(space, dimension):
         raise EmbedderUnavailable("Two workers were answered with vectors of two dimensions. It is tried again.")
     _clear_failures(space)
-    halfvecs = encode_halfvecs(all_vectors[: len(inputs)])
-    own = dict(zip(texts, halfvecs, strict=False))
-    paired = (item for item, text in texts.items() if text.before is not None)
-    pair = dict(zip(paired, halfvecs[len(texts) :], strict=True))
-    passage_vectors = iter(all_vectors[len(inputs) :])
-    parts = {
-        item: binary_quantize(np.array([*islice(passage_vectors, len(each))]))
-        for item, each in passages.items()
-        if each
-    }
-    return _EmbeddedBatch(all_vectors.shape[1], own, pair, parts)
+    halfvecs = [HalfVector(vector).to_binary() for vector in vectors[: len(inputs)]]
+    pairs, passage_vectors = iter(halfvecs[len(texts) :]), iter(vectors[len(inputs) :])
+    rows: dict[int, _VectorRow] = {}
+    for own, text in zip(halfvecs, texts.values(), strict=False):
+        numbers: _VectorRow = [*map(Int8, (space.pk, text.item_id, *text.columns)), Int2(dimension)]
+        pair = [None if text.before is None else next(pairs)] if table.has_pairs else []
+        own_passages = [*islice(passage_vectors, len(passages[text.item_id]))]
+        rows[text.item_id] = [*numbers, own, *pair, binary_quantize(np.array(own_passages)) if own_passages else None]
+    return rows
 
 
 def _texts_to_embed(texts: Iterable[EmbeddableText]) -> list[str]:
@@ -308,74 +271,58 @@ def _passages_to_embed(text: EmbeddableText) -> list[str]:
 
 
 def _store_batch(
-    table: VectorTable, space: Space, ids: list[int], texts: dict[int, EmbeddableText], batch: _EmbeddedBatch
+    table: VectorTable,
+    space: VectorSpace,
+    ids: list[int],
+    texts: dict[int, EmbeddableText],
+    rows: dict[int, _VectorRow],
 ) -> int:
-    """Store what is still true, and take it from those that wait. How many vectors were stored."""
+    """Store what is still true, and take it from the queue. How many vectors were stored."""
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT state FROM search_vectorspace WHERE id = %s FOR SHARE", [space.id])
+        cursor.execute("SELECT state FROM search_vectorspace WHERE id = %s FOR SHARE", [space.pk])
         if (cursor.fetchone() or ("retired",))[0] == VectorSpace.State.RETIRED:
             return 0
         current = table.load_texts(ids, True)
         unchanged = [item for item, text in texts.items() if current.get(item) == text]
         finished = [*unchanged, *(item for item in ids if item not in current)]
-        for statement in (_DELETE_VECTORS, _DELETE_PENDING):
-            cursor.execute(table.sql(statement), [space.id, finished])
+        # "+ 0": by its texts alone, or a space the planner knows nothing of yet is read as a whole for every batch.
+        table.execute("DELETE FROM {vectors} WHERE space_id + 0 = %s AND {item} = ANY(%s)", [space.pk, finished])
+        table.execute("DELETE FROM {queue} WHERE space_id = %s AND {item} = ANY(%s)", [space.pk, finished])
         pair = ["pair"] if table.has_pairs else []
         names = ["space_id", table.item_column, *table.extra_columns, "dimension", "own", *pair, "parts"]
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
         with cursor.copy(
-            table.sql("COPY {vectors} ({columns}) FROM STDIN (FORMAT binary)", columns=columns)
-        ) as copying:
-            copying.write(encode_copy(_copy_row(table, space, texts[item], batch) for item in unchanged))
+            table.compose("COPY {vectors} ({columns}) FROM STDIN (FORMAT binary)", columns=columns)
+        ) as copy:
+            for item in unchanged:
+                copy.write_row(rows[item])
     return len(unchanged)
-
-
-# "+ 0": by its texts alone, or a space that the planner knows nothing of yet is read as a whole for every batch.
-_DELETE_VECTORS = "DELETE FROM {vectors} WHERE space_id + 0 = %s AND {item} = ANY(%s)"
-_DELETE_PENDING = "DELETE FROM {waiting} WHERE space_id = %s AND {item} = ANY(%s)"
-
-
-def _copy_row(table: VectorTable, space: Space, text: EmbeddableText, batch: _EmbeddedBatch) -> CopyRow:
-    item = text.item_id
-    pair = [batch.pair.get(item)] if table.has_pairs else []
-    return (space.id, item, *text.columns), batch.dimension, [batch.own[item], *pair, batch.parts.get(item)]
 
 
 def create_hnsw_indexes(dimension: int) -> None:
     """The HNSW indexes of a dimension, made without stopping anybody; one left half made by a worker that died, anew.
 
-    Outside a transaction, as PostgreSQL wants it. Long for many vectors.
+    Outside a transaction, as PostgreSQL wants it. Long for many vectors. Those of the built-in embedder's dimension
+    are part of the tables.
     """
-    if dimension == BUILT_IN_DIMENSION:
+    if dimension == BUILT_IN_EMBEDDER.dimension:
         return
     for table in VECTOR_TABLES:
-        index = sql.Identifier(f"{table.index_prefix}_{dimension}")
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)",
-                [f"{table.index_prefix}_{dimension}"],
-            )
-            row = cursor.fetchone()
-            if row and not row[0]:
-                cursor.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(index))
-            cursor.execute(
-                table.sql(
-                    "CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON {vectors}"
-                    " USING hnsw ((own::halfvec({size})) halfvec_cosine_ops) WHERE dimension = {size}",
-                    index=index,
-                    size=sql.Literal(dimension),
-                )
-            )
+        name = f"{table.index_prefix}_{dimension}"
+        index = sql.Identifier(name)
+        if table.fetch_numbers("SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid", [name]):
+            table.execute("DROP INDEX CONCURRENTLY IF EXISTS {index}", index=index)
+        table.execute(
+            "CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON {vectors}"
+            " USING hnsw ((own::halfvec({size})) halfvec_cosine_ops) WHERE dimension = {size}",
+            index=index,
+            size=sql.Literal(dimension),
+        )
 
 
 def drop_hnsw_indexes(dimension: int) -> None:
-    if dimension in (0, BUILT_IN_DIMENSION) or VectorSpace.objects.filter(dimension=dimension).exists():
+    if dimension in (0, BUILT_IN_EMBEDDER.dimension) or VectorSpace.objects.filter(dimension=dimension).exists():
         return
     for table in VECTOR_TABLES:
-        name = sql.Identifier(f"{table.index_prefix}_{dimension}")
-        with connection.cursor() as cursor:
-            cursor.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(name))
-
-
-BUILT_IN_DIMENSION = 256
-"""The built-in embedder's, whose indexes are part of the tables."""
+        index = sql.Identifier(f"{table.index_prefix}_{dimension}")
+        table.execute("DROP INDEX CONCURRENTLY IF EXISTS {index}", index=index)

@@ -8,7 +8,6 @@ _MAX_TERM_CHARACTERS = 64
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+(?:['’][^\W_{_CJK}]+)*")
-_IS_CJK = re.compile(rf"[{_CJK}]")
 _CJK_RUN = re.compile(rf"[{_CJK}]+")
 
 _STOP_TEXT = """
@@ -64,6 +63,11 @@ def cjk_bigrams(text: str) -> str:
     return _CJK_RUN.sub(lambda run: f" {' '.join(_bigrams(run[0]))} ", text)
 
 
+def is_cjk(word: str) -> bool:
+    """Whether a word is of a script written without blanks, of which the text index keeps whole runs."""
+    return _CJK_RUN.match(word) is not None
+
+
 def _is_stop_word(word: str) -> bool:
     return all(part in STOP_WORDS or part in QUERY_STOP_WORDS for part in _tokenize(word))
 
@@ -71,7 +75,7 @@ def _is_stop_word(word: str) -> bool:
 def _tokenize(text: str) -> Iterator[str]:
     for match in _WORD.finditer(text.lower()):
         run = match[0]
-        if _IS_CJK.match(run):
+        if is_cjk(run):
             yield from _bigrams(run)
             continue
         for part in re.split(r"['’]", run):

@@ -74,3 +74,13 @@ class VectorSpace(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} ({self.state})"
+
+    @property
+    def embedder(self) -> tuple[str, int | None, str, str]:
+        """What tells its embedder from others: vectors of two embedders do not compare."""
+        return self.kind, self.endpoint_id, self.address, self.model
+
+    @property
+    def title(self) -> str:
+        """Its embedder, for people."""
+        return f"{self.model} at {self.address}" if self.kind == self.Kind.OPENAI else self.get_kind_display()

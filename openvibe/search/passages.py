@@ -38,7 +38,7 @@ def is_long(text: str) -> bool:
 
 
 def split_passages(text: str, *, size: int = PASSAGE_BYTES, max_passages: int = MAX_PASSAGES) -> list[str]:
-    """The text in at most `most` passages of about `size` bytes each; put together they are the text.
+    """The text in at most `max_passages` passages of about `size` bytes each; put together they are the text.
 
     Cut where a line or sentence ends, else between words, else anywhere.
     """
@@ -98,12 +98,11 @@ def _byte_length(text: str) -> int:
 
 
 def _nearest_boundary(ends: list[int], blanks: list[int], ideal: float, tolerance: float) -> int:
-    """The border nearest to where a cut should be."""
+    """The boundary nearest to where a cut should be."""
     for boundaries in (ends, blanks):
         index = bisect_left(boundaries, ideal)
-        candidates = [
-            boundary for boundary in boundaries[max(index - 1, 0) : index + 1] if abs(boundary - ideal) <= tolerance
-        ]
-        if candidates:
-            return min(candidates, key=lambda boundary: abs(boundary - ideal))
+        either_side = boundaries[max(index - 1, 0) : index + 1]
+        nearest = min(either_side, key=lambda boundary: abs(boundary - ideal), default=None)
+        if nearest is not None and abs(nearest - ideal) <= tolerance:
+            return nearest
     return round(ideal)

@@ -1,9 +1,7 @@
-"""A search query as PostgreSQL runs it: terms as lexemes, or substrings where the text index has none (CJK), and a
-vector."""
+"""A search query as PostgreSQL runs it: terms as lexemes, or as substrings where the index has none (CJK); a vector."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -12,14 +10,14 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.search.lexical import query_terms, strip_stop_words
+from openvibe.search.lexical import is_cjk, query_terms, strip_stop_words
 from openvibe.search.spaces import QueryVector, embed_query
 
 MAX_QUERY_CHARACTERS = 4_000
 """Characters of a question that are read."""
 
-MAX_TERMS = 16
-"""Telling words of a question that are looked for, the longest first."""
+MAX_SEARCHED_TERMS = 16
+"""Terms of a question that are looked for, the longest first."""
 
 _SELECT_LEXEMES = """SELECT to_tsquery('english', '''' || word || '''')::text
 FROM unnest(%s::text[]) WITH ORDINALITY asked (word, place) ORDER BY place"""
@@ -95,7 +93,9 @@ def term_bits_sql(shape: QueryShape) -> sql.Composable:
 def parse_query(workspace_id: int, question: str) -> Query:
     """Any text will do as a question: nothing in it is an operator, nothing in it is an error."""
     text = question[:MAX_QUERY_CHARACTERS].replace("\x00", " ")
-    return Query(_parse_terms(query_terms(text)[:MAX_TERMS]), embed_query(workspace_id, strip_stop_words(text)))
+    return Query(
+        _parse_terms(query_terms(text)[:MAX_SEARCHED_TERMS]), embed_query(workspace_id, strip_stop_words(text))
+    )
 
 
 @lru_cache(maxsize=2_048)
@@ -104,20 +104,9 @@ def _parse_terms(words: tuple[str, ...]) -> tuple[Term, ...]:
     if not words:
         return ()
     terms: dict[Term, None] = {}
-    for word, lexeme in zip(words, _to_lexemes(words), strict=True):
+    for word, (lexeme,) in zip(words, fetch_prepared(_SELECT_LEXEMES, [list(words)]), strict=True):
         if is_cjk(word):
             terms[Term(word, is_indexed=False)] = None
         elif lexeme:
             terms[Term(lexeme, is_indexed=True)] = None
     return tuple(terms)
-
-
-def _to_lexemes(words: Sequence[str]) -> list[str]:
-    return [row[0] for row in fetch_prepared(_SELECT_LEXEMES, [list(words)])]
-
-
-def is_cjk(word: str) -> bool:
-    """Whether a word is of a script written without blanks, of which the text index keeps whole runs."""
-    return any("\u3040" <= letter <= "\u30ff" or "\u3400" <= letter <= "\u9fff" for letter in word) or any(
-        "\uac00" <= letter <= "\ud7af" for letter in word
-    )

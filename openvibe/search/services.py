@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from django.apps import apps
@@ -14,7 +13,7 @@ from openvibe.base.problems import Problem, Refused
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.search.models import VectorSpace
-from openvibe.search.spaces import BUILT_IN_EMBEDDER, Space, clear_space_cache, embed_texts
+from openvibe.search.spaces import BUILT_IN_EMBEDDER, clear_space_cache, embed_texts
 
 Kind = VectorSpace.Kind
 
@@ -37,29 +36,11 @@ class EmbedderChange(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True)
-class EmbedderTryResult:
+class EmbedderTryResult(NamedTuple):
     """How a try went. `message` is what was answered or, where `ok` is False, what is wrong and what to do."""
 
     ok: bool
     message: str
-
-
-class EmbedderSpec(NamedTuple):
-    """An embedder that can be chosen: its kind, and for an endpoint where it is and which model it gives."""
-
-    kind: str
-    endpoint_id: int | None = None
-    address: str = ""
-    model: str = ""
-
-    @property
-    def title(self) -> str:
-        return f"{self.model} at {self.address}" if self.kind == Kind.OPENAI else str(Kind(self.kind).label)
-
-
-def spec_of_space(space: VectorSpace) -> EmbedderSpec:
-    return EmbedderSpec(space.kind, space.endpoint_id, space.address, space.model)
 
 
 def use_embedder(*, workspace: models.Model, kind: str, endpoint: Any = None, by: AdminAccess | None) -> EmbedderChange:
@@ -67,18 +48,19 @@ def use_embedder(*, workspace: models.Model, kind: str, endpoint: Any = None, by
 
     `endpoint`: an OpenAI-compatible `llm.Endpoint` of the workspace, whose model is the embedding model. `none`
     serves at once. The embedder that is in use already changes nothing, save that another one being built is given
-    up. Admins only; `by=None` is the command line or a job. Raises Refused and Problem, with nothing changed.
+    up. Admins only; `by=None` is a job, or the admin site, which has asked already. Raises Refused and Problem, with
+    nothing changed.
     """
     workspace_id = int(workspace.pk)
     if by is not None and not (by.administers and by.workspace_id == workspace_id):
         raise Refused("Only owners and admins of the workspace choose how it searches.")
-    spec = _clean_spec(workspace_id, kind, endpoint)
+    chosen = _clean_space(workspace_id, kind, endpoint)
     with transaction.atomic():
         lock_workspace(workspace_id)
         spaces = VectorSpace.objects.filter(workspace_id=workspace_id)
         serving = spaces.filter(state=VectorSpace.State.SERVING).first()
         building = spaces.filter(state=VectorSpace.State.BUILDING).first()
-        change = _change_embedder(workspace_id, spec, serving, building)
+        change = _change_embedder(chosen, serving, building)
     clear_space_cache()
     return change
 
@@ -92,70 +74,60 @@ def lock_workspace(workspace_id: int) -> None:
 def try_embedder(*, kind: str, endpoint: Any = None) -> EmbedderTryResult:
     """Ask the embedder for the vectors of two texts. Never raises for the embedder's sake."""
     try:
-        spec = _clean_spec(getattr(endpoint, "workspace_id", 0), kind, endpoint)
+        space = _clean_space(getattr(endpoint, "workspace_id", 0), kind, endpoint)
     except Problem as problem:
         return EmbedderTryResult(False, problem.message)
-    if spec.kind == Kind.NONE:
+    if space.kind == Kind.NONE:
         return EmbedderTryResult(True, "Without an embedder there is nothing to try: search goes by words alone.")
-    space = Space(0, 0, spec.kind, 0, spec.endpoint_id, spec.address, spec.model, "", None)
     started = time.monotonic()
     try:
         vectors = embed_texts(space, ["When do we prune the roses?", "The roses are cut back in March."])
     except EmbedderUnavailable as error:
-        return EmbedderTryResult(False, f"{spec.title} does not work: {error}")
+        return EmbedderTryResult(False, f"{space.title} does not work: {error}")
     seconds, cosine = time.monotonic() - started, float(vectors[0] @ vectors[1])
     description = f"{vectors.shape[1]:,} numbers a text; a question and its answer are {cosine:.0%} alike."
-    return EmbedderTryResult(True, f"{spec.title} answered in {seconds:.2f} s: {description}")
+    return EmbedderTryResult(True, f"{space.title} answered in {seconds:.2f} s: {description}")
 
 
-def _clean_spec(workspace_id: int, kind: str, endpoint: Any) -> EmbedderSpec:
+def _clean_space(workspace_id: int, kind: str, endpoint: Any) -> VectorSpace:
+    """A space of this embedder, not saved. Raises Problem."""
     if kind not in Kind.values:
         raise Problem("There is no such embedder. Choose static, openai or none.", field="kind")
     if kind != Kind.OPENAI:
-        return EmbedderSpec(kind)
+        return VectorSpace(workspace_id=workspace_id, kind=kind)
     if endpoint is None or endpoint.workspace_id != workspace_id:
         raise Problem("Choose a model endpoint of this workspace.", field="endpoint")
     if endpoint.kind != "openai" or not endpoint.model:
         raise Problem("That endpoint has no embeddings. Choose an OpenAI-compatible one.", field="endpoint")
-    return EmbedderSpec(kind, endpoint.pk, endpoint.base_url, endpoint.model)
+    return VectorSpace(
+        workspace_id=workspace_id, kind=kind, endpoint_id=endpoint.pk, address=endpoint.base_url, model=endpoint.model
+    )
 
 
-def _change_embedder(
-    workspace_id: int, spec: EmbedderSpec, serving: VectorSpace | None, building: VectorSpace | None
-) -> EmbedderChange:
-    if building is not None and spec_of_space(building) == spec:
-        return EmbedderChange(building, False, f"{spec.title} is being built already. Nothing changed.")
-    if serving is not None and spec_of_space(serving) == spec:
+def _change_embedder(chosen: VectorSpace, serving: VectorSpace | None, building: VectorSpace | None) -> EmbedderChange:
+    if building is not None and building.embedder == chosen.embedder:
+        return EmbedderChange(building, False, f"{chosen.title} is being built already. Nothing changed.")
+    if serving is not None and serving.embedder == chosen.embedder:
         if building is None:
-            return EmbedderChange(serving, False, f"{spec.title} is in use already. Nothing changed.")
+            return EmbedderChange(serving, False, f"{chosen.title} is in use already. Nothing changed.")
         retire_space(building)
-        return EmbedderChange(serving, True, f"{spec.title} stays in use. What was being built is given up.")
+        return EmbedderChange(serving, True, f"{chosen.title} stays in use. What was being built is given up.")
     if building is not None:
         retire_space(building)
-    if spec.kind == Kind.NONE and serving is not None:
+    if chosen.kind == Kind.NONE and serving is not None:
         retire_space(serving)
-    space = _create_space(workspace_id, spec, at_once=spec.kind == Kind.NONE or serving is None)
-    if spec.kind == Kind.NONE:
-        return EmbedderChange(space, True, "Search goes by words alone from now on. All vectors are removed.")
-    pending = sum(table.enqueue_all(space.pk, workspace_id) for table in VECTOR_TABLES)
-    meanwhile = (
-        "Search goes by words alone" if serving is None or serving.kind == Kind.NONE else "The old vectors serve"
-    )
+    if chosen.kind == Kind.STATIC:
+        chosen.dimension = BUILT_IN_EMBEDDER.dimension
+    if chosen.kind == Kind.NONE or serving is None:
+        chosen.state, chosen.served_since = VectorSpace.State.SERVING, timezone.now()
+    chosen.save()
+    if chosen.kind == Kind.NONE:
+        return EmbedderChange(chosen, True, "Search goes by words alone from now on. All vectors are removed.")
+    pending = sum(table.enqueue_all(chosen.pk, chosen.workspace_id) for table in VECTOR_TABLES)
+    has_vectors = serving is not None and serving.kind != Kind.NONE
+    meanwhile = "The old vectors serve" if has_vectors else "Search goes by words alone"
     return EmbedderChange(
-        space, True, f"{spec.title}: {pending:,} texts wait for their vectors. {meanwhile} until all are made."
-    )
-
-
-def _create_space(workspace_id: int, spec: EmbedderSpec, *, at_once: bool) -> VectorSpace:
-    return VectorSpace.objects.create(
-        workspace_id=workspace_id,
-        kind=spec.kind,
-        endpoint_id=spec.endpoint_id,
-        address=spec.address,
-        model=spec.model,
-        dimension=BUILT_IN_EMBEDDER.dimension if spec.kind == Kind.STATIC else 0,
-        state=VectorSpace.State.SERVING if at_once else VectorSpace.State.BUILDING,
-        served_since=timezone.now() if at_once else None,
+        chosen, True, f"{chosen.title}: {pending:,} texts wait for their vectors. {meanwhile} until all are made."
     )
 
 

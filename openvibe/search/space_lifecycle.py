@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.db import transaction
 from django.utils import timezone
@@ -12,8 +12,8 @@ from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.indexing import VECTOR_TABLES, back_off, create_hnsw_indexes, drop_hnsw_indexes, record_dimension
 from openvibe.search.models import VectorSpace
-from openvibe.search.services import EmbedderSpec, lock_workspace, retire_space, spec_of_space, use_embedder
-from openvibe.search.spaces import clear_space_cache, embed_texts, read_space
+from openvibe.search.services import lock_workspace, retire_space, use_embedder
+from openvibe.search.spaces import clear_space_cache, embed_texts
 
 State = VectorSpace.State
 ENDPOINT_DELETED = (
@@ -30,7 +30,8 @@ def advance_spaces() -> int:
     with advisory_lock(LockKind.VECTOR_SPACES, 0) as is_mine:
         if not is_mine:
             return 0
-        for space in _endpoint_spaces():
+        with_endpoint = VectorSpace.objects.filter(kind=VectorSpace.Kind.OPENAI).exclude(state=State.RETIRED)
+        for space in with_endpoint.select_related("endpoint", "workspace").order_by("state"):
             _sync_endpoint(space)
         ready = [space for space in VectorSpace.objects.filter(state=State.BUILDING) if _is_ready(space)]
         served = sum(_start_serving(space) for space in ready)
@@ -38,32 +39,24 @@ def advance_spaces() -> int:
         return served
 
 
-def _endpoint_spaces() -> list[VectorSpace]:
-    rows = VectorSpace.objects.filter(kind=VectorSpace.Kind.OPENAI).exclude(state=State.RETIRED)
-    return list(rows.select_related("endpoint", "workspace").order_by("state"))
-
-
 def _sync_endpoint(space: VectorSpace) -> None:
-    """An endpoint that is gone is said; one that changed gives another embedder, unless one is chosen already."""
+    """An endpoint that is gone is reported; one that changed gives another embedder, unless one is chosen already."""
     endpoint = space.endpoint
     if endpoint is None:
         if VectorSpace.objects.filter(pk=space.pk).exclude(problem=ENDPOINT_DELETED).update(problem=ENDPOINT_DELETED):
             clear_space_cache()
-        return
-    if (endpoint.base_url, endpoint.model) == (space.address, space.model):
-        return
-    others = VectorSpace.objects.filter(workspace_id=space.workspace_id, state=State.BUILDING).exclude(pk=space.pk)
-    if endpoint.kind == "openai" and not others.exists():
-        use_embedder(workspace=space.workspace, kind=space.kind, endpoint=endpoint, by=None)
+    elif endpoint.kind == "openai" and (endpoint.base_url, endpoint.model) != (space.address, space.model):
+        others = VectorSpace.objects.filter(workspace_id=space.workspace_id, state=State.BUILDING).exclude(pk=space.pk)
+        if not others.exists():
+            use_embedder(workspace=space.workspace, kind=space.kind, endpoint=endpoint, by=None)
 
 
 def _is_ready(space: VectorSpace) -> bool:
     """Nothing waits, nothing was overlooked, the dimension is known and its indexes stand."""
-    if space.kind == VectorSpace.Kind.OPENAI and space.endpoint_id is None:
+    is_orphaned = space.kind == VectorSpace.Kind.OPENAI and space.endpoint_id is None
+    if is_orphaned or any(table.has_pending(space.pk) for table in VECTOR_TABLES):
         return False
-    if any(table.has_pending(space.pk) for table in VECTOR_TABLES):
-        return False
-    if sum(table.enqueue_all(space.pk, space.workspace_id) for table in VECTOR_TABLES):  # said while the space began
+    if sum(table.enqueue_all(space.pk, space.workspace_id) for table in VECTOR_TABLES):  # written while the space began
         return False
     dimension = space.dimension or _probe_dimension(space)
     if dimension:
@@ -72,8 +65,8 @@ def _is_ready(space: VectorSpace) -> bool:
 
 
 def _probe_dimension(space: VectorSpace) -> int:
-    """The dimension of an embedder that had no text to make a vector of yet; 0 when it cannot be told now."""
-    current = read_space(pk=space.pk)
+    """The dimension of an embedder that had no text to make a vector of yet; 0 when that is not known now."""
+    current = VectorSpace.objects.filter(pk=space.pk).first()
     if current is None or (current.try_again_at and current.try_again_at > timezone.now()):
         return 0
     try:
@@ -108,51 +101,46 @@ WRITE_GRACE_PERIOD = timedelta(hours=2)
 """How long its row stays: a transaction that began before may still let texts wait for it."""
 
 
-def delete_retired_spaces() -> int:
-    """Remove one batch of what each retired space has, and the spaces of which nothing is left. Rows removed."""
+def delete_retired_spaces() -> None:
+    """Remove one batch of what each retired space has, and the spaces of which nothing is left."""
     now = timezone.now()
-    retired = VectorSpace.objects.filter(state=VectorSpace.State.RETIRED)
-    total_deleted = 0
-    for space in retired.filter(try_again_at__lte=now - READ_GRACE_PERIOD):
+    for space in VectorSpace.objects.filter(state=State.RETIRED, try_again_at__lte=now - READ_GRACE_PERIOD):
         deleted = sum(table.delete_batch(space.pk, DELETE_BATCH_SIZE) for table in VECTOR_TABLES)
-        total_deleted += deleted
         if not deleted and space.try_again_at and space.try_again_at <= now - WRITE_GRACE_PERIOD:
             space.delete()
             drop_hnsw_indexes(space.dimension)
-    return total_deleted
 
 
 @dataclass(frozen=True)
 class SpaceStatus:
-    """One space: its embedder, how many texts have a vector in it and how many wait, and what is wrong ("" nothing)."""
+    """A space, how many texts have a vector in it, and how many wait for one."""
 
-    embedder: EmbedderSpec
-    is_serving: bool
-    dimension: int
-    made: int
-    waiting: int
-    problem: str
-    try_again_at: datetime | None
-
-    @property
-    def title(self) -> str:
-        return self.embedder.title
+    space: VectorSpace
+    embedded: int
+    pending: int
 
     @property
     def percent(self) -> int:
         """Rounded down: 100 is all."""
-        return 100 * self.made // (self.made + self.waiting) if self.waiting else 100
+        return 100 * self.embedded // (self.embedded + self.pending) if self.pending else 100
 
 
 def space_statuses(workspace_id: int) -> list[SpaceStatus]:
     """The workspace's spaces: the one that serves, then the one that is being built, where there is one."""
-    rows = VectorSpace.objects.filter(workspace_id=workspace_id).exclude(state=VectorSpace.State.RETIRED)
-    return [_space_status(space) for space in rows.order_by("-state")]
+    spaces = VectorSpace.objects.filter(workspace_id=workspace_id).exclude(state=State.RETIRED)
+    return [
+        SpaceStatus(
+            space,
+            embedded=sum(table.count_embedded(space.pk) for table in VECTOR_TABLES),
+            pending=sum(table.count_pending(space.pk) for table in VECTOR_TABLES),
+        )
+        for space in spaces.order_by("-state")
+    ]
 
 
 def diagnose_search() -> tuple[str, str, str]:
     """For `manage.py doctor`: what was looked at, what was found, and what to do where something is wrong."""
-    spaces = VectorSpace.objects.exclude(state=VectorSpace.State.RETIRED)
+    spaces = VectorSpace.objects.exclude(state=State.RETIRED)
     pending = sum(table.count_pending(space.pk) for space in spaces for table in VECTOR_TABLES)
     failing = spaces.exclude(problem="").select_related("workspace")
     summary = f"{pending:,} texts wait for their vectors." if pending else "every text has its vector."
@@ -160,15 +148,3 @@ def diagnose_search() -> tuple[str, str, str]:
         return "search", summary, ""
     problems = " ".join(f"{space.workspace}: {space.problem}" for space in failing[:3])
     return "search", f"{summary} {problems}", "Search goes by words meanwhile; look at “Search embedder” in the admin."
-
-
-def _space_status(space: VectorSpace) -> SpaceStatus:
-    return SpaceStatus(
-        embedder=spec_of_space(space),
-        is_serving=space.state == VectorSpace.State.SERVING,
-        dimension=space.dimension,
-        made=sum(table.count_embedded(space.pk) for table in VECTOR_TABLES),
-        waiting=sum(table.count_pending(space.pk) for table in VECTOR_TABLES),
-        problem=space.problem,
-        try_again_at=space.try_again_at,
-    )

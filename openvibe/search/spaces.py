@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import Protocol
@@ -32,21 +31,6 @@ MAX_EMBEDDED_QUERY_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """A row of `VectorSpace` as it was read. `dimension` is 0 until the first vector was made."""
-
-    id: int
-    workspace_id: int
-    kind: str
-    dimension: int
-    endpoint_id: int | None
-    address: str
-    model: str
-    problem: str
-    try_again_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class QueryVector:
     """A question in the space that its vector can be compared in. `vector`: `dimension` numbers of unit length."""
 
@@ -55,14 +39,29 @@ class QueryVector:
     vector: Floats
 
 
-def serving_space(workspace_id: int) -> Space | None:
+_cache_lock = Lock()
+_spaces: dict[int, tuple[float, VectorSpace | None]] = {}
+"""Of each workspace the space that serves, and when it was read."""
+_query_vectors: dict[tuple[int, str], Floats] = {}
+"""The latest questions, by space."""
+
+
+def serving_space(workspace_id: int) -> VectorSpace | None:
     """The space that searches of this workspace use; None while there is none. May be three seconds old."""
-    return _CACHE.get_space(workspace_id)
+    now = time.monotonic()
+    read_at, space = _spaces.get(workspace_id, (None, None))
+    if read_at is None or now - read_at > SPACE_CACHE_SECONDS:
+        space = VectorSpace.objects.filter(workspace_id=workspace_id, state=VectorSpace.State.SERVING).first()
+        with _cache_lock:
+            _spaces[workspace_id] = (now, space)
+    return space
 
 
 def clear_space_cache() -> None:
     """Look again at the next question: called by whoever changed a space in this process."""
-    _CACHE.clear()
+    with _cache_lock:
+        _spaces.clear()
+        _query_vectors.clear()
 
 
 def embed_query(workspace_id: int, text: str) -> QueryVector | None:
@@ -78,40 +77,45 @@ def embed_query(workspace_id: int, text: str) -> QueryVector | None:
     words = " ".join(mask_secrets(text[:MAX_EMBEDDED_QUERY_CHARACTERS]).split())
     if not words:
         return None
-    vector = _CACHE.get_query_vector(space.id, words)
+    vector = _query_vectors.get((space.pk, words))
     if vector is None:
-        vector = _embed_query_or_none(space, words)
-        if vector is None:
-            return None
-        _CACHE.put_query_vector(space.id, words, vector)
-    return QueryVector(space.id, space.dimension, vector) if vector.any() else None
+        vector = _embed_words(space, words)
+    return QueryVector(space.pk, space.dimension, vector) if vector is not None and vector.any() else None
 
 
-def _embed_query_or_none(space: Space, words: str) -> Floats | None:
+def _embed_words(space: VectorSpace, words: str) -> Floats | None:
+    """Asked of the embedder and remembered. None when it is to be left alone or cannot answer; the space says why."""
     if space.kind != VectorSpace.Kind.STATIC and space.try_again_at and space.try_again_at > timezone.now():
         return None
     try:
-        vector: Floats = embed_texts(space, [words], for_question=True)[0]
+        vector: Floats = embed_texts(space, [words], for_query=True)[0]
     except EmbedderUnavailable as error:
         _record_problem(space, str(error))
         return None
     _record_problem(space, "")
+    with _cache_lock:
+        while len(_query_vectors) >= QUERY_CACHE_SIZE:
+            _query_vectors.pop(next(iter(_query_vectors)))
+        _query_vectors[space.pk, words] = vector
     return vector
 
 
-def embed_texts(space: Space, texts: Sequence[str], *, for_question: bool = False) -> Floats:
+def embed_texts(space: VectorSpace, texts: Sequence[str], *, for_query: bool = False) -> Floats:
     """One vector a text (texts × dimension), of unit length or all zeros.
 
-    Raises EmbedderDown, with the reason for people, whatever goes wrong, and for vectors that do not belong into this
-    space. `for_question`: with little patience.
+    Raises EmbedderUnavailable, with the reason for people, whatever goes wrong, and for vectors that do not belong
+    into this space. `for_query`: with little patience.
     """
     try:
-        embedder = _embedder_for_space(space, for_question)
+        embedder: Embedder = BUILT_IN_EMBEDDER
+        if space.kind != VectorSpace.Kind.STATIC:
+            embedder_for = ENDPOINT_EMBEDDER.only()
+            embedder = embedder_for(space.endpoint_id, address=space.address, model=space.model, for_query=for_query)
         vectors = np.asarray(embedder.embed(texts), np.float32)
     except EmbedderUnavailable:
         raise
     except Exception as error:  # an embedder is somebody else's code, with errors of its own
-        log.info("embedder_down", space_id=space.id, error=type(error).__name__)
+        log.info("embedder_down", space_id=space.pk, error=type(error).__name__)
         advice = getattr(error, "advice", "")
         raise EmbedderUnavailable(f"{error} {advice}".strip()) from error
     _check_vectors(space, vectors, len(texts))
@@ -121,24 +125,16 @@ def embed_texts(space: Space, texts: Sequence[str], *, for_question: bool = Fals
 class EndpointEmbedder(Protocol):
     """Finds the embedder that an endpoint was when it stood at this address with this model.
 
-    `for_question`: with little patience. Raises, in words for people, when the endpoint is gone or another one now.
+    `for_query`: with little patience. Raises, in words for people, when the endpoint is gone or another one now.
     """
 
-    def __call__(self, endpoint_id: int | None, /, *, address: str, model: str, for_question: bool) -> Embedder: ...
+    def __call__(self, endpoint_id: int | None, /, *, address: str, model: str, for_query: bool) -> Embedder: ...
 
 
 ENDPOINT_EMBEDDER: Register[EndpointEmbedder] = Register("openvibe.search.spaces.ENDPOINT_EMBEDDER")
 
 
-def _embedder_for_space(space: Space, for_question: bool) -> Embedder:
-    if space.kind == VectorSpace.Kind.STATIC:
-        return BUILT_IN_EMBEDDER
-    return ENDPOINT_EMBEDDER.only()(
-        space.endpoint_id, address=space.address, model=space.model, for_question=for_question
-    )
-
-
-def _check_vectors(space: Space, vectors: Floats, expected: int) -> None:
+def _check_vectors(space: VectorSpace, vectors: Floats, expected: int) -> None:
     if vectors.ndim != 2 or len(vectors) != expected or not np.isfinite(vectors).all():
         raise EmbedderUnavailable("The embedder answered with something that is not one vector for each text.")
     dimension = vectors.shape[1]
@@ -155,56 +151,11 @@ def _check_vectors(space: Space, vectors: Floats, expected: int) -> None:
         )
 
 
-def _record_problem(space: Space, problem: str) -> None:
+def _record_problem(space: VectorSpace, problem: str) -> None:
     """Let the space say what is wrong, or that nothing is any more: only when that is news."""
     if space.problem != problem:
-        _CACHE.set_problem(space, problem)
-        row = VectorSpace.objects.filter(pk=space.id).exclude(problem=problem)
+        space.problem = problem
+        with _cache_lock:
+            _spaces[space.workspace_id] = (time.monotonic(), space)
+        row = VectorSpace.objects.filter(pk=space.pk).exclude(problem=problem)
         transaction.on_commit(partial(row.update, problem=problem), robust=True)
-
-
-class _SpaceCache:
-    """What this process remembers: each workspace's space for a moment, and the latest questions. Thread safe."""
-
-    def __init__(self) -> None:
-        self._spaces: dict[int, tuple[float, Space | None]] = {}
-        self._query_vectors: dict[tuple[int, str], Floats] = {}
-        self._lock = Lock()
-
-    def get_space(self, workspace_id: int) -> Space | None:
-        now = time.monotonic()
-        read_at, space = self._spaces.get(workspace_id, (None, None))
-        if read_at is None or now - read_at > SPACE_CACHE_SECONDS:
-            space = read_space(workspace_id=workspace_id, state=VectorSpace.State.SERVING)
-            with self._lock:
-                self._spaces[workspace_id] = (now, space)
-        return space
-
-    def set_problem(self, space: Space, problem: str) -> None:
-        with self._lock:
-            self._spaces[space.workspace_id] = (time.monotonic(), replace(space, problem=problem))
-
-    def get_query_vector(self, space_id: int, words: str) -> Floats | None:
-        return self._query_vectors.get((space_id, words))
-
-    def put_query_vector(self, space_id: int, words: str, vector: Floats) -> None:
-        with self._lock:
-            while len(self._query_vectors) >= QUERY_CACHE_SIZE:
-                self._query_vectors.pop(next(iter(self._query_vectors)))
-            self._query_vectors[space_id, words] = vector
-
-    def clear(self) -> None:
-        with self._lock:
-            self._spaces.clear()
-            self._query_vectors.clear()
-
-
-_CACHE = _SpaceCache()
-
-_COLUMNS = ("id", "workspace_id", "kind", "dimension", "endpoint_id", "address", "model", "problem", "try_again_at")
-
-
-def read_space(**conditions: object) -> Space | None:
-    """The one space that these conditions name, as it stands now."""
-    row = VectorSpace.objects.filter(**conditions).values_list(*_COLUMNS).first()
-    return Space(*row) if row else None

@@ -5,6 +5,6 @@ from celery import shared_task
 
 @shared_task(name="search.settle_spaces", ignore_result=True, expires=30)
 def advance_spaces_task() -> None:
-    from openvibe.search.space_lifecycle import advance_spaces as settle
+    from openvibe.search.space_lifecycle import advance_spaces
 
-    settle()
+    advance_spaces()

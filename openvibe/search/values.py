@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +35,8 @@ class Candidates:
 
     def __post_init__(self) -> None:
         """Raises ValueError when the columns are of different lengths."""
-        required = (self.positions, self.tokens, self.words, self.hits)
-        columns = (*required, self.similarity, self.pair_similarity, self.fingerprints)
-        lengths = {len(self.keys), *(len(column) for column in columns if column is not None)}
+        columns = (getattr(self, field.name) for field in fields(self))
+        lengths = {len(column) for column in columns if column is not None}
         if len(lengths) != 1 or self.hits.ndim != 2:
             raise ValueError(f"The columns of candidates differ in length: {sorted(lengths)}.")
 
@@ -45,15 +45,6 @@ class Candidates:
 
     def take(self, indexes: NDArray[np.intp]) -> Candidates:
         """Those that stand at these places (ascending)."""
-        optional = (self.similarity, self.pair_similarity, self.fingerprints)
-        similarity, pair_similarity, fingerprints = (None if column is None else column[indexes] for column in optional)
-        return Candidates(
-            keys=[self.keys[index] for index in indexes.tolist()],
-            positions=self.positions[indexes],
-            tokens=self.tokens[indexes],
-            words=self.words[indexes],
-            hits=self.hits[indexes],
-            similarity=similarity,  # type: ignore[arg-type]
-            pair_similarity=pair_similarity,  # type: ignore[arg-type]
-            fingerprints=fingerprints,  # type: ignore[arg-type]
-        )
+        columns = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "keys"}
+        rows: dict[str, Any] = {name: None if column is None else column[indexes] for name, column in columns.items()}
+        return Candidates(keys=[self.keys[index] for index in indexes.tolist()], **rows)

@@ -11,8 +11,8 @@ def wire() -> None:
     ENDPOINT_EMBEDDER.add(endpoint_embedder)
 
 
-def endpoint_embedder(endpoint_id: int | None, *, address: str, model: str, for_question: bool) -> Embedder:
+def endpoint_embedder(endpoint_id: int | None, *, address: str, model: str, for_query: bool) -> Embedder:
     """Model endpoints and search do not know each other: this floor knows both."""
     from openvibe.llm.embeddings import embedder_for  # its SDK takes a second to import: only when it is used
 
-    return embedder_for(endpoint_id, address=address, model=model, for_question=for_question)
+    return embedder_for(endpoint_id, address=address, model=model, for_query=for_query)

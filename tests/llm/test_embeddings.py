@@ -178,7 +178,7 @@ def test_an_endpoint_that_was_changed_or_deleted_is_another_embedder(
 ) -> None:
     settings.ALLOW_PRIVATE_ENDPOINTS = True
     row = row_for(ana, endpoint[0])
-    known: dict[str, Any] = {"address": row.base_url, "model": row.model, "for_question": False}
+    known: dict[str, Any] = {"address": row.base_url, "model": row.model, "for_query": False}
     assert embedder_for(row.pk, **known).embed(TEXTS).shape == (2, 256)
 
     with pytest.raises(ModelUnavailable, match="was changed"):
@@ -196,7 +196,7 @@ def test_questions_leave_an_endpoint_that_fails_alone(
     row = row_for(ana, server)
     script.instead = Answer(status=503)
     for _ in range(4):
-        client = embedder_for(row.pk, address=row.base_url, model=row.model, for_question=True)
+        client = embedder_for(row.pk, address=row.base_url, model=row.model, for_query=True)
         with pytest.raises(ModelUnavailable):
             client.embed(TEXTS)
     assert len(script.asked) == 2

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import httpx2
 import pytest
 
-from openvibe.llm.ssrf_guard import AddressRefused, GuardedTransport, check_url, check_url_resolved
+from openvibe.llm.ssrf_guard import AddressRefused, GuardedTransport, check_url
 
 PUBLIC = "93.184.216.34"
 _INWARD = """
@@ -79,7 +79,7 @@ def test_there_are_enough_addresses() -> None:
 def test_no_inward_address_is_accepted_or_connected_to(url: str) -> None:
     connects = Connects()
     with pytest.raises(AddressRefused):
-        check_url(url)
+        check_url(url, resolve=Resolver())
     with pytest.raises((AddressRefused, httpx2.HTTPError, httpx2.InvalidURL)):
         get(url, Resolver(["127.0.0.1"]), connects)
     assert connects.asked == []
@@ -89,7 +89,7 @@ def test_no_inward_address_is_accepted_or_connected_to(url: str) -> None:
 def test_no_name_that_leads_inward_is_accepted_or_connected_to(url: str, addresses: list[str]) -> None:
     connects = Connects()
     with pytest.raises(AddressRefused):
-        check_url_resolved(url, resolve=Resolver(addresses))
+        check_url(url, resolve=Resolver(addresses))
     with pytest.raises(AddressRefused):
         get(url, Resolver(addresses), connects)
     assert connects.asked == []
@@ -118,21 +118,21 @@ def test_redirects_are_handed_back() -> None:
 
 
 def test_a_name_nobody_knows_may_be_saved_but_not_called() -> None:
-    check_url_resolved("https://later.example/v1", resolve=Resolver())
+    check_url("https://later.example/v1", resolve=Resolver())
     with pytest.raises(httpx2.ConnectError, match="cannot be found"):
         get("https://later.example/v1", Resolver(), Connects())
 
 
 @pytest.mark.parametrize("url", ["https://models.example/v1", f"http://{PUBLIC}:8000", "https://[2606:4700::1]/v1"])
 def test_outside_addresses_pass(url: str) -> None:
-    check_url(url)
+    check_url(url, resolve=Resolver())
 
 
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:11434/v1", "http://localhost:8000", "http://[::1]/", "http://10.1.2.3/"]
 )
 def test_the_operator_can_allow_private_addresses(url: str) -> None:
-    check_url(url, allow_private=True)
+    check_url(url, allow_private=True, resolve=Resolver())
     assert get(url, Resolver(["127.0.0.1"]), Connects(), allow_private=True).text == "hello"
 
 
@@ -148,4 +148,4 @@ def test_the_operator_can_allow_private_addresses(url: str) -> None:
 )
 def test_some_are_refused_whatever_the_operator_allows(url: str) -> None:
     with pytest.raises(AddressRefused):
-        check_url(url, allow_private=True)
+        check_url(url, allow_private=True, resolve=Resolver())

@@ -23,8 +23,6 @@ class Trouble(Exception):
 class FakeEmbedder:
     """`asked` holds the texts of every call; `meanwhile` is called once, in the middle of the next one."""
 
-    name = "fake"
-
     def __init__(self) -> None:
         self._built_in = StaticEmbedder()
         self.begin_anew()
@@ -34,7 +32,7 @@ class FakeEmbedder:
         self.trouble: Exception | None = None
         self.meanwhile: Callable[[], object] | None = None
         self.asked: list[list[str]] = []
-        self.for_questions = 0
+        self.for_queries = 0
 
     def embed(self, texts: Sequence[str]) -> Floats:
         self.asked.append(list(texts))
@@ -49,6 +47,6 @@ class FakeEmbedder:
 FAKE = FakeEmbedder()
 
 
-def embedder_for(endpoint_id: int | None, *, address: str, model: str, for_question: bool) -> FakeEmbedder:
-    FAKE.for_questions += for_question
+def embedder_for(endpoint_id: int | None, *, address: str, model: str, for_query: bool) -> FakeEmbedder:
+    FAKE.for_queries += for_query
     return FAKE

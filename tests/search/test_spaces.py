@@ -42,7 +42,7 @@ def test_a_space_and_a_question_are_asked_for_once(
             assert embed_query(ana.workspace_id, "When do we   prune?") is not None
             assert embed_query(ana.workspace_id, "When do we prune?") is not None
     assert fake_embedder.asked == [["When do we prune?"]]
-    assert fake_embedder.for_questions == 1, "it is asked with little patience"
+    assert fake_embedder.for_queries == 1, "it is asked with little patience"
 
 
 def test_only_so_many_questions_are_remembered(ana: Member, fake_embedder: FakeEmbedder) -> None:

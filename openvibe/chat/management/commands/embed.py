@@ -39,7 +39,7 @@ class Command(BaseCommand):
 
     def _embed_table(self, space: VectorSpace, table: VectorTable) -> None:
         """All that wait in one table, with a line for each 2,000 of them."""
-        name, started_at, embedded = f"{space.workspace.slug}, {table.what}", time.monotonic(), 0
+        name, started_at, embedded = f"{space.workspace.slug}, {table.label}", time.monotonic(), 0
         while done := embed_pending(table, space_id=space.pk, limit=BATCH_SIZE):
             embedded += done
             left = table.count_pending(space.pk)
