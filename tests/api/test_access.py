@@ -16,11 +16,11 @@ from hypothesis import settings
 from rest_framework.request import Request
 from rest_framework.test import APIRequestFactory
 
-from openvibe.api.auth import current_access
 from openvibe.api.models import Token
 from openvibe.api.services import issue_token
 from openvibe.urls import api_urlpatterns
 from openvibe.workspaces.api.auth import MemberSession
+from openvibe.workspaces.queries import participant_access
 from tests.api.access_matrix import AGENTS, CALLERS, OUTSIDE, PEOPLE, PLACES, UNKNOWN, Scene, make_scene, may_see
 from tests.api.client import Api, is_problem
 from tests.factories import SOUL
@@ -356,7 +356,7 @@ def test_a_session_leads_to_the_access_of_a_token(scene: Scene, person: str) -> 
     assert signed_in is not None
     caller, _ = signed_in
 
-    assert (caller.participant, caller.access) == (member.participant, current_access(member.participant))
+    assert (caller.participant, caller.access) == (member.participant, participant_access(member.participant))
 
 
 def test_a_narrower_token_of_the_same_member_sees_the_same(scene: Scene, entrance: Entrance) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from openvibe.api.fields import IdField, SeqField, TextField
-from openvibe.api.pagination import MAX_POSITION
+from openvibe.base.params import MAX_ID
 from openvibe.chat.models import Channel, Dive, DiveResult, Mention, Message, Thread
 from openvibe.workspaces.api.serializers import ParticipantOut
 
@@ -302,5 +302,5 @@ class ResultIn(serializers.Serializer[Any]):
 
 class EventsParams(serializers.Serializer[Any]):
     after = serializers.IntegerField(
-        required=False, min_value=0, max_value=MAX_POSITION, help_text="The last position seen; or send Last-Event-ID."
+        required=False, min_value=0, max_value=MAX_ID, help_text="The last position seen; or send Last-Event-ID."
     )
