@@ -35,7 +35,6 @@ DATA_HELP = "goal: done_condition, budget; plan: stage (planning, approved, exec
 
 class WorkOut(serializers.ModelSerializer[WorkItem]):
     thread = serializers.IntegerField(source="thread_id", read_only=True)
-    message = serializers.IntegerField(source="message_id", read_only=True, allow_null=True)
     author = ParticipantOut(read_only=True)
     closed_by = ParticipantOut(read_only=True, allow_null=True)
     data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
@@ -152,7 +151,6 @@ def _work_response(access: Access, pk: int, status: int = 200) -> Response:
 
 
 class ApprovalOut(serializers.ModelSerializer[Approval]):
-    thread = serializers.IntegerField(source="thread_id", read_only=True)
     requested_by = ParticipantOut(read_only=True)
     decided_by = ParticipantOut(read_only=True, allow_null=True)
 
@@ -221,7 +219,6 @@ PROGRESS_FIELDS = ("changed", "evidence", "open_issues", "next_action")
 
 
 class ProgressOut(serializers.ModelSerializer[ProgressEntry]):
-    thread = serializers.IntegerField(source="thread_id", read_only=True)
     author = ParticipantOut(read_only=True)
 
     class Meta:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory.plugins.models import Compaction
-from memory.work.models import Approval, Handoff, WorkItem
-from memory.work.queries import ApprovalRow, ProgressRow, WorkRow, WorkState, get_work_state, row_text
+from memory.work.models import Approval, Handoff, ProgressEntry, WorkItem
+from memory.work.queries import WorkState, get_work_state, row_text
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
+
+Kind = WorkItem.Kind
 
 OBJECTIVE = "Current objective"
 CONSTRAINTS = "User constraints and preferences"
@@ -128,30 +130,33 @@ def _collect_extras(thread_id: int) -> HandoffExtras:
     return extras
 
 
-# --- from rows to sections ----------------------------------------------------------------------------------
 def _fill_sections(thread: Thread, state: WorkState, summary_ids: Iterable[int]) -> dict[str, list[HandoffLine]]:
-    sections: dict[str, list[HandoffLine]] = {title: [] for title in SECTIONS}
-    sections[OBJECTIVE] = _work_lines([state.objective])
-    sections[CONSTRAINTS] = _work_lines(state.constraints)
-    sections[INSTRUCTIONS] = _instruction_lines(thread)
-    sections[PLAN] = _work_lines([state.plan])
-    sections[WORKFLOW] = [_line(f"progress:{entry.pk}", entry.checkpoint) for entry in state.progress[:1]]
-    sections[GOAL] = _work_lines(state.goals)
-    sections[APPROVALS] = [_approval_line(row) for row in state.approvals]
-    sections[FACTS] = [_line(f"summary:{number}", "") for number in summary_ids]
-    sections[ACTIONS] = [*_done_lines(thread.pk), *map(_progress_line, state.progress), *_work_lines(state.artifacts)]
-    sections[ERRORS] = [*_work_lines(state.errors_tried), *_blocker_lines(state)]
-    sections[PENDING] = [*_work_lines(state.todos), *_work_lines(state.open_questions)]
-    sections[NEXT] = _next_step_lines(state)
-    sections[DO_NOT_REDO] = _work_lines(state.do_not_redo)
-    return sections
+    def of_kind(kind: str) -> list[HandoffLine]:
+        return _work_lines(state.of_kind(kind))
+
+    return {
+        OBJECTIVE: of_kind(Kind.OBJECTIVE),
+        CONSTRAINTS: of_kind(Kind.CONSTRAINT),
+        INSTRUCTIONS: _instruction_lines(thread),
+        PLAN: of_kind(Kind.PLAN),
+        WORKFLOW: [_line(f"progress:{entry.pk}", entry.checkpoint) for entry in state.progress[:1]],
+        GOAL: of_kind(Kind.GOAL),
+        APPROVALS: [_approval_line(row) for row in state.approvals],
+        RESOURCES: [],
+        FACTS: [_line(f"summary:{number}", "") for number in summary_ids],
+        ACTIONS: [*_done_lines(thread.pk), *map(_progress_line, state.progress), *of_kind(Kind.ARTIFACT)],
+        ERRORS: [*of_kind(Kind.ERROR_TRIED), *_blocker_lines(state)],
+        PENDING: [*of_kind(Kind.TODO), *of_kind(Kind.OPEN_QUESTION)],
+        NEXT: _next_step_lines(state),
+        DO_NOT_REDO: of_kind(Kind.DO_NOT_REDO),
+    }
 
 
 def _line(ref: str, text: str, **fields: str) -> HandoffLine:
     return {"ref": ref, "text": text, **fields}
 
 
-def _work_lines(rows: Iterable[WorkRow | None]) -> list[HandoffLine]:
+def _work_lines(rows: Iterable[WorkItem]) -> list[HandoffLine]:
     """A row taken from a message keeps no words here."""
     return [
         _line(
@@ -161,30 +166,29 @@ def _work_lines(rows: Iterable[WorkRow | None]) -> list[HandoffLine]:
             stage=str(row.data.get("stage", "")),
         )
         for row in rows
-        if row is not None
     ]
 
 
-def _approval_line(row: ApprovalRow) -> HandoffLine:
+def _approval_line(row: Approval) -> HandoffLine:
     return _line(
         f"approval:{row.pk}",
         row.what,
         state=row.state,
-        requested_by=row.requested_by,
-        decided_by=row.decided_by,
+        requested_by=row.requested_by.name,
+        decided_by=row.decided_by.name if row.decided_by else "",
         decided_at=row.decided_at.isoformat() if row.decided_at else "",
         note=row.note,
     )
 
 
-def _progress_line(row: ProgressRow) -> HandoffLine:
+def _progress_line(row: ProgressEntry) -> HandoffLine:
     paragraphs = [row.checkpoint, row.changed, f"Evidence: {row.evidence}" if row.evidence else ""]
     return _line(f"progress:{row.pk}", "\n".join(filter(None, paragraphs)))
 
 
 def _done_lines(thread_id: int) -> list[HandoffLine]:
     """What was closed as done, the newest: an action taken, never a task again."""
-    kinds = (WorkItem.Kind.TODO, WorkItem.Kind.PLAN, WorkItem.Kind.GOAL, WorkItem.Kind.OBJECTIVE)
+    kinds = (Kind.TODO, Kind.PLAN, Kind.GOAL, Kind.OBJECTIVE)
     rows = WorkItem.objects.filter(thread=thread_id, kind__in=kinds, state=WorkItem.State.DONE).order_by("-closed_at")
     values = rows.values_list("pk", "kind", "text", "message_id")[:MAX_DONE_ITEMS]
     return [_line(f"work:{pk}", "" if message else f"Done: {text}", kind=kind) for pk, kind, text, message in values]
@@ -208,7 +212,7 @@ def _next_step_lines(state: WorkState) -> list[HandoffLine]:
         return [_line(f"approval:{row.pk}", f"Wait until a person has decided: {row.what}")]
     if state.progress and state.progress[0].next_action:
         return [_line(f"progress:{state.progress[0].pk}", state.progress[0].next_action)]
-    return _work_lines(state.todos[:1])
+    return _work_lines(state.of_kind(Kind.TODO)[:1])
 
 
 def _instruction_lines(thread: Thread) -> list[HandoffLine]:
@@ -225,7 +229,6 @@ def _instruction_lines(thread: Thread) -> list[HandoffLine]:
     ]
 
 
-# --- for people ---------------------------------------------------------------------------------------------
 def render_sections(handoff: Handoff, summaries: SummaryTexts) -> tuple[RenderedSection, ...]:
     """All fourteen sections with words: summaries' from `summaries`, those of rows taken from a message from the row.
 
