@@ -1,8 +1,7 @@
 """Feedback, episodes and proposals as pages and the API show them to an asker."""
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
 
@@ -44,9 +43,7 @@ class FeedbackSummary:
     up: int = 0
     down: int = 0
     statuses: tuple[FeedbackStatus, ...] = ()
-    tag_choices: tuple[tuple[str, str], ...] = field(
-        default_factory=lambda: tuple((str(value), str(label)) for value, label in Feedback.Tag.choices)
-    )
+    tag_choices = Feedback.Tag.choices
 
 
 def feedback_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
@@ -130,19 +127,11 @@ MAX_PROPOSALS = 30
 
 
 @dataclass(frozen=True)
-class ProposalRow:
-    """A proposal and the first message it was learned from, by number."""
-
-    proposal: Proposal
-    seq: int
-
-
-@dataclass(frozen=True)
 class ProposalList:
     """Those that wait first, then the newest decided; `hidden` were learned where the asker may not read."""
 
-    waiting: tuple[ProposalRow, ...]
-    decided: tuple[ProposalRow, ...]
+    waiting: QuerySet[Proposal]
+    decided: QuerySet[Proposal]
     hidden: int
 
 
@@ -150,19 +139,8 @@ def list_proposals(agent: Participant, access: Access) -> ProposalList | None:
     """What the agent proposed to learn, for admins; None for everybody else. Three queries."""
     if not access.administers:
         return None
-    proposals = Proposal.objects.filter(agent=agent)
-    visible = proposals.filter(thread__in=Thread.objects.visible_to(access))
-    rows = visible.select_related("thread", "person", "decided_by")
+    rows = visible_proposals(access).filter(agent=agent).select_related("thread")
     waiting = rows.filter(state=Proposal.State.PROPOSED)
     decided = rows.exclude(state=Proposal.State.PROPOSED).order_by("-decided_at", "-id")
-    hidden = proposals.exclude(thread__in=Thread.objects.visible_to(access)).count()
-    return ProposalList(_proposal_rows(waiting[:MAX_PROPOSALS]), _proposal_rows(decided[:MAX_PROPOSALS]), hidden)
-
-
-def _proposal_rows(proposals: Iterable[Proposal]) -> tuple[ProposalRow, ...]:
-    return tuple(ProposalRow(proposal, _first_cited_seq(proposal)) for proposal in proposals)
-
-
-def _first_cited_seq(proposal: Proposal) -> int:
-    cited = re.match(r"Messages? (\d+)", proposal.because)
-    return int(cited[1]) if cited else proposal.upto_seq
+    hidden = Proposal.objects.filter(agent=agent).exclude(thread__in=Thread.objects.visible_to(access)).count()
+    return ProposalList(waiting[:MAX_PROPOSALS], decided[:MAX_PROPOSALS], hidden)
