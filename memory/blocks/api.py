@@ -13,7 +13,7 @@ from rest_framework.serializers import BaseSerializer
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.queries import access_agent, access_blocks, access_last_speaker, access_notes, access_person
 from memory.blocks.services import access_blocks_for_update, update_notes
-from memory.blocks.values import BLOCK_TOKEN_LIMIT, ContextBlock, block_missing
+from memory.blocks.values import BLOCK_TOKEN_LIMIT, ContextBlock
 from openvibe.api.etags import PreconditionFailed, read_if_match, require_if_match
 from openvibe.api.fields import IdField, TextField
 from openvibe.api.idempotency import idempotent
@@ -89,9 +89,9 @@ class NotesAsked(AgentAsked):
 
 
 class NotesOut(serializers.Serializer[Any]):
-    agent = serializers.CharField()
-    person = serializers.CharField()
-    text = serializers.CharField()
+    agent = serializers.CharField(source="agent.handle")
+    person = serializers.CharField(source="person.handle")
+    text = serializers.CharField(source="content")
     tokens = serializers.IntegerField(help_text="Tokens of the text (o200k_base).")
     max_tokens = serializers.IntegerField()
     version = serializers.IntegerField(help_text="0: nothing noted yet.")
@@ -99,9 +99,6 @@ class NotesOut(serializers.Serializer[Any]):
 
 class NotesIn(serializers.Serializer[Any]):
     text = TextField(help_text="The notes, whole; empty clears them.")
-
-
-MEMORY_SCOPE = "memory"
 
 
 def _if_match_header(
@@ -133,7 +130,7 @@ def access_requested_agent(access: Access, params: dict[str, Any]) -> Participan
 class BlockView(ApiView):
     """A view on the blocks of one agent."""
 
-    scopes = dict.fromkeys(("GET", "POST", "PUT", "DELETE"), MEMORY_SCOPE)
+    scopes = dict.fromkeys(("GET", "POST", "PUT", "DELETE"), "memory")
 
     def readable(self) -> ContextBlocks:
         access = request_access(self.request)
@@ -162,10 +159,7 @@ class OneBlock(BlockView):
     @extend_schema(operation_id="blocks_get", parameters=[AgentAsked], responses=BlockOut)
     def get(self, request: Request, label: str) -> Response:
         """One block; its ETag goes into If-Match."""
-        block = self.readable().get(label)
-        if block is None:
-            raise block_missing(label)
-        return _block_response(block)
+        return _block_response(self.readable().access(label))
 
     @extend_schema(
         operation_id="blocks_save", parameters=[AgentAsked, _if_match_header()], request=BlockChange, responses=BlockOut
@@ -173,8 +167,7 @@ class OneBlock(BlockView):
     def put(self, request: Request, label: str) -> Response:
         """The next version of a block, made on the one that If-Match names."""
         blocks, payload = self.writable(), self.validated_body(BlockChange)
-        if blocks.get(label) is None:
-            raise block_missing(label)
+        blocks.access(label)
         seen = require_if_match(request)
         with _stale_as_precondition():
             return _block_response(blocks.set(label, payload.pop("content"), seen=seen, **payload))
@@ -230,7 +223,7 @@ def _etag_response(serializer: BaseSerializer[Any], stamp: str | int, status: in
 
 
 class Profile(ApiView):
-    scopes = dict.fromkeys(("GET", "PUT"), MEMORY_SCOPE)
+    scopes = dict.fromkeys(("GET", "PUT"), "memory")
 
     @extend_schema(operation_id="profile_get", parameters=[NotesAsked], responses=NotesOut)
     def get(self, request: Request) -> Response:

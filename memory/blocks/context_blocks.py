@@ -1,4 +1,4 @@
-"""Context blocks of one agent: `ContextBlocks` holds the rules, a `BlockStore` keeps the blocks."""
+"""Context blocks of one agent: `ContextBlocks` holds the rules, a `BlockStore` the blocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from memory.blocks import values
-from memory.blocks.store import BlockStore, BlockUpdate, DatabaseBlocks
+from memory.blocks.store import BlockStore, BlockUpdate
 from memory.blocks.values import PREDEFINED_BLOCKS, UNSTORED, BlockAuthor, ContextBlock
 from openvibe.base.problems import Conflict, Problem
 from openvibe.llm.fences import fence
@@ -34,8 +34,8 @@ class ContextBlocks:
         predefined: Sequence[ContextBlock] = PREDEFINED_BLOCKS,
     ) -> None:
         self.agent = agent
-        self.store: BlockStore = store if store is not None else DatabaseBlocks(agent.pk)
-        self.author = author if author is not None else BlockAuthor(agent.pk)
+        self.store = store or BlockStore(agent.pk)
+        self.author = author or BlockAuthor(agent.pk)
         self.predefined = {block.label: replace(block, id=0, version=0) for block in predefined}
         for block in self.predefined.values():
             values.check_label(block.label)
@@ -48,6 +48,13 @@ class ContextBlocks:
 
     def get(self, label: str) -> ContextBlock | None:
         return self.store.get_block(label) or self.predefined.get(label)
+
+    def access(self, label: str) -> ContextBlock:
+        """Like `get`. Raises Missing when there is none."""
+        block = self.get(label)
+        if block is None:
+            raise values.block_missing(label)
+        return block
 
     def set(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -72,33 +72,15 @@ DeleteCheck = Callable[[ContextBlock], None]
 """Raises when this block must not go."""
 
 
-class BlockStore(Protocol):
-    """The blocks of one agent. Writers wait for each other: between what `change` or `check` is shown and what is
-    written, nobody else writes. The rules are asked in there, and stand in `ContextBlocks`."""
-
-    def get_blocks(self) -> list[ContextBlock]:
-        """All of them, sorted by label."""
-
-    def get_block(self, label: str) -> ContextBlock | None: ...
-
-    def set_block(self, label: str, change: BlockUpdate, author: BlockAuthor) -> ContextBlock:
-        """Store what `change` makes of the block, as its next version (the first is 1) by `author`; as stored.
-        Nothing is written, and no version made, when it stays the same."""
-
-    def delete_block(self, label: str, check: DeleteCheck) -> bool:
-        """Whether there was one."""
-
-    def clear_blocks(self, check: DeleteCheck) -> int:
-        """Delete all or, when `check` raises for one, none; how many."""
-
-
-class DatabaseBlocks:
-    """The blocks of an agent (a participant's id)."""
+class BlockStore:
+    """The blocks of one agent (a participant's id). Writers wait for each other: between what `change` or `check` is
+    shown and what is written, nobody else writes. The rules are asked in there, and stand in `ContextBlocks`."""
 
     def __init__(self, agent_id: int) -> None:
         self.agent_id = agent_id
 
     def get_blocks(self) -> list[ContextBlock]:
+        """All of them, sorted by label."""
         rows = Block.objects.filter(agent_id=self.agent_id)
         return sorted(map(to_context_block, rows), key=lambda block: block.label)
 
@@ -108,6 +90,8 @@ class DatabaseBlocks:
 
     @transaction.atomic
     def set_block(self, label: str, change: BlockUpdate, author: BlockAuthor) -> ContextBlock:
+        """Store what `change` makes of the block, as its next version (the first is 1) by `author`; as stored.
+        Nothing is written, and no version made, when it stays the same."""
         workspace_id = lock_agent(self.agent_id)
         row = BLOCKS.find_or_new(self.agent_id, label)
         current = to_context_block(row) if row.pk else None
@@ -119,14 +103,15 @@ class DatabaseBlocks:
         emit(BLOCKS_CHANGED, workspace_id=workspace_id)
         return to_context_block(row)
 
-    @transaction.atomic
     def delete_block(self, label: str, check: DeleteCheck) -> bool:
+        """Whether there was one."""
         return self._delete(Block.objects.filter(label=label), check) > 0
 
-    @transaction.atomic
     def clear_blocks(self, check: DeleteCheck) -> int:
+        """Delete all or, when `check` raises for one, none; how many."""
         return self._delete(Block.objects.all(), check)
 
+    @transaction.atomic
     def _delete(self, rows: QuerySet[Block], check: DeleteCheck) -> int:
         workspace_id = lock_agent(self.agent_id)
         rows = rows.filter(agent_id=self.agent_id)

@@ -24,7 +24,6 @@ from memory.blocks.queries import (
 )
 from memory.blocks.services import access_blocks_for_update, restore_block, restore_notes, update_notes
 from memory.blocks.store import BLOCKS, NOTES
-from memory.blocks.values import block_missing
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.workspaces.access import Access
@@ -71,9 +70,7 @@ def agent_block(request: WorkspaceRequest, handle: str, label: str) -> HttpRespo
 
 def _apply_block_action(verb: str, request: WorkspaceRequest, blocks: ContextBlocks, draft: TextDraft) -> None:
     label, seen = str(draft.key), request.POST.get("seen", "")
-    block = blocks.get(label)
-    if block is None:
-        raise block_missing(label)
+    block = blocks.access(label)
     if verb == "save":
         description = draft.description if "description" in request.POST else None
         blocks.set(label, draft.content, description=description, max_tokens=_parse_limit(draft.max_tokens), seen=seen)
@@ -107,9 +104,7 @@ def _parse_limit(value: str) -> int | None:
 
 
 def _block_versions(request: WorkspaceRequest, agent: Participant, label: str) -> HttpResponse:
-    block = access_blocks(agent, request.access).get(label)
-    if block is None:
-        raise block_missing(label)
+    block = access_blocks(agent, request.access).access(label)
     page = {
         "title": f"Block “{label}”",
         "about": block.description,
@@ -173,7 +168,6 @@ def _note_versions(request: WorkspaceRequest, agent: Participant, person: Partic
     return _render(request, agent, "versions", page)
 
 
-# --- both -----------------------------------------------------------------------------------------------------
 def _change(
     request: WorkspaceRequest, agent: Participant, kind: str, action: Callable[[], None], draft: TextDraft | None
 ) -> HttpResponse:
