@@ -244,10 +244,9 @@ class Progress(ApiView):
     @extend_schema(operation_id="progress_list", parameters=[ProgressAsked], responses=ProgressOut(many=True))
     def get(self, request: Request) -> Response:
         """The log's lines in the threads the caller sees, the newest first."""
-        lines = ProgressEntry.objects.filter(thread__in=visible_threads(request_access(request))).select_related(
-            "author"
-        )
-        return self.paginated_response(lines.filter(**self.asked(ProgressAsked)), ProgressOut)
+        lines = ProgressEntry.objects.filter(thread__in=visible_threads(request_access(request)))
+        rows = lines.filter(**self.asked(ProgressAsked)).select_related("author")
+        return self.paginated_response(rows, ProgressOut)
 
     @extend_schema(operation_id="progress_create", request=ProgressIn, responses={201: ProgressOut})
     @idempotent

@@ -73,11 +73,10 @@ DELETED_PLACEHOLDER = "[What this said was deleted or written anew since.]"
 HandoffLine = dict[str, Any]
 """One line of a section as it is stored: `ref`, `text`, and for approvals and goals their fields."""
 
-HandoffExtras = Mapping[str, Sequence[HandoffLine]]
-"""What upper floors add: a section's title → lines."""
-
-HANDOFF_SOURCES: Register[Callable[[int], HandoffExtras]] = Register("memory.work.handoff.HANDOFF_SOURCES")
-"""What upper floors add to the handoff of a thread (its id)."""
+HANDOFF_SOURCES: Register[Callable[[int], Mapping[str, Sequence[HandoffLine]]]] = Register(
+    "memory.work.handoff.HANDOFF_SOURCES"
+)
+"""What upper floors add to the handoff of a thread (its id): a section's title → lines."""
 
 SummaryTexts = Callable[[Sequence[int]], Mapping[int, str]]
 """The words of summaries by id; those that are gone are missing."""
@@ -99,40 +98,23 @@ class RenderedSection:
 
 
 def create_handoff(
-    *,
-    thread: Thread,
-    trigger: str,
-    compaction: Compaction | None = None,
-    summary_ids: Iterable[int] = (),
-    extra: HandoffExtras | None = None,
+    *, thread: Thread, trigger: str, compaction: Compaction | None = None, summary_ids: Iterable[int] = ()
 ) -> Handoff:
-    """Store the handoff of this moment. A constant number of queries, part of the caller's transaction.
-
-    `extra` is what upper floors know (instructions and skills loaded, references retrieved, tool calls); without it
-    each of HANDOFF_SOURCES is asked.
-    """
+    """Store the handoff of this moment, with what HANDOFF_SOURCES know (instructions and skills loaded, references
+    retrieved, tool calls). A constant number of queries, part of the caller's transaction."""
     sections = _fill_sections(thread, get_work_state(thread.pk), summary_ids)
-    for title, lines in (_collect_extras(thread.pk) if extra is None else extra).items():
-        sections[title] += [
-            {**line, "ref": str(line.get("ref", "")), "text": str(line.get("text", ""))} for line in lines
-        ]
-    at_seq = compaction.at_seq if compaction is not None and compaction.at_seq else thread.last_seq
-    return Handoff.objects.create(
-        thread=thread, compaction=compaction, trigger=trigger, at_seq=at_seq, sections=sections
-    )
-
-
-def _collect_extras(thread_id: int) -> HandoffExtras:
-    extras: dict[str, list[HandoffLine]] = {}
     for source in HANDOFF_SOURCES:
-        for title, lines in source(thread_id).items():
-            extras.setdefault(title, []).extend(lines)
-    return extras
+        for title, lines in source(thread.pk).items():
+            sections[title] += [
+                {**line, "ref": str(line.get("ref", "")), "text": str(line.get("text", ""))} for line in lines
+            ]
+    at_seq = compaction.at_seq if compaction is not None and compaction.at_seq else thread.last_seq
+    return thread.handoffs.create(compaction=compaction, trigger=trigger, at_seq=at_seq, sections=sections)
 
 
 def _fill_sections(thread: Thread, state: WorkState, summary_ids: Iterable[int]) -> dict[str, list[HandoffLine]]:
     def of_kind(kind: str) -> list[HandoffLine]:
-        return _work_lines(state.of_kind(kind))
+        return [_work_line(row) for row in state.of_kind(kind)]
 
     return {
         OBJECTIVE: of_kind(Kind.OBJECTIVE),
@@ -156,17 +138,10 @@ def _line(ref: str, text: str, **fields: str) -> HandoffLine:
     return {"ref": ref, "text": text, **fields}
 
 
-def _work_lines(rows: Iterable[WorkItem]) -> list[HandoffLine]:
+def _work_line(row: WorkItem) -> HandoffLine:
     """A row taken from a message keeps no words here."""
-    return [
-        _line(
-            f"work:{row.pk}",
-            "" if row.message_id else row_text(row.text, row.data),
-            kind=row.kind,
-            stage=str(row.data.get("stage", "")),
-        )
-        for row in rows
-    ]
+    text = "" if row.message_id else row_text(row.text, row.data)
+    return _line(f"work:{row.pk}", text, kind=row.kind, stage=str(row.data.get("stage", "")))
 
 
 def _approval_line(row: Approval) -> HandoffLine:
@@ -212,7 +187,7 @@ def _next_step_lines(state: WorkState) -> list[HandoffLine]:
         return [_line(f"approval:{row.pk}", f"Wait until a person has decided: {row.what}")]
     if state.progress and state.progress[0].next_action:
         return [_line(f"progress:{state.progress[0].pk}", state.progress[0].next_action)]
-    return _work_lines(state.of_kind(Kind.TODO)[:1])
+    return [_work_line(row) for row in state.of_kind(Kind.TODO)[:1]]
 
 
 def _instruction_lines(thread: Thread) -> list[HandoffLine]:
@@ -222,11 +197,7 @@ def _instruction_lines(thread: Thread) -> list[HandoffLine]:
         ("channel", thread.channel_id, f"the channel #{thread.channel.name}", thread.channel.instructions),
         ("thread", thread.pk, "this thread", thread.instructions),
     )
-    return [
-        _line(f"{kind}:{pk}", f"Instructions of {name}")
-        for kind, pk, name, instructions in scopes
-        if instructions.strip()
-    ]
+    return [_line(f"{kind}:{pk}", f"Instructions of {name}") for kind, pk, name, text in scopes if text.strip()]
 
 
 def render_sections(handoff: Handoff, summaries: SummaryTexts) -> tuple[RenderedSection, ...]:
@@ -260,8 +231,7 @@ def render_handoff_markdown(sections: Iterable[RenderedSection]) -> str:
     """`# Compaction Handoff` and its fourteen headings, for people and for files."""
     parts = ["# Compaction Handoff"]
     for section in sections:
-        parts.append(f"## {section.title}")
-        parts.append("\n".join(_markdown_item(line) for line in section.lines) or "Nothing.")
+        parts += [f"## {section.title}", "\n".join(map(_markdown_item, section.lines)) or "Nothing."]
     return "\n\n".join(parts) + "\n"
 
 
