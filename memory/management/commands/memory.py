@@ -73,7 +73,7 @@ def selected_threads(pk: int | None) -> Iterable[Thread]:
 
 
 def compact_thread(thread: Thread, *, full: bool) -> str:
-    """Carries a compaction out and says what came of it. Raises CommandError where it cannot."""
+    """Compact it and say what came of it. Raises CommandError where it cannot."""
     try:
         compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=full)
     except Problem as problem:
