@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
 
-from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.context_blocks import NOTES, ContextBlocks
 from memory.blocks.models import CarriedVersion, ProfileNote
-from memory.blocks.store import NOTES
 from memory.blocks.values import BLOCK_TOKEN_LIMIT, MAX_BLOCKS, PREDEFINED_BLOCKS, PROFILE_TOKEN_LIMIT, BlockAuthor
 from openvibe.base.problems import Missing, Refused
 from openvibe.chat.models import Message, Thread
@@ -31,33 +28,20 @@ SOURCE_LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRow:
-    """`same`: the text is that of the version before; only its limit, description or flag was changed."""
-
-    number: int
-    text: str
-    author: str
-    how: str
-    at: datetime
-    is_current: bool
-    same: bool
-
-
-def list_versions(rows: QuerySet[CarriedVersion]) -> list[VersionRow]:
-    """The newest 50 versions, the newest first. One query."""
-    versions: Sequence[CarriedVersion] = list(rows.select_related("author").order_by("-number")[: MAX_VERSIONS + 1])
-    texts = [row.content for row in versions]
+def list_versions(rows: QuerySet[CarriedVersion]) -> list[dict[str, Any]]:
+    """What `memory/_versions.html` shows: the newest 50 versions, the newest first. One query. `same`: the text is that
+    of the version before; only its limit, description or flag was changed."""
+    versions = list(rows.select_related("author").order_by("-number")[: MAX_VERSIONS + 1])
     return [
-        VersionRow(
-            row.number,
-            row.content,
-            row.author.name if row.author else "Somebody who is gone" if row.how != "default" else "OpenVibe",
-            SOURCE_LABELS.get(row.how, ""),
-            row.created_at,
-            is_current=index == 0,
-            same=texts[index + 1 : index + 2] == [row.content],
-        )
+        {
+            "number": row.number,
+            "text": row.content,
+            "author": row.author.name if row.author else "Somebody who is gone" if row.how != "default" else "OpenVibe",
+            "how": SOURCE_LABELS.get(row.how, ""),
+            "at": row.created_at,
+            "is_current": index == 0,
+            "same": [before.content for before in versions[index + 1 : index + 2]] == [row.content],
+        }
         for index, row in enumerate(versions[:MAX_VERSIONS])
     ]
 
@@ -136,9 +120,6 @@ def check_notes_readable(agent: Participant, person: Participant, by: Access) ->
         raise Refused("Only admins, the agent itself and the person it is about read these notes.")
 
 
-PREDEFINED_LABELS = frozenset(block.label for block in PREDEFINED_BLOCKS)
-
-
 @dataclass(frozen=True)
 class TextDraft:
     """What somebody typed that could not be saved, and why. `key`: the block's label, empty for a new one; the id of
@@ -155,10 +136,11 @@ class TextDraft:
 
 def blocks_context(agent: Participant, access: Access, typed: TextDraft | None = None) -> dict[str, Any]:
     """What `memory/_blocks.html` needs. One query."""
+    predefined_labels = {block.label for block in PREDEFINED_BLOCKS}
     rows = [
         {
             "block": block,
-            "is_predefined": block.label in PREDEFINED_LABELS,
+            "is_predefined": block.label in predefined_labels,
             "typed": typed if typed and typed.key == block.label else None,
         }
         for block in access_blocks(agent, access).list()

@@ -5,10 +5,9 @@ from __future__ import annotations
 from django.db import transaction
 from django.dispatch import Signal
 
-from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.context_blocks import BLOCKS, BLOCKS_CHANGED, NOTES, ContextBlocks, lock_agent, save_version
 from memory.blocks.models import ProfileNote
 from memory.blocks.queries import access_blocks, access_notes, check_notes_readable, is_public_thread, may_write_blocks
-from memory.blocks.store import BLOCKS, BLOCKS_CHANGED, NOTES, lock_agent, save_version
 from memory.blocks.values import BlockAuthor, ContextBlock, check_active, check_seen, clean_notes
 from openvibe.base.events import emit
 from openvibe.base.problems import Missing, Refused
@@ -21,16 +20,16 @@ from openvibe.workspaces.models import Participant
 # What else still holds those words goes, too.
 notes_cleared = Signal()
 
-NOT_PUBLIC_MESSAGE = (
-    "This conversation is not open to everybody, and {what} stand in your prompts everywhere. So nothing of it is"
-    " written there. What matters for this thread belongs into its progress log; an admin can write the rest."
-)
-
 
 def check_thread_is_public(thread_id: int, what: str) -> None:
     """For an agent's own writing in a thread. `what` it writes: your blocks, your notes. Raises Refused."""
     if not is_public_thread(thread_id):
-        raise Refused(NOT_PUBLIC_MESSAGE.format(what=what), code="not_public")
+        raise Refused(
+            f"This conversation is not open to everybody, and {what} stand in your prompts everywhere. So nothing of it"
+            " is written there. What matters for this thread belongs into its progress log; an admin can write the"
+            " rest.",
+            code="not_public",
+        )
 
 
 def access_blocks_for_update(agent: Participant, by: Access, how: str) -> ContextBlocks:

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.context_blocks import BLOCKS, NOTES, ContextBlocks
 from memory.blocks.queries import (
     TextDraft,
     access_agent,
@@ -23,7 +23,6 @@ from memory.blocks.queries import (
     notes_context,
 )
 from memory.blocks.services import access_blocks_for_update, restore_block, restore_notes, update_notes
-from memory.blocks.store import BLOCKS, NOTES
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.workspaces.access import Access

@@ -105,12 +105,10 @@ class Episodes(ApiView):
         if "agent" in params:
             if not access.administers:
                 raise Refused("Only owners and admins may choose an agent.")
-            episodes = episodes.filter(agent__handle=params["agent"].lstrip("@"))
-        if "kind" in params:
-            episodes = episodes.filter(kind=params["kind"])
-        if params["open"]:
+            episodes = episodes.filter(agent__handle=params.pop("agent").lstrip("@"))
+        if params.pop("open"):
             episodes = episodes.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, applied_at=None)
-        return self.paginated_response(episodes, EpisodeOut)
+        return self.paginated_response(episodes.filter(**params), EpisodeOut)
 
 
 class Applied(ApiView):
@@ -162,11 +160,8 @@ class Proposals(ApiView):
     @extend_schema(operation_id="proposals_list", parameters=[ProposalsAsked], responses=ProposalOut(many=True))
     def get(self, request: Request) -> Response:
         """What agents propose to learn: their own for agents, all agents' for admins."""
-        params = self.asked(ProposalsAsked)
         proposals = visible_proposals(request_access(request))
-        if "state" in params:
-            proposals = proposals.filter(state=params["state"])
-        return self.paginated_response(proposals, ProposalOut)
+        return self.paginated_response(proposals.filter(**self.asked(ProposalsAsked)), ProposalOut)
 
 
 class Decision(ApiView):

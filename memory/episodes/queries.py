@@ -23,44 +23,35 @@ def status_label(episode: Episode) -> str:
 
 
 @dataclass(frozen=True)
-class FeedbackStatus:
-    """One 👎 and what became of it. `words` is the chip's text, `details` the whole sentence behind it."""
-
-    episode_id: int
-    words: str
-    details: str
-    is_open: bool
-    may_settle: bool
-
-
-@dataclass(frozen=True)
 class FeedbackSummary:
-    """The feedback line of one message, for one asker. `verdict` is empty while they gave none."""
+    """The feedback line of one message, for one asker. `verdict` is empty while they gave none. `statuses`: each 👎 and
+    what became of it."""
 
     verdict: str = ""
     tags: tuple[str, ...] = ()
     text: str = ""
     up: int = 0
     down: int = 0
-    statuses: tuple[FeedbackStatus, ...] = ()
+    statuses: tuple[dict[str, object], ...] = ()
     tag_choices = Feedback.Tag.choices
 
 
 def feedback_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
     """`feedback` for every message of an agent that people can judge. One query; nothing for agents who ask."""
-    answers = [message for message in messages if _accepts_feedback(message)]
-    if access.is_agent or not answers:
+    by_message: dict[int, list[Feedback]] = {
+        message.pk: []
+        for message in messages
+        if message.author.is_agent
+        and message.kind in (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
+        and not message.is_deleted
+        and message.state != Message.State.WRITING
+    }
+    if access.is_agent or not by_message:
         return {}
-    by_message: dict[int, list[Feedback]] = {message.pk: [] for message in answers}
     rows = Feedback.objects.filter(message__in=list(by_message)).select_related("participant", "episode__applied_by")
     for feedback in rows.order_by("created_at", "id"):
         by_message[feedback.message_id].append(feedback)
     return {message_id: {"feedback": _summarize_feedback(rows, access)} for message_id, rows in by_message.items()}
-
-
-def _accepts_feedback(message: Message) -> bool:
-    is_answer = message.kind in (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
-    return message.author.is_agent and is_answer and not message.is_deleted and message.state != Message.State.WRITING
 
 
 def _summarize_feedback(rows: list[Feedback], access: Access) -> FeedbackSummary:
@@ -75,14 +66,19 @@ def _summarize_feedback(rows: list[Feedback], access: Access) -> FeedbackSummary
     )
 
 
-def _feedback_status(feedback: Feedback, access: Access) -> FeedbackStatus | None:
+def _feedback_status(feedback: Feedback, access: Access) -> dict[str, object] | None:
+    """One 👎 and what became of it. `words` is the chip's text, `details` the whole sentence behind it."""
     episode: Episode | None = getattr(feedback, "episode", None)
     if episode is None or feedback.verdict != Feedback.Verdict.DOWN:
         return None
-    may_settle = access.administers or feedback.participant_id == access.participant_id
-    giver = "You" if feedback.participant_id == access.participant_id else feedback.participant.name
-    details = f"{giver}: {episode.summary}"
-    return FeedbackStatus(episode.pk, status_label(episode), details, episode.applied_at is None, may_settle)
+    is_giver = feedback.participant_id == access.participant_id
+    return {
+        "episode_id": episode.pk,
+        "words": status_label(episode),
+        "details": f"{'You' if is_giver else feedback.participant.name}: {episode.summary}",
+        "is_open": episode.applied_at is None,
+        "may_settle": is_giver or access.administers,
+    }
 
 
 def visible_episodes(access: Access) -> QuerySet[Episode]:

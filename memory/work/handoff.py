@@ -78,9 +78,6 @@ HANDOFF_SOURCES: Register[Callable[[int], Mapping[str, Sequence[HandoffLine]]]] 
 )
 """What upper floors add to the handoff of a thread (its id): a section's title → lines."""
 
-SummaryTexts = Callable[[Sequence[int]], Mapping[int, str]]
-"""The words of summaries by id; those that are gone are missing."""
-
 
 @dataclass(frozen=True, slots=True)
 class RenderedLine:
@@ -200,8 +197,11 @@ def _instruction_lines(thread: Thread) -> list[HandoffLine]:
     return [_line(f"{kind}:{pk}", f"Instructions of {name}") for kind, pk, name, text in scopes if text.strip()]
 
 
-def render_sections(handoff: Handoff, summaries: SummaryTexts) -> tuple[RenderedSection, ...]:
-    """All fourteen sections with words: summaries' from `summaries`, those of rows taken from a message from the row.
+def render_sections(
+    handoff: Handoff, summaries: Callable[[Sequence[int]], Mapping[int, str]]
+) -> tuple[RenderedSection, ...]:
+    """All fourteen sections with words: summaries' from `summaries` (by id), those of rows taken from a message from
+    the row.
 
     What is gone since says DELETED_PLACEHOLDER. One query more where rows were taken from messages.
     """

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from threading import RLock
 
-from memory.blocks.store import BlockStore, BlockUpdate, DeleteCheck
+from memory.blocks.context_blocks import BlockStore, BlockUpdate, DeleteCheck
 from memory.blocks.values import BlockAuthor, ContextBlock
 
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent
-from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.context_blocks import BlockStore, ContextBlocks
 from memory.blocks.models import Block, CarriedVersion
-from memory.blocks.store import BlockStore
 from memory.blocks.values import PREDEFINED_BLOCKS, BlockAuthor, ContextBlock
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem
