@@ -209,18 +209,20 @@ class EpisodeAdmin(WorkspaceScopedAdmin):
     @admin.action(description="Mark applied…")
     def settle(self, request: HttpRequest, rows: models.QuerySet[Episode]) -> TemplateResponse | None:
         question = "Mark this feedback as applied?"
-        return self.confirmation_page(request, rows, action="settle", question=question) or self._run_on_each(
-            request, rows, mark_applied, "marked applied"
-        )
+        return self._run_once_confirmed(request, rows, "settle", question, mark_applied, "marked applied")
 
     @admin.action(description="Delete…")
     def remove(self, request: HttpRequest, rows: models.QuerySet[Episode]) -> TemplateResponse | None:
         question = "Delete these episodes for good?"
-        return self.confirmation_page(request, rows, action="remove", question=question) or self._run_on_each(
-            request, rows, delete_episode, "deleted"
-        )
+        return self._run_once_confirmed(request, rows, "remove", question, delete_episode, "deleted")
 
-    def _run_on_each(self, request: HttpRequest, rows: models.QuerySet[Episode], verb: Any, done: str) -> None:
+    def _run_once_confirmed(
+        self, request: HttpRequest, rows: models.QuerySet[Episode], action: str, question: str, verb: Any, done: str
+    ) -> TemplateResponse | None:
+        """The page that asks; once it was answered, `verb` on each row and how many are `done`."""
+        confirmation = self.confirmation_page(request, rows, action=action, question=question)
+        if confirmation is not None:
+            return confirmation
         succeeded, refusal = 0, ""
         for episode in rows.select_related("agent", "feedback"):
             try:
@@ -231,3 +233,4 @@ class EpisodeAdmin(WorkspaceScopedAdmin):
         self.message_user(request, f"{succeeded} {done}.", messages.SUCCESS if succeeded else messages.WARNING)
         if refusal:
             self.message_user(request, refusal, messages.ERROR)
+        return None

@@ -101,12 +101,14 @@ class NotesIn(serializers.Serializer[Any]):
     text = TextField(help_text="The notes, whole; empty clears them.")
 
 
-def _if_match_header(
-    description: str = "The ETag the block was read with; another one by now is refused with 412.",
-    *,
-    required: bool = True,
-) -> OpenApiParameter:
+def _if_match_header(description: str, *, required: bool = True) -> OpenApiParameter:
     return OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, required=required, description=description)
+
+
+_BLOCK_ETAG_HELP = "The ETag the block was read with; another one by now is refused with 412."
+IF_MATCH = _if_match_header(_BLOCK_ETAG_HELP)
+MAY_MATCH = _if_match_header(_BLOCK_ETAG_HELP, required=False)
+NOTES_IF_MATCH = _if_match_header("The ETag the notes were read with; `0` (quoted) for the first ones.")
 
 
 @contextmanager
@@ -162,7 +164,7 @@ class OneBlock(BlockView):
         return _block_response(self.readable().access(label))
 
     @extend_schema(
-        operation_id="blocks_save", parameters=[AgentAsked, _if_match_header()], request=BlockChange, responses=BlockOut
+        operation_id="blocks_save", parameters=[AgentAsked, IF_MATCH], request=BlockChange, responses=BlockOut
     )
     def put(self, request: Request, label: str) -> Response:
         """The next version of a block, made on the one that If-Match names."""
@@ -173,10 +175,7 @@ class OneBlock(BlockView):
             return _block_response(blocks.set(label, payload.pop("content"), seen=seen, **payload))
 
     @extend_schema(
-        operation_id="blocks_delete",
-        parameters=[AgentAsked, _if_match_header(required=False)],
-        request=None,
-        responses={204: None},
+        operation_id="blocks_delete", parameters=[AgentAsked, MAY_MATCH], request=None, responses={204: None}
     )
     def delete(self, request: Request, label: str) -> Response:
         """Delete a block with its versions. A predefined one is empty again."""
@@ -187,10 +186,7 @@ class OneBlock(BlockView):
 
 class Appended(BlockView):
     @extend_schema(
-        operation_id="blocks_append",
-        parameters=[AgentAsked, _if_match_header(required=False)],
-        request=AppendIn,
-        responses=BlockOut,
+        operation_id="blocks_append", parameters=[AgentAsked, MAY_MATCH], request=AppendIn, responses=BlockOut
     )
     def post(self, request: Request, label: str) -> Response:
         """Add to the end of a block, after a newline. Nothing another writer added meanwhile is lost."""
@@ -233,13 +229,7 @@ class Profile(ApiView):
         return _etag_response(NotesOut(notes), notes.version)
 
     @extend_schema(
-        operation_id="profile_save",
-        parameters=[
-            NotesAsked,
-            _if_match_header("The ETag the notes were read with; `0` (quoted) for the first ones."),
-        ],
-        request=NotesIn,
-        responses=NotesOut,
+        operation_id="profile_save", parameters=[NotesAsked, NOTES_IF_MATCH], request=NotesIn, responses=NotesOut
     )
     def put(self, request: Request) -> Response:
         """Replace the notes, at most 500 tokens; empty clears them. A member may only clear those about herself.
@@ -249,7 +239,6 @@ class Profile(ApiView):
         agent, person, access = self._access_requested(request)
         access_notes(agent=agent, person=person, by=access)
         payload, version = self.validated_body(NotesIn), _required_version(request)
-        thread_id = self.asked(NotesAsked).get("thread")
         with _stale_as_precondition():
             notes = update_notes(
                 agent=agent,
@@ -258,7 +247,7 @@ class Profile(ApiView):
                 text=payload["text"],
                 how="api",
                 version=version,
-                thread_id=thread_id,
+                thread_id=self.asked(NotesAsked).get("thread"),
             )
         return _etag_response(NotesOut(notes), notes.version)
 

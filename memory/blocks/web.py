@@ -44,12 +44,10 @@ def agent_blocks(request: WorkspaceRequest, handle: str) -> HttpResponse:
         return _list_response(request, agent, "blocks")
     blocks = access_blocks_for_update(agent, request.access, "page")
     draft = _block_draft(request, "")
-
-    def create() -> None:
-        blocks.create(
-            draft.new_label, draft.content, description=draft.description, max_tokens=_parse_limit(draft.max_tokens)
-        )
-
+    max_tokens = _parse_limit(draft.max_tokens)
+    create = partial(
+        blocks.create, draft.new_label, draft.content, description=draft.description, max_tokens=max_tokens
+    )
     return _change(request, agent, "blocks", create, draft)
 
 
@@ -85,14 +83,8 @@ def _apply_block_action(verb: str, request: WorkspaceRequest, blocks: ContextBlo
 
 
 def _block_draft(request: WorkspaceRequest, label: str) -> TextDraft:
-    form = request.POST
-    return TextDraft(
-        label,
-        form.get("content", ""),
-        form.get("description", ""),
-        form.get("max_tokens", ""),
-        form.get("label", "").strip(),
-    )
+    texts = {name: request.POST.get(name, "") for name in ("content", "description", "max_tokens")}
+    return TextDraft(label, new_label=request.POST.get("label", "").strip(), **texts)
 
 
 def _parse_limit(value: str) -> int | None:
@@ -168,7 +160,7 @@ def _note_versions(request: WorkspaceRequest, agent: Participant, person: Partic
 
 
 def _change(
-    request: WorkspaceRequest, agent: Participant, kind: str, action: Callable[[], None], draft: TextDraft | None
+    request: WorkspaceRequest, agent: Participant, kind: str, action: Callable[[], object], draft: TextDraft | None
 ) -> HttpResponse:
     """Do it. When it is refused and there is a draft, its form is open with what was typed and the reason beside it."""
     try:

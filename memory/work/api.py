@@ -90,9 +90,8 @@ class Work(ApiView):
     @extend_schema(operation_id="work_list", parameters=[WorkAsked], responses=WorkOut(many=True))
     def get(self, request: Request) -> Response:
         """Rows of work in the threads the caller sees, the newest first. What is closed is among them: `state`."""
-        return self.paginated_response(
-            visible_work_items(request_access(request)).filter(**self.asked(WorkAsked)), WorkOut
-        )
+        items = visible_work_items(request_access(request))
+        return self.paginated_response(items.filter(**self.asked(WorkAsked)), WorkOut)
 
     @extend_schema(operation_id="work_create", request=WorkIn, responses={201: WorkOut})
     @idempotent
@@ -191,9 +190,8 @@ class Approvals(ApiView):
     @extend_schema(operation_id="approvals_list", parameters=[ApprovalsAsked], responses=ApprovalOut(many=True))
     def get(self, request: Request) -> Response:
         """Approvals in the threads the caller sees, the newest first."""
-        return self.paginated_response(
-            visible_approvals(request_access(request)).filter(**self.asked(ApprovalsAsked)), ApprovalOut
-        )
+        approvals = visible_approvals(request_access(request))
+        return self.paginated_response(approvals.filter(**self.asked(ApprovalsAsked)), ApprovalOut)
 
     @extend_schema(operation_id="approvals_create", request=ApprovalIn, responses={201: ApprovalOut})
     @idempotent

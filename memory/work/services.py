@@ -230,8 +230,8 @@ def reopen_work_item(*, item: WorkItem, by: Access, version: int | None = None) 
 
 
 @transaction.atomic
-def redact_quotes(*, message: Message) -> int:
-    """The message was deleted: rows that say its words are dropped and say them no more; how many."""
+def redact_quotes(*, message: Message) -> None:
+    """The message was deleted: rows that say its words are dropped and say them no more."""
     rows = WorkItem.objects.select_for_update(of=("self",)).filter(message=message, data__has_key=QUOTED_KEY)
     for row in rows:
         row.text, row.tokens, row.data = DELETED_TEXT, count_tokens(DELETED_TEXT), {}
@@ -241,7 +241,6 @@ def redact_quotes(*, message: Message) -> int:
         row.save(update_fields=["text", "tokens", "data", "state", "closed_at", "version", "updated_at"])
     if rows:
         emit_work_changed(message.thread)
-    return len(rows)
 
 
 def _clean_text(kind: str, text: str) -> tuple[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from typing import TypeVar
 
 from django.db.models import QuerySet
@@ -10,7 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from memory.plugins.base import Explorer, Session
+from memory.plugins.base import Explorer
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import open_session
 from memory.work.handoff import render_handoff_markdown, render_sections
@@ -156,26 +157,14 @@ def _work_response(request: WorkspaceRequest, thread: Thread, kept: Message | No
 def _summary_texts(request: WorkspaceRequest, thread: Thread, ids: Sequence[int]) -> Mapping[int, str]:
     """The words of summaries as the plugin has them now; nothing for those that are gone or not for the asker."""
     provider = provider_for(thread.workspace_id)
-    try:
-        if not ids or not isinstance(provider, Explorer):
-            return {}
-        session = open_session(request.access, thread.pk)
-        return {
-            summary_id: text
-            for summary_id in ids[:MAX_SUMMARIES]
-            if (text := _describe_summary(provider, session, summary_id))
-        }
-    except Missing:
-        return {}
-    finally:
-        provider.close()
-
-
-def _describe_summary(provider: Explorer, session: Session, summary_id: int) -> str:
-    try:
-        return provider.describe(session, summary_id).content
-    except Missing:
-        return ""
+    texts: dict[int, str] = {}
+    with closing(provider), suppress(Missing):
+        if ids and isinstance(provider, Explorer):
+            session = open_session(request.access, thread.pk)
+            for summary_id in ids[:MAX_SUMMARIES]:
+                with suppress(Missing):
+                    texts[summary_id] = provider.describe(session, summary_id).content
+    return {summary_id: text for summary_id, text in texts.items() if text}
 
 
 def _access_message(request: WorkspaceRequest, thread: Thread, message_id: int | None) -> Message | None:
