@@ -44,10 +44,8 @@ def agent_blocks(request: WorkspaceRequest, handle: str) -> HttpResponse:
         return _list_response(request, agent, "blocks")
     blocks = access_blocks_for_update(agent, request.access, "page")
     draft = _block_draft(request, "")
-    max_tokens = _parse_limit(draft.max_tokens)
-    create = partial(
-        blocks.create, draft.new_label, draft.content, description=draft.description, max_tokens=max_tokens
-    )
+    limit = _parse_limit(draft.max_tokens)
+    create = partial(blocks.create, draft.new_label, draft.content, description=draft.description, max_tokens=limit)
     return _change(request, agent, "blocks", create, draft)
 
 
