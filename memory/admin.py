@@ -21,7 +21,7 @@ from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.plugins.registry import PluginStatus, capability_diff, installed_plugins, plugin_statuses
 from memory.plugins.services import configure_plugin, enable_plugin
 from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin
-from openvibe.base.problems import Problem
+from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import channels_for_admin
 from openvibe.workspaces.models import Workspace
@@ -47,63 +47,51 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
         if workspace is None:
             self.message_user(request, "There is no such workspace among those you run.", messages.WARNING)
             return redirect("admin:index")
-        if request.method == "POST" and "settings" in request.POST:
-            return self._store_settings(request, workspace)
-        if request.method == "POST":
-            return self._switch_plugin(request, workspace)
-        return self._list_page(request, workspace, workspaces)
-
-    def _list_page(self, request: HttpRequest, workspace: Workspace, workspaces: list[Workspace]) -> HttpResponse:
-        statuses = plugin_statuses(workspace.pk)
-        return self._render_page(
-            request,
-            "plugins",
-            workspace,
-            "Memory plugins",
-            homes=workspaces,
-            standings=[(status, _settings_form(status)) for status in statuses],
-            default=DEFAULT_PLUGIN,
-        )
-
-    def _switch_plugin(self, request: HttpRequest, workspace: Workspace) -> HttpResponse:
-        name = request.POST.get("plugin", "")
-        if name not in installed_plugins():
-            self.message_user(request, "There is no such memory plugin.", messages.ERROR)
-            return redirect(self._changelist_url(workspace))
-        if request.POST.get("confirmed") != "yes":
-            before = next(status for status in plugin_statuses(workspace.pk) if status.enabled)
-            return self._render_page(
-                request,
-                "switch_plugin",
-                workspace,
-                f"Enable {name}?",
-                plugin=installed_plugins()[name],
-                before=before,
-                change=capability_diff(workspace.pk, name),
-                said=_message_totals(workspace),
-            )
+        if request.method != "POST":
+            return self._list_page(request, workspace, workspaces)
         try:
-            switch = enable_plugin(workspace=workspace, name=name, by=admin_access(request, workspace.pk))
+            if "settings" in request.POST:
+                self._store_settings(request, workspace)
+            else:
+                name = request.POST.get("plugin", "")
+                if name not in installed_plugins():
+                    raise Missing("There is no such memory plugin.")
+                if request.POST.get("confirmed") != "yes":
+                    return self._confirm_page(request, workspace, name)
+                switch = enable_plugin(workspace=workspace, name=name, by=admin_access(request, workspace.pk))
+                self._log_and_report(request, workspace, name, switch.message, changed=bool(switch.disabled))
         except Problem as problem:
             self.message_user(request, problem.message, messages.ERROR)
-        else:
-            self._log_and_report(request, workspace, name, switch.message, changed=bool(switch.disabled))
         return redirect(self._changelist_url(workspace))
 
-    def _store_settings(self, request: HttpRequest, workspace: Workspace) -> HttpResponse:
+    def _list_page(self, request: HttpRequest, workspace: Workspace, workspaces: list[Workspace]) -> HttpResponse:
+        plugin_forms = [(status, _settings_form(status)) for status in plugin_statuses(workspace.pk)]
+        context = {"workspaces": workspaces, "plugin_forms": plugin_forms, "default": DEFAULT_PLUGIN}
+        return self._render_page(request, "plugins", workspace, "Memory plugins", **context)
+
+    def _confirm_page(self, request: HttpRequest, workspace: Workspace, name: str) -> HttpResponse:
+        threads = Thread.objects.filter(workspace=workspace)
+        return self._render_page(
+            request,
+            "switch_plugin",
+            workspace,
+            f"Enable {name}?",
+            plugin=installed_plugins()[name],
+            before=next(status for status in plugin_statuses(workspace.pk) if status.enabled),
+            change=capability_diff(workspace.pk, name),
+            thread_count=threads.count(),
+            message_count=threads.aggregate(all=Sum("last_seq"))["all"] or 0,  # not counted row by row
+        )
+
+    def _store_settings(self, request: HttpRequest, workspace: Workspace) -> None:
         name = request.POST.get("settings", "")
         values = {
             key.removeprefix("set-"): str(value).strip()
             for key, value in request.POST.items()
             if key.startswith("set-")
         }
-        try:
-            configure_plugin(workspace=workspace, name=name, config=values, by=admin_access(request, workspace.pk))
-        except Problem as problem:
-            self.message_user(request, problem.message, messages.ERROR)
-        else:
-            self._log_and_report(request, workspace, name, f"The settings of {name} are saved.")
-        return redirect(self._changelist_url(workspace))
+        configure_plugin(workspace=workspace, name=name, config=values, by=admin_access(request, workspace.pk))
+        self._log_and_report(request, workspace, name, f"The settings of {name} are saved.")
 
     def _log_and_report(
         self, request: HttpRequest, workspace: Workspace, name: str, message: str, *, changed: bool = True
@@ -142,12 +130,6 @@ def _settings_form(status: PluginStatus) -> forms.Form:
             widget=UnfoldAdminTextInputWidget,
         )
     return form
-
-
-def _message_totals(workspace: Workspace) -> dict[str, int]:
-    """How much stays in reach. Counts by the threads' numbers, not by the messages themselves."""
-    threads = Thread.objects.filter(workspace=workspace)
-    return {"threads": threads.count(), "messages": threads.aggregate(all=Sum("last_seq"))["all"] or 0}
 
 
 @admin.register(Feedback)
@@ -225,21 +207,21 @@ class EpisodeAdmin(WorkspaceScopedAdmin):
 
     @admin.action(description="Mark applied…")
     def settle(self, request: HttpRequest, rows: models.QuerySet[Episode]) -> TemplateResponse | None:
-        confirmation = self.confirmation_page(request, rows, action="settle", question="Mark this feedback as applied?")
-        if confirmation is None:
-            self._run_on_each(request, rows, mark_applied, "marked applied")
-        return confirmation
+        question = "Mark this feedback as applied?"
+        return self._run_once_confirmed(request, rows, "settle", question, mark_applied, "marked applied")
 
     @admin.action(description="Delete…")
     def remove(self, request: HttpRequest, rows: models.QuerySet[Episode]) -> TemplateResponse | None:
-        confirmation = self.confirmation_page(
-            request, rows, action="remove", question="Delete these episodes for good?"
-        )
-        if confirmation is None:
-            self._run_on_each(request, rows, delete_episode, "deleted")
-        return confirmation
+        question = "Delete these episodes for good?"
+        return self._run_once_confirmed(request, rows, "remove", question, delete_episode, "deleted")
 
-    def _run_on_each(self, request: HttpRequest, rows: models.QuerySet[Episode], verb: Any, done: str) -> None:
+    def _run_once_confirmed(
+        self, request: HttpRequest, rows: models.QuerySet[Episode], action: str, question: str, verb: Any, done: str
+    ) -> TemplateResponse | None:
+        """The page that asks; once it was answered, `verb` on each row and how many are `done`."""
+        confirmation = self.confirmation_page(request, rows, action=action, question=question)
+        if confirmation is not None:
+            return confirmation
         succeeded, refusal = 0, ""
         for episode in rows.select_related("agent", "feedback"):
             try:
@@ -250,3 +232,4 @@ class EpisodeAdmin(WorkspaceScopedAdmin):
         self.message_user(request, f"{succeeded} {done}.", messages.SUCCESS if succeeded else messages.WARNING)
         if refusal:
             self.message_user(request, refusal, messages.ERROR)
+        return None

@@ -2,16 +2,12 @@
 apps find them."""
 
 from memory.blocks.models import Block, CarriedVersion, ProfileNote
-from memory.blocks.values import BLOCK_TOKEN_LIMIT, LABEL_PATTERN, PROFILE_TOKEN_LIMIT
 from memory.episodes.models import Episode, Feedback, Proposal
-from memory.plugins.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin, ReviewMark, SessionInfo
+from memory.plugins.models import DEFAULT_PLUGIN, Compaction, MemoryPlugin
 from memory.work.models import Approval, Handoff, ProgressEntry, WorkItem
 
 __all__ = [
-    "BLOCK_TOKEN_LIMIT",
     "DEFAULT_PLUGIN",
-    "LABEL_PATTERN",
-    "PROFILE_TOKEN_LIMIT",
     "Approval",
     "Block",
     "CarriedVersion",
@@ -23,7 +19,5 @@ __all__ = [
     "ProfileNote",
     "ProgressEntry",
     "Proposal",
-    "ReviewMark",
-    "SessionInfo",
     "WorkItem",
 ]

@@ -4,6 +4,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from memory.episodes.models import Episode
+from memory.episodes.session_review import review_due_sessions
 from memory.plugins.tasks import check_compaction_due, run_compaction, sweep_compactions
 
 __all__ = ["check_compaction_due", "delete_expired_episodes", "review_sessions", "run_compaction", "sweep_compactions"]
@@ -17,7 +18,5 @@ def delete_expired_episodes() -> None:
 
 @shared_task(name="memory.review_sessions", ignore_result=True, expires=3_000)
 def review_sessions() -> None:
-    """Agents look back at what was said and propose what they would learn; a bounded number of threads each hour."""
-    from memory.episodes.session_review import review_due_sessions
-
+    """Agents look back at new messages and propose what they would learn; a bounded number of threads each hour."""
     review_due_sessions()

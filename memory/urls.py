@@ -9,9 +9,11 @@ from memory.work import web as work_web
 
 urlpatterns = [
     path("m/<int:message_id>/feedback/", episodes_web.feedback, name="feedback"),
-    path("episodes/<int:episode_id>/applied/", episodes_web.episode_applied, name="episode-applied"),
-    path("episodes/<int:episode_id>/reopen/", episodes_web.episode_reopen, name="episode-reopen"),
-    path("episodes/<int:episode_id>/delete/", episodes_web.episode_delete, name="episode-delete"),
+    path(
+        "episodes/<int:episode_id>/applied/", episodes_web.change_episode, {"verb": "applied"}, name="episode-applied"
+    ),
+    path("episodes/<int:episode_id>/reopen/", episodes_web.change_episode, {"verb": "reopen"}, name="episode-reopen"),
+    path("episodes/<int:episode_id>/delete/", episodes_web.change_episode, {"verb": "delete"}, name="episode-delete"),
     path("t/<int:thread_id>/work/", work_web.thread_work, name="thread-work"),
     path("t/<int:thread_id>/work/progress/", work_web.progress, name="thread-progress"),
     path("t/<int:thread_id>/work/handoffs/<int:handoff_id>/", work_web.handoff, name="work-handoff"),

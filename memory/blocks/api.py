@@ -13,7 +13,7 @@ from rest_framework.serializers import BaseSerializer
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.queries import access_agent, access_blocks, access_last_speaker, access_notes, access_person
 from memory.blocks.services import access_blocks_for_update, update_notes
-from memory.blocks.values import BLOCK_TOKEN_LIMIT, ContextBlock, block_missing
+from memory.blocks.values import BLOCK_TOKEN_LIMIT, ContextBlock
 from openvibe.api.etags import PreconditionFailed, read_if_match, require_if_match
 from openvibe.api.fields import IdField, TextField
 from openvibe.api.idempotency import idempotent
@@ -89,9 +89,9 @@ class NotesAsked(AgentAsked):
 
 
 class NotesOut(serializers.Serializer[Any]):
-    agent = serializers.CharField()
-    person = serializers.CharField()
-    text = serializers.CharField()
+    agent = serializers.CharField(source="agent.handle")
+    person = serializers.CharField(source="person.handle")
+    text = serializers.CharField(source="content")
     tokens = serializers.IntegerField(help_text="Tokens of the text (o200k_base).")
     max_tokens = serializers.IntegerField()
     version = serializers.IntegerField(help_text="0: nothing noted yet.")
@@ -101,15 +101,14 @@ class NotesIn(serializers.Serializer[Any]):
     text = TextField(help_text="The notes, whole; empty clears them.")
 
 
-MEMORY_SCOPE = "memory"
-
-
-def _if_match_header(
-    description: str = "The ETag the block was read with; another one by now is refused with 412.",
-    *,
-    required: bool = True,
-) -> OpenApiParameter:
+def _if_match_header(description: str, *, required: bool = True) -> OpenApiParameter:
     return OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, required=required, description=description)
+
+
+_BLOCK_ETAG_HELP = "The ETag the block was read with; another one by now is refused with 412."
+IF_MATCH = _if_match_header(_BLOCK_ETAG_HELP)
+MAY_MATCH = _if_match_header(_BLOCK_ETAG_HELP, required=False)
+NOTES_IF_MATCH = _if_match_header("The ETag the notes were read with; `0` (quoted) for the first ones.")
 
 
 @contextmanager
@@ -133,7 +132,7 @@ def access_requested_agent(access: Access, params: dict[str, Any]) -> Participan
 class BlockView(ApiView):
     """A view on the blocks of one agent."""
 
-    scopes = dict.fromkeys(("GET", "POST", "PUT", "DELETE"), MEMORY_SCOPE)
+    scopes = dict.fromkeys(("GET", "POST", "PUT", "DELETE"), "memory")
 
     def readable(self) -> ContextBlocks:
         access = request_access(self.request)
@@ -162,28 +161,21 @@ class OneBlock(BlockView):
     @extend_schema(operation_id="blocks_get", parameters=[AgentAsked], responses=BlockOut)
     def get(self, request: Request, label: str) -> Response:
         """One block; its ETag goes into If-Match."""
-        block = self.readable().get(label)
-        if block is None:
-            raise block_missing(label)
-        return _block_response(block)
+        return _block_response(self.readable().access(label))
 
     @extend_schema(
-        operation_id="blocks_save", parameters=[AgentAsked, _if_match_header()], request=BlockChange, responses=BlockOut
+        operation_id="blocks_save", parameters=[AgentAsked, IF_MATCH], request=BlockChange, responses=BlockOut
     )
     def put(self, request: Request, label: str) -> Response:
         """The next version of a block, made on the one that If-Match names."""
         blocks, payload = self.writable(), self.validated_body(BlockChange)
-        if blocks.get(label) is None:
-            raise block_missing(label)
+        blocks.access(label)
         seen = require_if_match(request)
         with _stale_as_precondition():
             return _block_response(blocks.set(label, payload.pop("content"), seen=seen, **payload))
 
     @extend_schema(
-        operation_id="blocks_delete",
-        parameters=[AgentAsked, _if_match_header(required=False)],
-        request=None,
-        responses={204: None},
+        operation_id="blocks_delete", parameters=[AgentAsked, MAY_MATCH], request=None, responses={204: None}
     )
     def delete(self, request: Request, label: str) -> Response:
         """Delete a block with its versions. A predefined one is empty again."""
@@ -194,10 +186,7 @@ class OneBlock(BlockView):
 
 class Appended(BlockView):
     @extend_schema(
-        operation_id="blocks_append",
-        parameters=[AgentAsked, _if_match_header(required=False)],
-        request=AppendIn,
-        responses=BlockOut,
+        operation_id="blocks_append", parameters=[AgentAsked, MAY_MATCH], request=AppendIn, responses=BlockOut
     )
     def post(self, request: Request, label: str) -> Response:
         """Add to the end of a block, after a newline. Nothing another writer added meanwhile is lost."""
@@ -230,7 +219,7 @@ def _etag_response(serializer: BaseSerializer[Any], stamp: str | int, status: in
 
 
 class Profile(ApiView):
-    scopes = dict.fromkeys(("GET", "PUT"), MEMORY_SCOPE)
+    scopes = dict.fromkeys(("GET", "PUT"), "memory")
 
     @extend_schema(operation_id="profile_get", parameters=[NotesAsked], responses=NotesOut)
     def get(self, request: Request) -> Response:
@@ -240,13 +229,7 @@ class Profile(ApiView):
         return _etag_response(NotesOut(notes), notes.version)
 
     @extend_schema(
-        operation_id="profile_save",
-        parameters=[
-            NotesAsked,
-            _if_match_header("The ETag the notes were read with; `0` (quoted) for the first ones."),
-        ],
-        request=NotesIn,
-        responses=NotesOut,
+        operation_id="profile_save", parameters=[NotesAsked, NOTES_IF_MATCH], request=NotesIn, responses=NotesOut
     )
     def put(self, request: Request) -> Response:
         """Replace the notes, at most 500 tokens; empty clears them. A member may only clear those about herself.
@@ -256,7 +239,6 @@ class Profile(ApiView):
         agent, person, access = self._access_requested(request)
         access_notes(agent=agent, person=person, by=access)
         payload, version = self.validated_body(NotesIn), _required_version(request)
-        thread_id = self.validated_query(NotesAsked).get("thread")
         with _stale_as_precondition():
             notes = update_notes(
                 agent=agent,
@@ -265,7 +247,7 @@ class Profile(ApiView):
                 text=payload["text"],
                 how="api",
                 version=version,
-                thread_id=thread_id,
+                thread_id=self.validated_query(NotesAsked).get("thread"),
             )
         return _etag_response(NotesOut(notes), notes.version)
 

@@ -42,7 +42,7 @@ class Block(Timestamped):
 
 
 class ProfileNote(Timestamped):
-    """What one agent noted about one person. Never shown to other agents."""
+    """What one agent noted about one person, at most `max_tokens` (o200k_base). Never shown to other agents."""
 
     agent = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="profile_notes")
     person = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+")
@@ -50,6 +50,7 @@ class ProfileNote(Timestamped):
     tokens = models.PositiveIntegerField(default=0)
     version = models.PositiveIntegerField(default=1)
     changed_by = models.ForeignKey(Participant, null=True, on_delete=models.SET_NULL, related_name="+")
+    max_tokens = PROFILE_TOKEN_LIMIT
 
     class Meta:
         ordering = ["person__name", "id"]

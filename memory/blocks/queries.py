@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from django.db.models import QuerySet
 
-from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.context_blocks import NOTES, ContextBlocks
 from memory.blocks.models import CarriedVersion, ProfileNote
-from memory.blocks.store import NOTES
-from memory.blocks.values import (
-    BLOCK_TOKEN_LIMIT,
-    MAX_BLOCKS,
-    PREDEFINED_BLOCKS,
-    PROFILE_TOKEN_LIMIT,
-    BlockAuthor,
-    ContextBlock,
-)
+from memory.blocks.values import BLOCK_TOKEN_LIMIT, MAX_BLOCKS, PREDEFINED_BLOCKS, PROFILE_TOKEN_LIMIT, BlockAuthor
 from openvibe.base.problems import Missing, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import participants_known_to
@@ -38,33 +28,20 @@ SOURCE_LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class VersionRow:
-    """`same`: the text is that of the version before; only its limit, description or flag was changed."""
-
-    number: int
-    text: str
-    author: str
-    how: str
-    at: datetime
-    is_current: bool
-    same: bool
-
-
-def list_versions(rows: QuerySet[CarriedVersion]) -> list[VersionRow]:
-    """The newest 50 versions, the newest first. One query."""
-    versions: Sequence[CarriedVersion] = list(rows.select_related("author").order_by("-number")[: MAX_VERSIONS + 1])
-    texts = [row.content for row in versions]
+def list_versions(rows: QuerySet[CarriedVersion]) -> list[dict[str, Any]]:
+    """What `memory/_versions.html` shows: the newest 50 versions, the newest first. One query. `same`: the text is that
+    of the version before; only its limit, description or flag was changed."""
+    versions = list(rows.select_related("author").order_by("-number")[: MAX_VERSIONS + 1])
     return [
-        VersionRow(
-            row.number,
-            row.content,
-            row.author.name if row.author else "Somebody who is gone" if row.how != "default" else "OpenVibe",
-            SOURCE_LABELS.get(row.how, ""),
-            row.created_at,
-            is_current=index == 0,
-            same=texts[index + 1 : index + 2] == [row.content],
-        )
+        {
+            "number": row.number,
+            "text": row.content,
+            "author": row.author.name if row.author else "Somebody who is gone" if row.how != "default" else "OpenVibe",
+            "how": SOURCE_LABELS.get(row.how, ""),
+            "at": row.created_at,
+            "is_current": index == 0,
+            "same": [before.content for before in versions[index + 1 : index + 2]] == [row.content],
+        }
         for index, row in enumerate(versions[:MAX_VERSIONS])
     ]
 
@@ -109,18 +86,6 @@ def read_notes(agent_id: int, person_id: int) -> str:
     return contents.first() or ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileNotes:
-    """The notes of `agent` about `person`. `version` is 0 and `text` empty while there are none. Sizes in tokens."""
-
-    agent: str
-    person: str
-    text: str
-    tokens: int
-    version: int
-    max_tokens: int = PROFILE_TOKEN_LIMIT
-
-
 def access_person(by: Access, handle: str) -> Participant:
     """Somebody notes can be about: a member by handle. Raises Missing."""
     return _access_by_handle(participants_known_to(by).filter(kind=Participant.Kind.MEMBER), handle)
@@ -139,10 +104,13 @@ def access_last_speaker(by: Access, thread_id: int) -> Participant:
     return newest.author
 
 
-def access_notes(*, agent: Participant, person: Participant, by: Access) -> ProfileNotes:
-    """Admins read all, an agent its own, a member those about herself: else Refused."""
+def access_notes(*, agent: Participant, person: Participant, by: Access) -> ProfileNote:
+    """Admins read all, an agent its own, a member those about herself: else Refused. Of version 0, and empty, while
+    there are none."""
     check_notes_readable(agent, person, by)
-    return to_profile_notes(agent, person, NOTES.find(agent.pk, person.pk))
+    note = NOTES.find_or_new(agent.pk, person.pk)
+    note.agent, note.person = agent, person
+    return note
 
 
 def check_notes_readable(agent: Participant, person: Participant, by: Access) -> None:
@@ -150,14 +118,6 @@ def check_notes_readable(agent: Participant, person: Participant, by: Access) ->
         raise Missing
     if not (by.administers or by.participant_id in (agent.pk, person.pk)):
         raise Refused("Only admins, the agent itself and the person it is about read these notes.")
-
-
-def to_profile_notes(agent: Participant, person: Participant, note: ProfileNote | None) -> ProfileNotes:
-    text, tokens, version = (note.content, note.tokens, note.version) if note else ("", 0, 0)
-    return ProfileNotes(agent.handle, person.handle, text, tokens, version)
-
-
-PREDEFINED_LABELS = frozenset(block.label for block in PREDEFINED_BLOCKS)
 
 
 @dataclass(frozen=True)
@@ -174,17 +134,15 @@ class TextDraft:
     field: str = ""
 
 
-@dataclass(frozen=True)
-class BlockRow:
-    block: ContextBlock
-    is_predefined: bool
-    typed: TextDraft | None = None
-
-
 def blocks_context(agent: Participant, access: Access, typed: TextDraft | None = None) -> dict[str, Any]:
     """What `memory/_blocks.html` needs. One query."""
+    predefined_labels = {block.label for block in PREDEFINED_BLOCKS}
     rows = [
-        BlockRow(block, block.label in PREDEFINED_LABELS, typed if typed and typed.key == block.label else None)
+        {
+            "block": block,
+            "is_predefined": block.label in predefined_labels,
+            "typed": typed if typed and typed.key == block.label else None,
+        }
         for block in access_blocks(agent, access).list()
     ]
     may_write = agent.is_active and may_write_blocks(agent, access)
@@ -201,26 +159,17 @@ def blocks_context(agent: Participant, access: Access, typed: TextDraft | None =
 MAX_NOTES = 200
 
 
-@dataclass(frozen=True)
-class NoteRow:
-    note: ProfileNote
-    is_about_asker: bool
-    may_clear: bool
-    typed: TextDraft | None = None
-
-
 def notes_context(agent: Participant, access: Access, typed: TextDraft | None = None) -> dict[str, Any]:
     """What `memory/_notes.html` needs: notes that say something, by the person's name. One query."""
     notes = ProfileNote.objects.filter(agent=agent).exclude(content="").select_related("person", "changed_by")
     if not access.administers:
         notes = notes.filter(person=access.participant_id)
     rows = [
-        NoteRow(
-            note,
-            note.person_id == access.participant_id,
-            access.administers or note.person_id == access.participant_id,
-            typed if typed and typed.key == note.person_id else None,
-        )
+        {
+            "note": note,
+            "is_about_asker": note.person_id == access.participant_id,
+            "typed": typed if typed and typed.key == note.person_id else None,
+        }
         for note in notes.order_by("person__name", "pk")[:MAX_NOTES]
     ]
     return {

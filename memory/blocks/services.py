@@ -5,18 +5,10 @@ from __future__ import annotations
 from django.db import transaction
 from django.dispatch import Signal
 
-from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.context_blocks import BLOCKS, BLOCKS_CHANGED, NOTES, ContextBlocks, lock_agent, save_version
 from memory.blocks.models import ProfileNote
-from memory.blocks.queries import (
-    ProfileNotes,
-    access_blocks,
-    check_notes_readable,
-    is_public_thread,
-    may_write_blocks,
-    to_profile_notes,
-)
-from memory.blocks.store import BLOCKS, BLOCKS_CHANGED, NOTES, lock_agent, save_version
-from memory.blocks.values import BlockAuthor, ContextBlock, block_missing, check_active, check_seen, clean_notes
+from memory.blocks.queries import access_blocks, access_notes, check_notes_readable, is_public_thread, may_write_blocks
+from memory.blocks.values import BlockAuthor, ContextBlock, check_active, check_seen, clean_notes
 from openvibe.base.events import emit
 from openvibe.base.problems import Missing, Refused
 from openvibe.llm.tokens import count_tokens
@@ -28,16 +20,16 @@ from openvibe.workspaces.models import Participant
 # What else still holds those words goes, too.
 notes_cleared = Signal()
 
-NOT_PUBLIC_MESSAGE = (
-    "This conversation is not open to everybody, and {what} stand in your prompts everywhere. So nothing of it is"
-    " written there. What matters for this thread belongs into its progress log; an admin can write the rest."
-)
-
 
 def check_thread_is_public(thread_id: int, what: str) -> None:
     """For an agent's own writing in a thread. `what` it writes: your blocks, your notes. Raises Refused."""
     if not is_public_thread(thread_id):
-        raise Refused(NOT_PUBLIC_MESSAGE.format(what=what), code="not_public")
+        raise Refused(
+            f"This conversation is not open to everybody, and {what} stand in your prompts everywhere. So nothing of it"
+            " is written there. What matters for this thread belongs into its progress log; an admin can write the"
+            " rest.",
+            code="not_public",
+        )
 
 
 def access_blocks_for_update(agent: Participant, by: Access, how: str) -> ContextBlocks:
@@ -55,7 +47,8 @@ def restore_block(*, agent: Participant, by: Access, label: str, number: int, se
     blocks = access_blocks_for_update(agent, by, how)
     version = BLOCKS.versions(agent.pk, label).filter(number=number).first()
     if version is None:
-        raise block_missing(label) if blocks.get(label) is None else Missing()
+        blocks.access(label)
+        raise Missing
     return blocks.set(label, version.content, seen=seen)
 
 
@@ -89,7 +82,7 @@ def update_notes(
     how: str,
     version: int | None = None,
     thread_id: int | None = None,
-) -> ProfileNotes:
+) -> ProfileNote:
     """Replace the notes; "" clears them. Admins and the agent write, a member may only clear those about herself.
 
     `thread_id` says where an agent learned it: Refused where that is not open to everybody.
@@ -102,8 +95,8 @@ def update_notes(
     if by.participant_id == person.pk and not by.administers and not is_cleared:
         raise Refused("You may clear what an agent noted about you. Only admins and the agent itself change it.")
     check_active(agent.handle, agent.is_active or is_cleared, "its notes")
-    if is_cleared and NOTES.find(agent.pk, person.pk) is None:
-        return to_profile_notes(agent, person, None)
+    if is_cleared and not (empty := access_notes(agent=agent, person=person, by=by)).version:
+        return empty
     if by.is_agent and thread_id is not None and not is_cleared:
         check_thread_is_public(thread_id, "your notes")
     note = store_notes(
@@ -113,12 +106,13 @@ def update_notes(
         note.versions.exclude(content="").delete()
         notes_cleared.send(sender=ProfileNote, agent=agent, person=person)
     emit(BLOCKS_CHANGED, workspace_id=agent.workspace_id)
-    return to_profile_notes(agent, person, note)
+    note.agent, note.person = agent, person
+    return note
 
 
 def restore_notes(
     *, agent: Participant, person: Participant, by: Access, number: int, how: str, version: int | None = None
-) -> ProfileNotes:
+) -> ProfileNote:
     """What the notes said in an earlier version becomes their next one. Raises Missing, and what `update_notes`
     does."""
     check_notes_readable(agent, person, by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.llm.tokens import count_tokens
@@ -66,8 +66,8 @@ MAX_BLOCKS = 20
 RESERVED_LABELS = ("tools", "text")
 """Labels that are addresses of the API."""
 
-MAX_DESCRIPTION_CHARACTERS = 300  # characters
-MAX_CONTENT_CHARACTERS = 40_000  # characters looked at before counting tokens: more than any limit holds
+MAX_DESCRIPTION_CHARACTERS = 300
+MAX_CONTENT_CHARACTERS = 40_000  # looked at before counting tokens: more than any limit holds
 MAX_NOTES_CHARACTERS = 20_000  # the same, for profile notes
 
 
@@ -136,14 +136,9 @@ def check_writable(block: ContextBlock) -> None:
 
 def check_change(before: ContextBlock | None, after: ContextBlock, author: BlockAuthor) -> None:
     """Limit and flag are set by those who configure; while a block is readonly, taking that back is all there is."""
-    if before is not None and before.readonly:
-        unlocked = ContextBlock(
-            after.label, after.description, after.content, after.max_tokens, True, after.version, after.id
-        )
-        if not author.configures or unlocked != before:
-            check_writable(before)
-    default = ContextBlock(after.label)
-    previous = before or default
+    if before is not None and (not author.configures or replace(after, readonly=True) != before):
+        check_writable(before)
+    previous = before or ContextBlock(after.label)
     if not author.configures and (after.readonly, after.max_tokens) != (previous.readonly, previous.max_tokens):
         raise Refused("Only owners and admins set a block's limit and whether it is readonly.")
     check_fits(after)

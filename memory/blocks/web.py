@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.context_blocks import BLOCKS, NOTES, ContextBlocks
 from memory.blocks.queries import (
     TextDraft,
     access_agent,
@@ -23,8 +23,6 @@ from memory.blocks.queries import (
     notes_context,
 )
 from memory.blocks.services import access_blocks_for_update, restore_block, restore_notes, update_notes
-from memory.blocks.store import BLOCKS, NOTES
-from memory.blocks.values import block_missing
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.workspaces.access import Access
@@ -46,12 +44,8 @@ def agent_blocks(request: WorkspaceRequest, handle: str) -> HttpResponse:
         return _list_response(request, agent, "blocks")
     blocks = access_blocks_for_update(agent, request.access, "page")
     draft = _block_draft(request, "")
-
-    def create() -> None:
-        blocks.create(
-            draft.new_label, draft.content, description=draft.description, max_tokens=_parse_limit(draft.max_tokens)
-        )
-
+    limit = _parse_limit(draft.max_tokens)
+    create = partial(blocks.create, draft.new_label, draft.content, description=draft.description, max_tokens=limit)
     return _change(request, agent, "blocks", create, draft)
 
 
@@ -71,9 +65,7 @@ def agent_block(request: WorkspaceRequest, handle: str, label: str) -> HttpRespo
 
 def _apply_block_action(verb: str, request: WorkspaceRequest, blocks: ContextBlocks, draft: TextDraft) -> None:
     label, seen = str(draft.key), request.POST.get("seen", "")
-    block = blocks.get(label)
-    if block is None:
-        raise block_missing(label)
+    block = blocks.access(label)
     if verb == "save":
         description = draft.description if "description" in request.POST else None
         blocks.set(label, draft.content, description=description, max_tokens=_parse_limit(draft.max_tokens), seen=seen)
@@ -89,14 +81,8 @@ def _apply_block_action(verb: str, request: WorkspaceRequest, blocks: ContextBlo
 
 
 def _block_draft(request: WorkspaceRequest, label: str) -> TextDraft:
-    form = request.POST
-    return TextDraft(
-        label,
-        form.get("content", ""),
-        form.get("description", ""),
-        form.get("max_tokens", ""),
-        form.get("label", "").strip(),
-    )
+    texts = {name: request.POST.get(name, "") for name in ("content", "description", "max_tokens")}
+    return TextDraft(label, new_label=request.POST.get("label", "").strip(), **texts)
 
 
 def _parse_limit(value: str) -> int | None:
@@ -107,9 +93,7 @@ def _parse_limit(value: str) -> int | None:
 
 
 def _block_versions(request: WorkspaceRequest, agent: Participant, label: str) -> HttpResponse:
-    block = access_blocks(agent, request.access).get(label)
-    if block is None:
-        raise block_missing(label)
+    block = access_blocks(agent, request.access).access(label)
     page = {
         "title": f"Block “{label}”",
         "about": block.description,
@@ -173,9 +157,8 @@ def _note_versions(request: WorkspaceRequest, agent: Participant, person: Partic
     return _render(request, agent, "versions", page)
 
 
-# --- both -----------------------------------------------------------------------------------------------------
 def _change(
-    request: WorkspaceRequest, agent: Participant, kind: str, action: Callable[[], None], draft: TextDraft | None
+    request: WorkspaceRequest, agent: Participant, kind: str, action: Callable[[], object], draft: TextDraft | None
 ) -> HttpResponse:
     """Do it. When it is refused and there is a draft, its form is open with what was typed and the reason beside it."""
     try:

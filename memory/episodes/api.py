@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -18,12 +17,10 @@ from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Refused
 from openvibe.chat.models import Message
-from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 
 
 class FeedbackOut(serializers.ModelSerializer[Feedback]):
-    message = serializers.IntegerField(source="message_id", read_only=True)
     tags = serializers.ListField(child=serializers.CharField(), read_only=True)
 
     class Meta:
@@ -43,7 +40,6 @@ class FeedbackIn(serializers.Serializer[Any]):
 
 class EpisodeOut(serializers.ModelSerializer[Episode]):
     agent = serializers.CharField(source="agent.handle", read_only=True)
-    thread = serializers.IntegerField(source="thread_id", read_only=True, allow_null=True)
     message = serializers.SerializerMethodField(help_text="The message the feedback was about.")
 
     class Meta:
@@ -74,18 +70,13 @@ class EpisodesAsked(serializers.Serializer[Any]):
     open = serializers.BooleanField(required=False, default=False, help_text="Only feedback not yet applied.")
 
 
-def visible_messages(access: Access) -> QuerySet[Message]:
-    messages: QuerySet[Message] = Message.objects.visible_to(access)
-    return messages
-
-
 class FeedbackGiven(ApiView):
     @extend_schema(operation_id="feedback_list", responses=FeedbackOut(many=True))
     def get(self, request: Request) -> Response:
         """Verdicts the caller gave."""
         access = request_access(request)
-        own = Feedback.objects.filter(participant_id=access.participant_id, message__in=visible_messages(access))
-        return self.paginated_response(own, FeedbackOut)
+        own = Feedback.objects.filter(participant_id=access.participant_id)
+        return self.paginated_response(own.filter(message__in=Message.objects.visible_to(access)), FeedbackOut)
 
     @extend_schema(operation_id="feedback_create", request=FeedbackIn, responses={201: FeedbackOut})
     @idempotent
@@ -93,7 +84,7 @@ class FeedbackGiven(ApiView):
         """A verdict on an agent's message: one per person and message, giving another changes it. People only."""
         payload, access = self.validated_body(FeedbackIn), request_access(request)
         feedback = give_feedback(
-            message=get_object_or_404(visible_messages(access), pk=payload["message"]),
+            message=get_object_or_404(Message.objects.visible_to(access), pk=payload["message"]),
             by=access,
             verdict=payload["verdict"],
             text=payload["text"],
@@ -114,12 +105,10 @@ class Episodes(ApiView):
         if "agent" in params:
             if not access.administers:
                 raise Refused("Only owners and admins may choose an agent.")
-            episodes = episodes.filter(agent__handle=params["agent"].lstrip("@"))
-        if "kind" in params:
-            episodes = episodes.filter(kind=params["kind"])
-        if params["open"]:
+            episodes = episodes.filter(agent__handle=params.pop("agent").lstrip("@"))
+        if params.pop("open"):
             episodes = episodes.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, applied_at=None)
-        return self.paginated_response(episodes, EpisodeOut)
+        return self.paginated_response(episodes.filter(**params), EpisodeOut)
 
 
 class Applied(ApiView):
@@ -135,7 +124,6 @@ class Applied(ApiView):
 
 class ProposalOut(serializers.ModelSerializer[Proposal]):
     agent = serializers.CharField(source="agent.handle", read_only=True)
-    thread = serializers.IntegerField(source="thread_id", read_only=True)
     person = serializers.CharField(
         source="person.handle", read_only=True, allow_null=True, default=None, help_text="Whom profile notes are about."
     )
@@ -172,11 +160,8 @@ class Proposals(ApiView):
     @extend_schema(operation_id="proposals_list", parameters=[ProposalsAsked], responses=ProposalOut(many=True))
     def get(self, request: Request) -> Response:
         """What agents propose to learn: their own for agents, all agents' for admins."""
-        params = self.validated_query(ProposalsAsked)
         proposals = visible_proposals(request_access(request))
-        if "state" in params:
-            proposals = proposals.filter(state=params["state"])
-        return self.paginated_response(proposals, ProposalOut)
+        return self.paginated_response(proposals.filter(**self.validated_query(ProposalsAsked)), ProposalOut)
 
 
 class Decision(ApiView):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from django.contrib.postgres.fields import ArrayField
@@ -166,3 +167,9 @@ class Proposal(models.Model):
 
     def __str__(self) -> str:
         return self.text[:60]
+
+    @property
+    def first_cited_seq(self) -> int:
+        """The first message it was learned from, by number."""
+        cited = re.match(r"Messages? (\d+)", self.because)
+        return int(cited[1]) if cited else self.upto_seq

@@ -1,8 +1,7 @@
 """Feedback, episodes and proposals as pages and the API show them to an asker."""
 
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
 
@@ -24,46 +23,35 @@ def status_label(episode: Episode) -> str:
 
 
 @dataclass(frozen=True)
-class FeedbackStatus:
-    """One 👎 and what became of it. `words` is the chip's text, `details` the whole sentence behind it."""
-
-    episode_id: int
-    words: str
-    details: str
-    is_open: bool
-    may_settle: bool
-
-
-@dataclass(frozen=True)
 class FeedbackSummary:
-    """The feedback line of one message, for one asker. `verdict` is empty while they gave none."""
+    """The feedback line of one message, for one asker. `verdict` is empty while they gave none. `statuses`: each 👎 and
+    what became of it."""
 
     verdict: str = ""
     tags: tuple[str, ...] = ()
     text: str = ""
     up: int = 0
     down: int = 0
-    statuses: tuple[FeedbackStatus, ...] = ()
-    tag_choices: tuple[tuple[str, str], ...] = field(
-        default_factory=lambda: tuple((str(value), str(label)) for value, label in Feedback.Tag.choices)
-    )
+    statuses: tuple[dict[str, object], ...] = ()
+    tag_choices = Feedback.Tag.choices
 
 
 def feedback_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
     """`feedback` for every message of an agent that people can judge. One query; nothing for agents who ask."""
-    answers = [message for message in messages if _accepts_feedback(message)]
-    if access.is_agent or not answers:
+    by_message: dict[int, list[Feedback]] = {
+        message.pk: []
+        for message in messages
+        if message.author.is_agent
+        and message.kind in (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
+        and not message.is_deleted
+        and message.state != Message.State.WRITING
+    }
+    if access.is_agent or not by_message:
         return {}
-    by_message: dict[int, list[Feedback]] = {message.pk: [] for message in answers}
     rows = Feedback.objects.filter(message__in=list(by_message)).select_related("participant", "episode__applied_by")
     for feedback in rows.order_by("created_at", "id"):
         by_message[feedback.message_id].append(feedback)
     return {message_id: {"feedback": _summarize_feedback(rows, access)} for message_id, rows in by_message.items()}
-
-
-def _accepts_feedback(message: Message) -> bool:
-    is_answer = message.kind in (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
-    return message.author.is_agent and is_answer and not message.is_deleted and message.state != Message.State.WRITING
 
 
 def _summarize_feedback(rows: list[Feedback], access: Access) -> FeedbackSummary:
@@ -78,14 +66,19 @@ def _summarize_feedback(rows: list[Feedback], access: Access) -> FeedbackSummary
     )
 
 
-def _feedback_status(feedback: Feedback, access: Access) -> FeedbackStatus | None:
+def _feedback_status(feedback: Feedback, access: Access) -> dict[str, object] | None:
+    """One 👎 and what became of it. `words` is the chip's text, `details` the whole sentence behind it."""
     episode: Episode | None = getattr(feedback, "episode", None)
     if episode is None or feedback.verdict != Feedback.Verdict.DOWN:
         return None
-    may_settle = access.administers or feedback.participant_id == access.participant_id
-    giver = "You" if feedback.participant_id == access.participant_id else feedback.participant.name
-    details = f"{giver}: {episode.summary}"
-    return FeedbackStatus(episode.pk, status_label(episode), details, episode.applied_at is None, may_settle)
+    is_giver = feedback.participant_id == access.participant_id
+    return {
+        "episode_id": episode.pk,
+        "words": status_label(episode),
+        "details": f"{'You' if is_giver else feedback.participant.name}: {episode.summary}",
+        "is_open": episode.applied_at is None,
+        "may_settle": is_giver or access.administers,
+    }
 
 
 def visible_episodes(access: Access) -> QuerySet[Episode]:
@@ -130,19 +123,11 @@ MAX_PROPOSALS = 30
 
 
 @dataclass(frozen=True)
-class ProposalRow:
-    """A proposal and the first message it was learned from, by number."""
-
-    proposal: Proposal
-    seq: int
-
-
-@dataclass(frozen=True)
 class ProposalList:
     """Those that wait first, then the newest decided; `hidden` were learned where the asker may not read."""
 
-    waiting: tuple[ProposalRow, ...]
-    decided: tuple[ProposalRow, ...]
+    waiting: QuerySet[Proposal]
+    decided: QuerySet[Proposal]
     hidden: int
 
 
@@ -150,19 +135,8 @@ def list_proposals(agent: Participant, access: Access) -> ProposalList | None:
     """What the agent proposed to learn, for admins; None for everybody else. Three queries."""
     if not access.administers:
         return None
-    proposals = Proposal.objects.filter(agent=agent)
-    visible = proposals.filter(thread__in=Thread.objects.visible_to(access))
-    rows = visible.select_related("thread", "person", "decided_by")
+    rows = visible_proposals(access).filter(agent=agent).select_related("thread")
     waiting = rows.filter(state=Proposal.State.PROPOSED)
     decided = rows.exclude(state=Proposal.State.PROPOSED).order_by("-decided_at", "-id")
-    hidden = proposals.exclude(thread__in=Thread.objects.visible_to(access)).count()
-    return ProposalList(_proposal_rows(waiting[:MAX_PROPOSALS]), _proposal_rows(decided[:MAX_PROPOSALS]), hidden)
-
-
-def _proposal_rows(proposals: Iterable[Proposal]) -> tuple[ProposalRow, ...]:
-    return tuple(ProposalRow(proposal, _first_cited_seq(proposal)) for proposal in proposals)
-
-
-def _first_cited_seq(proposal: Proposal) -> int:
-    cited = re.match(r"Messages? (\d+)", proposal.because)
-    return int(cited[1]) if cited else proposal.upto_seq
+    hidden = Proposal.objects.filter(agent=agent).exclude(thread__in=Thread.objects.visible_to(access)).count()
+    return ProposalList(waiting[:MAX_PROPOSALS], decided[:MAX_PROPOSALS], hidden)

@@ -5,8 +5,9 @@ A conversation is data: whatever is said in it, a review only makes suggestions,
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import Any, Literal
 
 from memory.plugins.base import MAX_ENTRY_TOKENS, ContextEntry
@@ -46,7 +47,6 @@ class ReviewSpeaker:
 
     pk: int
     handle: str
-    name: str
     notes: str
 
 
@@ -61,10 +61,6 @@ class ReviewMaterial:
     speakers: Mapping[int, ReviewSpeaker]
     may_note: bool
 
-    @property
-    def message_seqs(self) -> frozenset[int]:
-        return frozenset(entry.ordinal for entry in self.new)
-
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
@@ -78,14 +74,9 @@ class Suggestion:
 
 def entries_within(entries: Sequence[ContextEntry], max_tokens: int) -> tuple[ContextEntry, ...]:
     """The first entries that take at most `max_tokens` tokens together, at least one."""
-    taken: list[ContextEntry] = []
-    spent = 0
-    for entry in entries:
-        spent += entry.cost
-        if taken and spent > max_tokens:
-            break
-        taken.append(entry)
-    return tuple(taken)
+    totals = accumulate(entry.cost for entry in entries)
+    count = sum(1 for _ in takewhile(lambda total: total <= max_tokens, totals))
+    return tuple(entries[: max(count, 1)])
 
 
 def build_review_prompt(material: ReviewMaterial) -> list[ChatMessage]:
@@ -94,10 +85,9 @@ def build_review_prompt(material: ReviewMaterial) -> list[ChatMessage]:
     system = SYSTEM_PROMPT.format(
         name=material.agent_name, handle=material.agent_handle, profile=profile, most=MAX_SUGGESTIONS
     )
-    if material.may_note:
-        system += PROFILE_INSTRUCTIONS
     parts = [_summary_fence(entry) for entry in material.prior]
     if material.may_note:
+        system += PROFILE_INSTRUCTIONS
         parts += [
             fence("data", speaker.notes, source="notes", author=speaker.handle)
             for speaker in material.speakers.values()
@@ -133,13 +123,10 @@ def _truncate(text: str) -> str:
     return tokens.truncate_middle(text, MAX_ENTRY_TOKENS, TOKEN_COUNTER, TRUNCATION_MARK)
 
 
-# --- the answer ---------------------------------------------------------------------------------------------
-
-
 def parse_suggestions(answer: str, material: ReviewMaterial, notes_limit: int) -> list[Suggestion]:
-    """The suggestions of a model's answer, at most MOST. What does not have the form asked for is left out.
+    """The suggestions of a model's answer, at most MAX_SUGGESTIONS. What does not have the form asked for is left out.
 
-    Raises Unreadable when the answer as a whole is something else.
+    Raises UnparsableAnswer when the answer as a whole is something else.
     """
     suggestions = (_parse_suggestion(row, material, notes_limit) for row in parse_json_list("proposals", answer))
     return [suggestion for suggestion in suggestions if suggestion is not None][:MAX_SUGGESTIONS]
@@ -149,7 +136,9 @@ def _parse_suggestion(row: Any, material: ReviewMaterial, notes_limit: int) -> S
     if not isinstance(row, dict) or not isinstance(row.get("text"), str):
         return None
     text = clean_text(row["text"]).strip()
-    messages = _known_seqs(row.get("messages"), material.message_seqs)
+    numbers = row.get("messages")
+    cited = {number for number in numbers if type(number) is int} if isinstance(numbers, list) else set()
+    messages = tuple(sorted(cited & {entry.ordinal for entry in material.new}))
     if not text or not messages:
         return None
     if row.get("kind") == "learning":
@@ -158,23 +147,12 @@ def _parse_suggestion(row: Any, material: ReviewMaterial, notes_limit: int) -> S
         return None
     handle = str(row.get("person", "")).lstrip("@").lower()
     person = next((speaker for speaker in material.speakers.values() if speaker.handle == handle), None)
-    if (
-        person is None
-        or text == person.notes
-        or len(text) > 20 * notes_limit
-        or tokens.count_tokens(text) > notes_limit
-    ):
+    if person is None or text == person.notes:
         return None
-    return Suggestion("profile", text, messages, person.pk)
+    fits = len(text) <= 20 * notes_limit and tokens.count_tokens(text) <= notes_limit
+    return Suggestion("profile", text, messages, person.pk) if fits else None
 
 
-def _known_seqs(numbers: Any, known: Collection[int]) -> tuple[int, ...]:
-    if not isinstance(numbers, list):
-        return ()
-    return tuple(sorted({n for n in numbers if type(n) is int and n in known}))
-
-
-# --- without a model ----------------------------------------------------------------------------------------
 RULE_NOTE = "Found by a rule, not understood: the offline model only looks for words such as “please always”."
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
@@ -187,7 +165,7 @@ _PREFERENCE = re.compile(r"\bI(?:['’]d|\s+would)?\s+(?:\w+\s+)?prefer\b")
 def suggest_by_rule(material: ReviewMaterial) -> list[Suggestion]:
     """Sentences in which a member tells the agent to remember, always or never do something, or what they prefer.
 
-    A rule for workspaces without a model: it quotes and understands nothing. At most MOST suggestions.
+    A rule for workspaces without a model: it quotes and understands nothing. At most MAX_SUGGESTIONS.
     """
     suggestions = (
         Suggestion("episode", f"{entry.author_name}: “{sentence}”", (entry.ordinal,))
@@ -205,9 +183,6 @@ def _instruction_sentences(message_text: str, handle: str) -> Iterator[str]:
         sentence = " ".join(clean_text(_ADDRESSEE.sub("", part)).split())
         if not 8 <= len(sentence) <= MAX_LEARNING_CHARACTERS - 100 or sentence.endswith("?"):
             continue
-        if (
-            _POLITE_REQUEST.match(sentence)
-            or _PREFERENCE.search(sentence)
-            or (is_addressed and _INSTRUCTION.match(sentence))
-        ):
+        is_request = _POLITE_REQUEST.match(sentence) or (is_addressed and _INSTRUCTION.match(sentence))
+        if is_request or _PREFERENCE.search(sentence):
             yield sentence

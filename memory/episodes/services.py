@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
@@ -29,13 +29,6 @@ def _clean_feedback_text(text: str) -> str:
         return clean_body(text, max_characters=MAX_FEEDBACK_CHARACTERS)
     except TextRefused as error:
         raise Problem(error.message, code=error.code, field="text") from None
-
-
-def _episode_summary(feedback: Feedback) -> str:
-    """What the agent is told: the person's words, else the tags, else the bare verdict."""
-    labels = [str(Feedback.Tag(tag).label).lower() for tag in feedback.tags]
-    text = feedback.text or "This answer was not helpful."
-    return f"{text} ({', '.join(labels)})" if labels else text
 
 
 def _emit_feedback_changed(message: Message) -> None:
@@ -83,8 +76,12 @@ def give_feedback(*, message: Message, by: Access, verdict: str, text: str = "",
 
 
 def _record_feedback_episode(feedback: Feedback, message: Message) -> None:
-    """The agent's episode of this verdict; new words open it again."""
-    summary = _episode_summary(feedback)
+    """The agent's episode of this verdict: the person's words, else a bare sentence, with the tags. New words open it
+    again."""
+    labels = [str(Feedback.Tag(tag).label).lower() for tag in feedback.tags]
+    summary = feedback.text or "This answer was not helpful."
+    if labels:
+        summary += f" ({', '.join(labels)})"
     episode = Episode.objects.filter(feedback=feedback).first()
     if episode is None:
         Episode.objects.create(
@@ -120,15 +117,10 @@ def withdraw_feedback(*, message: Message, by: Access) -> None:
 EPISODE_LIFETIME = timedelta(days=90)
 
 
-def _emit_episode_changed(episode: Episode) -> None:
-    message_id = episode.feedback.message_id if episode.feedback else None
-    emit(
-        "feedback_changed",
-        workspace_id=episode.agent.workspace_id,
-        channel_id=episode.channel_id,
-        thread_id=episode.thread_id,
-        message_id=message_id,
-    )
+def _lock_episode(episode: Episode, by: Access) -> Episode:
+    current = Episode.objects.select_for_update(of=("self",)).select_related("agent", "feedback").get(pk=episode.pk)
+    _check_may_settle(current, by)
+    return current
 
 
 def _check_may_settle(episode: Episode, by: Access) -> None:
@@ -137,28 +129,36 @@ def _check_may_settle(episode: Episode, by: Access) -> None:
         raise Refused("Only an admin or the person who gave the feedback may settle it.")
 
 
+def _save_applied(episode: Episode, at: datetime | None, by_id: int | None, how: str) -> Episode:
+    episode.applied_at, episode.applied_by_id, episode.applied_how = at, by_id, how
+    episode.save(update_fields=["applied_at", "applied_by", "applied_how"])
+    _emit_episode_changed(episode)
+    return episode
+
+
+def _emit_episode_changed(episode: Episode) -> None:
+    emit(
+        "feedback_changed",
+        workspace_id=episode.agent.workspace_id,
+        channel_id=episode.channel_id,
+        thread_id=episode.thread_id,
+        message_id=episode.feedback.message_id if episode.feedback else None,
+    )
+
+
 @transaction.atomic
 def mark_applied(*, episode: Episode, by: Access) -> Episode:
     """The feedback has been taken up: it leaves the agent's prompts with the next one."""
-    current = Episode.objects.select_for_update(of=("self",)).select_related("agent", "feedback").get(pk=episode.pk)
-    _check_may_settle(current, by)
+    current = _lock_episode(episode, by)
     if current.applied_at is not None:
         raise Conflict("This feedback is settled already.", code="settled")
-    current.applied_at, current.applied_by_id, current.applied_how = (timezone.now(), by.participant_id, "person")
-    current.save(update_fields=["applied_at", "applied_by", "applied_how"])
-    _emit_episode_changed(current)
-    return current
+    return _save_applied(current, timezone.now(), by.participant_id, "person")
 
 
 @transaction.atomic
 def reopen_episode(*, episode: Episode, by: Access) -> Episode:
     """Settled too early: the feedback is open again."""
-    current = Episode.objects.select_for_update(of=("self",)).select_related("agent", "feedback").get(pk=episode.pk)
-    _check_may_settle(current, by)
-    current.applied_at, current.applied_by, current.applied_how = None, None, ""
-    current.save(update_fields=["applied_at", "applied_by", "applied_how"])
-    _emit_episode_changed(current)
-    return current
+    return _save_applied(_lock_episode(episode, by), None, None, "")
 
 
 @transaction.atomic
@@ -171,11 +171,15 @@ def delete_episode(*, episode: Episode, by: Access) -> None:
 
 def record_failure(*, agent: Participant, thread: Thread, summary: str) -> Episode:
     """A task that failed for a reason of the agent's own, remembered for 90 days."""
+    return _create_episode(agent, thread, Episode.Kind.TASK_FAILED, summary[:2000])
+
+
+def _create_episode(agent: Participant, thread: Thread, kind: Episode.Kind, summary: str) -> Episode:
     now = timezone.now()
     return Episode.objects.create(
         agent=agent,
-        kind=Episode.Kind.TASK_FAILED,
-        summary=summary[:2000],
+        kind=kind,
+        summary=summary,
         channel_id=thread.channel_id,
         thread=thread,
         created_at=now,
@@ -186,44 +190,50 @@ def record_failure(*, agent: Participant, thread: Thread, summary: str) -> Episo
 APPLIED_STATES = (Proposal.State.ACCEPTED, Proposal.State.UNDONE)
 
 
+@transaction.atomic
 def accept_proposal(*, proposal: Proposal, by: Access) -> Proposal:
     """It takes effect: an episode for 90 days, or new profile notes. Admins who see where it was learned.
 
     Raises Conflict when it was decided already, or when the notes were changed since it was proposed.
     """
-    with transaction.atomic():
-        current = _lock_proposal(proposal, by)
-        if current.state != Proposal.State.PROPOSED:
-            raise Conflict(f"This was decided already: {current.get_state_display().lower()}.", code="decided")
-        if current.thread.access == Thread.Access.HUMAN_ONLY:
-            raise Refused("The conversation is for people only by now, so nothing is learned from it. Reject this.")
-        if current.kind == Proposal.Kind.EPISODE:
-            current.episode = _create_learning_episode(current)
-        else:
-            _apply_notes(current, by)
-        return _save_decision(current, by, Proposal.State.ACCEPTED)
+    current = _lock_waiting_proposal(proposal, by)
+    if current.thread.access == Thread.Access.HUMAN_ONLY:
+        raise Refused("The conversation is for people only by now, so nothing is learned from it. Reject this.")
+    if current.kind == Proposal.Kind.EPISODE:
+        current.episode = _create_episode(current.agent, current.thread, Episode.Kind.LEARNING_ACQUIRED, current.text)
+    else:
+        _accept_notes(current, by)
+    return _save_decision(current, by, Proposal.State.ACCEPTED)
 
 
+@transaction.atomic
 def reject_proposal(*, proposal: Proposal, by: Access) -> Proposal:
     """It never takes effect, and is not proposed again in the same words."""
-    with transaction.atomic():
-        current = _lock_proposal(proposal, by)
-        if current.state != Proposal.State.PROPOSED:
-            raise Conflict(f"This was decided already: {current.get_state_display().lower()}.", code="decided")
-        return _save_decision(current, by, Proposal.State.REJECTED)
+    return _save_decision(_lock_waiting_proposal(proposal, by), by, Proposal.State.REJECTED)
 
 
+@transaction.atomic
 def undo_proposal(*, proposal: Proposal, by: Access) -> Proposal:
     """Take back what was accepted: the episode is gone, the notes say what they said before.
 
     Raises Conflict when it is not in effect, or when somebody changed the notes since.
     """
-    with transaction.atomic():
-        current = _lock_proposal(proposal, by)
-        if current.state != Proposal.State.ACCEPTED:
-            raise Conflict("Only what was accepted can be undone.", code="not_accepted")
-        _revert_proposal(current, by)
-        return _save_decision(current, by, Proposal.State.UNDONE)
+    current = _lock_proposal(proposal, by)
+    if current.state != Proposal.State.ACCEPTED:
+        raise Conflict("Only what was accepted can be undone.", code="not_accepted")
+    if current.kind == Proposal.Kind.PROFILE:
+        _replace_notes(
+            current,
+            current.text,
+            current.before,
+            by,
+            "The notes about this person were changed after this was accepted, so they are left as they are."
+            " Edit them by hand; every version is kept.",
+        )
+    elif current.episode is not None:
+        episode, current.episode = current.episode, None
+        episode.delete()
+    return _save_decision(current, by, Proposal.State.UNDONE)
 
 
 def _lock_proposal(proposal: Proposal, by: Access) -> Proposal:
@@ -237,62 +247,42 @@ def _lock_proposal(proposal: Proposal, by: Access) -> Proposal:
     return current
 
 
+def _lock_waiting_proposal(proposal: Proposal, by: Access) -> Proposal:
+    current = _lock_proposal(proposal, by)
+    if current.state != Proposal.State.PROPOSED:
+        raise Conflict(f"This was decided already: {current.get_state_display().lower()}.", code="decided")
+    return current
+
+
 def _save_decision(current: Proposal, by: Access, state: str) -> Proposal:
     current.state, current.decided_by_id, current.decided_at = state, by.participant_id, timezone.now()
     current.save(update_fields=["state", "decided_by", "decided_at", "episode"])
     return current
 
 
-def _create_learning_episode(current: Proposal) -> Episode:
-    now = timezone.now()
-    return Episode.objects.create(
-        agent=current.agent,
-        kind=Episode.Kind.LEARNING_ACQUIRED,
-        summary=current.text,
-        channel_id=current.thread.channel_id,
-        thread=current.thread,
-        created_at=now,
-        expires_at=now + EPISODE_LIFETIME,
-    )
-
-
-def _apply_notes(current: Proposal, by: Access) -> None:
-    assert current.person_id is not None
+def _accept_notes(current: Proposal, by: Access) -> None:
     if not is_public_thread(current.thread_id):
         raise Refused(
             "The conversation is not open to everybody any more, and profile notes are used everywhere. Reject this."
         )
-    if read_notes(current.agent_id, current.person_id) != current.before:
-        raise Conflict(
-            "The notes about this person were changed after this was proposed, and accepting would undo that change."
-            " Edit the notes by hand, or reject this.",
-            code="notes_changed",
-        )
-    store_notes(
-        agent_id=current.agent_id, person_id=current.person_id, text=current.text, by_id=by.participant_id, how="review"
+    _replace_notes(
+        current,
+        current.before,
+        current.text,
+        by,
+        "The notes about this person were changed after this was proposed, and accepting would undo that change."
+        " Edit the notes by hand, or reject this.",
     )
 
 
-def _revert_proposal(current: Proposal, by: Access) -> None:
-    if current.kind == Proposal.Kind.EPISODE:
-        episode, current.episode = current.episode, None
-        if episode is not None:
-            episode.delete()
-        return
-    assert current.person_id is not None
-    if read_notes(current.agent_id, current.person_id) != current.text:
-        raise Conflict(
-            "The notes about this person were changed after this was accepted, so they are left as they are."
-            " Edit them by hand; every version is kept.",
-            code="notes_changed",
-        )
-    store_notes(
-        agent_id=current.agent_id,
-        person_id=current.person_id,
-        text=current.before,
-        by_id=by.participant_id,
-        how="review",
-    )
+def _replace_notes(proposal: Proposal, before: str, after: str, by: Access, conflict: str) -> None:
+    """Notes that say `before` say `after` from now on. Raises Conflict with the sentence when they say something
+    else."""
+    agent_id, person_id = proposal.agent_id, proposal.person_id
+    assert person_id is not None
+    if read_notes(agent_id, person_id) != before:
+        raise Conflict(conflict, code="notes_changed")
+    store_notes(agent_id=agent_id, person_id=person_id, text=after, by_id=by.participant_id, how="review")
 
 
 @transaction.atomic

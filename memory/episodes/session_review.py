@@ -8,6 +8,7 @@ leave them out (`Episode.usable_in`)."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import structlog
 from django.db import transaction
@@ -75,9 +76,7 @@ def _review_agent_sessions(
     """Each thread that waits once; then, while there is room, those again that were too long for one review."""
     reviewed, failed_ids = 0, set[int]()
     remaining = min(max_sessions, MAX_SESSIONS_PER_AGENT)
-    while waiting := [
-        candidate_id for candidate_id in sessions_to_review(agent, access) if candidate_id not in failed_ids
-    ][: remaining - reviewed]:
+    while waiting := [pk for pk in sessions_to_review(agent, access) if pk not in failed_ids][: remaining - reviewed]:
         for thread_id in waiting:
             try:
                 review_session(agent=agent, access=access, thread_id=thread_id, client=client_of(agent))
@@ -96,12 +95,8 @@ def sessions_to_review(agent: Participant, access: Access) -> list[int]:
     if not isinstance(provider, ReviewSource):
         return []
     thread_ids = [unreviewed.thread_id for unreviewed in provider.list_unreviewed(access)]
-    joined_ids = {
-        *Message.objects.filter(thread__in=thread_ids, author=agent).values_list("thread_id", flat=True).distinct(),
-        *Message.objects.filter(thread__in=thread_ids, mentions__participant=agent)
-        .values_list("thread_id", flat=True)
-        .distinct(),
-    }
+    messages = Message.objects.filter(thread__in=thread_ids).values_list("thread_id", flat=True).distinct()
+    joined_ids = {*messages.filter(author=agent), *messages.filter(mentions__participant=agent)}
     return [thread_id for thread_id in thread_ids if thread_id in joined_ids]
 
 
@@ -120,10 +115,10 @@ def review_session(*, agent: Participant, access: Access, thread_id: int, client
     with advisory_lock(LockKind.SESSION_REVIEW, agent.pk) as is_owned:
         if not is_owned:
             return []
-        unreviewed = next(
-            (candidate for candidate in provider.list_unreviewed(access) if candidate.thread_id == thread_id), None
-        )
-        return _review_span(provider, session, agent, unreviewed, client) if unreviewed is not None else []
+        for unreviewed in provider.list_unreviewed(access):
+            if unreviewed.thread_id == thread_id:
+                return _review_span(provider, session, agent, unreviewed, client)
+        return []
 
 
 def _review_span(
@@ -138,14 +133,7 @@ def _review_span(
     is_complete = reviewed_count == len(new_entries) and len(new_entries) >= unreviewed.messages
     upto = unreviewed.upto if is_complete else new_entries[reviewed_count - 1].last
     rule_note = RULE_NOTE if client.model == OfflineModel.model else ""
-    return _store_proposals(
-        provider,
-        session,
-        agent,
-        UnreviewedSession(session.thread_id, unreviewed.since, upto, reviewed_count),
-        suggestions,
-        rule_note,
-    )
+    return _store_proposals(provider, session, agent, replace(unreviewed, upto=upto), suggestions, rule_note)
 
 
 def _suggest(
@@ -158,12 +146,8 @@ def _suggest(
     """What the model suggests, and how many of the new messages it was shown."""
     prior = tuple(entry for entry in entries if entry.summary_id is not None)
     for token_limit in MESSAGE_TOKEN_LIMITS:
-        material = _review_material(
-            session,
-            agent,
-            prior if token_limit == MESSAGE_TOKEN_LIMITS[0] else (),
-            entries_within(new_entries, token_limit),
-        )
+        shown_prior = prior if token_limit == MESSAGE_TOKEN_LIMITS[0] else ()
+        material = _review_material(session, agent, shown_prior, entries_within(new_entries, token_limit))
         if client.model == OfflineModel.model:
             return suggest_by_rule(material), len(material.new)
         try:
@@ -190,9 +174,7 @@ def _review_material(
     }
     people = Participant.objects.filter(pk__in=speaker_ids, kind=Participant.Kind.MEMBER, is_active=True).order_by("pk")
     notes = dict(ProfileNote.objects.filter(agent=agent, person__in=speaker_ids).values_list("person_id", "content"))
-    speakers = {
-        person.pk: ReviewSpeaker(person.pk, person.handle, person.name, notes.get(person.pk, "")) for person in people
-    }
+    speakers = {person.pk: ReviewSpeaker(person.pk, person.handle, notes.get(person.pk, "")) for person in people}
     return ReviewMaterial(agent.name, agent.handle, prior, new, speakers, is_public_thread(session.thread_id))
 
 
@@ -208,9 +190,8 @@ def _store_proposals(
     """Proposals and the mark, together. What the agent proposed before from this thread is not proposed again."""
     cited_seqs = {number for suggestion in suggestions for number in suggestion.messages}
     messages = Message.objects.select_for_update(no_key=True).filter(thread=session.thread_id, seq__in=cited_seqs)
-    deleted_seqs = {
-        message.seq for message in messages.order_by("seq") if message.is_deleted
-    }  # others wait to be deleted
+    # until this is stored, none of the other messages is deleted
+    deleted_seqs = {message.seq for message in messages.order_by("seq") if message.is_deleted}
     thread = Thread.objects.select_for_update().get(pk=session.thread_id)
     if thread.access == Thread.Access.HUMAN_ONLY:  # closed while the model was thinking
         return []

@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from memory.episodes.models import Episode, Proposal
+from memory.episodes.models import Proposal
 from memory.episodes.queries import access_episode, feedback_by_message
 from memory.episodes.services import (
     accept_proposal,
@@ -29,7 +29,10 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 @workspace_view
 def feedback(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     """👍, 👎 with optional words, or `none` to take it back."""
-    message = _access_message(request, message_id)
+    messages = Message.objects.visible_to(request.access).select_related("author", "thread")
+    message = messages.filter(pk=message_id).first()
+    if message is None:
+        raise Missing
     verdict = request.POST.get("verdict", "")
     text, tags = request.POST.get("text", ""), request.POST.getlist("tags")
     problem = ""
@@ -48,40 +51,20 @@ def feedback(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     )
 
 
-@require_POST
-@workspace_view
-def episode_applied(request: WorkspaceRequest, episode_id: int) -> HttpResponse:
-    episode = access_episode(request.access, episode_id)
-    mark_applied(episode=episode, by=request.access)
-    return _redirect_back(request, episode)
+EPISODE_VERBS: dict[str, Callable[..., object]] = {
+    "applied": mark_applied,
+    "reopen": reopen_episode,
+    "delete": delete_episode,
+}
 
 
 @require_POST
 @workspace_view
-def episode_reopen(request: WorkspaceRequest, episode_id: int) -> HttpResponse:
+def change_episode(request: WorkspaceRequest, episode_id: int, verb: str) -> HttpResponse:
+    """Mark applied, reopen or delete; then to the message's feedback line, or to the agent's page where the button was
+    pressed there."""
     episode = access_episode(request.access, episode_id)
-    reopen_episode(episode=episode, by=request.access)
-    return _redirect_back(request, episode)
-
-
-@require_POST
-@workspace_view
-def episode_delete(request: WorkspaceRequest, episode_id: int) -> HttpResponse:
-    episode = access_episode(request.access, episode_id)
-    delete_episode(episode=episode, by=request.access)
-    return _redirect_back(request, episode)
-
-
-def _access_message(request: WorkspaceRequest, message_id: int) -> Message:
-    messages = Message.objects.visible_to(request.access)
-    message: Message | None = messages.select_related("author", "thread").filter(pk=message_id).first()
-    if message is None:
-        raise Missing
-    return message
-
-
-def _redirect_back(request: WorkspaceRequest, episode: Episode) -> HttpResponse:
-    """To the message's feedback line, or to the agent's page where the button was pressed there."""
+    EPISODE_VERBS[verb](episode=episode, by=request.access)
     feedback = episode.feedback
     if request.POST.get("on") == "agent" or feedback is None:
         return redirect("agent", request.workspace.slug, episode.agent.handle)

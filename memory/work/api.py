@@ -35,7 +35,6 @@ DATA_HELP = "goal: done_condition, budget; plan: stage (planning, approved, exec
 
 class WorkOut(serializers.ModelSerializer[WorkItem]):
     thread = serializers.IntegerField(source="thread_id", read_only=True)
-    message = serializers.IntegerField(source="message_id", read_only=True, allow_null=True)
     author = ParticipantOut(read_only=True)
     closed_by = ParticipantOut(read_only=True, allow_null=True)
     data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
@@ -91,9 +90,8 @@ class Work(ApiView):
     @extend_schema(operation_id="work_list", parameters=[WorkAsked], responses=WorkOut(many=True))
     def get(self, request: Request) -> Response:
         """Rows of work in the threads the caller sees, the newest first. What is closed is among them: `state`."""
-        return self.paginated_response(
-            visible_work_items(request_access(request)).filter(**self.validated_query(WorkAsked)), WorkOut
-        )
+        items = visible_work_items(request_access(request))
+        return self.paginated_response(items.filter(**self.validated_query(WorkAsked)), WorkOut)
 
     @extend_schema(operation_id="work_create", request=WorkIn, responses={201: WorkOut})
     @idempotent
@@ -152,7 +150,6 @@ def _work_response(access: Access, pk: int, status: int = 200) -> Response:
 
 
 class ApprovalOut(serializers.ModelSerializer[Approval]):
-    thread = serializers.IntegerField(source="thread_id", read_only=True)
     requested_by = ParticipantOut(read_only=True)
     decided_by = ParticipantOut(read_only=True, allow_null=True)
 
@@ -193,9 +190,8 @@ class Approvals(ApiView):
     @extend_schema(operation_id="approvals_list", parameters=[ApprovalsAsked], responses=ApprovalOut(many=True))
     def get(self, request: Request) -> Response:
         """Approvals in the threads the caller sees, the newest first."""
-        return self.paginated_response(
-            visible_approvals(request_access(request)).filter(**self.validated_query(ApprovalsAsked)), ApprovalOut
-        )
+        approvals = visible_approvals(request_access(request))
+        return self.paginated_response(approvals.filter(**self.validated_query(ApprovalsAsked)), ApprovalOut)
 
     @extend_schema(operation_id="approvals_create", request=ApprovalIn, responses={201: ApprovalOut})
     @idempotent
@@ -221,7 +217,6 @@ PROGRESS_FIELDS = ("changed", "evidence", "open_issues", "next_action")
 
 
 class ProgressOut(serializers.ModelSerializer[ProgressEntry]):
-    thread = serializers.IntegerField(source="thread_id", read_only=True)
     author = ParticipantOut(read_only=True)
 
     class Meta:
@@ -247,10 +242,9 @@ class Progress(ApiView):
     @extend_schema(operation_id="progress_list", parameters=[ProgressAsked], responses=ProgressOut(many=True))
     def get(self, request: Request) -> Response:
         """The log's lines in the threads the caller sees, the newest first."""
-        lines = ProgressEntry.objects.filter(thread__in=visible_threads(request_access(request))).select_related(
-            "author"
-        )
-        return self.paginated_response(lines.filter(**self.validated_query(ProgressAsked)), ProgressOut)
+        lines = ProgressEntry.objects.filter(thread__in=visible_threads(request_access(request)))
+        rows = lines.filter(**self.validated_query(ProgressAsked)).select_related("author")
+        return self.paginated_response(rows, ProgressOut)
 
     @extend_schema(operation_id="progress_create", request=ProgressIn, responses={201: ProgressOut})
     @idempotent

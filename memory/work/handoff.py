@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory.plugins.models import Compaction
-from memory.work.models import Approval, Handoff, WorkItem
-from memory.work.queries import ApprovalRow, ProgressRow, WorkRow, WorkState, get_work_state, row_text
+from memory.work.models import Approval, Handoff, ProgressEntry, WorkItem
+from memory.work.queries import WorkState, get_work_state, row_text
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
+
+Kind = WorkItem.Kind
 
 OBJECTIVE = "Current objective"
 CONSTRAINTS = "User constraints and preferences"
@@ -71,14 +73,10 @@ DELETED_PLACEHOLDER = "[What this said was deleted or written anew since.]"
 HandoffLine = dict[str, Any]
 """One line of a section as it is stored: `ref`, `text`, and for approvals and goals their fields."""
 
-HandoffExtras = Mapping[str, Sequence[HandoffLine]]
-"""What upper floors add: a section's title → lines."""
-
-HANDOFF_SOURCES: Register[Callable[[int], HandoffExtras]] = Register("memory.work.handoff.HANDOFF_SOURCES")
-"""What upper floors add to the handoff of a thread (its id)."""
-
-SummaryTexts = Callable[[Sequence[int]], Mapping[int, str]]
-"""The words of summaries by id; those that are gone are missing."""
+HANDOFF_SOURCES: Register[Callable[[int], Mapping[str, Sequence[HandoffLine]]]] = Register(
+    "memory.work.handoff.HANDOFF_SOURCES"
+)
+"""What upper floors add to the handoff of a thread (its id): a section's title → lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,94 +95,72 @@ class RenderedSection:
 
 
 def create_handoff(
-    *,
-    thread: Thread,
-    trigger: str,
-    compaction: Compaction | None = None,
-    summary_ids: Iterable[int] = (),
-    extra: HandoffExtras | None = None,
+    *, thread: Thread, trigger: str, compaction: Compaction | None = None, summary_ids: Iterable[int] = ()
 ) -> Handoff:
-    """Store the handoff of this moment. A constant number of queries, part of the caller's transaction.
-
-    `extra` is what upper floors know (instructions and skills loaded, references retrieved, tool calls); without it
-    each of HANDOFF_SOURCES is asked.
-    """
+    """Store the handoff of this moment, with what HANDOFF_SOURCES know (instructions and skills loaded, references
+    retrieved, tool calls). A constant number of queries, part of the caller's transaction."""
     sections = _fill_sections(thread, get_work_state(thread.pk), summary_ids)
-    for title, lines in (_collect_extras(thread.pk) if extra is None else extra).items():
-        sections[title] += [
-            {**line, "ref": str(line.get("ref", "")), "text": str(line.get("text", ""))} for line in lines
-        ]
-    at_seq = compaction.at_seq if compaction is not None and compaction.at_seq else thread.last_seq
-    return Handoff.objects.create(
-        thread=thread, compaction=compaction, trigger=trigger, at_seq=at_seq, sections=sections
-    )
-
-
-def _collect_extras(thread_id: int) -> HandoffExtras:
-    extras: dict[str, list[HandoffLine]] = {}
     for source in HANDOFF_SOURCES:
-        for title, lines in source(thread_id).items():
-            extras.setdefault(title, []).extend(lines)
-    return extras
+        for title, lines in source(thread.pk).items():
+            sections[title] += [
+                {**line, "ref": str(line.get("ref", "")), "text": str(line.get("text", ""))} for line in lines
+            ]
+    at_seq = compaction.at_seq if compaction is not None and compaction.at_seq else thread.last_seq
+    return thread.handoffs.create(compaction=compaction, trigger=trigger, at_seq=at_seq, sections=sections)
 
 
-# --- from rows to sections ----------------------------------------------------------------------------------
 def _fill_sections(thread: Thread, state: WorkState, summary_ids: Iterable[int]) -> dict[str, list[HandoffLine]]:
-    sections: dict[str, list[HandoffLine]] = {title: [] for title in SECTIONS}
-    sections[OBJECTIVE] = _work_lines([state.objective])
-    sections[CONSTRAINTS] = _work_lines(state.constraints)
-    sections[INSTRUCTIONS] = _instruction_lines(thread)
-    sections[PLAN] = _work_lines([state.plan])
-    sections[WORKFLOW] = [_line(f"progress:{entry.pk}", entry.checkpoint) for entry in state.progress[:1]]
-    sections[GOAL] = _work_lines(state.goals)
-    sections[APPROVALS] = [_approval_line(row) for row in state.approvals]
-    sections[FACTS] = [_line(f"summary:{number}", "") for number in summary_ids]
-    sections[ACTIONS] = [*_done_lines(thread.pk), *map(_progress_line, state.progress), *_work_lines(state.artifacts)]
-    sections[ERRORS] = [*_work_lines(state.errors_tried), *_blocker_lines(state)]
-    sections[PENDING] = [*_work_lines(state.todos), *_work_lines(state.open_questions)]
-    sections[NEXT] = _next_step_lines(state)
-    sections[DO_NOT_REDO] = _work_lines(state.do_not_redo)
-    return sections
+    def of_kind(kind: str) -> list[HandoffLine]:
+        return [_work_line(row) for row in state.of_kind(kind)]
+
+    return {
+        OBJECTIVE: of_kind(Kind.OBJECTIVE),
+        CONSTRAINTS: of_kind(Kind.CONSTRAINT),
+        INSTRUCTIONS: _instruction_lines(thread),
+        PLAN: of_kind(Kind.PLAN),
+        WORKFLOW: [_line(f"progress:{entry.pk}", entry.checkpoint) for entry in state.progress[:1]],
+        GOAL: of_kind(Kind.GOAL),
+        APPROVALS: [_approval_line(row) for row in state.approvals],
+        RESOURCES: [],
+        FACTS: [_line(f"summary:{number}", "") for number in summary_ids],
+        ACTIONS: [*_done_lines(thread.pk), *map(_progress_line, state.progress), *of_kind(Kind.ARTIFACT)],
+        ERRORS: [*of_kind(Kind.ERROR_TRIED), *_blocker_lines(state)],
+        PENDING: [*of_kind(Kind.TODO), *of_kind(Kind.OPEN_QUESTION)],
+        NEXT: _next_step_lines(state),
+        DO_NOT_REDO: of_kind(Kind.DO_NOT_REDO),
+    }
 
 
 def _line(ref: str, text: str, **fields: str) -> HandoffLine:
     return {"ref": ref, "text": text, **fields}
 
 
-def _work_lines(rows: Iterable[WorkRow | None]) -> list[HandoffLine]:
+def _work_line(row: WorkItem) -> HandoffLine:
     """A row taken from a message keeps no words here."""
-    return [
-        _line(
-            f"work:{row.pk}",
-            "" if row.message_id else row_text(row.text, row.data),
-            kind=row.kind,
-            stage=str(row.data.get("stage", "")),
-        )
-        for row in rows
-        if row is not None
-    ]
+    text = "" if row.message_id else row_text(row.text, row.data)
+    return _line(f"work:{row.pk}", text, kind=row.kind, stage=str(row.data.get("stage", "")))
 
 
-def _approval_line(row: ApprovalRow) -> HandoffLine:
+def _approval_line(row: Approval) -> HandoffLine:
     return _line(
         f"approval:{row.pk}",
         row.what,
         state=row.state,
-        requested_by=row.requested_by,
-        decided_by=row.decided_by,
+        requested_by=row.requested_by.name,
+        decided_by=row.decided_by.name if row.decided_by else "",
         decided_at=row.decided_at.isoformat() if row.decided_at else "",
         note=row.note,
     )
 
 
-def _progress_line(row: ProgressRow) -> HandoffLine:
+def _progress_line(row: ProgressEntry) -> HandoffLine:
     paragraphs = [row.checkpoint, row.changed, f"Evidence: {row.evidence}" if row.evidence else ""]
     return _line(f"progress:{row.pk}", "\n".join(filter(None, paragraphs)))
 
 
 def _done_lines(thread_id: int) -> list[HandoffLine]:
     """What was closed as done, the newest: an action taken, never a task again."""
-    kinds = (WorkItem.Kind.TODO, WorkItem.Kind.PLAN, WorkItem.Kind.GOAL, WorkItem.Kind.OBJECTIVE)
+    kinds = (Kind.TODO, Kind.PLAN, Kind.GOAL, Kind.OBJECTIVE)
     rows = WorkItem.objects.filter(thread=thread_id, kind__in=kinds, state=WorkItem.State.DONE).order_by("-closed_at")
     values = rows.values_list("pk", "kind", "text", "message_id")[:MAX_DONE_ITEMS]
     return [_line(f"work:{pk}", "" if message else f"Done: {text}", kind=kind) for pk, kind, text, message in values]
@@ -208,7 +184,7 @@ def _next_step_lines(state: WorkState) -> list[HandoffLine]:
         return [_line(f"approval:{row.pk}", f"Wait until a person has decided: {row.what}")]
     if state.progress and state.progress[0].next_action:
         return [_line(f"progress:{state.progress[0].pk}", state.progress[0].next_action)]
-    return _work_lines(state.todos[:1])
+    return [_work_line(row) for row in state.of_kind(Kind.TODO)[:1]]
 
 
 def _instruction_lines(thread: Thread) -> list[HandoffLine]:
@@ -218,16 +194,14 @@ def _instruction_lines(thread: Thread) -> list[HandoffLine]:
         ("channel", thread.channel_id, f"the channel #{thread.channel.name}", thread.channel.instructions),
         ("thread", thread.pk, "this thread", thread.instructions),
     )
-    return [
-        _line(f"{kind}:{pk}", f"Instructions of {name}")
-        for kind, pk, name, instructions in scopes
-        if instructions.strip()
-    ]
+    return [_line(f"{kind}:{pk}", f"Instructions of {name}") for kind, pk, name, text in scopes if text.strip()]
 
 
-# --- for people ---------------------------------------------------------------------------------------------
-def render_sections(handoff: Handoff, summaries: SummaryTexts) -> tuple[RenderedSection, ...]:
-    """All fourteen sections with words: summaries' from `summaries`, those of rows taken from a message from the row.
+def render_sections(
+    handoff: Handoff, summaries: Callable[[Sequence[int]], Mapping[int, str]]
+) -> tuple[RenderedSection, ...]:
+    """All fourteen sections with words: summaries' from `summaries` (by id), those of rows taken from a message from
+    the row.
 
     What is gone since says DELETED_PLACEHOLDER. One query more where rows were taken from messages.
     """
@@ -257,8 +231,7 @@ def render_handoff_markdown(sections: Iterable[RenderedSection]) -> str:
     """`# Compaction Handoff` and its fourteen headings, for people and for files."""
     parts = ["# Compaction Handoff"]
     for section in sections:
-        parts.append(f"## {section.title}")
-        parts.append("\n".join(_markdown_item(line) for line in section.lines) or "Nothing.")
+        parts += [f"## {section.title}", "\n".join(map(_markdown_item, section.lines)) or "Nothing."]
     return "\n\n".join(parts) + "\n"
 
 

@@ -21,20 +21,23 @@ class WorkItemQuerySet(models.QuerySet["WorkItem"]):
         return self.filter(state=WorkItem.State.OPEN)
 
 
+class WorkKind(models.TextChoices):
+    OBJECTIVE = "objective", "Objective"
+    CONSTRAINT = "constraint", "Constraint"
+    PLAN = "plan", "Plan"
+    GOAL = "goal", "Goal"
+    TODO = "todo", "To do"
+    ARTIFACT = "artifact", "Artifact"
+    ERROR_TRIED = "error_tried", "Error and what was tried"
+    OPEN_QUESTION = "open_question", "Open question"
+    DO_NOT_REDO = "do_not_redo", "Do not redo"
+
+
 class WorkItem(Timestamped):
     """One row of a thread's work. `data` holds what the kind adds: a goal's `done_condition` and `budget`, an
     artifact's `ref`. `message` is where it was said, if anywhere."""
 
-    class Kind(models.TextChoices):
-        OBJECTIVE = "objective", "Objective"
-        CONSTRAINT = "constraint", "Constraint"
-        PLAN = "plan", "Plan"
-        GOAL = "goal", "Goal"
-        TODO = "todo", "To do"
-        ARTIFACT = "artifact", "Artifact"
-        ERROR_TRIED = "error_tried", "Error and what was tried"
-        OPEN_QUESTION = "open_question", "Open question"
-        DO_NOT_REDO = "do_not_redo", "Do not redo"
+    Kind = WorkKind
 
     class State(models.TextChoices):
         OPEN = "open", "Open"
@@ -58,22 +61,7 @@ class WorkItem(Timestamped):
     class Meta:
         ordering = ["id"]
         constraints = [
-            models.CheckConstraint(
-                condition=Q(
-                    kind__in=[
-                        "objective",
-                        "constraint",
-                        "plan",
-                        "goal",
-                        "todo",
-                        "artifact",
-                        "error_tried",
-                        "open_question",
-                        "do_not_redo",
-                    ]
-                ),
-                name="work_kind_known",
-            ),
+            models.CheckConstraint(condition=Q(kind__in=WorkKind.values), name="work_kind_known"),
             models.CheckConstraint(condition=Q(state__in=["open", "done", "dropped"]), name="work_state_known"),
             models.CheckConstraint(condition=Q(text__regex=r"\S"), name="work_not_empty"),
             models.CheckConstraint(

@@ -13,14 +13,6 @@ from django.utils import timezone
 
 from memory.plugins.models import Compaction
 from memory.work.models import Approval, ProgressEntry, WorkItem
-from memory.work.queries import (
-    DEFAULT_MAX_TOKENS,
-    MAX_CONSTRAINT_TOKENS,
-    MAX_OPEN_PER_KIND,
-    MAX_PENDING_APPROVALS,
-    MAX_TOKENS_BY_KIND,
-    ROW_OVERHEAD_TOKENS,
-)
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
@@ -78,7 +70,24 @@ def send_milestone(thread: Thread, trigger: Compaction.Trigger, by: Access) -> N
     milestone_reached.send(sender=Thread, thread=thread, trigger=trigger, by=by)
 
 
-Kind, State = WorkItem.Kind, WorkItem.State
+Kind, State, ApprovalState = WorkItem.Kind, WorkItem.State, Approval.State
+
+MAX_OPEN_PER_KIND = 50
+"""Open rows of one kind in one thread; an objective and a plan stand alone."""
+
+MAX_TOKENS_BY_KIND = {Kind.CONSTRAINT: 500, Kind.PLAN: 800, Kind.OBJECTIVE: 500, Kind.GOAL: 500}
+DEFAULT_MAX_TOKENS = 300
+"""The most tokens (o200k_base) the text of a row may have, so that the whole state of work fits every prompt."""
+
+MAX_CONSTRAINT_TOKENS = 1_500
+"""Tokens that a thread's open constraints may need in a prompt together: they are in every one, word for word."""
+
+ROW_OVERHEAD_TOKENS = 50
+"""Tokens a prompt needs around one row."""
+
+MAX_PENDING_APPROVALS = 10
+"""Approvals of one thread that may wait at the same time."""
+
 SINGLETON_KINDS = (Kind.OBJECTIVE, Kind.PLAN)
 """Kinds of which a thread has one at a time: a new one takes the earlier one's place."""
 
@@ -221,8 +230,8 @@ def reopen_work_item(*, item: WorkItem, by: Access, version: int | None = None) 
 
 
 @transaction.atomic
-def redact_quotes(*, message: Message) -> int:
-    """The message was deleted: rows that say its words are dropped and say them no more; how many."""
+def redact_quotes(*, message: Message) -> None:
+    """The message was deleted: rows that say its words are dropped and say them no more."""
     rows = WorkItem.objects.select_for_update(of=("self",)).filter(message=message, data__has_key=QUOTED_KEY)
     for row in rows:
         row.text, row.tokens, row.data = DELETED_TEXT, count_tokens(DELETED_TEXT), {}
@@ -232,10 +241,8 @@ def redact_quotes(*, message: Message) -> int:
         row.save(update_fields=["text", "tokens", "data", "state", "closed_at", "version", "updated_at"])
     if rows:
         emit_work_changed(message.thread)
-    return len(rows)
 
 
-# --- checks -------------------------------------------------------------------------------------------------
 def _clean_text(kind: str, text: str) -> tuple[str, int]:
     """The text, and the tokens it needs in a prompt: a constraint of `<<<…` must not crowd out everything else."""
     cleaned = clean_text_field(text, field="text", max_characters=MAX_TEXT_CHARACTERS)
@@ -356,9 +363,6 @@ def _send_stage_milestone(row: WorkItem, previous_stage: str, by: Access) -> Non
     stage = row.data.get("stage", "")
     if row.kind == Kind.PLAN and stage in PLAN_STAGES[1:] and stage != previous_stage:
         send_milestone(row.thread, Compaction.Trigger.MILESTONE, by)
-
-
-ApprovalState = Approval.State
 
 
 @transaction.atomic

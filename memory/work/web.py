@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from typing import TypeVar
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from memory.plugins.base import Explorer, Session
+from memory.plugins.base import Explorer
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import open_session
 from memory.work.handoff import render_handoff_markdown, render_sections
 from memory.work.models import Approval, Handoff, WorkItem
-from memory.work.queries import WorkRow, WorkState, get_work_state
+from memory.work.queries import get_work_state, visible_approvals, visible_work_items
 from memory.work.services import (
+    SINGLETON_KINDS,
     close_work_item,
     create_work_item,
     decide_approval,
@@ -33,16 +36,20 @@ MAX_CLOSED_ITEMS, MAX_HANDOFFS, MAX_SUMMARIES = 20, 10, 50
 DATA_FIELDS = ("done_condition", "budget", "ref", "stage")
 
 
-@dataclass(frozen=True)
-class WorkSection:
-    """One kind of work on the page. `is_single`: a new one takes the place of what stands."""
+SECTIONS = (
+    ("objective", "Objective", "What this thread is for.", "Set the objective"),
+    ("constraint", "Constraints", "Stand in every prompt, word for word.", "Add a constraint"),
+    ("plan", "Plan", "How it is to be done.", "Write a plan"),
+    ("goal", "Goals", "What is reached when it is done.", "Add a goal"),
+    ("todo", "To do", "What is left to do.", "Add a to-do"),
+    ("open_question", "Open questions", "What nobody has answered yet.", "Add a question"),
+    ("do_not_redo", "Do not redo", "What is settled, so that nobody does it again.", "Add something settled"),
+    ("error_tried", "Errors and what was tried", "What went wrong, and what did not help.", "Add an error"),
+    ("artifact", "Artifacts", "What was made, and where it is.", "Add an artifact"),
+)
+"""What the page shows of each kind of work: its title, a hint while there is none, the words of its button."""
 
-    kind: str
-    title: str
-    hint: str
-    add: str
-    rows: tuple[WorkRow, ...]
-    is_single: bool = False
+RowT = TypeVar("RowT", WorkItem, Approval, Handoff, Message)
 
 
 @workspace_view
@@ -67,10 +74,7 @@ def thread_work(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @require_POST
 def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
     """Say a row anew, close it, or open it again: `do` is save, done, drop or reopen, on the `version` shown."""
-    threads = Thread.objects.visible_to(request.access)
-    item = WorkItem.objects.filter(pk=min(item_id, MAX_ID), thread__in=threads).first()
-    if item is None:
-        raise Missing
+    item = _access_row(visible_work_items(request.access), item_id)
     version = int_param(request.POST, "version") or 0
     match request.POST.get("do"):
         case "save":
@@ -92,10 +96,7 @@ def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
 @require_POST
 def approval(request: WorkspaceRequest, approval_id: int) -> HttpResponse:
     """Grant (`granted` yes) or deny (no), with a note if there is one to make."""
-    threads = Thread.objects.visible_to(request.access)
-    pending = Approval.objects.filter(pk=min(approval_id, MAX_ID), thread__in=threads).first()
-    if pending is None:
-        raise Missing
+    pending = _access_row(visible_approvals(request.access), approval_id)
     granted = {"yes": True, "no": False}.get(request.POST.get("granted", ""))
     if granted is None:
         raise Problem("Choose Grant or Deny.", code="bad_decision", field="granted")
@@ -118,9 +119,7 @@ def progress(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 def handoff(request: WorkspaceRequest, thread_id: int, handoff_id: int) -> HttpResponse:
     """What was handed over at one compaction: fourteen sections, or `?as=markdown`."""
     thread = access_thread(request.access, thread_id)
-    stored = Handoff.objects.filter(thread=thread, pk=min(handoff_id, MAX_ID)).select_related("compaction").first()
-    if stored is None:
-        raise Missing
+    stored = _access_row(Handoff.objects.filter(thread=thread).select_related("compaction"), handoff_id)
     sections = render_sections(stored, lambda ids: _summary_texts(request, thread, ids))
     if request.GET.get("as") == "markdown":
         return HttpResponse(render_handoff_markdown(sections), content_type="text/markdown; charset=utf-8")
@@ -128,14 +127,23 @@ def handoff(request: WorkspaceRequest, thread_id: int, handoff_id: int) -> HttpR
     return render(request, name, {"thread": thread, "handoff": stored, "sections": sections})
 
 
-# --- what pages show ----------------------------------------------------------------------------------------
 def _work_response(request: WorkspaceRequest, thread: Thread, kept: Message | None = None) -> HttpResponse:
     state = get_work_state(thread.pk)
     closed = WorkItem.objects.filter(thread=thread).exclude(state=WorkItem.State.OPEN).select_related("closed_by")
     page = {
         "thread": thread,
         "state": state,
-        "sections": _work_sections(state),
+        "sections": [
+            {
+                "kind": kind,
+                "title": title,
+                "hint": hint,
+                "add": add,
+                "rows": state.of_kind(kind),
+                "is_single": kind in SINGLETON_KINDS,
+            }
+            for kind, title, hint, add in SECTIONS
+        ],
         "decided": [row for row in state.approvals if row.state != Approval.State.REQUESTED],
         "closed": closed.order_by("-closed_at", "-id")[:MAX_CLOSED_ITEMS],
         "handoffs": Handoff.objects.filter(thread=thread).defer("sections")[:MAX_HANDOFFS],
@@ -146,80 +154,32 @@ def _work_response(request: WorkspaceRequest, thread: Thread, kept: Message | No
     return render(request, "memory/_work.html" if request.htmx else "memory/work.html", page)
 
 
-def _work_sections(state: WorkState) -> tuple[WorkSection, ...]:
-    def optional_row(row: WorkRow | None) -> tuple[WorkRow, ...]:
-        return (row,) if row is not None else ()
-
-    return (
-        WorkSection(
-            "objective",
-            "Objective",
-            "What this thread is for.",
-            "Set the objective",
-            optional_row(state.objective),
-            True,
-        ),
-        WorkSection(
-            "constraint", "Constraints", "Stand in every prompt, word for word.", "Add a constraint", state.constraints
-        ),
-        WorkSection("plan", "Plan", "How it is to be done.", "Write a plan", optional_row(state.plan), True),
-        WorkSection("goal", "Goals", "What is reached when it is done.", "Add a goal", state.goals),
-        WorkSection("todo", "To do", "What is left to do.", "Add a to-do", state.todos),
-        WorkSection(
-            "open_question", "Open questions", "What nobody has answered yet.", "Add a question", state.open_questions
-        ),
-        WorkSection(
-            "do_not_redo",
-            "Do not redo",
-            "What is settled, so that nobody does it again.",
-            "Add something settled",
-            state.do_not_redo,
-        ),
-        WorkSection(
-            "error_tried",
-            "Errors and what was tried",
-            "What went wrong, and what did not help.",
-            "Add an error",
-            state.errors_tried,
-        ),
-        WorkSection("artifact", "Artifacts", "What was made, and where it is.", "Add an artifact", state.artifacts),
-    )
-
-
 def _summary_texts(request: WorkspaceRequest, thread: Thread, ids: Sequence[int]) -> Mapping[int, str]:
     """The words of summaries as the plugin has them now; nothing for those that are gone or not for the asker."""
     provider = provider_for(thread.workspace_id)
-    try:
-        if not ids or not isinstance(provider, Explorer):
-            return {}
-        session = open_session(request.access, thread.pk)
-        return {
-            summary_id: text
-            for summary_id in ids[:MAX_SUMMARIES]
-            if (text := _describe_summary(provider, session, summary_id))
-        }
-    except Missing:
-        return {}
-    finally:
-        provider.close()
-
-
-def _describe_summary(provider: Explorer, session: Session, summary_id: int) -> str:
-    try:
-        return provider.describe(session, summary_id).content
-    except Missing:
-        return ""
+    texts: dict[int, str] = {}
+    with closing(provider), suppress(Missing):
+        if ids and isinstance(provider, Explorer):
+            session = open_session(request.access, thread.pk)
+            for summary_id in ids[:MAX_SUMMARIES]:
+                with suppress(Missing):
+                    texts[summary_id] = provider.describe(session, summary_id).content
+    return {summary_id: text for summary_id, text in texts.items() if text}
 
 
 def _access_message(request: WorkspaceRequest, thread: Thread, message_id: int | None) -> Message | None:
     """A message of the thread that the asker sees. Raises Missing for any other."""
     if message_id is None:
         return None
-    messages = Message.objects.visible_to(request.access).filter(thread=thread, deleted_at=None)
-    message: Message | None = messages.filter(pk=message_id).first()
-    if message is None:
+    return _access_row(Message.objects.visible_to(request.access).filter(thread=thread, deleted_at=None), message_id)
+
+
+def _access_row(rows: QuerySet[RowT], pk: int) -> RowT:
+    """Raises Missing."""
+    row = rows.filter(pk=min(pk, MAX_ID)).first()
+    if row is None:
         raise Missing
-    return message
+    return row
 
 
 def _posted_data(request: WorkspaceRequest) -> dict[str, str]:
@@ -228,6 +188,6 @@ def _posted_data(request: WorkspaceRequest) -> dict[str, str]:
 
 
 def _redirect_to_work(request: WorkspaceRequest, thread: Thread) -> HttpResponse:
-    return (
-        _work_response(request, thread) if request.htmx else redirect("thread-work", request.workspace.slug, thread.pk)
-    )
+    if request.htmx:
+        return _work_response(request, thread)
+    return redirect("thread-work", request.workspace.slug, thread.pk)

@@ -33,8 +33,8 @@ class Command(BaseCommand):
 
     def handle(self, *_arguments: Any, verb: str, thread: int | None, **options: Any) -> None:
         if verb == "compact":
-            assert thread is not None
-            self.stdout.write(compact_thread(get_thread(thread), full=options["full"]))
+            for selected in selected_threads(thread):
+                self.stdout.write(compact_thread(selected, full=options["full"]))
         elif verb == "check":
             self.check_threads(selected_threads(thread))
         else:
@@ -57,23 +57,18 @@ class Command(BaseCommand):
         self.stdout.write(f"Threads checked: {thread_count}. All is well.")
 
 
-def get_thread(pk: int) -> Thread:
-    thread = Thread.objects.select_related("workspace", "channel").filter(pk=pk).first()
-    if thread is None:
-        raise CommandError(f"There is no thread {pk}.")
-    return thread
-
-
 def selected_threads(pk: int | None) -> Iterable[Thread]:
-    """The one asked for, or all that have a memory."""
-    if pk is not None:
-        return [get_thread(pk)]
-    with_memory = Thread.objects.filter(lcm_conversation__isnull=False)
-    return with_memory.select_related("workspace", "channel").order_by("pk").iterator()
+    """The one asked for, or all that have a memory. Raises CommandError when there is none of this number."""
+    threads = Thread.objects.select_related("workspace", "channel")
+    if pk is None:
+        return threads.filter(lcm_conversation__isnull=False).order_by("pk").iterator()
+    if not (selected := threads.filter(pk=pk)):
+        raise CommandError(f"There is no thread {pk}.")
+    return selected
 
 
 def compact_thread(thread: Thread, *, full: bool) -> str:
-    """Carries a compaction out and says what came of it. Raises CommandError where it cannot."""
+    """Compact it and say what came of it. Raises CommandError where it cannot."""
     try:
         compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=full)
     except Problem as problem:

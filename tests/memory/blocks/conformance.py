@@ -6,8 +6,7 @@ from typing import Never
 
 import pytest
 
-from memory.blocks.context_blocks import ContextBlocks
-from memory.blocks.store import BlockStore, BlockUpdate
+from memory.blocks.context_blocks import BlockStore, BlockUpdate, ContextBlocks
 from memory.blocks.values import MAX_BLOCKS, BlockAuthor, ContextBlock
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.llm.fences import parse_fences

@@ -3,12 +3,13 @@
 from dataclasses import replace
 from threading import RLock
 
-from memory.blocks.store import BlockUpdate, DeleteCheck
+from memory.blocks.context_blocks import BlockStore, BlockUpdate, DeleteCheck
 from memory.blocks.values import BlockAuthor, ContextBlock
 
 
-class InMemoryBlocks:
+class InMemoryBlocks(BlockStore):
     def __init__(self) -> None:
+        super().__init__(agent_id=0)
         self._blocks: dict[str, ContextBlock] = {}
         self._last_id = 0
         self._lock = RLock()

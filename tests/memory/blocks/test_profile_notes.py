@@ -132,7 +132,7 @@ def test_admins_the_agent_and_the_person_read(ana: Member, dora: Member, ben: Me
 
     stored(vibe, dora, "Likes tulips.")
     for by in (access(ana), access(dora), visible_to(vibe)):
-        assert access_notes(agent=vibe.participant, person=dora.participant, by=by).text == "Likes tulips."
+        assert access_notes(agent=vibe.participant, person=dora.participant, by=by).content == "Likes tulips."
     fern = factories.make_agent(ana, "fern")
     for by in (access(ben), visible_to(fern)):
         with pytest.raises(Refused):
@@ -152,7 +152,7 @@ def test_the_person_clears_and_everything_is_gone(dora: Member, vibe: Agent) -> 
     with pytest.raises(Refused, match="You may clear"):
         update_notes(agent=vibe.participant, person=dora.participant, by=access(dora), text="Earns much.", how="page")
     cleared = update_notes(agent=vibe.participant, person=dora.participant, by=access(dora), text="", how="page")
-    assert (cleared.text, cleared.version, events.count()) == ("", 2, 1)
+    assert (cleared.content, cleared.version, events.count()) == ("", 2, 1)
     assert not CarriedVersion.objects.exclude(content="").exists()
 
 
@@ -166,7 +166,7 @@ def test_an_admin_restores_an_earlier_version(ana: Member, dora: Member, vibe: A
     stored(vibe, dora, "One")
     stored(vibe, dora, "Two")
     pair = {"agent": vibe.participant, "person": dora.participant, "by": access(ana), "how": "page"}
-    assert restore_notes(**pair, number=1, version=2).text == "One"  # type: ignore[arg-type]
+    assert restore_notes(**pair, number=1, version=2).content == "One"  # type: ignore[arg-type]
     with pytest.raises(Conflict):
         restore_notes(**pair, number=2, version=2)  # type: ignore[arg-type]
     with pytest.raises(Missing):

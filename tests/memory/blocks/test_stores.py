@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent
-from memory.blocks.context_blocks import ContextBlocks
+from memory.blocks.context_blocks import BlockStore, ContextBlocks
 from memory.blocks.models import Block, CarriedVersion
-from memory.blocks.store import BlockStore, DatabaseBlocks
 from memory.blocks.values import PREDEFINED_BLOCKS, BlockAuthor, ContextBlock
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem
@@ -43,8 +42,8 @@ class TestDatabase(BlockStoreConformance):
         return vibe.participant
 
     @pytest.fixture
-    def store(self, agent: Participant) -> DatabaseBlocks:
-        return DatabaseBlocks(agent.pk)
+    def store(self, agent: Participant) -> BlockStore:
+        return BlockStore(agent.pk)
 
 
 def check_writes(agent: Participant, store: BlockStore, writes: Sequence[tuple[str, str, str]]) -> None:
@@ -78,7 +77,7 @@ def test_whatever_is_written_in_memory(writes: list[tuple[str, str, str]]) -> No
 @settings(deadline=None, max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(writes=WRITES)
 def test_whatever_is_written_in_the_database(vibe: Agent, writes: list[tuple[str, str, str]]) -> None:
-    check_writes(vibe.participant, DatabaseBlocks(vibe.participant_id), writes)
+    check_writes(vibe.participant, BlockStore(vibe.participant_id), writes)
 
 
 def test_versions_say_who_and_how(ana: Member, vibe: Agent) -> None:

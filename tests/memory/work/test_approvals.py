@@ -8,8 +8,14 @@ from django.db import DatabaseError, transaction
 from agents.access import agent_access
 from agents.models import Agent
 from memory.work.models import Approval
-from memory.work.queries import MAX_PENDING_APPROVALS, get_work_state
-from memory.work.services import approval_decided, decide_approval, milestone_reached, request_approval
+from memory.work.queries import get_work_state
+from memory.work.services import (
+    MAX_PENDING_APPROVALS,
+    approval_decided,
+    decide_approval,
+    milestone_reached,
+    request_approval,
+)
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Thread
@@ -49,13 +55,14 @@ def test_an_agent_asks_and_a_person_decides(
 ) -> None:
     asked = request_approval(thread=thread, by=agent, what="Order  80 €\nof mulch", reason="The beds are bare.")
     assert [(row.what, row.state, row.decided_by) for row in get_work_state(thread.pk).pending] == [
-        ("Order 80 € of mulch", "requested", "")
+        ("Order 80 € of mulch", "requested", None)
     ]
 
     decide_approval(approval=asked, by=access(dora), granted=True, note="Bark only")
 
     (row,) = get_work_state(thread.pk).approvals
-    assert (row.state, row.requested_by, row.decided_by, row.note) == ("granted", "Vibe", "Dora", "Bark only")
+    assert row.decided_by is not None
+    assert (row.state, row.requested_by.name, row.decided_by.name, row.note) == ("granted", "Vibe", "Dora", "Bark only")
     assert row.decided_at is not None
     assert get_work_state(thread.pk).pending == ()
     assert rung == [("milestone", "approval"), ("decided", "granted"), ("milestone", "resume")]

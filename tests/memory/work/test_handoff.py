@@ -156,9 +156,10 @@ def test_upper_floors_add_what_they_know(thread: Thread) -> None:
     assert by_register.sections["Resources inspected"] == [{"ref": f"message:{thread.pk}", "text": "The planting list"}]
 
     given = {"Actions already taken": [{"ref": "tool:1", "text": "search: 3 hits"}]}
-    by_hand = create_handoff(thread=thread, trigger="hand", extra=given)
-    assert by_hand.sections["Actions already taken"] == given["Actions already taken"]
-    assert by_hand.sections["Resources inspected"] == []
+    with HANDOFF_SOURCES.replaced(lambda _: given):
+        by_another = create_handoff(thread=thread, trigger="hand")
+    assert by_another.sections["Actions already taken"] == given["Actions already taken"]
+    assert by_another.sections["Resources inspected"] == []
 
 
 def test_a_handoff_is_never_changed(thread: Thread) -> None:

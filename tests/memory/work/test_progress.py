@@ -24,7 +24,7 @@ def test_a_line_says_where_the_work_stands(ana: Member, thread: Thread) -> None:
     )
     (row,) = get_work_state(thread.pk).progress
     assert (row.checkpoint, row.changed, row.evidence) == ("Beds dug", "Four beds", "Photo in #general")
-    assert (row.open_issues, row.next_action, row.author) == ("The fifth is under water", "Drain it", "Ana")
+    assert (row.open_issues, row.next_action, row.author.name) == ("The fifth is under water", "Drain it", "Ana")
 
 
 def test_no_line_is_changed(ana: Member, thread: Thread) -> None:

@@ -9,9 +9,11 @@ from agents.models import Agent
 from memory.plugins.models import Compaction
 from memory.work.handoff import create_handoff
 from memory.work.models import WorkItem
-from memory.work.queries import MAX_CONSTRAINT_TOKENS, MAX_OPEN_PER_KIND, get_work_state, row_text
+from memory.work.queries import get_work_state, row_text
 from memory.work.services import (
     DELETED_TEXT,
+    MAX_CONSTRAINT_TOKENS,
+    MAX_OPEN_PER_KIND,
     close_work_item,
     create_work_item,
     log_progress,
@@ -59,7 +61,7 @@ def test_a_constraint_said_once_holds_word_for_word_after_100_compactions(ana: M
         )
         create_handoff(thread=thread, trigger="threshold", compaction=compaction, summary_ids=[number])
 
-    assert [row.text for row in get_work_state(thread.pk).constraints] == [RULE]
+    assert [row.text for row in get_work_state(thread.pk).of_kind("constraint")] == [RULE]
     newest = thread.handoffs.first()
     assert newest is not None
     assert [line["text"] for line in newest.sections["User constraints and preferences"]] == [RULE]
@@ -71,7 +73,7 @@ def test_a_finished_plan_does_not_come_back(ana: Member, thread: Thread) -> None
 
     handoff = create_handoff(thread=thread, trigger="milestone")
 
-    assert get_work_state(thread.pk).plan is None
+    assert get_work_state(thread.pk).of_kind("plan") == ()
     assert handoff.sections["Active plan"] == []
     assert [line["text"] for line in handoff.sections["Actions already taken"]] == [
         "Done: First the roses, then the hedge."
@@ -84,8 +86,7 @@ def test_a_new_plan_takes_the_place_of_the_earlier_one(ana: Member, thread: Thre
 
     first.refresh_from_db()
     assert (first.state, first.closed_by_id) == ("dropped", ana.participant_id)
-    plan = get_work_state(thread.pk).plan
-    assert plan is not None
+    (plan,) = get_work_state(thread.pk).of_kind("plan")
     assert plan.pk == second.pk
 
     reopen_work_item(item=first, by=access(ana))
@@ -115,9 +116,9 @@ def test_all_of_it_costs_three_queries_whatever_there_is(ana: Member, thread: Th
 
     assert cost() == 3
     state = get_work_state(thread.pk)
-    assert len(state.todos) == len(state.approvals) == len(state.progress) == 3
-    assert len(state.constraints) == len(state.goals) == len(state.do_not_redo) == 3
-    assert len(state.artifacts) == len(state.errors_tried) == len(state.open_questions) == 3
+    assert len(state.approvals) == len(state.progress) == 3
+    for kind in ("todo", "constraint", "goal", "do_not_redo", "artifact", "error_tried", "open_question"):
+        assert len(state.of_kind(kind)) == 3
 
 
 def test_what_a_goal_adds_stands_below_its_words(ana: Member, thread: Thread) -> None:
@@ -128,7 +129,7 @@ def test_what_a_goal_adds_stands_below_its_words(ana: Member, thread: Thread) ->
         text="A hedge",
         data={"done_condition": "40 m stand", "budget": "200 €"},
     )
-    (row,) = get_work_state(thread.pk).goals
+    (row,) = get_work_state(thread.pk).of_kind("goal")
     assert (row.pk, row.kind) == (goal.pk, "goal")
     assert row_text(row.text, row.data) == "A hedge\nDone when: 40 m stand\nBudget: 200 €"
 
@@ -141,7 +142,7 @@ def test_who_read_an_older_version_does_not_overwrite(ana: Member, dora: Member,
         update_work_item(item=todo, by=access(dora), version=1, text="Buy wire")
 
     assert stale.value.code == "stale"
-    assert [row.text for row in get_work_state(thread.pk).todos] == ["Buy 20 m of twine"]
+    assert [row.text for row in get_work_state(thread.pk).of_kind("todo")] == ["Buy 20 m of twine"]
     with pytest.raises(Conflict):
         close_work_item(item=todo, by=access(dora), version=1)
 
@@ -281,8 +282,8 @@ def test_words_taken_from_a_message_go_with_it(ana: Member, thread: Thread) -> N
 
     quote.refresh_from_db()
     assert (quote.text, quote.state) == (DELETED_TEXT, "dropped")
-    assert [row.pk for row in get_work_state(thread.pk).constraints] == [own.pk]
-    assert [row.pk for row in get_work_state(thread.pk).todos] == [stays.pk]
+    assert [row.pk for row in get_work_state(thread.pk).of_kind("constraint")] == [own.pk]
+    assert [row.pk for row in get_work_state(thread.pk).of_kind("todo")] == [stays.pk]
     assert "4711" not in str(handoff.sections)
 
 
