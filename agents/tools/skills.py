@@ -1,34 +1,29 @@
 """Taking skills up and putting them down."""
 
+from functools import partial
 from typing import Any
 
 from agents.models import LoadedSkill
 from agents.skills import MAX_LOADED_SKILLS, loaded_skills, skill_index, skill_text
-from agents.tools.values import FunctionTool, Tool, ToolContext
+from agents.tools.values import STRING_SCHEMA, Tool, ToolContext, tool_spec
 from openvibe.base.problems import Problem
-from openvibe.llm.values import ToolSpec
 
-_NAME_SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+LOAD_SPEC = tool_spec(
+    "load_skill",
+    f"Take up a skill of your index, at most {MAX_LOADED_SKILLS}. Its text is the result.",
+    required={"name": STRING_SCHEMA},
+)
+UNLOAD_SPEC = tool_spec("unload_skill", "Put down a skill you no longer need.", required={"name": STRING_SCHEMA})
 
 
 def load_skill(context: ToolContext) -> Tool | None:
     """The tool, for agents that have skills."""
-    if not skill_index(context.agent):
-        return None
-    spec = ToolSpec(
-        "load_skill",
-        f"Take up a skill of your index, at most {MAX_LOADED_SKILLS}. Its text is the result.",
-        _NAME_SCHEMA,
-    )
-    return FunctionTool(spec, lambda arguments: _load_named(context, arguments))
+    return Tool(LOAD_SPEC, partial(_load_named, context)) if skill_index(context.agent) else None
 
 
 def unload_skill(context: ToolContext) -> Tool | None:
     """The tool, for agents that have `load_skill`."""
-    if not skill_index(context.agent):
-        return None
-    spec = ToolSpec("unload_skill", "Put down a skill you no longer need.", _NAME_SCHEMA)
-    return FunctionTool(spec, lambda arguments: _unload_named(context, arguments))
+    return Tool(UNLOAD_SPEC, partial(_unload_named, context)) if skill_index(context.agent) else None
 
 
 def _load_named(context: ToolContext, arguments: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """The toolbox of a run: the registry of tools, argument validation, and the one way to execute a call."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -63,7 +63,7 @@ TOOLS: tuple[ToolRegistration, ...] = (
 class Toolbox:
     """What one agent may call in one thread."""
 
-    tools: dict[str, Tool] = field(default_factory=dict)
+    tools: dict[str, Tool]
 
     @classmethod
     def for_agent(
@@ -106,14 +106,13 @@ class Toolbox:
         if outcome.decision == Decision.REFUSED:
             log.warning("tool_call_refused", tool=call.name[:100])  # why may quote; the call's row keeps it
         result = truncate_middle(mask_secrets(clean_text(outcome.result)), MAX_RESULT_TOKENS, _COUNTER, _CUT_MARKER)
-        return ToolOutcome(result or "(empty)", outcome.decision, outcome.why, outcome.approval)
+        return replace(outcome, result=result or "(empty)")
 
     def _execute_unchecked(self, call: ToolCallRequest) -> ToolOutcome:
         tool = self.tools.get(call.name)
         if tool is None:
-            return refused_outcome(
-                f'There is no tool "{call.name[:100]}" for you. Available: {_tool_names(self.specs)}.'
-            )
+            available = ", ".join(self.tools) or "none"
+            return refused_outcome(f'There is no tool "{call.name[:100]}" for you. Available: {available}.')
         try:
             arguments = parse_arguments(call.arguments, tool.spec.parameters, check=not tool.validates_arguments)
             with transaction.atomic():
@@ -129,22 +128,26 @@ class Toolbox:
 
 
 def compact_spec(spec: ToolSpec) -> ToolSpec:
-    """The definition without what every prompt would pay for twice: bounds, which every call is held against anyway,
-    and what single arguments mean, which the tool's own description says."""
+    """The definition without what every prompt would pay for twice.
+
+    That is bounds, which every call is held against anyway, and what single arguments mean, which the tool's own
+    description says.
+    """
     return replace(spec, parameters=_compact_schema(spec.parameters))
 
 
 def _compact_schema(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
-    compacted = {key: _compact_schema(value) for key, value in schema.items() if key not in _SCHEMA_BOUNDS}
-    if isinstance(compacted.get("description"), str):  # a dict would be an argument of this name
-        del compacted["description"]
-    return compacted
+    return {
+        key: _compact_schema(value)
+        for key, value in schema.items()
+        if key not in _SCHEMA_BOUNDS and not (key == "description" and isinstance(value, str))  # a dict: an argument
+    }
 
 
 def refused_outcome(why: str) -> ToolOutcome:
-    """A call that was not carried out: the model and people read the same sentence."""
+    """A call that was not executed: the model and people read the same sentence."""
     reason = mask_secrets(clean_text(why))
     return ToolOutcome(reason, Decision.REFUSED, reason[:300])
 
@@ -154,10 +157,6 @@ def _tools_named_by_soul(agent: Agent) -> frozenset[str]:
     content = agent.soul.content if agent.soul else {}
     named = content.get("capabilities", {}).get("tools", ())
     return frozenset(str(name).strip().lower().replace(" ", "_") for name in named) & {tool.name for tool in TOOLS}
-
-
-def _tool_names(specs: Sequence[ToolSpec]) -> str:
-    return ", ".join(spec.name for spec in specs) or "none"
 
 
 MAX_ARGUMENT_CHARS = 100_000
