@@ -1,9 +1,11 @@
-"""Tools over memory: the memory plugin's own, context blocks, work items, the progress log and approvals."""
+"""Tools over what an agent keeps: the memory plugin's own, context blocks, work, progress, approvals and skills."""
 
 from functools import partial
 from typing import Any
 
 from agents.assembler.sections.history import memory_session
+from agents.models import LoadedSkill
+from agents.skills import MAX_LOADED_SKILLS, loaded_skills, skill_index, skill_text
 from agents.tools.values import STRING_SCHEMA, Decision, Tool, ToolContext, ToolOutcome, tool_factory, tool_spec
 from memory.models import Approval, WorkItem
 from memory.queries import ContextBlocks, build_tool, is_public_thread, provider_for
@@ -83,18 +85,12 @@ def _update_work(context: ToolContext, arguments: dict[str, Any]) -> str:
 
 
 def _add_work_item(context: ToolContext, arguments: dict[str, Any]) -> str:
-    if "kind" not in arguments or "text" not in arguments:
+    kind, text = arguments.get("kind"), arguments.get("text")
+    if kind is None or text is None:
         raise Problem("To add a row, give its kind and its text.")
     data = {key: arguments[key] for key in ("done_condition", "ref") if arguments.get(key)}
     source = context.run.trigger if context.run and not context.run.trigger.is_deleted else None
-    row = create_work_item(
-        thread=context.thread,
-        by=context.access,
-        kind=arguments["kind"],
-        text=arguments["text"],
-        data=data,
-        message=source,
-    )
+    row = create_work_item(thread=context.thread, by=context.access, kind=kind, text=text, data=data, message=source)
     return f"work:{row.pk} ({row.kind}) stands."
 
 
@@ -134,29 +130,30 @@ log_progress = tool_factory(
 
 def _ask_approval(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
     what = " ".join(str(arguments["what"]).split())
-    earlier = _earlier_decision(context, what)
-    if earlier is not None:
-        return ToolOutcome(_decision_text(earlier))
+    decision = _earlier_decision(context, what)
+    if decision:
+        return ToolOutcome(decision)
     approval = ask_for_approval(thread=context.thread, by=context.access, what=what, reason=arguments.get("reason", ""))
     why = f"Waits for an approval: {approval.what}"[:300]
     return ToolOutcome("Waiting for a decision.", Decision.WAITS, why, approval)
 
 
-def _earlier_decision(context: ToolContext, what: str) -> Approval | None:
-    """What people decided about the same question since the agent was asked: it is not asked twice in one run."""
+def _earlier_decision(context: ToolContext, what: str) -> str:
+    """What people decided about the same question since the agent was asked, in a line; empty when they did not.
+
+    It is not asked twice in one run.
+    """
     if context.run is None:
-        return None
+        return ""
     approvals = Approval.objects.filter(
         thread=context.thread,
         requested_by=context.access.participant_id,
         what=what,
         created_at__gte=context.run.trigger.created_at,
     ).exclude(state=Approval.State.REQUESTED)
-    return approvals.select_related("decided_by").order_by("-id").first()
-
-
-def _decision_text(approval: Approval) -> str:
-    """The decision's fields in a line."""
+    approval = approvals.select_related("decided_by").order_by("-id").first()
+    if approval is None:
+        return ""
     who = approval.decided_by.name if approval.decided_by else "nobody yet"
     note = f" Note: {approval.note}" if approval.note else ""
     return f"approval:{approval.pk} state: {approval.state}, decided by: {who}.{note}"
@@ -171,3 +168,43 @@ request_approval = tool_factory(
     ),
     _ask_approval,
 )
+
+
+LOAD_SPEC = tool_spec(
+    "load_skill",
+    f"Take up a skill of your index, at most {MAX_LOADED_SKILLS}. Its text is the result.",
+    required={"name": STRING_SCHEMA},
+)
+UNLOAD_SPEC = tool_spec("unload_skill", "Put down a skill you no longer need.", required={"name": STRING_SCHEMA})
+
+
+def load_skill(context: ToolContext) -> Tool | None:
+    """The tool, for agents that have skills."""
+    return Tool(LOAD_SPEC, partial(_load_named, context)) if skill_index(context.agent) else None
+
+
+def unload_skill(context: ToolContext) -> Tool | None:
+    """The tool, for agents that have `load_skill`."""
+    return Tool(UNLOAD_SPEC, partial(_unload_named, context)) if skill_index(context.agent) else None
+
+
+def _load_named(context: ToolContext, arguments: dict[str, Any]) -> str:
+    name = str(arguments["name"])
+    text = skill_text(context.agent, name)
+    if text is None:
+        known = ", ".join(skill.name for skill in skill_index(context.agent))
+        raise Problem(f"There is no skill {name[:80]!r}. Available: {known}.")
+    loaded = [taken for taken, _ in loaded_skills(context.agent, context.thread.pk)]
+    if name not in loaded and len(loaded) >= MAX_LOADED_SKILLS:
+        raise Problem(f"You have taken up {', '.join(loaded)} already. Put one down with unload_skill first.")
+    LoadedSkill.objects.get_or_create(agent=context.agent, thread=context.thread, name=name)
+    return text
+
+
+def _unload_named(context: ToolContext, arguments: dict[str, Any]) -> str:
+    name = str(arguments["name"])
+    gone, _ = LoadedSkill.objects.filter(agent=context.agent, thread=context.thread, name=name).delete()
+    if not gone:
+        loaded = ", ".join(taken for taken, _ in loaded_skills(context.agent, context.thread.pk)) or "none"
+        raise Problem(f"You have not taken up {name[:80]!r} here. Taken up: {loaded}.")
+    return f"{name} is put down."
