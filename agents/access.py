@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import cast
 
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 
 from agents.models import Agent, Run
 from agents.trust import Occasion, may_respond, trust_level
@@ -49,12 +49,16 @@ def tokens_used_today(*, agent: Agent | None = None, workspace_id: int = 0) -> i
     """Tokens (input and output) used since midnight UTC, by one agent or in a whole workspace: of runs, and of what
     models were asked in the background."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    runs, background = Run.objects.filter(queued_at__gte=midnight), Spending.objects.filter(created_at__gte=midnight)
+    runs, background = token_rows(agent, [workspace_id])
+    today = (runs.filter(queued_at__gte=midnight), background.filter(created_at__gte=midnight))
+    return sum(rows.aggregate(total=Sum(TOTAL_TOKENS, default=0))["total"] for rows in today)
+
+
+def token_rows(agent: Agent | None, workspace_ids: list[int]) -> tuple[QuerySet[Run], QuerySet[Spending]]:
+    """The rows that say which tokens an agent, or without one these workspaces, used: runs, and background calls."""
     if agent is not None:
-        runs, background = runs.filter(agent=agent), background.filter(agent=agent.participant_id)
-    else:
-        runs, background = runs.filter(workspace=workspace_id), background.filter(workspace=workspace_id)
-    return sum(rows.aggregate(total=Sum(TOTAL_TOKENS, default=0))["total"] for rows in (runs, background))
+        return Run.objects.filter(agent=agent), Spending.objects.filter(agent=agent.participant_id)
+    return Run.objects.filter(workspace__in=workspace_ids), Spending.objects.filter(workspace__in=workspace_ids)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ from django.db import connection
 from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
-from agents.access import TOTAL_TOKENS
+from agents.access import TOTAL_TOKENS, token_rows
 from agents.models import Agent, KnowledgeUse, Run
 from knowledge.models import Entry
 from memory.models import Feedback
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant, Spending
+from openvibe.workspaces.models import Participant
 
 PERIOD_DAYS = 30
 MIN_VERDICTS = 5
@@ -55,15 +55,9 @@ def tokens_per_day(*, agent: Agent | None = None, workspace_ids: list[int] | Non
     """
     today = datetime.now(UTC).date()
     first = today - timedelta(days=PERIOD_DAYS - 1)
-    runs = Run.objects.filter(queued_at__date__gte=first)
-    background = Spending.objects.filter(created_at__date__gte=first)
-    if agent is not None:
-        runs, background = runs.filter(agent=agent), background.filter(agent=agent.participant_id)
-    else:
-        workspaces = workspace_ids or []
-        runs, background = runs.filter(workspace__in=workspaces), background.filter(workspace__in=workspaces)
-    used = sum_tokens(runs.annotate(day=TruncDate("queued_at")), "day")
-    used += sum_tokens(background.annotate(day=TruncDate("created_at")), "day")
+    runs, background = token_rows(agent, workspace_ids or [])
+    used = sum_tokens(runs.filter(queued_at__date__gte=first).annotate(day=TruncDate("queued_at")), "day")
+    used += sum_tokens(background.filter(created_at__date__gte=first).annotate(day=TruncDate("created_at")), "day")
     peak = max([*used.values(), 1])
     days = [first + timedelta(days=n) for n in range(PERIOD_DAYS)]
     return tuple(DayBar(day, used[day], index * 10, round(100 * used[day] / peak, 1)) for index, day in enumerate(days))
@@ -136,8 +130,7 @@ def record_uses(*, run: Run, entry_ids: Collection[int], how: Literal["prompt", 
     entries = sorted(set(entry_ids))
     with connection.cursor() as cursor:
         cursor.execute(_RECORD_USES, {"entries": entries, "workspace": run.workspace_id, "run": run.pk, "how": how})
-        new_uses: int = cursor.rowcount
-    return new_uses
+        return int(cursor.rowcount)
 
 
 def entry_uses(entry: Entry, access: Access) -> QuerySet[KnowledgeUse]:

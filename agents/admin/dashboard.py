@@ -11,23 +11,22 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from agents.access import token_rows
 from agents.models import Run, Snapshot
 from agents.statistics import sum_tokens, tokens_per_day
 from knowledge.models import Entry
 from knowledge.queries import freshness_condition
 from memory.models import Episode
 from openvibe.base.admin import administered_workspace_ids
-from openvibe.workspaces.models import Spending, Workspace
+from openvibe.workspaces.models import Workspace
 
 
 def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Adds `cards`, `spend` and `bars` to the index page."""
     user: Any = request.user
-    workspaces = (
-        Workspace.objects.all()
-        if user.is_superuser
-        else Workspace.objects.filter(pk__in=administered_workspace_ids(request))
-    )
+    workspaces = Workspace.objects.all()
+    if not user.is_superuser:
+        workspaces = workspaces.filter(pk__in=administered_workspace_ids(request))
     ids = list(workspaces.order_by("name").values_list("pk", flat=True)[:200])
     return context | {"cards": _cards(ids), "spend": _token_spend(ids), "bars": tokens_per_day(workspace_ids=ids)}
 
@@ -65,8 +64,9 @@ def _cards(ids: list[int]) -> list[dict[str, str]]:
 def _token_spend(ids: list[int]) -> list[dict[str, Any]]:
     """Tokens used today against the cap, per workspace; `percent` is at most 100."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    in_runs = sum_tokens(Run.objects.filter(workspace__in=ids, queued_at__gte=midnight), "workspace")
-    in_background = sum_tokens(Spending.objects.filter(workspace__in=ids, created_at__gte=midnight), "workspace")
+    runs, background = token_rows(None, ids)
+    in_runs = sum_tokens(runs.filter(queued_at__gte=midnight), "workspace")
+    in_background = sum_tokens(background.filter(created_at__gte=midnight), "workspace")
     used = in_runs + in_background
     return [
         {
