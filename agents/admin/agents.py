@@ -1,8 +1,7 @@
 """Agents in the admin: the list, the form of a new one, its settings, and its own pages.
 
 The pages (SOUL, trust level, channels, leaving and coming back) show on GET and write on POST, through the same verbs
-as everywhere. Problems stand in the form.
-"""
+as everywhere. Problems stand in the form."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ from agents.skills import OVERRIDE_FILES, folder_problems, read_override, skill_
 from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_souls, soul_from_dict
 from agents.statistics import agent_acceptance
 from agents.trust import TRUST_LEVELS
-from openvibe.base.admin import SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.base.admin import WorkspaceScopedAdmin
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.services import add_to_channel, remove_from_channel
@@ -109,12 +108,6 @@ class ChannelsForm(forms.Form):
     )
 
 
-class AgentForm(SameWorkspaceForm):
-    class Meta:
-        model = Agent
-        fields = ("endpoint", "daily_token_budget", "answers_itself")
-
-
 AgentPage = Callable[["AgentAdmin", HttpRequest, Agent], HttpResponse]
 
 
@@ -123,11 +116,10 @@ def agent_page(description: str, url_path: str) -> Callable[[AgentPage], object]
 
     def decorate(view: AgentPage) -> object:
         @wraps(view)
-        def page(self: AgentAdmin, request: HttpRequest, object_id: str) -> HttpResponse:
+        def page(self: AgentAdmin, request: HttpRequest, object_id: str) -> Any:
             agent = self.get_object(request, object_id)
             if agent is None or not self.has_change_permission(request, agent):
-                response: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-                return response
+                return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
             return view(self, request, agent)
 
         return action(description=description, url_path=url_path)(page)
@@ -140,7 +132,6 @@ class AgentAdmin(WorkspaceScopedAdmin):
     """Level, SOUL and activity change on their own pages, each with a record; agents are never deleted."""
 
     may_add = may_change = True
-    form = AgentForm
     list_display = ("name", "handle", "workspace", "level", "soul", "endpoint", "active")
     list_filter = ("level",)
     list_select_related = ("participant", "workspace", "soul", "endpoint")
@@ -199,17 +190,16 @@ class AgentAdmin(WorkspaceScopedAdmin):
                 problems = _error_lines(error)
             else:
                 self.log_addition(request, agent, "Made")
-                self.message_user(
-                    request, "It starts at L1. Add it to a channel so that people can ask it.", messages.SUCCESS
-                )
+                message = "It starts at L1. Add it to a channel so that people can ask it."
+                self.message_user(request, message, messages.SUCCESS)
                 return redirect("admin:agents_agent_channels_page", agent.pk)
-        return self._render_page(request, "new", "New agent", form=form, problems=problems)
+        return self._render_page(request, None, "new", "New agent", form=form, problems=problems)
 
     @agent_page("SOUL", "soul")
     def soul_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
         """Edit as YAML, check, save as a new version; compare versions; bring an old one back."""
         if request.method != "POST":
-            return self._render_soul_page(request, agent, _soul_form(agent))
+            return self._render_soul_page(request, agent)
         if "restore" in request.POST:
             return self._restore_soul(request, agent)
         form = SoulForm(request.POST)
@@ -222,7 +212,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
             problems = self._try_write(request, agent, write, f"The SOUL is saved: {note.strip()}")
             if not problems:
                 return redirect("admin:agents_agent_soul_page", agent.pk)
-        return self._render_soul_page(request, agent, form, problems=problems, checked=text)
+        return self._render_soul_page(request, agent, form, problems)
 
     def _restore_soul(self, request: HttpRequest, agent: Agent) -> HttpResponse:
         number, based_on = request.POST.get("restore", ""), request.POST.get("based_on", "")
@@ -234,23 +224,26 @@ class AgentAdmin(WorkspaceScopedAdmin):
             problems = self._try_write(request, agent, write, f"Version {number} is the current one again.")
             if not problems:
                 return redirect("admin:agents_agent_soul_page", agent.pk)
-        return self._render_soul_page(request, agent, _soul_form(agent), problems=problems)
+        return self._render_soul_page(request, agent, problems=problems)
 
     def _render_soul_page(
-        self, request: HttpRequest, agent: Agent, form: SoulForm, *, problems: Sequence[str] = (), checked: str = ""
+        self, request: HttpRequest, agent: Agent, form: SoulForm | None = None, problems: Sequence[str] = ()
     ) -> HttpResponse:
-        return self._render_agent_page(
+        """With what was written in a bound `form`, else with the current SOUL."""
+        checked = request.POST.get("soul", "") if form else ""
+        source, number = (agent.soul.source, agent.soul.number) if agent.soul else ("", 0)
+        return self._render_page(
             request,
             agent,
             "soul",
             "SOUL",
-            form=form,
+            form=form or SoulForm(initial={"soul": source, "based_on": number}),
             problems=problems,
-            tokens=None if problems else _check_text(checked or (agent.soul.source if agent.soul else ""))[0],
+            tokens=None if problems else _check_text(checked or source)[0],
             checked=bool(checked) and not problems,
             limit=SOUL_TOKEN_LIMIT,
             advice=SOUL_TOKEN_ADVICE,
-            newest=agent.soul.number if agent.soul else 0,
+            newest=number,
             versions=_soul_version_rows(agent, request.GET.get("diff", "")),
         )
 
@@ -267,7 +260,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
             problems = self._try_write(request, agent, write, message)
             if not problems:
                 return redirect("admin:agents_agent_trust_page", agent.pk)
-        return self._render_agent_page(
+        return self._render_page(
             request,
             agent,
             "trust",
@@ -302,7 +295,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
             problems = self._try_write(request, agent, write, "The channels are saved.")
             if not problems:
                 return redirect("admin:agents_agent_channels_page", agent.pk)
-        return self._render_agent_page(
+        return self._render_page(
             request, agent, "channels", "channels", form=form, problems=problems, level=agent.level
         )
 
@@ -315,7 +308,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
             problems = self._try_write(request, agent, partial(verb, agent=agent), message)
             if not problems:
                 return redirect("admin:agents_agent_change", agent.pk)
-        return self._render_agent_page(request, agent, "activity", "activity", problems=problems)
+        return self._render_page(request, agent, "activity", "activity", problems=problems)
 
     def _try_write(self, request: HttpRequest, agent: Agent, write: Callable[..., object], message: str) -> list[str]:
         """Write as the signed-in person; the lines of what is wrong, none when it is done (and logged)."""
@@ -327,13 +320,11 @@ class AgentAdmin(WorkspaceScopedAdmin):
         self.message_user(request, message, messages.SUCCESS)
         return []
 
-    def _render_agent_page(
-        self, request: HttpRequest, agent: Agent, template: str, title: str, **more: Any
+    def _render_page(
+        self, request: HttpRequest, agent: Agent | None, template: str, title: str, **more: Any
     ) -> HttpResponse:
-        title = f"{agent.participant.name}: {title}"
-        return self._render_page(request, template, title, original=agent, agent=agent, **more)
-
-    def _render_page(self, request: HttpRequest, template: str, title: str, **more: Any) -> HttpResponse:
+        if agent is not None:
+            title, more = f"{agent.participant.name}: {title}", {"original": agent, "agent": agent, **more}
         context = {**self.admin_site.each_context(request), "title": title, "opts": self.opts, **more}
         status = 422 if more["problems"] else 200
         return TemplateResponse(request, f"admin/agents/{template}.html", context, status=status)
@@ -342,11 +333,6 @@ class AgentAdmin(WorkspaceScopedAdmin):
 def _error_lines(error: Problem | SoulError) -> list[str]:
     """What is wrong as lines for people, with line and field where they are known."""
     return [error.message] if isinstance(error, Problem) else [str(problem) for problem in error.problems]
-
-
-def _soul_form(agent: Agent) -> SoulForm:
-    soul = agent.soul
-    return SoulForm(initial={"soul": soul.source if soul else "", "based_on": soul.number if soul else 0})
 
 
 def _check_text(text: str) -> tuple[int | None, list[str]]:
