@@ -49,7 +49,6 @@ class SoulIn(serializers.Serializer[Any]):
 class RunOut(serializers.ModelSerializer[Run]):
     agent = serializers.CharField(source="agent.participant.handle", read_only=True)
     trigger = serializers.IntegerField(source="trigger_id", read_only=True, help_text="The message that caused it.")
-    reply = serializers.IntegerField(source="reply_id", read_only=True, allow_null=True)
     requested_by = ParticipantOut(read_only=True)
     approval = serializers.IntegerField(
         source="approval_id", read_only=True, allow_null=True, help_text="What it waits, or waited, for."

@@ -2,8 +2,7 @@
 
 Every write is fenced by the run's attempt (`agents.runs.store`), so a worker that lost the run changes nothing.
 A new attempt starts afresh: rounds of an earlier one stay on record and are not continued. What a person wrote is
-never touched. `notify_memory` never fails a run.
-"""
+never touched. `notify_memory` never fails a run."""
 
 from functools import partial
 
@@ -28,8 +27,6 @@ from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 
 log = structlog.get_logger(__name__)
-AGENT_FAULTS = (BadAnswer, ContextTooLong)
-"""Failures worth remembering for the agent; an endpoint that is down says nothing about it."""
 
 
 def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None:
@@ -48,7 +45,8 @@ def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None
             log.warning("run_lost")
             return None
         except ModelError as error:
-            _fail_run(run, error.code, f"{error} {error.advice}", remember=isinstance(error, AGENT_FAULTS))
+            is_fault_of_agent = isinstance(error, (BadAnswer, ContextTooLong))  # not of an endpoint that is down
+            _fail_run(run, error.code, f"{error} {error.advice}", remember=is_fault_of_agent)
         except Problem as problem:
             _fail_run(run, problem.code, problem.message)
         except (OperationalError, InterfaceError):

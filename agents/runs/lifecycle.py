@@ -11,9 +11,6 @@ from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Dive, Mention, Message
 from openvibe.workspaces.access import Access
 
-TASKS_WITH_REFUSAL_NOTE = (Run.Task.MENTION, Run.Task.DIVE)
-"""Tasks an agent was asked for by name, or by being the one in the dive."""
-
 
 def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
     """The run that `message` causes, in the caller's transaction; the same message and agent give the same run.
@@ -24,7 +21,7 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
     """
     reason = reply_denied_reason(agent, message.thread, task)
     if reason is not None:
-        if task in TASKS_WITH_REFUSAL_NOTE:
+        if task in (Run.Task.MENTION, Run.Task.DIVE):
             Mention.objects.update_or_create(
                 message=message, participant_id=agent.participant_id, defaults={"note": reason[:200]}
             )

@@ -1,7 +1,6 @@
 """Loads a run with its relations, and every write of a worker to its run and reply, fenced by the run's attempt.
 
-A worker that lost the run (its database session broke, recovery gave the run to another) cannot write any more.
-"""
+A worker that lost the run (its database session broke, recovery gave the run to another) cannot write any more."""
 
 from dataclasses import dataclass, field
 

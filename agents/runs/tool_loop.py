@@ -3,10 +3,8 @@
 `Transcript` builds each request from the prompt and the rounds so far, never over the ceiling. A call and its result
 never part, and nothing is made up: what does not fit is named as left out. Where room is short, the results of
 earlier rounds become references first; then the prompt is assembled anew with less history; when there is still no
-room, the tools are withdrawn and the model is asked for its answer. `RunSession` executes the calls of each round,
-each with its row in one transaction, fenced by the run's attempt. `iter_with_timeout` reads the model's stream without
-being held up by it. Sizes in tokens of the prompt's counter.
-"""
+room, the tools are withdrawn and the model is asked for its answer. `RunSession` asks, executes each call with its row
+in one transaction, fenced by the run's attempt, and saves the answer. Sizes in tokens of the prompt's counter."""
 
 import queue
 import threading
@@ -169,25 +167,21 @@ def fit_rounds(
         if (size := message_tokens(reference, counter)) < sizes[position]:
             messages[position], sizes[position] = reference, size
     if sum(sizes) > max_tokens and cut_newest and rounds:
-        _truncate_newest_results(rounds[-1], messages, sizes, first_newest, max_tokens, counter)
+        _truncate_results(rounds[-1].results, messages, sizes, max_tokens, counter)
     return tuple(messages) if sum(sizes) <= max_tokens else None
 
 
-def _truncate_newest_results(
-    newest_round: Round,
-    messages: list[ChatMessage],
-    sizes: list[int],
-    first_newest: int,
-    max_tokens: int,
-    counter: TokenCounter,
+def _truncate_results(
+    results: Sequence[ToolResult], messages: list[ChatMessage], sizes: list[int], max_tokens: int, counter: TokenCounter
 ) -> None:
-    """Cut the longest results of the newest round, so that all of them fit into what the others leave."""
+    """Cut the longest of the newest results, the last messages, so that all of them fit into what the others leave."""
+    first_newest = len(messages) - len(results)
     left = max_tokens - sum(sizes[:first_newest])
     shortest_first = sorted(range(first_newest, len(messages)), key=lambda position: sizes[position])
     for seen, position in enumerate(shortest_first):
         share = left // (len(shortest_first) - seen)
         if sizes[position] > share and share >= MIN_RESULT_TOKENS:
-            messages[position] = _truncate_result(newest_round.results[position - first_newest], share, counter)
+            messages[position] = _truncate_result(results[position - first_newest], share, counter)
             sizes[position] = message_tokens(messages[position], counter)
         left -= sizes[position]
 

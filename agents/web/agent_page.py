@@ -70,11 +70,8 @@ def view_thread_as(request: WorkspaceRequest, handle: str, thread_id: int) -> Ht
 
 
 def _access_agent(request: WorkspaceRequest, handle: str) -> Agent:
-    agent = (
-        Agent.objects.filter(workspace=request.workspace, participant__handle=handle)
-        .select_related("participant", "workspace", "soul", "endpoint")
-        .first()
-    )
+    agents = Agent.objects.select_related("participant", "workspace", "soul", "endpoint")
+    agent = agents.filter(workspace=request.workspace, participant__handle=handle).first()
     if agent is None or (request.access.is_guest and agent.participant not in participants_known_to(request.access)):
         raise Missing
     return agent

@@ -1,7 +1,6 @@
 """The context viewer: exactly what a run saw, and the preview of what an agent would read.
 
-Beside an entry of knowledge stand its freshness now and the form to flag it as wrong.
-"""
+Beside an entry of knowledge stand its freshness now and the form to flag it as wrong."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -194,20 +193,16 @@ def flag_used_entry(request: WorkspaceRequest, run_id: int, entry_id: int) -> Ht
     key, note = f"knowledge:{entry_id}", request.POST.get("note", "")
     if key not in used_entries(run, request.access):
         raise Missing
-    problem = ""
+    entry, problem = Entry.objects.get(pk=entry_id), ""
     try:
-        flag_entry(
-            entry=Entry.objects.get(pk=entry_id), by=request.access, reason=Entry.Reason.WRONG, note=note, how="page"
-        )
+        flag_entry(entry=entry, by=request.access, reason=Entry.Reason.WRONG, note=note, how="page")
     except Problem as error:
         if not request.htmx:
             raise
         problem = error.message
     if not request.htmx:
         return redirect("run-context", request.workspace.slug, run.pk)
-    used = used_entries(run, request.access)[key]
-    if problem:
-        used = replace(used, problem=problem, note=note)
+    used = replace(used_entries(run, request.access)[key], problem=problem, note=note)
     return render(request, "agents/_knowledge_used.html", {"run": run, "used": used})
 
 

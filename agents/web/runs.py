@@ -1,7 +1,6 @@
 """Runs at a message: how they are shown there, and the views behind stop, retry and regenerate.
 
-A message shows the run that wrote it, and the runs it caused that have not answered yet.
-"""
+A message shows the run that wrote it, and the runs it caused that have not answered yet."""
 
 from collections import defaultdict
 from collections.abc import Sequence
