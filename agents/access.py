@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import cast
 
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 
 from agents.models import Agent, Run
-from agents.trust import Occasion, knowledge_scope, may_respond, reads_dive_results, reads_public_channels
+from agents.trust import Occasion, may_respond, trust_level
 from openvibe.chat.models import Dive, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
@@ -21,14 +21,15 @@ TOTAL_TOKENS = F("input_tokens") + F("output_tokens")
 
 def visible_to(agent: Agent) -> Access:
     """What the agent may see at this moment, by its trust level and memberships."""
+    level = trust_level(agent.level)
     return Access(
         workspace_id=agent.workspace_id,
         participant_id=agent.participant_id,
         is_agent=True,
         level=agent.level,
-        reads_public_channels=reads_public_channels(agent.level),
-        reads_dive_results=reads_dive_results(agent.level),
-        knowledge=knowledge_scope(agent.level),
+        reads_public_channels=level.reads_public_channels,
+        reads_dive_results=level.dive_results,
+        knowledge=level.knowledge,
     )
 
 
@@ -48,20 +49,24 @@ def tokens_used_today(*, agent: Agent | None = None, workspace_id: int = 0) -> i
     """Tokens (input and output) used since midnight UTC, by one agent or in a whole workspace: of runs, and of what
     models were asked in the background."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    runs = Run.objects.filter(queued_at__gte=midnight)
-    runs = runs.filter(agent=agent) if agent is not None else runs.filter(workspace_id=workspace_id)
-    background = Spending.objects.filter(created_at__gte=midnight)
-    owner = {"agent": agent.participant_id} if agent is not None else {"workspace": workspace_id}
-    background = background.filter(**owner)
-    return sum(rows.aggregate(total=Sum(TOTAL_TOKENS, default=0))["total"] for rows in (runs, background))
+    runs, background = token_rows(agent, [workspace_id])
+    today = (runs.filter(queued_at__gte=midnight), background.filter(created_at__gte=midnight))
+    return sum(rows.aggregate(total=Sum(TOTAL_TOKENS, default=0))["total"] for rows in today)
+
+
+def token_rows(agent: Agent | None, workspace_ids: list[int]) -> tuple[QuerySet[Run], QuerySet[Spending]]:
+    """The rows that say which tokens an agent, or without one these workspaces, used: runs, and background calls."""
+    if agent is not None:
+        return Run.objects.filter(agent=agent), Spending.objects.filter(agent=agent.participant_id)
+    return Run.objects.filter(workspace__in=workspace_ids), Spending.objects.filter(workspace__in=workspace_ids)
 
 
 @dataclass(frozen=True)
 class ReplyDenial:
-    """Why an agent may not answer, as the end of a sentence. `untold`: it does not even hear of the thread."""
+    """Why an agent may not answer, as the end of a sentence. Not `is_notified`: it does not even hear of the thread."""
 
     reason: str
-    untold: bool = False
+    is_notified: bool = True
 
 
 def reply_denied_reason(agent: Agent, thread: Thread, task: str) -> str | None:
@@ -69,7 +74,7 @@ def reply_denied_reason(agent: Agent, thread: Thread, task: str) -> str | None:
     denial = reply_denial(agent, thread, task)
     if denial is None:
         return None
-    return f"@{agent.participant.handle} {'was not told' if denial.untold else 'did not answer'}: {denial.reason}"
+    return f"@{agent.participant.handle} {'did not answer' if denial.is_notified else 'was not told'}: {denial.reason}"
 
 
 def reply_denial(agent: Agent, thread: Thread, task: str) -> ReplyDenial | None:
@@ -86,18 +91,18 @@ def reply_denial(agent: Agent, thread: Thread, task: str) -> ReplyDenial | None:
 
 def _thread_denial(agent: Agent, thread: Thread) -> ReplyDenial | None:
     if thread.access == Thread.Access.HUMAN_ONLY:
-        return ReplyDenial("this thread is for people only.", untold=True)
+        return ReplyDenial("this thread is for people only.", is_notified=False)
     if Thread.objects.visible_to(visible_to(agent)).filter(pk=thread.pk).exists():
         return None
-    if thread.parent_id is not None and not reads_dive_results(agent.level):
-        return ReplyDenial(f"at L{agent.level} it takes no part in dives.", untold=True)
+    if thread.parent_id is not None and not trust_level(agent.level).dive_results:
+        return ReplyDenial(f"at L{agent.level} it takes no part in dives.", is_notified=False)
     allowed_agents = Thread.allowed_agents.through.objects.filter(thread_id=thread.parent_id or thread.pk)
     if (
         thread.access == Thread.Access.AGENT_RESTRICTED
         and not allowed_agents.filter(participant_id=agent.participant_id).exists()
     ):
-        return ReplyDenial("this thread is open only to the agents it lists.", untold=True)
-    return ReplyDenial("it is not in this channel. Somebody who runs the channel can add it.", untold=True)
+        return ReplyDenial("this thread is open only to the agents it lists.", is_notified=False)
+    return ReplyDenial("it is not in this channel. Somebody who runs the channel can add it.", is_notified=False)
 
 
 def _occasion_denial(agent: Agent, thread: Thread, task: str) -> ReplyDenial | None:

@@ -26,32 +26,23 @@ def start_runs(
 
     In a dive its agent answers everything, and nobody else: who is named there besides gets a note.
     """
-    dive_agent_id = _dive_agent_id(message)
+    dives = Dive.objects.filter(thread_id=message.thread_id).values_list("agent_id", flat=True)
+    dive_agent_id = dives.first() if message.thread.parent_id is not None else None
     if dive_agent_id is not None:
         mentioned_agents = tuple(agent for agent in mentioned_agents if agent != dive_agent_id)
         following_agents = (dive_agent_id,)
     addressed_ids = dict.fromkeys([*mentioned_agents, *following_agents])
-    if not addressed_ids:
-        return
-    rows = Agent.objects.select_related("participant", "workspace").filter(participant_id__in=addressed_ids)
-    agents = {agent.participant_id: agent for agent in rows}
+    rows = Agent.objects.select_related("participant", "workspace")
+    agents = rows.in_bulk(list(addressed_ids), field_name="participant_id")
     for participant_id in addressed_ids:
-        agent = agents.get(participant_id)
-        if agent is None:
+        if participant_id not in agents:
             continue
         task = Run.Task.MENTION if participant_id in mentioned_agents else Run.Task.THREAD
         if participant_id == dive_agent_id:
             task = Run.Task.DIVE
-        run = request_run(agent=agent, message=message, task=task)
+        run = request_run(agent=agents[participant_id], message=message, task=task)
         if run is not None:
             enqueue_run_on_commit(run.pk)
-
-
-def _dive_agent_id(message: Message) -> int | None:
-    """The participant a dive is with; None, without a query, for a thread that is no dive."""
-    if message.thread.parent_id is None:
-        return None
-    return Dive.objects.filter(thread_id=message.thread_id).values_list("agent_id", flat=True).first()
 
 
 @receiver(draft_requested, dispatch_uid="agents.draft")

@@ -9,7 +9,6 @@ from agents.soul_parsing import parse_soul
 from memory.models import Episode
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.base.problems import Problem as Bad
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -19,8 +18,7 @@ from openvibe.workspaces.services import check_handle
 @transaction.atomic
 def create_agent(*, by: Access, workspace: Workspace, handle: str, name: str, soul: str) -> Agent:
     """A new agent at L1 with the first version of its SOUL. It is in no channel yet."""
-    if not by.administers or by.workspace_id != workspace.pk:
-        raise Refused("Only owners and admins may make agents.")
+    _check_administers(by, workspace.pk, "make agents")
     cleaned = name.replace("\x00", "").strip()
     if not cleaned or len(cleaned) > 80:
         raise Problem("Give the agent a name of 1 to 80 characters.", code="bad_name", field="name")
@@ -37,17 +35,11 @@ def create_agent(*, by: Access, workspace: Workspace, handle: str, name: str, so
     return agent
 
 
-def _check_may_deactivate(agent: Agent, by: Access) -> None:
-    if not by.administers or by.workspace_id != agent.workspace_id:
-        raise Refused("Only owners and admins may deactivate agents or bring them back.")
-
-
 @transaction.atomic
 def deactivate_agent(*, agent: Agent, by: Access) -> Agent:
     """It answers no more and its episodes are archived; what it said stays."""
-    _check_may_deactivate(agent, by)
-    now = timezone.now()
-    agent.deactivated_at = agent.deactivated_at or now
+    _check_administers(by, agent.workspace_id, "deactivate agents or bring them back")
+    agent.deactivated_at = agent.deactivated_at or timezone.now()
     agent.save(update_fields=["deactivated_at", "updated_at"])
     Participant.objects.filter(pk=agent.participant_id).update(is_active=False)
     Episode.objects.filter(agent_id=agent.participant_id, archived_at=None).update(archived_at=agent.deactivated_at)
@@ -59,7 +51,7 @@ def deactivate_agent(*, agent: Agent, by: Access) -> Agent:
 @transaction.atomic
 def reactivate_agent(*, agent: Agent, by: Access) -> Agent:
     """It answers again, with the episodes that were archived when it was deactivated."""
-    _check_may_deactivate(agent, by)
+    _check_administers(by, agent.workspace_id, "deactivate agents or bring them back")
     Episode.objects.filter(agent_id=agent.participant_id, archived_at=agent.deactivated_at).update(archived_at=None)
     agent.deactivated_at = None
     agent.save(update_fields=["deactivated_at", "updated_at"])
@@ -88,14 +80,11 @@ def check_soul(text: str) -> tuple[Soul, int]:
 def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) -> SoulVersion:
     """Save `text` (YAML or JSON) as the next version. `based_on` is the version number it was edited from, 0 for none.
 
-    Raises SoulError (line, field), Bad (no note), StaleSoul when a newer version exists, Refused for non-admins.
+    Raises SoulError (line, field), Problem (no note), StaleSoul when a newer version exists, Refused for non-admins.
     """
-    if not by.administers or by.workspace_id != agent.workspace_id:
-        raise Refused("Only owners and admins may change a SOUL.")
+    _check_administers(by, agent.workspace_id, "change a SOUL")
     soul, tokens = check_soul(text)
-    cleaned_note = note.replace("\x00", "").strip()
-    if not cleaned_note or len(cleaned_note) > 300:
-        raise Bad("Say in a few words (at most 300 characters) what you changed and why.", code="no_note", field="note")
+    note = _clean_note(note, "what you changed and why")
     current = Agent.objects.select_for_update(of=("self",)).select_related("soul").get(pk=agent.pk)
     newest = current.soul.number if current.soul else 0
     if newest != based_on:
@@ -109,7 +98,7 @@ def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) 
         content=soul_to_dict(soul),
         source=text,
         token_count=tokens,
-        note=cleaned_note,
+        note=note,
         author_id=by.participant_id,
     )
     current.soul = version
@@ -132,13 +121,10 @@ def set_trust_level(*, agent: Agent, by: Access, level: int, note: str) -> Trust
 
     The level it has already changes nothing and returns None.
     """
-    if not by.administers or by.workspace_id != agent.workspace_id:
-        raise Refused("Only owners and admins may set a trust level.")
+    _check_administers(by, agent.workspace_id, "set a trust level")
     if level not in Agent.Level.values:
         raise Problem("A trust level is 1, 2, 3 or 4.", code="bad_level", field="level")
-    cleaned = note.replace("\x00", "").strip()
-    if not cleaned or len(cleaned) > 300:
-        raise Problem("Say in a few words (at most 300 characters) why.", code="no_note", field="note")
+    note = _clean_note(note, "why")
     current = Agent.objects.select_for_update().get(pk=agent.pk)
     if current.level == level:
         return None
@@ -147,8 +133,20 @@ def set_trust_level(*, agent: Agent, by: Access, level: int, note: str) -> Trust
     current.save(update_fields=["level", "updated_at"])
     who = Participant.objects.get(pk=by.participant_id)
     change = TrustChange.objects.create(
-        agent=current, level_before=before, level_after=level, note=cleaned, by=who, by_name=who.name
+        agent=current, level_before=before, level_after=level, note=note, by=who, by_name=who.name
     )
     emit("agent_changed", workspace_id=agent.workspace_id)
     emit("access_changed", workspace_id=agent.workspace_id, participant_id=agent.participant_id)
     return change
+
+
+def _check_administers(by: Access, workspace_id: int, action: str) -> None:
+    if not by.administers or by.workspace_id != workspace_id:
+        raise Refused(f"Only owners and admins may {action}.")
+
+
+def _clean_note(note: str, question: str) -> str:
+    cleaned = note.replace("\x00", "").strip()
+    if not cleaned or len(cleaned) > 300:
+        raise Problem(f"Say in a few words (at most 300 characters) {question}.", code="no_note", field="note")
+    return cleaned

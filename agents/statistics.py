@@ -10,12 +10,12 @@ from django.db import connection
 from django.db.models import Count, Q, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
-from agents.access import TOTAL_TOKENS
+from agents.access import TOTAL_TOKENS, token_rows
 from agents.models import Agent, KnowledgeUse, Run
 from knowledge.models import Entry
 from memory.models import Feedback
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Participant, Spending
+from openvibe.workspaces.models import Participant
 
 PERIOD_DAYS = 30
 MIN_VERDICTS = 5
@@ -49,31 +49,24 @@ class Acceptance:
 
 
 def tokens_per_day(*, agent: Agent | None = None, workspace_ids: list[int] | None = None) -> tuple[DayBar, ...]:
-    """Input and output tokens of each of the last 30 UTC days, oldest first, days without any included: of runs, and of
-    what models were asked in the background."""
+    """Input and output tokens of each of the last 30 UTC days, oldest first, days without any included.
+
+    Those of runs, and of what models were asked in the background.
+    """
     today = datetime.now(UTC).date()
     first = today - timedelta(days=PERIOD_DAYS - 1)
-    runs = Run.objects.filter(queued_at__date__gte=first)
-    background = Spending.objects.filter(created_at__date__gte=first)
-    if agent is not None:
-        runs, background = runs.filter(agent=agent), background.filter(agent=agent.participant_id)
-    else:
-        runs, background = (
-            runs.filter(workspace__in=workspace_ids or []),
-            background.filter(workspace__in=workspace_ids or []),
-        )
-    used = Counter(_tokens_by_day(runs, "queued_at")) + Counter(_tokens_by_day(background, "created_at"))
+    runs, background = token_rows(agent, workspace_ids or [])
+    used = sum_tokens(runs.filter(queued_at__date__gte=first).annotate(day=TruncDate("queued_at")), "day")
+    used += sum_tokens(background.filter(created_at__date__gte=first).annotate(day=TruncDate("created_at")), "day")
     peak = max([*used.values(), 1])
     days = [first + timedelta(days=n) for n in range(PERIOD_DAYS)]
-    return tuple(
-        DayBar(day, used.get(day, 0), index * 10, round(100 * used.get(day, 0) / peak, 1))
-        for index, day in enumerate(days)
-    )
+    return tuple(DayBar(day, used[day], index * 10, round(100 * used[day] / peak, 1)) for index, day in enumerate(days))
 
 
-def _tokens_by_day(rows: QuerySet[Any, Any], at: str) -> dict[date, int]:
-    days = rows.annotate(day=TruncDate(at)).order_by().values("day").annotate(tokens=Sum(TOTAL_TOKENS))
-    return dict(days.values_list("day", "tokens"))
+def sum_tokens(rows: QuerySet[Any, Any], key: str) -> Counter[Any]:
+    """Input and output tokens of runs or background calls by `key`, one of their columns or annotations. One query."""
+    sums = rows.order_by().values(key).annotate(tokens=Sum(TOTAL_TOKENS))
+    return Counter(dict(sums.values_list(key, "tokens")))
 
 
 def agent_acceptance(agent: Agent) -> Acceptance:
@@ -98,8 +91,6 @@ def level_suggestion(*, level: int, up: int, down: int) -> str:
     return ""
 
 
-UseChannel = Literal["prompt", "tool"]
-
 MAX_USES_SHOWN = 50
 """Uses that an entry's page lists."""
 
@@ -123,30 +114,23 @@ class EntryUse:
     run_id: int
     task: str
     agent: Participant
-    thread_id: int
     thread_title: str
     message_id: int
     how: str
     at: datetime
 
 
-def record_uses(*, run: Run, entry_ids: Collection[int], how: UseChannel) -> int:
+def record_uses(*, run: Run, entry_ids: Collection[int], how: Literal["prompt", "tool"]) -> int:
     """Count these entries as used by the run, in the caller's transaction. Returns how many were new to the run.
 
     However often a run meets an entry, it counts once; entries of other workspaces do not count.
     """
     if not entry_ids:
         return 0
-    parameters: dict[str, Any] = {
-        "entries": sorted(set(entry_ids)),
-        "workspace": run.workspace_id,
-        "run": run.pk,
-        "how": how,
-    }
+    entries = sorted(set(entry_ids))
     with connection.cursor() as cursor:
-        cursor.execute(_RECORD_USES, parameters)
-        new_uses: int = cursor.rowcount
-    return new_uses
+        cursor.execute(_RECORD_USES, {"entries": entries, "workspace": run.workspace_id, "run": run.pk, "how": how})
+        return int(cursor.rowcount)
 
 
 def entry_uses(entry: Entry, access: Access) -> QuerySet[KnowledgeUse]:
@@ -168,7 +152,6 @@ def recent_entry_uses(entry: Entry, access: Access) -> tuple[EntryUse, ...]:
             run_id=use.run_id,
             task=use.run.get_task_display(),
             agent=use.run.agent.participant,
-            thread_id=use.run.thread_id,
             thread_title=use.run.thread.title,
             message_id=use.run.trigger_id,
             how=use.how,

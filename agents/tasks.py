@@ -6,12 +6,16 @@ import structlog
 from celery import shared_task
 from django.db import transaction
 
+from agents.assembler.snapshots.store import expire_records
+from agents.runs.executor import execute_run
+from agents.runs.recovery import recover_runs
+
 log = structlog.get_logger(__name__)
-RUN_MESSAGE_EXPIRES = 3600  # seconds; the sweeper asks again for runs whose message expired
+RUN_MESSAGE_EXPIRES = 3600  # seconds; recovery asks again for runs whose message expired
 
 
 def enqueue_run(run_id: int) -> None:
-    """Ask a worker to carry the run out. A broker that is down is only logged: the sweeper asks again."""
+    """Ask a worker to execute the run. A broker that is down is only logged: recovery asks again."""
     try:
         execute_run_task.apply_async((run_id,), expires=RUN_MESSAGE_EXPIRES, retry=False)
     except Exception as error:  # every transport has errors of its own
@@ -24,8 +28,6 @@ def enqueue_run_on_commit(run_id: int) -> None:
 
 @shared_task(name="agents.carry_out_run", acks_late=True, ignore_result=True)
 def execute_run_task(run_id: int) -> None:
-    from agents.runs.executor import execute_run
-
     next_run_id = execute_run(run_id)
     if next_run_id is not None:
         enqueue_run(next_run_id)
@@ -33,14 +35,10 @@ def execute_run_task(run_id: int) -> None:
 
 @shared_task(name="agents.sweep_runs", ignore_result=True, expires=30)
 def recover_runs_task() -> None:
-    from agents.runs.recovery import recover_runs
-
     for run_id in recover_runs():
         enqueue_run(run_id)
 
 
 @shared_task(name="agents.thin_snapshots", ignore_result=True)
 def expire_records_task() -> None:
-    from agents.assembler.snapshots.store import expire_records
-
     expire_records()

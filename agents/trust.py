@@ -1,10 +1,10 @@
-"""What each trust level may do and see: the one table that visibility, runs and tools read.
+"""What each trust level may do and see: the one table that visibility, runs and tools read, and its words for pages.
 
-Source of the rules: the product specification, "Trust levels" and "What an agent may see".
+Source of the rules: the product specification, "Trust levels" and "What an agent may see". Pure.
 The level belongs to the agent, is set by admins only, and new agents start at L1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 Occasion = Literal["mention", "thread", "dive", "publish", "scheduled", "proactive"]
@@ -22,84 +22,88 @@ ActingTools = Literal["none", "approved", "most"]
 
 @dataclass(frozen=True, slots=True)
 class TrustLevel:
+    """One row of the table. What is not said otherwise is what every level has, or what L1 has not."""
+
     number: int
     name: str
     # may do
     responds_to: tuple[Occasion, ...]
-    writes_own_memory: bool
-    suggests_knowledge: bool
-    acting_tools: ActingTools
-    high_stakes_with_approval: bool
+    writes_own_memory: bool = True
+    suggests_knowledge: bool = False
+    acting_tools: ActingTools = "none"
+    high_stakes_with_approval: bool = False
     # may see
-    channels: ChannelScope
-    thread_history: bool
-    dive_results: bool
-    knowledge: KnowledgeScope
-    own_episodes_and_blocks: bool
+    channels: ChannelScope = "added"
+    thread_history: bool = True
+    dive_results: bool = False
+    knowledge: KnowledgeScope = "none"
+    own_episodes_and_blocks: bool = True
 
     @property
     def label(self) -> str:
         return f"L{self.number} {self.name}"
 
+    @property
+    def reads_public_channels(self) -> bool:
+        """Whether public channels are readable without having been added to them."""
+        return self.channels in ("public", "granted")
 
-TRUST_LEVELS: tuple[TrustLevel, ...] = (
-    TrustLevel(
-        number=1,
-        name="Observer",
-        responds_to=("mention",),
-        writes_own_memory=True,
-        suggests_knowledge=False,
-        acting_tools="none",
-        high_stakes_with_approval=False,
-        channels="added",
-        thread_history=True,
-        dive_results=False,
-        knowledge="none",
-        own_episodes_and_blocks=True,
-    ),
-    TrustLevel(
-        number=2,
-        name="Advisor",
-        responds_to=("mention", "thread", "dive", "publish"),
-        writes_own_memory=True,
-        suggests_knowledge=True,
-        acting_tools="none",
-        high_stakes_with_approval=False,
-        channels="added",
-        thread_history=True,
-        dive_results=True,
-        knowledge="none",
-        own_episodes_and_blocks=True,
-    ),
-    TrustLevel(
-        number=3,
-        name="Operator",
-        responds_to=("mention", "thread", "dive", "publish", "scheduled", "proactive"),
-        writes_own_memory=True,
-        suggests_knowledge=True,
-        acting_tools="approved",
-        high_stakes_with_approval=False,
-        channels="public",
-        thread_history=True,
-        dive_results=True,
-        knowledge="shared",
-        own_episodes_and_blocks=True,
-    ),
-    TrustLevel(
-        number=4,
-        name="Autonomous",
-        responds_to=("mention", "thread", "dive", "publish", "scheduled", "proactive"),
-        writes_own_memory=True,
-        suggests_knowledge=True,
-        acting_tools="most",
-        high_stakes_with_approval=True,
-        channels="granted",
-        thread_history=True,
-        dive_results=True,
-        knowledge="restricted",
-        own_episodes_and_blocks=True,
-    ),
+    @property
+    def allowed_actions(self) -> tuple[str, ...]:
+        """What the level may do, a phrase each."""
+        answers = ", ".join(words for occasion, words in _OCCASION_LABELS.items() if occasion in self.responds_to)
+        return (
+            f"answers {answers}",
+            "writes its own memory" if self.writes_own_memory else "writes no memory",
+            "suggests knowledge" if self.suggests_knowledge else "suggests no knowledge",
+            f"uses {_TOOL_LABELS[self.acting_tools]}",
+            "external, financial and legal acts only with approval"
+            if self.high_stakes_with_approval
+            else "no external, financial or legal acts",
+        )
+
+    @property
+    def visible_scope(self) -> tuple[str, ...]:
+        """What the level may see, a phrase each."""
+        return (
+            _CHANNEL_LABELS[self.channels],
+            "the history of the thread it answers in" if self.thread_history else "no thread history",
+            "dive results" if self.dive_results else "no dive results",
+            _KNOWLEDGE_LABELS[self.knowledge],
+            "its own episodes" if self.own_episodes_and_blocks else "no episodes",
+            "never threads that are for people only",
+        )
+
+
+_OBSERVER = TrustLevel(number=1, name="Observer", responds_to=("mention",))
+_ADVISOR = replace(
+    _OBSERVER,
+    number=2,
+    name="Advisor",
+    responds_to=("mention", "thread", "dive", "publish"),
+    suggests_knowledge=True,
+    dive_results=True,
 )
+_OPERATOR = replace(
+    _ADVISOR,
+    number=3,
+    name="Operator",
+    responds_to=(*_ADVISOR.responds_to, "scheduled", "proactive"),
+    acting_tools="approved",
+    channels="public",
+    knowledge="shared",
+)
+_AUTONOMOUS = replace(
+    _OPERATOR,
+    number=4,
+    name="Autonomous",
+    acting_tools="most",
+    high_stakes_with_approval=True,
+    channels="granted",
+    knowledge="restricted",
+)
+TRUST_LEVELS = (_OBSERVER, _ADVISOR, _OPERATOR, _AUTONOMOUS)
+"""Each level has what the one before it has, and more."""
 
 
 def trust_level(level: int) -> TrustLevel:
@@ -117,15 +121,25 @@ def may_respond(level: int, task: Occasion) -> bool:
     return task in trust_level(level).responds_to
 
 
-def reads_public_channels(level: int) -> bool:
-    """Whether public channels are readable without having been added to them."""
-    return trust_level(level).channels in ("public", "granted")
-
-
-def reads_dive_results(level: int) -> bool:
-    return trust_level(level).dive_results
-
-
-def knowledge_scope(level: int) -> KnowledgeScope:
-    """Which knowledge entries may reach the agent: none, the shared ones, or restricted ones too."""
-    return trust_level(level).knowledge
+_OCCASION_LABELS = {
+    "mention": "when mentioned",
+    "thread": "in threads it follows",
+    "dive": "in dives",
+    "scheduled": "on schedule",
+    "proactive": "unasked, where its SOUL says so",
+}
+_TOOL_LABELS = {
+    "none": "no tools that act",
+    "approved": "tools that act, once approved",
+    "most": "most tools that act; listed ones ask first",
+}
+_CHANNEL_LABELS = {
+    "added": "channels it was added to",
+    "public": "all public channels, and those it was added to",
+    "granted": "all public channels, and private ones it was added to",
+}
+_KNOWLEDGE_LABELS = {
+    "none": "no knowledge entries",
+    "shared": "shared knowledge",
+    "restricted": "shared and restricted knowledge",
+}

@@ -84,14 +84,10 @@ def handoff_lines(thread_id: int) -> Mapping[str, Sequence[HandoffLine]]:
     """Lines for the sections they belong to. Two queries."""
     skills = LoadedSkill.objects.filter(thread=thread_id).order_by("id").values_list("name", "agent__participant__name")
     calls = ToolCall.objects.filter(run__thread=thread_id, decision=ToolCall.Decision.ALLOWED).order_by("-id")
-    rows = list(
-        calls.values_list("pk", "name", "run__agent__participant__name", "result_tokens", "created_at")[
-            :MAX_HANDOFF_CALLS
-        ]
-    )
+    columns = ("pk", "name", "run__agent__participant__name", "result_tokens", "created_at")
     lines = [
         (name, {"ref": f"call:{pk}", "text": f"{agent} called {name} ({at:%Y-%m-%d %H:%M} UTC, {tokens:,} tokens)"})
-        for pk, name, agent, tokens, at in rows
+        for pk, name, agent, tokens, at in calls.values_list(*columns)[:MAX_HANDOFF_CALLS]
     ]
     return {
         INSTRUCTIONS: [

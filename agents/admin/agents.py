@@ -5,18 +5,26 @@ as everywhere. Problems stand in the form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from itertools import zip_longest
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
-from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from unfold.decorators import action
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminRadioSelectWidget,
+    UnfoldAdminSelectWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+)
 
-from agents.admin.forms import AgentForm, ChannelsForm, NewAgentForm, SoulForm, TrustForm
-from agents.models import Agent, SoulVersion
+from agents.models import Agent
 from agents.services import (
     check_soul,
     create_agent,
@@ -30,7 +38,7 @@ from agents.skills import OVERRIDE_FILES, folder_problems, read_override, skill_
 from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_souls
 from agents.soul_parsing import soul_from_dict
 from agents.statistics import agent_acceptance
-from agents.trust_labels import trust_table
+from agents.trust import TRUST_LEVELS
 from openvibe.base.admin import WorkspaceScopedAdmin
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, ChannelMembership
@@ -40,235 +48,91 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import admin_access
 
-WriteAction = Callable[[Access], object]
+INITIAL_SOUL = """\
+identity:
+  name: Vibe
+  role: Helps the team find what was said
+  description: Answers from the conversation at hand.
+philosophy:
+  principles:
+    - Quote before you conclude
+capabilities:
+  domains: []
+behavior:
+  response_style: conversational
+constraints:
+  never_do:
+    - Invent facts
+"""
 
 
-def error_lines(error: Problem | SoulError) -> list[str]:
-    """What is wrong as lines for people, with line and field where they are known."""
-    return [error.message] if isinstance(error, Problem) else [str(problem) for problem in error.problems]
+class SoulTextarea(UnfoldAdminTextareaWidget):  # type: ignore[misc]
+    """A large monospace box for YAML."""
+
+    def __init__(self) -> None:
+        super().__init__(attrs={"rows": 28, "spellcheck": "false", "autocapitalize": "off", "wrap": "off"})
+        self.attrs["class"] += " ov-soul"
 
 
-class AgentPages(WorkspaceScopedAdmin):
-    """Mixed into AgentAdmin; every page starts from `_access_agent`, which knows who may open it."""
-
-    def _access_agent(self, request: HttpRequest, object_id: str) -> Agent | None:
-        agent = self.get_object(request, object_id)
-        return agent if agent is not None and self.has_change_permission(request, agent) else None
-
-    def _render_page(self, request: HttpRequest, agent: Agent, template: str, title: str, **more: Any) -> HttpResponse:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"{agent.participant.name}: {title}",
-            "opts": self.opts,
-            "original": agent,
-            "agent": agent,
-            **more,
-        }
-        status = 422 if more.get("problems") else 200
-        return TemplateResponse(request, f"admin/agents/{template}.html", context, status=status)
-
-    def _try_write(self, request: HttpRequest, agent: Agent, write: WriteAction, done: str) -> list[str]:
-        """Do it as the signed-in person; the lines of what is wrong, none when it is done (and logged)."""
-        try:
-            write(admin_access(request, agent.workspace_id))
-        except (Problem, SoulError) as error:
-            return error_lines(error)
-        self.log_change(request, agent, done)
-        self.message_user(request, done, messages.SUCCESS)
-        return []
-
-    def _redirect_missing(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        response: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-        return response
-
-    # --- SOUL -----------------------------------------------------------------------------------------------
-    @action(description="SOUL", url_path="soul")  # type: ignore[untyped-decorator]
-    def soul_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Edit as YAML, check, save as a new version; compare versions; bring an old one back."""
-        agent = self._access_agent(request, object_id)
-        if agent is None:
-            return self._redirect_missing(request, object_id)
-        if request.method != "POST":
-            return self._render_soul_page(request, agent, _soul_form(agent))
-        if "restore" in request.POST:
-            return self._restore_soul(request, agent)
-        form = SoulForm(request.POST)
-        text, note = request.POST.get("soul", ""), request.POST.get("note", "")
-        problems = (
-            [] if form.is_valid() else [f"{name}: {said}" for name, lines in form.errors.items() for said in lines]
-        )
-        if "check" in request.POST or problems:
-            return self._render_soul_page(
-                request, agent, form, problems=problems or _soul_error_lines(text), checked=text
-            )
-        based_on = form.cleaned_data["based_on"]
-
-        def write(by: Access) -> object:
-            return save_soul(agent=agent, by=by, text=text, note=note, based_on=based_on)
-
-        problems = self._try_write(request, agent, write, f"The SOUL is saved: {note.strip()}")
-        if problems:
-            return self._render_soul_page(request, agent, form, problems=problems, checked=text)
-        return redirect("admin:agents_agent_soul_page", agent.pk)
-
-    def _restore_soul(self, request: HttpRequest, agent: Agent) -> HttpResponse:
-        number, based_on = request.POST.get("restore", ""), request.POST.get("based_on", "")
-        known = number.isdecimal() and based_on.isdecimal() and len(number) < 9 and len(based_on) < 9
-        version = agent.soul_versions.filter(number=int(number)).first() if known else None
-        if version is None:
-            return self._render_soul_page(request, agent, _soul_form(agent), problems=["There is no such version."])
-
-        def write(by: Access) -> object:
-            return restore_soul(version=version, by=by, based_on=int(based_on))
-
-        problems = self._try_write(request, agent, write, f"Version {number} is the current one again.")
-        if problems:
-            return self._render_soul_page(request, agent, _soul_form(agent), problems=problems)
-        return redirect("admin:agents_agent_soul_page", agent.pk)
-
-    def _render_soul_page(
-        self, request: HttpRequest, agent: Agent, form: Form, *, problems: list[str] | None = None, checked: str = ""
-    ) -> HttpResponse:
-        tokens = None if problems else _soul_token_count(checked or (agent.soul.source if agent.soul else ""))
-        return self._render_page(
-            request,
-            agent,
-            "soul",
-            "SOUL",
-            form=form,
-            problems=problems,
-            tokens=tokens,
-            checked=bool(checked) and not problems,
-            limit=SOUL_TOKEN_LIMIT,
-            advice=SOUL_TOKEN_ADVICE,
-            newest=agent.soul.number if agent.soul else 0,
-            versions=_soul_version_rows(agent, request.GET.get("diff", "")),
-        )
-
-    # --- trust ----------------------------------------------------------------------------------------------
-    @action(description="Trust level", url_path="trust")  # type: ignore[untyped-decorator]
-    def trust_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The table of levels, a change with its note, and every change there ever was."""
-        agent = self._access_agent(request, object_id)
-        if agent is None:
-            return self._redirect_missing(request, object_id)
-        form = TrustForm(request.POST or None, initial={"level": agent.level})
-        problems: list[str] = []
-        if request.method == "POST":
-            if form.is_valid():
-                level, note = form.cleaned_data["level"], form.cleaned_data["note"]
-
-                def write(by: Access) -> object:
-                    return set_trust_level(agent=agent, by=by, level=level, note=note)
-
-                problems = self._try_write(request, agent, write, f"The trust level is L{level}: {note}")
-                if not problems:
-                    return redirect("admin:agents_agent_trust_page", agent.pk)
-            else:
-                problems = ["Choose a level from 1 to 4 and say why in at most 300 characters."]
-        return self._render_page(
-            request,
-            agent,
-            "trust",
-            "trust level",
-            form=form,
-            problems=problems,
-            table=trust_table(),
-            acceptance=agent_acceptance(agent),
-            changes=agent.trust_changes.select_related("by"),
-        )
-
-    # --- channels -------------------------------------------------------------------------------------------
-    @action(description="Channels", url_path="channels")  # type: ignore[untyped-decorator]
-    def channels_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Which channels the agent was added to, among those the signed-in person sees."""
-        agent = self._access_agent(request, object_id)
-        if agent is None:
-            return self._redirect_missing(request, object_id)
-        choices = (
-            self.visible_choices(Channel, request)
-            .filter(workspace=agent.workspace_id, archived_at=None)
-            .order_by("name")
-        )
-        joined = set(
-            ChannelMembership.objects.filter(participant=agent.participant).values_list("channel_id", flat=True)
-        )
-        form = ChannelsForm(request.POST or None, initial={"channels": joined})
-        form.fields["channels"].queryset = choices  # type: ignore[attr-defined]
-        problems: list[str] = []
-        if request.method == "POST" and form.is_valid():
-            chosen = set(form.cleaned_data["channels"].values_list("pk", flat=True))
-
-            def write(by: Access) -> None:
-                for channel in choices:
-                    if channel.pk in chosen - joined:
-                        add_to_channel(channel=channel, participant=agent.participant, by=by)
-                    elif channel.pk in joined - chosen:
-                        remove_from_channel(channel=channel, participant=agent.participant, by=by)
-
-            problems = self._try_write(request, agent, write, "The channels are saved.")
-            if not problems:
-                return redirect("admin:agents_agent_channels_page", agent.pk)
-        return self._render_page(
-            request, agent, "channels", "channels", form=form, problems=problems, level=agent.level
-        )
-
-    # --- leaving and coming back ----------------------------------------------------------------------------
-    @action(description="Deactivate or bring back", url_path="activity")  # type: ignore[untyped-decorator]
-    def activity_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        agent = self._access_agent(request, object_id)
-        if agent is None:
-            return self._redirect_missing(request, object_id)
-        problems: list[str] = []
-        if request.method == "POST":
-            verb = deactivate_agent if agent.is_active else reactivate_agent
-            done = "It is deactivated and answers no more." if agent.is_active else "It is back and answers again."
-            problems = self._try_write(request, agent, lambda by: verb(agent=agent, by=by), done)
-            if not problems:
-                return redirect("admin:agents_agent_change", agent.pk)
-        return self._render_page(request, agent, "activity", "activity", problems=problems)
+class NewAgentForm(forms.Form):
+    workspace = forms.ModelChoiceField(queryset=Workspace.objects.none(), widget=UnfoldAdminSelectWidget)
+    handle = forms.CharField(max_length=33, widget=UnfoldAdminTextInputWidget, help_text="What people type after @.")
+    name = forms.CharField(max_length=80, widget=UnfoldAdminTextInputWidget)
+    soul = forms.CharField(
+        label="SOUL", widget=SoulTextarea, initial=INITIAL_SOUL, strip=False, help_text="YAML, 500 to 2,000 tokens."
+    )
 
 
-def _soul_form(agent: Agent) -> SoulForm:
-    soul = agent.soul
-    return SoulForm(initial={"soul": soul.source if soul else "", "based_on": soul.number if soul else 0})
+class SoulForm(forms.Form):
+    """`based_on` is the version the text was opened at, so that nobody saves over a newer one."""
+
+    soul = forms.CharField(label="SOUL", widget=SoulTextarea, strip=False, required=False)
+    note = forms.CharField(
+        label="What did you change, and why?", max_length=300, required=False, widget=UnfoldAdminTextInputWidget
+    )
+    based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
 
 
-def _soul_error_lines(text: str) -> list[str]:
-    try:
-        check_soul(text)
-    except SoulError as error:
-        return error_lines(error)
-    return []
+class TrustForm(forms.Form):
+    level = forms.TypedChoiceField(
+        choices=Agent.Level.choices, coerce=int, widget=UnfoldAdminRadioSelectWidget, label="Level"
+    )
+    note = forms.CharField(label="Why?", max_length=300, required=False, widget=UnfoldAdminTextInputWidget)
 
 
-def _soul_token_count(text: str) -> int | None:
-    """Tokens of a SOUL in its fullest rendering; None when it cannot be read."""
-    try:
-        return check_soul(text)[1]
-    except SoulError:
-        return None
+class ChannelsForm(forms.Form):
+    channels = forms.ModelMultipleChoiceField(
+        queryset=Channel.objects.none(),
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget,
+        label="It is in",
+    )
 
 
-def _soul_version_rows(agent: Agent, diff_number: str) -> list[dict[str, Any]]:
-    """Every version, newest first; the one named in `?diff=` with what it changed against the one before."""
-    versions: list[SoulVersion] = list(agent.soul_versions.select_related("author"))
-    rows = []
-    for version, before in zip(versions, [*versions[1:], None], strict=True):
-        row: dict[str, Any] = {"version": version, "is_current": version.pk == agent.soul_id, "changes": None}
-        if diff_number == str(version.number) and before is not None:
-            row["changes"] = diff_souls(soul_from_dict(before.content), soul_from_dict(version.content))
-            row["before"] = before
-        rows.append(row)
-    return rows
+AgentPage = Callable[["AgentAdmin", HttpRequest, Agent], HttpResponse]
+
+
+def agent_page(description: str, url_path: str) -> Callable[[AgentPage], object]:
+    """An action of the agent's form with a page of its own, for who may change the agent; others are sent away."""
+
+    def decorate(view: AgentPage) -> object:
+        @wraps(view)
+        def page(self: AgentAdmin, request: HttpRequest, object_id: str) -> Any:
+            agent = self.get_object(request, object_id)
+            if agent is None or not self.has_change_permission(request, agent):
+                return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return view(self, request, agent)
+
+        return action(description=description, url_path=url_path)(page)
+
+    return decorate
 
 
 @admin.register(Agent)
-class AgentAdmin(AgentPages):
+class AgentAdmin(WorkspaceScopedAdmin):
     """Level, SOUL and activity change on their own pages, each with a record; agents are never deleted."""
 
     may_add = may_change = True
-    form = AgentForm
     list_display = ("name", "handle", "workspace", "level", "soul", "endpoint", "active")
     list_filter = ("level",)
     list_select_related = ("participant", "workspace", "soul", "endpoint")
@@ -320,23 +184,173 @@ class AgentAdmin(AgentPages):
         form.fields["workspace"].queryset = self.visible_choices(Workspace, request)  # type: ignore[attr-defined]
         problems: list[str] = []
         if request.method == "POST" and form.is_valid():
-            data = form.cleaned_data
             try:
-                by = admin_access(request, data["workspace"].pk)
-                agent = create_agent(by=by, **data)
+                by = admin_access(request, form.cleaned_data["workspace"].pk)
+                agent = create_agent(by=by, **form.cleaned_data)
             except (Problem, SoulError) as error:
-                problems = error_lines(error)
+                problems = _error_lines(error)
             else:
                 self.log_addition(request, agent, "Made")
-                self.message_user(
-                    request, "It starts at L1. Add it to a channel so that people can ask it.", messages.SUCCESS
-                )
+                message = "It starts at L1. Add it to a channel so that people can ask it."
+                self.message_user(request, message, messages.SUCCESS)
                 return redirect("admin:agents_agent_channels_page", agent.pk)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": "New agent",
-            "opts": self.opts,
-            "form": form,
-            "problems": problems,
-        }
-        return TemplateResponse(request, "admin/agents/new.html", context, status=422 if problems else 200)
+        return self._render_page(request, None, "new", "New agent", form=form, problems=problems)
+
+    @agent_page("SOUL", "soul")
+    def soul_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
+        """Edit as YAML, check, save as a new version; compare versions; bring an old one back."""
+        if request.method != "POST":
+            return self._render_soul_page(request, agent)
+        if "restore" in request.POST:
+            return self._restore_soul(request, agent)
+        form = SoulForm(request.POST)
+        text, note = request.POST.get("soul", ""), request.POST.get("note", "")
+        problems = [f"{name}: {line}" for name, lines in form.errors.items() for line in lines]
+        if "check" in request.POST:
+            problems = problems or _check_text(text)[1]
+        elif not problems:
+            write = partial(save_soul, agent=agent, text=text, note=note, based_on=form.cleaned_data["based_on"])
+            problems = self._try_write(request, agent, write, f"The SOUL is saved: {note.strip()}")
+            if not problems:
+                return redirect("admin:agents_agent_soul_page", agent.pk)
+        return self._render_soul_page(request, agent, form, problems)
+
+    def _restore_soul(self, request: HttpRequest, agent: Agent) -> HttpResponse:
+        number, based_on = request.POST.get("restore", ""), request.POST.get("based_on", "")
+        are_numbers = all(value.isdecimal() and len(value) < 9 for value in (number, based_on))
+        version = agent.soul_versions.filter(number=int(number)).first() if are_numbers else None
+        problems = ["There is no such version."]
+        if version is not None:
+            write = partial(restore_soul, version=version, based_on=int(based_on))
+            problems = self._try_write(request, agent, write, f"Version {number} is the current one again.")
+            if not problems:
+                return redirect("admin:agents_agent_soul_page", agent.pk)
+        return self._render_soul_page(request, agent, problems=problems)
+
+    def _render_soul_page(
+        self, request: HttpRequest, agent: Agent, form: SoulForm | None = None, problems: Sequence[str] = ()
+    ) -> HttpResponse:
+        """With what was written in a bound `form`, else with the current SOUL."""
+        checked = request.POST.get("soul", "") if form else ""
+        source, number = (agent.soul.source, agent.soul.number) if agent.soul else ("", 0)
+        return self._render_page(
+            request,
+            agent,
+            "soul",
+            "SOUL",
+            form=form or SoulForm(initial={"soul": source, "based_on": number}),
+            problems=problems,
+            tokens=None if problems else _check_text(checked or source)[0],
+            checked=bool(checked) and not problems,
+            limit=SOUL_TOKEN_LIMIT,
+            advice=SOUL_TOKEN_ADVICE,
+            newest=number,
+            versions=_soul_version_rows(agent, request.GET.get("diff", "")),
+        )
+
+    @agent_page("Trust level", "trust")
+    def trust_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
+        """The table of levels, a change with its note, and every change there ever was."""
+        form = TrustForm(request.POST or None, initial={"level": agent.level})
+        problems: list[str] = []
+        if request.method == "POST" and not form.is_valid():
+            problems = ["Choose a level from 1 to 4 and say why in at most 300 characters."]
+        elif request.method == "POST":
+            write = partial(set_trust_level, agent=agent, **form.cleaned_data)
+            message = "The trust level is L{level}: {note}".format(**form.cleaned_data)
+            problems = self._try_write(request, agent, write, message)
+            if not problems:
+                return redirect("admin:agents_agent_trust_page", agent.pk)
+        return self._render_page(
+            request,
+            agent,
+            "trust",
+            "trust level",
+            form=form,
+            problems=problems,
+            levels=TRUST_LEVELS,
+            acceptance=agent_acceptance(agent),
+            changes=agent.trust_changes.select_related("by"),
+        )
+
+    @agent_page("Channels", "channels")
+    def channels_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
+        """Which channels the agent was added to, among those the signed-in person sees."""
+        channels = self.visible_choices(Channel, request).order_by("name")
+        choices = channels.filter(workspace=agent.workspace_id, archived_at=None)
+        memberships = ChannelMembership.objects.filter(participant=agent.participant)
+        joined = set(memberships.values_list("channel_id", flat=True))
+        form = ChannelsForm(request.POST or None, initial={"channels": joined})
+        form.fields["channels"].queryset = choices  # type: ignore[attr-defined]
+        problems: list[str] = []
+        if request.method == "POST" and form.is_valid():
+            chosen = set(form.cleaned_data["channels"].values_list("pk", flat=True))
+
+            def write(*, by: Access) -> None:
+                for channel in choices:
+                    if channel.pk in chosen - joined:
+                        add_to_channel(channel=channel, participant=agent.participant, by=by)
+                    elif channel.pk in joined - chosen:
+                        remove_from_channel(channel=channel, participant=agent.participant, by=by)
+
+            problems = self._try_write(request, agent, write, "The channels are saved.")
+            if not problems:
+                return redirect("admin:agents_agent_channels_page", agent.pk)
+        return self._render_page(
+            request, agent, "channels", "channels", form=form, problems=problems, level=agent.level
+        )
+
+    @agent_page("Deactivate or bring back", "activity")
+    def activity_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
+        problems: list[str] = []
+        if request.method == "POST":
+            verb = deactivate_agent if agent.is_active else reactivate_agent
+            message = "It is deactivated and answers no more." if agent.is_active else "It is back and answers again."
+            problems = self._try_write(request, agent, partial(verb, agent=agent), message)
+            if not problems:
+                return redirect("admin:agents_agent_change", agent.pk)
+        return self._render_page(request, agent, "activity", "activity", problems=problems)
+
+    def _try_write(self, request: HttpRequest, agent: Agent, write: Callable[..., object], message: str) -> list[str]:
+        """Write as the signed-in person; the lines of what is wrong, none when it is done (and logged)."""
+        try:
+            write(by=admin_access(request, agent.workspace_id))
+        except (Problem, SoulError) as error:
+            return _error_lines(error)
+        self.log_change(request, agent, message)
+        self.message_user(request, message, messages.SUCCESS)
+        return []
+
+    def _render_page(
+        self, request: HttpRequest, agent: Agent | None, template: str, title: str, **more: Any
+    ) -> HttpResponse:
+        if agent is not None:
+            title, more = f"{agent.participant.name}: {title}", {"original": agent, "agent": agent, **more}
+        context = {**self.admin_site.each_context(request), "title": title, "opts": self.opts, **more}
+        status = 422 if more["problems"] else 200
+        return TemplateResponse(request, f"admin/agents/{template}.html", context, status=status)
+
+
+def _error_lines(error: Problem | SoulError) -> list[str]:
+    """What is wrong as lines for people, with line and field where they are known."""
+    return [error.message] if isinstance(error, Problem) else [str(problem) for problem in error.problems]
+
+
+def _check_text(text: str) -> tuple[int | None, list[str]]:
+    """Tokens of a SOUL in its fullest rendering; or None, and what is wrong with it."""
+    try:
+        return check_soul(text)[1], []
+    except SoulError as error:
+        return None, _error_lines(error)
+
+
+def _soul_version_rows(agent: Agent, diff_number: str) -> list[dict[str, Any]]:
+    """Every version, newest first; the one named in `?diff=` with what it changed against the one before."""
+    versions = list(agent.soul_versions.select_related("author"))
+    rows = []
+    for version, before in zip_longest(versions, versions[1:]):
+        is_compared = before is not None and diff_number == str(version.number)
+        changes = diff_souls(soul_from_dict(before.content), soul_from_dict(version.content)) if is_compared else None
+        is_current = version.pk == agent.soul_id
+        rows.append({"version": version, "is_current": is_current, "before": before, "changes": changes})
+    return rows

@@ -1,15 +1,11 @@
 """Agents, runs, prompts and uses of knowledge: what the API takes and gives."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rest_framework import serializers
 
-from agents.assembler.snapshots.redaction import SnapshotView, ToolCallView
 from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
 from openvibe.api.fields import IdField, TextField
-from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.api.serializers import ParticipantOut
 
 
@@ -52,9 +48,7 @@ class SoulIn(serializers.Serializer[Any]):
 
 class RunOut(serializers.ModelSerializer[Run]):
     agent = serializers.CharField(source="agent.participant.handle", read_only=True)
-    thread = serializers.IntegerField(source="thread_id", read_only=True)
     trigger = serializers.IntegerField(source="trigger_id", read_only=True, help_text="The message that caused it.")
-    reply = serializers.IntegerField(source="reply_id", read_only=True, allow_null=True)
     requested_by = ParticipantOut(read_only=True)
     approval = serializers.IntegerField(
         source="approval_id", read_only=True, allow_null=True, help_text="What it waits, or waited, for."
@@ -87,8 +81,10 @@ class RunOut(serializers.ModelSerializer[Run]):
 
 
 class RunsAsked(serializers.Serializer[Any]):
-    thread = IdField(required=False)
-    agent = serializers.CharField(required=False, max_length=40, help_text="A handle.")
+    thread = IdField(required=False, source="thread_id")
+    agent = serializers.CharField(
+        required=False, max_length=40, help_text="A handle.", source="agent__participant__handle"
+    )
     state = serializers.ChoiceField(choices=Run.State.choices, required=False)
 
 
@@ -204,59 +200,24 @@ class SeenCallOut(serializers.Serializer[Any]):
 class RunContextOut(serializers.Serializer[Any]):
     """`kept` is false once the texts are gone (30 days); the counts stay."""
 
-    run = serializers.IntegerField()
-    task = serializers.CharField()
-    model = serializers.CharField()
-    soul = serializers.IntegerField(allow_null=True)
+    run = serializers.IntegerField(source="snapshot.run_id")
+    task = serializers.CharField(source="snapshot.task")
+    model = serializers.CharField(source="snapshot.model")
+    soul = serializers.IntegerField(source="snapshot.soul.number", allow_null=True)
     kept = serializers.BooleanField()
-    messages = PromptMessageOut(many=True)
-    tokens = serializers.IntegerField()
-    budget = serializers.IntegerField()
-    counter = serializers.CharField()
+    messages = PromptMessageOut(source="view.messages", many=True)
+    tokens = serializers.IntegerField(source="snapshot.tokens")
+    budget = serializers.IntegerField(source="snapshot.budget")
+    counter = serializers.CharField(source="snapshot.counter")
     layers = SeenLayerOut(many=True)
-    dropped = DroppedOut(many=True)
-    hidden_count = serializers.IntegerField(help_text="Items withheld from the caller.")
-    prefix_shared = serializers.IntegerField()
+    dropped = DroppedOut(source="view.dropped", many=True)
+    hidden_count = serializers.IntegerField(source="view.hidden_count", help_text="Items withheld from the caller.")
+    prefix_shared = serializers.IntegerField(source="snapshot.prefix_shared")
     tool_calls = SeenCallOut(many=True)
-    created_at = serializers.DateTimeField()
-
-
-def run_context_values(run: Run, view: SnapshotView, calls: Iterable[ToolCallView]) -> dict[str, Any]:
-    """What a run saw, as far as the viewer may see it."""
-    snapshot = view.snapshot
-    items = [asdict(item) for section in view.sections for item in section.items]
-    return {
-        "run": run.pk,
-        "task": snapshot.task,
-        "model": snapshot.model,
-        "soul": snapshot.soul.number if snapshot.soul else None,
-        "kept": bool(view.messages),
-        "messages": _message_values(view.messages),
-        "tokens": snapshot.tokens,
-        "budget": snapshot.budget,
-        "counter": snapshot.counter,
-        "layers": _layer_values(snapshot.layers, items),
-        "dropped": [asdict(dropped) for dropped in view.dropped],
-        "hidden_count": view.hidden_count,
-        "prefix_shared": snapshot.prefix_shared,
-        "tool_calls": [asdict(call) for call in calls],
-        "created_at": snapshot.created_at,
-    }
-
-
-def _message_values(messages: Iterable[ChatMessage]) -> list[dict[str, Any]]:
-    return [asdict(message) for message in messages]
-
-
-def _layer_values(tokens: Mapping[str, int], items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {"layer": layer, "tokens": used, "items": [item for item in items if item["layer"] == layer]}
-        for layer, used in tokens.items()
-    ]
+    created_at = serializers.DateTimeField(source="snapshot.created_at")
 
 
 class UseOut(serializers.ModelSerializer[KnowledgeUse]):
-    run = serializers.IntegerField(source="run_id", read_only=True)
     agent = serializers.CharField(source="run.agent.handle", read_only=True)
     task = serializers.ChoiceField(source="run.task", choices=Run.Task.choices, read_only=True)
     thread = serializers.IntegerField(source="run.thread_id", read_only=True)

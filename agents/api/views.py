@@ -1,6 +1,6 @@
 """Endpoints of agents, their SOULs, runs, prompts, and the uses of an entry of knowledge."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
@@ -19,7 +19,6 @@ from agents.api.serializers import (
     SoulIn,
     SoulOut,
     UseOut,
-    run_context_values,
 )
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
@@ -55,9 +54,8 @@ IF_MATCH = OpenApiParameter(
 def agents_visible_to(access: Access) -> QuerySet[Agent]:
     """Active agents the asker knows; admins also know deactivated ones."""
     agents = Agent.objects.filter(workspace_id=access.workspace_id).select_related("participant", "workspace", "soul")
-    if access.administers:
-        return agents
-    return agents.filter(participant__in=participants_known_to(access).order_by().values("pk"))
+    known = participants_known_to(access).order_by().values("pk")
+    return agents if access.administers else agents.filter(participant__in=known)
 
 
 class Agents(ApiView):
@@ -139,10 +137,8 @@ class Runs(ApiView):
     @extend_schema(operation_id="runs_list", parameters=[RunsAsked], responses=RunOut(many=True))
     def get(self, request: Request) -> Response:
         """Runs in threads the caller may read, newest first; an agent gets its own."""
-        query = self.validated_query(RunsAsked)
-        lookups = {"thread": "thread_id", "agent": "agent__participant__handle", "state": "state"}
-        filters = {lookups[name]: value for name, value in query.items()}
-        return self.paginated_response(runs_visible_to(request_access(request)).filter(**filters), RunOut)
+        runs = runs_visible_to(request_access(request)).filter(**self.validated_query(RunsAsked))
+        return self.paginated_response(runs, RunOut)
 
 
 class OneRun(ApiView):
@@ -161,7 +157,19 @@ class RunContext(ApiView):
         view = read_snapshot(run, access)
         if view is None:
             raise Conflict("This run has read nothing yet.", code="nothing_read")
-        return Response(RunContextOut(run_context_values(run, view, visible_tool_calls(run, access))).data)
+        items = [item for section in view.sections for item in section.items]
+        layers = [
+            {"layer": layer, "tokens": tokens, "items": [item for item in items if item.layer == layer]}
+            for layer, tokens in view.snapshot.layers.items()
+        ]
+        payload = {
+            "snapshot": view.snapshot,
+            "view": view,
+            "kept": bool(view.messages),
+            "layers": layers,
+            "tool_calls": visible_tool_calls(run, access),
+        }
+        return Response(RunContextOut(payload).data)
 
 
 class StopRun(ApiView):
@@ -191,15 +199,14 @@ class Assemble(ApiView):
         """The prompt an agent would get now, and why. A dry run: nothing is stored, no model is asked."""
         data, access = self.validated_body(AssembleIn), request_access(request)
         agent = _access_agent_to_assemble(data.get("agent"), access)
-        threads = Thread.objects.visible_to(access)
-        shared_threads = threads.filter(pk__in=Thread.objects.visible_to(visible_to(agent)).values("pk"))
-        thread = get_object_or_404(shared_threads, pk=data["thread"])
+        threads_of_agent = Thread.objects.visible_to(visible_to(agent)).values("pk")
+        thread = get_object_or_404(Thread.objects.visible_to(access).filter(pk__in=threads_of_agent), pk=data["thread"])
         prompt = assemble(
             agent=agent,
             thread=thread,
             task=data["task"],
             request=_clean_request_text(data["request"]),
-            asked_by=_requesting_participant(request),
+            asked_by=cast(Participant, caller_of(request).participant),
             budget=data["budget"],
             model=data["model"],
             tools=Toolbox.for_agent(agent, thread).specs,
@@ -228,11 +235,6 @@ def _clean_request_text(request: str | None) -> str | None:
         return clean_body(request)
     except TextRefused as error:
         raise Problem(error.message, code=error.code, field="request") from None
-
-
-def _requesting_participant(request: Request) -> Participant | None:
-    participant = caller_of(request).participant
-    return participant if isinstance(participant, Participant) else None
 
 
 class EntryUses(ApiView):

@@ -13,7 +13,7 @@ from django.db.models import Q
 from agents.access import visible_to
 from agents.assembler.assemble import assemble, endpoint_for
 from agents.models import RUNS, Run
-from agents.runs.store import begin_reply, fail_run, finish_run, runs_with_relations
+from agents.runs.store import begin_reply, fail_run, finish_run, runs_with_relations, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, Transcript, toolbox_for_run
 from memory.models import Compaction
 from memory.queries import Compactor, context_budget, open_session, provider_for
@@ -27,15 +27,13 @@ from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
 
 log = structlog.get_logger(__name__)
-AGENT_FAULTS = (BadAnswer, ContextTooLong)
-"""Failures worth remembering for the agent; an endpoint that is down says nothing about it."""
 
 
 def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None:
-    """Carry the run out if nobody else does, and return the id of the run that waited for it, if any.
+    """Execute the run if nobody else does, and return the id of the run that waited for it, if any.
 
     Safe to call any number of times. `client` stands in for the agent's own endpoint. Raises only when the database
-    is out of reach; the sweeper then finds the run without an owner.
+    is out of reach; recovery then finds the run without an owner.
     """
     log_context, rows = structlog.contextvars.bound_contextvars(run_id=run_id), runs_with_relations()
     with log_context, RUNS.claim(run_id, rows, prepare=_is_next_in_thread) as run:
@@ -47,19 +45,18 @@ def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None
             log.warning("run_lost")
             return None
         except ModelError as error:
-            _fail_run(run, error.code, f"{error} {error.advice}", remember=isinstance(error, AGENT_FAULTS))
+            is_fault_of_agent = isinstance(error, (BadAnswer, ContextTooLong))  # not of an endpoint that is down
+            _fail_run(run, error.code, f"{error} {error.advice}", remember=is_fault_of_agent)
         except Problem as problem:
             _fail_run(run, problem.code, problem.message)
         except (OperationalError, InterfaceError):
             raise
         except Exception:
             log.exception("run_failed")
-            _fail_run(
-                run,
-                "internal",
-                f"Something went wrong in OpenVibe itself; the log has it under run {run.pk}. Try again.",
-            )
-    return next_queued_run(run)
+            reason = f"Something went wrong in OpenVibe itself; the log has it under run {run.pk}. Try again."
+            _fail_run(run, "internal", reason)
+    queued = Run.objects.filter(agent=run.agent, thread=run.thread, state=Run.State.QUEUED).order_by("pk")
+    return queued.values_list("pk", flat=True).first()
 
 
 def _is_next_in_thread(run: Run) -> bool:
@@ -68,15 +65,9 @@ def _is_next_in_thread(run: Run) -> bool:
     return not unfinished.filter(Q(pk__lt=run.pk) | Q(state__in=RUNS.active)).exists()
 
 
-def next_queued_run(run: Run) -> int | None:
-    """The next queued run of the same agent and thread."""
-    queued = Run.objects.filter(agent=run.agent, thread=run.thread, state=Run.State.QUEUED).order_by("pk")
-    return queued.values_list("pk", flat=True).first()
-
-
 def _generate_reply(run: Run, client: ModelClient | None) -> None:
-    seen: dict[str, str] = {}
-    toolbox = toolbox_for_run(run, seen)
+    block_stamps: dict[str, str] = {}
+    toolbox = toolbox_for_run(run, block_stamps)
     tools = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
     endpoint = endpoint_for(run.agent)
     client = client or client_for(endpoint)
@@ -97,14 +88,14 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         prompt = assemble_prompt(tools=())  # a small window may hold the answer, if not the tools
     with transaction.atomic():
         reply = begin_reply(run, prompt)
-    session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), seen)
+    session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), block_stamps)
     try:
         is_over = session.run_turns(Transcript(prompt, lambda budget: assemble_prompt(budget=budget)))
         if is_over:
             with transaction.atomic():
                 finish_run(run, reply, session.answer)
     except (ModelError, Problem):
-        session.save_unfinished_turn()
+        save_unfinished_turn(run, reply, session.answer)
         raise
     if is_over:
         notify_memory(run, had_bulky_result=session.had_bulky_result)
@@ -122,25 +113,21 @@ def _fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> No
         fail_run(run, code, reason, remember=remember)
 
 
-def notify_memory(run: Run, *, had_bulky_result: bool = False) -> None:
+def notify_memory(run: Run, *, had_bulky_result: bool) -> None:
     """The provider takes in what was said; a compaction is asked for when one is due."""
     try:
         with transaction.atomic():
-            _notify_provider(run, had_bulky_result)
+            provider = provider_for(run.workspace_id)
+            session = open_session(visible_to(run.agent), run.thread_id)
+            provider.bootstrap(session)
+            if not isinstance(provider, Compactor):
+                return
+            if had_bulky_result or provider.needs_compaction(session, context_budget(run.thread)):
+                trigger = Compaction.Trigger.TOOL_RESULT if had_bulky_result else Compaction.Trigger.THRESHOLD
+                compaction = request_compaction(thread=run.thread, trigger=trigger)
+                if compaction is not None:
+                    enqueue_compaction_on_commit(compaction.pk)
     except (OperationalError, InterfaceError):
         raise
     except Exception:
         log.exception("memory_not_told", run_id=run.pk)
-
-
-def _notify_provider(run: Run, had_bulky_result: bool) -> None:
-    provider = provider_for(run.workspace_id)
-    session = open_session(visible_to(run.agent), run.thread_id)
-    provider.bootstrap(session)
-    if not isinstance(provider, Compactor):
-        return
-    trigger = Compaction.Trigger.TOOL_RESULT if had_bulky_result else Compaction.Trigger.THRESHOLD
-    if had_bulky_result or provider.needs_compaction(session, context_budget(run.thread)):
-        compaction = request_compaction(thread=run.thread, trigger=trigger)
-        if compaction is not None:
-            enqueue_compaction_on_commit(compaction.pk)

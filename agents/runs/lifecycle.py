@@ -11,20 +11,17 @@ from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Dive, Mention, Message
 from openvibe.workspaces.access import Access
 
-TASKS_WITH_REFUSAL_NOTE = (Run.Task.MENTION, Run.Task.DIVE)
-"""Tasks an agent was asked for by name, or by being the one in the dive."""
-
 
 def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
     """The run that `message` causes, in the caller's transaction; the same message and agent give the same run.
 
-    When the agent may not answer there is no run, and a mention carries the reason for people to see: in a dive even
-    where it was not named, for everything said there is said to it. Agents that
-    answer by themselves, through the API, get no run either: they hear of the message through their event stream.
+    When the agent may not answer there is no run, and a mention holds the reason for people to see: in a dive even
+    where it was not named, for everything said there is said to it. Agents that answer by themselves, through the API,
+    get no run either: they hear of the message through their event stream.
     """
     reason = reply_denied_reason(agent, message.thread, task)
     if reason is not None:
-        if task in TASKS_WITH_REFUSAL_NOTE:
+        if task in (Run.Task.MENTION, Run.Task.DIVE):
             Mention.objects.update_or_create(
                 message=message, participant_id=agent.participant_id, defaults={"note": reason[:200]}
             )
@@ -79,13 +76,17 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
         run.save(update_fields=["state", "finished_at", "stop_requested_at"])
 
 
+def _lock_run(run: Run) -> Run:
+    return Run.objects.select_for_update(of=("self",)).select_related("agent__participant", "thread").get(pk=run.pk)
+
+
 @transaction.atomic
 def stop_run(*, run: Run, by: Access) -> Run:
     """Stop writing; the text so far stays. A run that waits is stopped at once, one that is over stays as it is.
 
     What it asked people to decide can still be decided; the run does not go on then.
     """
-    current = Run.objects.select_for_update(of=("self",)).get(pk=run.pk)
+    current = _lock_run(run)
     if by.is_agent and by.participant_id != current.agent.participant_id:
         raise Refused("Only people and the agent itself may stop a run.")
     if current.is_over:
@@ -111,7 +112,7 @@ def stop_run(*, run: Run, by: Access) -> Run:
 @transaction.atomic
 def retry_run(*, run: Run, by: Access) -> Run:
     """Put a failed or stopped run back in the queue. Its reply, when there is one, is written again in place."""
-    current = Run.objects.select_for_update(of=("self",)).select_related("agent__participant", "thread").get(pk=run.pk)
+    current = _lock_run(run)
     if by.is_agent:
         raise Refused("Only people may try a run again.")
     if current.state not in (Run.State.FAILED, Run.State.STOPPED):
@@ -131,17 +132,16 @@ def retry_run(*, run: Run, by: Access) -> Run:
 def resume_runs(*, approval: Approval) -> list[int]:
     """Queue the runs that wait for this approval, granted or denied: their prompts say which. Returns their ids."""
     waiting = Run.objects.select_for_update(of=("self",)).filter(approval=approval, state=Run.State.WAITING)
-    resumed = []
-    for run in waiting.order_by("pk"):
+    runs = list(waiting.order_by("pk"))
+    for run in runs:
         RUNS.restart(run)
-        resumed.append(run.pk)
-    return resumed
+    return [run.pk for run in runs]
 
 
 @transaction.atomic
 def regenerate_run(*, run: Run, by: Access) -> Run:
     """Answer the same message once more; the earlier answer is kept."""
-    current = Run.objects.select_for_update(of=("self",)).select_related("agent__participant", "thread").get(pk=run.pk)
+    current = _lock_run(run)
     if by.is_agent:
         raise Refused("Only people may ask for another answer.")
     if not current.is_over:

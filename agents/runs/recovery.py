@@ -1,6 +1,6 @@
 """Recovery of runs that a dead worker or a down broker left behind. Those that wait for an approval are left alone."""
 
-from agents.models import RUNS, Run
+from agents.models import RUNS
 from agents.runs.store import fail_run
 
 WORKER_LOST = (
@@ -10,8 +10,4 @@ WORKER_LOST = (
 
 def recover_runs() -> list[int]:
     """Ids of runs to send to a worker now: those without an owner, and those whose message got lost."""
-    return RUNS.recover(_fail_orphan)
-
-
-def _fail_orphan(run: Run) -> None:
-    fail_run(run, "worker_lost", WORKER_LOST, remember=False)
+    return RUNS.recover(lambda run: fail_run(run, "worker_lost", WORKER_LOST))

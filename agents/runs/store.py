@@ -1,6 +1,6 @@
 """Loads a run with its relations, and every write of a worker to its run and reply, fenced by the run's attempt.
 
-A worker that lost the run (its database session broke, the sweeper gave the run to another) cannot write any more."""
+A worker that lost the run (its database session broke, recovery gave the run to another) cannot write any more."""
 
 from dataclasses import dataclass, field
 
@@ -76,11 +76,6 @@ def add_answer_tokens(run: Run, usage: Usage, *, planned: int, text: str) -> Non
     )
 
 
-def add_unfinished_tokens(run: Run, answer: PartialReply) -> None:
-    """What was said in a turn that did not end: no provider counted it."""
-    RUNS.update_owned(run, output_tokens=F("output_tokens") + count_tokens(answer.current_round))
-
-
 def save_partial(run: Run, reply: Message, answer: PartialReply) -> None:
     """Save the text so far, in one statement that only this attempt can make."""
     Message.objects.filter(pk=reply.pk, state=Message.State.WRITING, run__attempt=run.attempt).update(
@@ -88,9 +83,15 @@ def save_partial(run: Run, reply: Message, answer: PartialReply) -> None:
     )
 
 
+def save_unfinished_turn(run: Run, reply: Message, answer: PartialReply) -> None:
+    """What was said in a turn that did not end is kept, and counted here: no provider counted it."""
+    RUNS.update_owned(run, output_tokens=F("output_tokens") + count_tokens(answer.current_round))
+    save_partial(run, reply, answer)
+
+
 def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
     """The answer stands, in the caller's transaction. Raises BadAnswer when there is none and nobody stopped it."""
-    text = clean_reply_body(answer.text)
+    text = _clean_reply_body(answer.text)
     if not text and not answer.is_stopped:
         raise BadAnswer("The model answered nothing.")
     current = RUNS.lock_owned(run)
@@ -103,12 +104,12 @@ def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
 
 def wait_for_approval(current: Run, reply: Message, answer: PartialReply, approval: Approval) -> None:
     """The run waits for people, in the transaction that holds `current`. What was said so far is kept."""
-    finish_reply(reply=reply, body=clean_reply_body(answer.text), state=Message.State.STOPPED)
+    finish_reply(reply=reply, body=_clean_reply_body(answer.text), state=Message.State.STOPPED)
     current.state, current.approval = Run.State.WAITING, approval
     current.save(update_fields=["state", "approval"])
 
 
-def fail_run(run: Run, code: str, reason: str, *, remember: bool) -> None:
+def fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> None:
     """The run and its reply, if it began one, are failed with a reason people can read, in the caller's transaction.
 
     Text so far stays. `remember`: the agent learns of it.
@@ -125,14 +126,12 @@ def fail_run(run: Run, code: str, reason: str, *, remember: bool) -> None:
         record_failure(agent=run.agent.participant, thread=run.thread, summary=f"An answer failed: {reason}")
 
 
-def clean_reply_body(text: str) -> str:
+def _clean_reply_body(text: str) -> str:
     """The text as a message may hold it."""
     text = clean_text(text).strip()
-    return (
-        text
-        if len(text) <= MAX_BODY_CHARACTERS
-        else text[: MAX_BODY_CHARACTERS - len(TRUNCATION_NOTICE)] + TRUNCATION_NOTICE
-    )
+    if len(text) > MAX_BODY_CHARACTERS:
+        text = text[: MAX_BODY_CHARACTERS - len(TRUNCATION_NOTICE)] + TRUNCATION_NOTICE
+    return text
 
 
 def runs_with_relations() -> QuerySet[Run]:

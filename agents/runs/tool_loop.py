@@ -3,14 +3,13 @@
 `Transcript` builds each request from the prompt and the rounds so far, never over the ceiling. A call and its result
 never part, and nothing is made up: what does not fit is named as left out. Where room is short, the results of
 earlier rounds become references first; then the prompt is assembled anew with less history; when there is still no
-room, the tools are withdrawn and the model is asked for its answer. `execute_tool_calls` executes the calls of one
-round, each with its row in one transaction, fenced by the run's attempt. `iter_with_timeout` reads the model's
-stream without being held up by it. Sizes in tokens of the prompt's counter."""
+room, the tools are withdrawn and the model is asked for its answer. `RunSession` asks, executes each call with its row
+in one transaction, fenced by the run's attempt, and saves the answer. Sizes in tokens of the prompt's counter."""
 
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from django.db import transaction
@@ -25,7 +24,6 @@ from agents.runs.store import (
     PartialReply,
     add_answer_tokens,
     add_request_tokens,
-    add_unfinished_tokens,
     is_stop_requested,
     runs_with_relations,
     save_partial,
@@ -36,7 +34,6 @@ from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message
-from openvibe.llm import values
 from openvibe.llm.errors import BadAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
@@ -80,7 +77,7 @@ class ModelTurn:
 
 
 class Transcript:
-    """One run's exchange with the model. `again(budget)` assembles its prompt anew within so many tokens.
+    """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens.
 
     Ids of calls are unique in the whole exchange.
     """
@@ -151,40 +148,40 @@ def fit_rounds(
     """The rounds as messages of at most `max_tokens` tokens; None when even their shortest form needs more.
 
     Earlier results become references, the oldest first, until it fits; then the newest round's results share what
-    is left, at least LEAST_RESULT each.
+    is left, at least MIN_RESULT_TOKENS each.
     """
     messages = list(_round_messages(rounds))
     sizes = [message_tokens(message, counter) for message in messages]
     first_newest = len(messages) - len(rounds[-1].results) if rounds else 0
-    for position in _result_positions(messages[:first_newest]):
+    names: dict[str | None, str] = {
+        result.call.id: result.call.name for earlier in rounds for result in earlier.results
+    }
+    for position, message in enumerate(messages[:first_newest]):
         if sum(sizes) <= max_tokens:
             break
-        reference = replace(
-            messages[position],
-            content=_result_reference(rounds, messages[position].tool_call_id or "", sizes[position]),
-        )
+        if message.role != "tool":
+            continue
+        name = names[message.tool_call_id][:40]
+        text = f"[What {name} answered, {sizes[position]:,} tokens, is left out here to make room.]"
+        reference = replace(message, content=text)
         if (size := message_tokens(reference, counter)) < sizes[position]:
             messages[position], sizes[position] = reference, size
     if sum(sizes) > max_tokens and cut_newest and rounds:
-        _truncate_newest_results(rounds[-1], messages, sizes, first_newest, max_tokens, counter)
+        _truncate_results(rounds[-1].results, messages, sizes, max_tokens, counter)
     return tuple(messages) if sum(sizes) <= max_tokens else None
 
 
-def _truncate_newest_results(
-    newest_round: Round,
-    messages: list[ChatMessage],
-    sizes: list[int],
-    first_newest: int,
-    max_tokens: int,
-    counter: TokenCounter,
+def _truncate_results(
+    results: Sequence[ToolResult], messages: list[ChatMessage], sizes: list[int], max_tokens: int, counter: TokenCounter
 ) -> None:
-    """Cut the longest results of the newest round, so that all of them fit into what the others leave."""
+    """Cut the longest of the newest results, the last messages, so that all of them fit into what the others leave."""
+    first_newest = len(messages) - len(results)
     left = max_tokens - sum(sizes[:first_newest])
     shortest_first = sorted(range(first_newest, len(messages)), key=lambda position: sizes[position])
     for seen, position in enumerate(shortest_first):
         share = left // (len(shortest_first) - seen)
         if sizes[position] > share and share >= MIN_RESULT_TOKENS:
-            messages[position] = _truncate_result(newest_round.results[position - first_newest], share, counter)
+            messages[position] = _truncate_result(results[position - first_newest], share, counter)
             sizes[position] = message_tokens(messages[position], counter)
         left -= sizes[position]
 
@@ -212,67 +209,14 @@ def _result_message(call: ToolCallRequest, text: str) -> ChatMessage:
     return ChatMessage("tool", block, tool_call_id=call.id)
 
 
-def _result_positions(messages: Sequence[ChatMessage]) -> list[int]:
-    return [position for position, message in enumerate(messages) if message.role == "tool"]
-
-
-def _result_reference(rounds: Sequence[Round], call_id: str, size: int) -> str:
-    name = next(
-        (result.call.name for finished in rounds for result in finished.results if result.call.id == call_id),
-        "the tool",
-    )
-    return f"[What {name[:40]} answered, {size:,} tokens, is left out here to make room.]"
-
-
 MAX_CALLS_PER_ROUND = 16
-"""Calls carried out in one round; what a model asks for beyond that is refused."""
+"""Calls executed in one round; what a model asks for beyond that is refused."""
 
 BULKY_RESULT_TOKENS = 2_000
 """Tokens from which on a result is a reason to compact."""
 
 
-@dataclass
-class RoundOutcome:
-    """What one round's calls came to. `awaits_approval`: the run waits for an approval now. `is_stopped`: a person
-    stopped it."""
-
-    results: tuple[ToolResult, ...] = ()
-    awaits_approval: bool = False
-    is_stopped: bool = False
-    has_bulky_result: bool = False
-
-
-def execute_tool_calls(
-    run: Run,
-    reply: Message,
-    answer: PartialReply,
-    toolbox: Toolbox,
-    calls: Iterable[values.ToolCallRequest],
-    round_number: int,
-) -> RoundOutcome:
-    """Carry out the calls of round `round_number`, one after the other. Raises JobLost.
-
-    Once one has to wait for an approval, the run waits: the rest are not carried out.
-    """
-    round_outcome = RoundOutcome()
-    for position, call in enumerate(calls):
-        if is_stop_requested(run):
-            round_outcome.is_stopped = True
-            return round_outcome
-        outcome = _execute_tool_call(run, reply, answer, toolbox, call, round_number, position)
-        round_outcome.results += (ToolResult(call, outcome.result),)
-        round_outcome.has_bulky_result = (
-            round_outcome.has_bulky_result or count_tokens(outcome.result) > BULKY_RESULT_TOKENS
-        )
-        if outcome.approval is not None:
-            round_outcome.awaits_approval = True
-            return round_outcome
-    return round_outcome
-
-
-def with_unique_ids(
-    calls: Iterable[values.ToolCallRequest], used_ids: Iterable[str]
-) -> tuple[values.ToolCallRequest, ...]:
+def with_unique_ids(calls: Iterable[ToolCallRequest], used_ids: Iterable[str]) -> list[ToolCallRequest]:
     """The calls with ids that fit their column and are unique in the exchange: some endpoints begin at 0 each time."""
     used = set(used_ids)
     renamed = []
@@ -285,56 +229,18 @@ def with_unique_ids(
         renamed.append(
             replace(call, id=name, name=clean_text(call.name)[:100] or "?", arguments=clean_text(call.arguments))
         )
-    return tuple(renamed)
-
-
-def _execute_tool_call(
-    run: Run,
-    reply: Message,
-    answer: PartialReply,
-    toolbox: Toolbox,
-    call: values.ToolCallRequest,
-    round_number: int,
-    position: int,
-) -> ToolOutcome:
-    """What the tool changes and the record of the call, together or not at all."""
-    with transaction.atomic():
-        current = RUNS.lock_owned(run)
-        started = perf_counter()
-        outcome = (
-            toolbox.execute(call)
-            if position < MAX_CALLS_PER_ROUND
-            else refused_outcome(f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
-        )
-        ToolCall.objects.create(
-            run=run,
-            attempt=run.attempt,
-            round=round_number,
-            call_id=call.id,
-            name=call.name,
-            arguments=call.arguments,
-            decision=outcome.decision,
-            why=outcome.why,
-            result=outcome.result,
-            result_tokens=count_tokens(outcome.result),
-            milliseconds=round((perf_counter() - started) * 1000),
-        )
-        if outcome.approval is not None:
-            wait_for_approval(current, reply, answer, outcome.approval)
-    return outcome
+    return renamed
 
 
 STREAM_TIMEOUT = 0.3
-"""Seconds between two turns of the caller: a growing reply is saved this often."""
+"""Seconds between two looks at the run: a growing reply is saved this often."""
 
 StreamEvent = TextDelta | StreamEnd
 _STREAM_END = object()
 
 
-def iter_with_timeout(
-    stream: Callable[[], Iterator[StreamEvent]], *, timeout: float = STREAM_TIMEOUT
-) -> Iterator[StreamEvent | None]:
-    """What the stream gives, and None whenever `timeout` seconds passed without anything.
+def iter_with_timeout(stream: Callable[[], Iterator[StreamEvent]]) -> Iterator[StreamEvent | None]:
+    """What the stream gives, and None whenever STREAM_TIMEOUT seconds passed without anything.
 
     The stream is read in a thread of its own, which ends at the stream's next word once this iterator is closed.
     Errors of the stream are raised here; a stream that ends without `StreamEnd` raises BadAnswer.
@@ -357,7 +263,7 @@ def iter_with_timeout(
     try:
         while True:
             try:
-                event = events.get(timeout=timeout)
+                event = events.get(timeout=STREAM_TIMEOUT)
             except queue.Empty:
                 yield None
                 continue
@@ -372,43 +278,44 @@ def iter_with_timeout(
         is_open.clear()
 
 
+@dataclass
 class RunSession:
     """One attempt of a run, from the first word to the last."""
 
-    def __init__(
-        self, run: Run, reply: Message, client: ModelClient, max_output_tokens: int | None, seen: dict[str, str]
-    ) -> None:
-        self.run = run
-        self.reply = reply
-        self.client = client
-        self.limit = max_output_tokens
-        self.seen = seen
-        self.answer = PartialReply()
-        self.had_bulky_result = False
+    run: Run
+    reply: Message
+    client: ModelClient
+    max_output_tokens: int | None
+    block_stamps: dict[str, str]
+    answer: PartialReply = field(default_factory=PartialReply)
+    had_bulky_result: bool = False
 
     def run_turns(self, transcript: Transcript) -> bool:
-        """Model, calls, results, until it only speaks or is stopped. False when the run waits for an approval now."""
+        """Model, calls, results, until it only speaks or is stopped. False when the run waits for an approval now.
+
+        Calls are executed one after the other; once one has to wait, the rest are not executed. Raises JobLost.
+        """
         while True:
             if transcript.rounds:
-                self.check_trust_level()
+                self._check_trust_level()
             turn = transcript.next_turn()
-            completion = self.stream_turn(turn)
+            completion = self._stream_turn(turn)
             if completion is None or not completion.tool_calls or not turn.tools:
                 return True
-            toolbox = toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.seen)
-            calls = with_unique_ids(
-                completion.tool_calls, (result.call.id for r in transcript.rounds for result in r.results)
-            )
-            outcome = execute_tool_calls(self.run, self.reply, self.answer, toolbox, calls, transcript.number)
-            self.had_bulky_result = self.had_bulky_result or outcome.has_bulky_result
-            if outcome.awaits_approval:
-                return False
-            if outcome.is_stopped:
-                self.answer.is_stopped = True
-                return True
-            transcript.add(Round(completion.text, outcome.results))
+            toolbox = toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.block_stamps)
+            used_ids = (result.call.id for earlier in transcript.rounds for result in earlier.results)
+            results = []
+            for position, call in enumerate(with_unique_ids(completion.tool_calls, used_ids)):
+                if is_stop_requested(self.run):
+                    self.answer.is_stopped = True
+                    return True
+                outcome = self._execute_tool_call(toolbox, call, transcript.number, position)
+                if outcome.approval is not None:
+                    return False
+                results.append(ToolResult(call, outcome.result))
+            transcript.add(Round(completion.text, tuple(results)))
 
-    def check_trust_level(self) -> None:
+    def _check_trust_level(self) -> None:
         """What tools answered before is not shown at a lower trust level. Raises Problem once it was lowered."""
         level = Agent.objects.values_list("level", flat=True).get(pk=self.run.agent_id)
         if level < self.run.agent.level:
@@ -417,20 +324,20 @@ class RunSession:
                 code="level_lowered",
             )
 
-    def stream_turn(self, turn: ModelTurn) -> Completion | None:
+    def _stream_turn(self, turn: ModelTurn) -> Completion | None:
         """One turn, its words saved as they come; None when a person stopped it."""
         add_request_tokens(self.run, turn.tokens)
         saved_text, saved_at = self.answer.text, timezone.now()
         for event in iter_with_timeout(
-            lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.limit)
+            lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.max_output_tokens)
         ):
             if isinstance(event, StreamEnd):
-                self.end_round(event.completion, turn)
+                self._end_round(event.completion, turn)
                 return event.completion
             if isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
                 self.answer.current_round += clean_text(event.text)
             now = timezone.now()
-            if event is None or (now - saved_at).total_seconds() >= 0.3:
+            if event is None or (now - saved_at).total_seconds() >= STREAM_TIMEOUT:
                 saved_at = now
                 if is_stop_requested(self.run):
                     self.answer.is_stopped = True
@@ -440,24 +347,49 @@ class RunSession:
                     save_partial(self.run, self.reply, self.answer)
         return None
 
-    def end_round(self, completion: Completion, turn: ModelTurn) -> None:
+    def _end_round(self, completion: Completion, turn: ModelTurn) -> None:
         text = completion.text or self.answer.current_round
         add_answer_tokens(self.run, completion.usage, planned=turn.tokens, text=text)
         self.answer.end_round(text)
         if completion.tool_calls:
             save_partial(self.run, self.reply, self.answer)
 
-    def save_unfinished_turn(self) -> None:
-        """It ends here: what was said so far is kept and counted."""
-        add_unfinished_tokens(self.run, self.answer)
-        save_partial(self.run, self.reply, self.answer)
+    @transaction.atomic
+    def _execute_tool_call(
+        self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, position: int
+    ) -> ToolOutcome:
+        """What the tool changes and the record of the call, together or not at all."""
+        current = RUNS.lock_owned(self.run)
+        started = perf_counter()
+        if position < MAX_CALLS_PER_ROUND:
+            outcome = toolbox.execute(call)
+        else:
+            outcome = refused_outcome(f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
+        tokens = count_tokens(outcome.result)
+        ToolCall.objects.create(
+            run=self.run,
+            attempt=self.run.attempt,
+            round=round_number,
+            call_id=call.id,
+            name=call.name,
+            arguments=call.arguments,
+            decision=outcome.decision,
+            why=outcome.why,
+            result=outcome.result,
+            result_tokens=tokens,
+            milliseconds=round((perf_counter() - started) * 1000),
+        )
+        self.had_bulky_result = self.had_bulky_result or tokens > BULKY_RESULT_TOKENS
+        if outcome.approval is not None:
+            wait_for_approval(current, self.reply, self.answer, outcome.approval)
+        return outcome
 
 
-def toolbox_for_run(run: Run, seen: dict[str, str]) -> Toolbox:
+def toolbox_for_run(run: Run, block_stamps: dict[str, str]) -> Toolbox:
     """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
     reason = reply_denied_reason(run.agent, run.thread, run.task)
     if reason is not None:
         raise Problem(reason, code="agent_silent")
     if run.trigger.is_deleted:
         raise Problem("The message was deleted before it was answered.", code="deleted")
-    return Toolbox.for_agent(run.agent, run.thread, run=run, block_stamps=seen)
+    return Toolbox.for_agent(run.agent, run.thread, run=run, block_stamps=block_stamps)

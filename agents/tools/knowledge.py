@@ -7,13 +7,12 @@ from django.utils import timezone
 
 from agents.assembler.sections.knowledge import entry_block
 from agents.statistics import record_uses
-from agents.tools.values import FunctionTool, Tool, ToolContext
+from agents.tools.values import STRING_SCHEMA, ToolContext, tool_factory, tool_spec
 from knowledge.models import MAX_TOPIC_CHARACTERS, Entry
 from knowledge.queries import find_entries, parse_expiry
 from knowledge.services import default_visibility, suggest_entry
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.llm.values import ToolSpec
 
 DEFAULT_HITS, MAX_HITS = 5, 12
 """Entries of one search: unless said otherwise, and at most."""
@@ -23,42 +22,6 @@ RESULT_BUDGET = 3_000
 
 MAX_QUERY_CHARS = 2_000
 """Characters of a question that are looked at."""
-
-STRING_SCHEMA = {"type": "string"}
-SEARCH_SPEC = ToolSpec(
-    "knowledge_search",
-    "Look up what the workspace knows.",
-    {
-        "type": "object",
-        "properties": {"query": STRING_SCHEMA, "topic": STRING_SCHEMA, "most": {"type": "integer"}},
-        "required": ["query"],
-    },
-)
-SUGGEST_SPEC = ToolSpec(
-    "knowledge_suggest",
-    "Propose knowledge, with why; a person decides. expires_at: a date, 30d, 90d, 1y. supersedes: N of a ref "
-    "knowledge:N.",
-    {
-        "type": "object",
-        "properties": {
-            "topic": STRING_SCHEMA,
-            "content": STRING_SCHEMA,
-            "why": STRING_SCHEMA,
-            "kind": STRING_SCHEMA,
-            "expires_at": STRING_SCHEMA,
-            "supersedes": {"type": "integer"},
-        },
-        "required": ["topic", "content", "why"],
-    },
-)
-
-
-def knowledge_search(context: ToolContext) -> Tool:
-    return FunctionTool(SEARCH_SPEC, lambda arguments: _search_knowledge(context, arguments))
-
-
-def knowledge_suggest(context: ToolContext) -> Tool:
-    return FunctionTool(SUGGEST_SPEC, lambda arguments: _suggest_knowledge(context, arguments))
 
 
 def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
@@ -75,10 +38,22 @@ def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
     return "\n\n".join(entry_block(hit.entry, now) for hit in hits)
 
 
+knowledge_search = tool_factory(
+    tool_spec(
+        "knowledge_search",
+        "Look up what the workspace knows.",
+        required={"query": STRING_SCHEMA},
+        optional={"topic": STRING_SCHEMA, "most": {"type": "integer"}},
+    ),
+    _search_knowledge,
+)
+
+
 def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
     """It belongs to whoever asked, and stays among those who may read the conversation it comes from."""
     run = context.run
     topic, content = str(arguments["topic"]), str(arguments["content"])
+    fingerprint = hashlib.sha256(f"{topic}\x00{content}".encode()).hexdigest()[:16]
     entry = suggest_entry(
         by=context.access,
         topic=topic,
@@ -89,12 +64,24 @@ def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
         why=str(arguments["why"]),
         supersedes=_access_superseded(context, arguments.get("supersedes")),
         source_message=run.trigger if run and not run.trigger.is_deleted else None,
-        client_id=f"run-{run.pk}-{_fingerprint(topic, content)}" if run else "",
+        client_id=f"run-{run.pk}-{fingerprint}" if run else "",
         how="agent",
     )
     if entry.status != Entry.Status.PROPOSED:
         return f"knowledge:{entry.pk} was decided already: {entry.get_status_display().lower()}."
     return f"knowledge:{entry.pk} is proposed under “{entry.topic}”. @{entry.owner.handle} decides on it."
+
+
+knowledge_suggest = tool_factory(
+    tool_spec(
+        "knowledge_suggest",
+        "Propose knowledge, with why; a person decides. expires_at: a date, 30d, 90d, 1y. supersedes: N of a ref "
+        "knowledge:N.",
+        required={"topic": STRING_SCHEMA, "content": STRING_SCHEMA, "why": STRING_SCHEMA},
+        optional={"kind": STRING_SCHEMA, "expires_at": STRING_SCHEMA, "supersedes": {"type": "integer"}},
+    ),
+    _suggest_knowledge,
+)
 
 
 def _access_superseded(context: ToolContext, number: int | None) -> Entry | None:
@@ -105,7 +92,3 @@ def _access_superseded(context: ToolContext, number: int | None) -> Entry | None
     if entry is None:
         raise Missing(f"There is no entry knowledge:{number} for you. Leave supersedes out.")
     return entry
-
-
-def _fingerprint(topic: str, content: str) -> str:
-    return hashlib.sha256(f"{topic}\x00{content}".encode()).hexdigest()[:16]

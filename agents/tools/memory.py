@@ -1,42 +1,42 @@
-"""Tools over memory: the memory plugin's own, context blocks, work items, the progress log and approvals."""
+"""Tools over what an agent keeps: the memory plugin's own, context blocks, work, progress, approvals and skills."""
 
+from functools import partial
 from typing import Any
 
 from agents.assembler.sections.history import memory_session
-from agents.tools.values import Decision, FunctionTool, Tool, ToolContext, ToolOutcome
+from agents.models import LoadedSkill
+from agents.skills import MAX_LOADED_SKILLS, loaded_skills, skill_index, skill_text
+from agents.tools.values import STRING_SCHEMA, Decision, Tool, ToolContext, ToolOutcome, tool_factory, tool_spec
 from memory.models import Approval, WorkItem
-from memory.queries import ContextBlocks, Session, build_tool, is_public_thread, provider_for
+from memory.queries import ContextBlocks, build_tool, is_public_thread, provider_for
 from memory.services import check_profile_update, check_thread_is_public, close_work_item, create_work_item
 from memory.services import log_progress as add_to_log
 from memory.services import request_approval as ask_for_approval
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Conflict, Problem
-from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Participant
 
 
 def memory(context: ToolContext) -> Tool:
     """The memory plugin's own tool, for this thread as the agent sees it."""
-    made = build_tool(provider_for(context.agent.workspace_id))
+    plugin_tool = build_tool(provider_for(context.agent.workspace_id))
 
-    def perform(arguments: dict[str, Any]) -> str:
-        session = run_memory_session(context)
+    def run(arguments: dict[str, Any]) -> str:
+        """On the thread up to what the run answers; profile notes are those about whoever asks."""
+        trigger = context.run.trigger if context.run else None
+        member = trigger.author if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
+        session = memory_session(context.thread.pk, context.access, before=trigger, asker=member)
         check_profile_update(session, arguments)
-        return made.perform(session, arguments)
+        return plugin_tool.perform(session, arguments)
 
-    return FunctionTool(made.spec, perform, validates_arguments=True)
-
-
-def run_memory_session(context: ToolContext) -> Session:
-    """The thread up to what the run answers; profile notes are those about whoever asks."""
-    trigger = context.run.trigger if context.run else None
-    member = trigger.author if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
-    return memory_session(context.thread.pk, context.access, before=trigger, asker=member)
+    return Tool(plugin_tool.spec, run, validates_arguments=True)
 
 
 def update_context_block(context: ToolContext) -> Tool | None:
-    """The tool, while there is a block that the agent may write, in threads that are open to everybody: its blocks
-    stand in its prompts everywhere."""
+    """The tool, while there is a block that the agent may write, in threads that are open to everybody.
+
+    Its blocks stand in its prompts everywhere.
+    """
     if not is_public_thread(context.thread.pk):
         return None
     blocks = ContextBlocks(context.agent.participant)
@@ -46,7 +46,7 @@ def update_context_block(context: ToolContext) -> Tool | None:
     if context.run is not None:
         for block in blocks.list():
             context.block_stamps.setdefault(block.label, block.stamp)
-    return FunctionTool(spec, lambda arguments: _write_block(context, blocks, arguments))
+    return Tool(spec, partial(_write_block, context, blocks))
 
 
 def _write_block(context: ToolContext, blocks: ContextBlocks, arguments: dict[str, Any]) -> str:
@@ -69,66 +69,14 @@ def _write_block(context: ToolContext, blocks: ContextBlocks, arguments: dict[st
     return f"{block.label} has {block.tokens:,} of {block.max_tokens:,} tokens now."
 
 
-STRING_SCHEMA = {"type": "string"}
-WORK_UPDATE_SPEC = ToolSpec(
-    "work_update",
-    "Keep this thread's work rows, which outlive the conversation: add one (kind, text; a goal's done_condition, an "
-    "artifact's ref), or close row id as done or drop it.",
-    {
-        "type": "object",
-        "properties": {
-            "action": {"type": "string", "enum": ["add", "done", "drop"]},
-            "kind": {"type": "string", "enum": list(WorkItem.Kind.values)},
-            "text": STRING_SCHEMA,
-            "done_condition": STRING_SCHEMA,
-            "ref": STRING_SCHEMA,
-            "id": {"type": "integer"},
-        },
-        "required": ["action"],
-    },
-)
-LOG_PROGRESS_SPEC = ToolSpec(
-    "log_progress",
-    "Add a checkpoint to this thread's progress log.",
-    {
-        "type": "object",
-        "properties": {
-            "checkpoint": STRING_SCHEMA,
-            "changed": STRING_SCHEMA,
-            "evidence": STRING_SCHEMA,
-            "open_issues": STRING_SCHEMA,
-            "next_action": STRING_SCHEMA,
-        },
-        "required": ["checkpoint"],
-    },
-)
-REQUEST_APPROVAL_SPEC = ToolSpec(
-    "request_approval",
-    "Ask people whether you may do something (what: one line). You pause until they have decided.",
-    {"type": "object", "properties": {"what": STRING_SCHEMA, "reason": STRING_SCHEMA}, "required": ["what"]},
-)
-
-
-def work_update(context: ToolContext) -> Tool:
-    return FunctionTool(WORK_UPDATE_SPEC, lambda arguments: _update_work(context, arguments))
-
-
-def log_progress(context: ToolContext) -> Tool:
-    return FunctionTool(LOG_PROGRESS_SPEC, lambda arguments: _log_checkpoint(context, arguments))
-
-
-def request_approval(context: ToolContext) -> Tool:
-    return FunctionTool(REQUEST_APPROVAL_SPEC, lambda arguments: _ask_approval(context, arguments))
-
-
 def _update_work(context: ToolContext, arguments: dict[str, Any]) -> str:
     action = arguments["action"]
     if action == "add":
         return _add_work_item(context, arguments)
     if "id" not in arguments:
         raise Problem(f"Say which row is {action}, by its id: the number in its ref, work:<id>.")
-    rows = WorkItem.objects.filter(thread=context.thread, pk=_valid_pk(arguments["id"]))
-    row = rows.first()
+    number = arguments["id"] if 0 < arguments["id"] <= MAX_ID else 0
+    row = WorkItem.objects.filter(thread=context.thread, pk=number).first()
     if row is None:
         raise Problem(f"There is no row {arguments['id']} in this thread.")
     state = WorkItem.State.DONE if action == "done" else WorkItem.State.DROPPED
@@ -136,24 +84,32 @@ def _update_work(context: ToolContext, arguments: dict[str, Any]) -> str:
     return f"work:{closed.pk} is {closed.state}."
 
 
-def _valid_pk(number: int) -> int:
-    return number if 0 < number <= MAX_ID else 0
-
-
 def _add_work_item(context: ToolContext, arguments: dict[str, Any]) -> str:
-    if "kind" not in arguments or "text" not in arguments:
+    kind, text = arguments.get("kind"), arguments.get("text")
+    if kind is None or text is None:
         raise Problem("To add a row, give its kind and its text.")
     data = {key: arguments[key] for key in ("done_condition", "ref") if arguments.get(key)}
     source = context.run.trigger if context.run and not context.run.trigger.is_deleted else None
-    row = create_work_item(
-        thread=context.thread,
-        by=context.access,
-        kind=arguments["kind"],
-        text=arguments["text"],
-        data=data,
-        message=source,
-    )
+    row = create_work_item(thread=context.thread, by=context.access, kind=kind, text=text, data=data, message=source)
     return f"work:{row.pk} ({row.kind}) stands."
+
+
+work_update = tool_factory(
+    tool_spec(
+        "work_update",
+        "Keep this thread's work rows, which outlive the conversation: add one (kind, text; a goal's done_condition, "
+        "an artifact's ref), or close row id as done or drop it.",
+        required={"action": {"type": "string", "enum": ["add", "done", "drop"]}},
+        optional={
+            "kind": {"type": "string", "enum": list(WorkItem.Kind.values)},
+            "text": STRING_SCHEMA,
+            "done_condition": STRING_SCHEMA,
+            "ref": STRING_SCHEMA,
+            "id": {"type": "integer"},
+        },
+    ),
+    _update_work,
+)
 
 
 def _log_checkpoint(context: ToolContext, arguments: dict[str, Any]) -> str:
@@ -161,32 +117,94 @@ def _log_checkpoint(context: ToolContext, arguments: dict[str, Any]) -> str:
     return f"Logged as progress:{entry.pk}."
 
 
+log_progress = tool_factory(
+    tool_spec(
+        "log_progress",
+        "Add a checkpoint to this thread's progress log.",
+        required={"checkpoint": STRING_SCHEMA},
+        optional=dict.fromkeys(("changed", "evidence", "open_issues", "next_action"), STRING_SCHEMA),
+    ),
+    _log_checkpoint,
+)
+
+
 def _ask_approval(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
     what = " ".join(str(arguments["what"]).split())
-    earlier = _earlier_decision(context, what)
-    if earlier is not None:
-        return ToolOutcome(decision_text(earlier))
+    decision = _earlier_decision(context, what)
+    if decision:
+        return ToolOutcome(decision)
     approval = ask_for_approval(thread=context.thread, by=context.access, what=what, reason=arguments.get("reason", ""))
-    return ToolOutcome(
-        "Waiting for a decision.", Decision.WAITS, f"Waits for an approval: {approval.what}"[:300], approval
-    )
+    why = f"Waits for an approval: {approval.what}"[:300]
+    return ToolOutcome("Waiting for a decision.", Decision.WAITS, why, approval)
 
 
-def _earlier_decision(context: ToolContext, what: str) -> Approval | None:
-    """What people decided about the same question since the agent was asked: it is not asked twice in one run."""
+def _earlier_decision(context: ToolContext, what: str) -> str:
+    """What people decided about the same question since the agent was asked, in a line; empty when they did not.
+
+    It is not asked twice in one run.
+    """
     if context.run is None:
-        return None
+        return ""
     approvals = Approval.objects.filter(
         thread=context.thread,
         requested_by=context.access.participant_id,
         what=what,
         created_at__gte=context.run.trigger.created_at,
     ).exclude(state=Approval.State.REQUESTED)
-    return approvals.select_related("decided_by").order_by("-id").first()
-
-
-def decision_text(approval: Approval) -> str:
-    """The decision's fields in a line."""
+    approval = approvals.select_related("decided_by").order_by("-id").first()
+    if approval is None:
+        return ""
     who = approval.decided_by.name if approval.decided_by else "nobody yet"
     note = f" Note: {approval.note}" if approval.note else ""
     return f"approval:{approval.pk} state: {approval.state}, decided by: {who}.{note}"
+
+
+request_approval = tool_factory(
+    tool_spec(
+        "request_approval",
+        "Ask people whether you may do something (what: one line). You pause until they have decided.",
+        required={"what": STRING_SCHEMA},
+        optional={"reason": STRING_SCHEMA},
+    ),
+    _ask_approval,
+)
+
+
+LOAD_SPEC = tool_spec(
+    "load_skill",
+    f"Take up a skill of your index, at most {MAX_LOADED_SKILLS}. Its text is the result.",
+    required={"name": STRING_SCHEMA},
+)
+UNLOAD_SPEC = tool_spec("unload_skill", "Put down a skill you no longer need.", required={"name": STRING_SCHEMA})
+
+
+def load_skill(context: ToolContext) -> Tool | None:
+    """The tool, for agents that have skills."""
+    return Tool(LOAD_SPEC, partial(_load_named, context)) if skill_index(context.agent) else None
+
+
+def unload_skill(context: ToolContext) -> Tool | None:
+    """The tool, for agents that have `load_skill`."""
+    return Tool(UNLOAD_SPEC, partial(_unload_named, context)) if skill_index(context.agent) else None
+
+
+def _load_named(context: ToolContext, arguments: dict[str, Any]) -> str:
+    name = str(arguments["name"])
+    text = skill_text(context.agent, name)
+    if text is None:
+        known = ", ".join(skill.name for skill in skill_index(context.agent))
+        raise Problem(f"There is no skill {name[:80]!r}. Available: {known}.")
+    loaded = [taken for taken, _ in loaded_skills(context.agent, context.thread.pk)]
+    if name not in loaded and len(loaded) >= MAX_LOADED_SKILLS:
+        raise Problem(f"You have taken up {', '.join(loaded)} already. Put one down with unload_skill first.")
+    LoadedSkill.objects.get_or_create(agent=context.agent, thread=context.thread, name=name)
+    return text
+
+
+def _unload_named(context: ToolContext, arguments: dict[str, Any]) -> str:
+    name = str(arguments["name"])
+    gone, _ = LoadedSkill.objects.filter(agent=context.agent, thread=context.thread, name=name).delete()
+    if not gone:
+        loaded = ", ".join(taken for taken, _ in loaded_skills(context.agent, context.thread.pk)) or "none"
+        raise Problem(f"You have not taken up {name[:80]!r} here. Taken up: {loaded}.")
+    return f"{name} is put down."

@@ -1,8 +1,8 @@
 """The toolbox of a run: the registry of tools, argument validation, and the one way to execute a call."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -12,9 +12,7 @@ from agents.access import visible_to
 from agents.assembler.items import count_tool
 from agents.assembler.stack import REQUIRED_TOKENS
 from agents.models import Agent, Run
-from agents.tools.knowledge import knowledge_search, knowledge_suggest
-from agents.tools.memory import log_progress, memory, request_approval, update_context_block, work_update
-from agents.tools.skills import load_skill, unload_skill
+from agents.tools import knowledge, memory
 from agents.tools.values import Decision, Tool, ToolContext, ToolFactory, ToolOutcome
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
@@ -46,15 +44,15 @@ class ToolRegistration:
 
 
 TOOLS: tuple[ToolRegistration, ...] = (
-    ToolRegistration("memory", memory),
-    ToolRegistration("update_context_block", update_context_block),
-    ToolRegistration("log_progress", log_progress),
-    ToolRegistration("work_update", work_update, min_level=2),
-    ToolRegistration("request_approval", request_approval, min_level=2),
-    ToolRegistration("knowledge_search", knowledge_search, min_level=3),
-    ToolRegistration("knowledge_suggest", knowledge_suggest, min_level=2),
-    ToolRegistration("load_skill", load_skill),
-    ToolRegistration("unload_skill", unload_skill),
+    ToolRegistration("memory", memory.memory),
+    ToolRegistration("update_context_block", memory.update_context_block),
+    ToolRegistration("log_progress", memory.log_progress),
+    ToolRegistration("work_update", memory.work_update, min_level=2),
+    ToolRegistration("request_approval", memory.request_approval, min_level=2),
+    ToolRegistration("knowledge_search", knowledge.knowledge_search, min_level=3),
+    ToolRegistration("knowledge_suggest", knowledge.knowledge_suggest, min_level=2),
+    ToolRegistration("load_skill", memory.load_skill),
+    ToolRegistration("unload_skill", memory.unload_skill),
 )
 """Every tool there is. All of them write or read what belongs to the agent or the thread; none acts outside."""
 
@@ -63,7 +61,7 @@ TOOLS: tuple[ToolRegistration, ...] = (
 class Toolbox:
     """What one agent may call in one thread."""
 
-    tools: dict[str, Tool] = field(default_factory=dict)
+    tools: dict[str, Tool]
 
     @classmethod
     def for_agent(
@@ -106,16 +104,17 @@ class Toolbox:
         if outcome.decision == Decision.REFUSED:
             log.warning("tool_call_refused", tool=call.name[:100])  # why may quote; the call's row keeps it
         result = truncate_middle(mask_secrets(clean_text(outcome.result)), MAX_RESULT_TOKENS, _COUNTER, _CUT_MARKER)
-        return ToolOutcome(result or "(empty)", outcome.decision, outcome.why, outcome.approval)
+        return replace(outcome, result=result or "(empty)")
 
     def _execute_unchecked(self, call: ToolCallRequest) -> ToolOutcome:
         tool = self.tools.get(call.name)
         if tool is None:
-            return refused_outcome(
-                f'There is no tool "{call.name[:100]}" for you. Available: {_tool_names(self.specs)}.'
-            )
+            available = ", ".join(self.tools) or "none"
+            return refused_outcome(f'There is no tool "{call.name[:100]}" for you. Available: {available}.')
         try:
-            arguments = parse_arguments(call.arguments, tool.spec.parameters, check=not tool.validates_arguments)
+            arguments = _parse_arguments(call.arguments, tool.spec.parameters)
+            if not tool.validates_arguments:
+                _check_arguments(arguments, tool.spec.parameters)
             with transaction.atomic():
                 result = tool.run(arguments)
         except Problem as problem:
@@ -129,22 +128,26 @@ class Toolbox:
 
 
 def compact_spec(spec: ToolSpec) -> ToolSpec:
-    """The definition without what every prompt would pay for twice: bounds, which every call is held against anyway,
-    and what single arguments mean, which the tool's own description says."""
+    """The definition without what every prompt would pay for twice.
+
+    That is bounds, which every call is held against anyway, and what single arguments mean, which the tool's own
+    description says.
+    """
     return replace(spec, parameters=_compact_schema(spec.parameters))
 
 
 def _compact_schema(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
-    compacted = {key: _compact_schema(value) for key, value in schema.items() if key not in _SCHEMA_BOUNDS}
-    if isinstance(compacted.get("description"), str):  # a dict would be an argument of this name
-        del compacted["description"]
-    return compacted
+    return {
+        key: _compact_schema(value)
+        for key, value in schema.items()
+        if key not in _SCHEMA_BOUNDS and not (key == "description" and isinstance(value, str))  # a dict: an argument
+    }
 
 
 def refused_outcome(why: str) -> ToolOutcome:
-    """A call that was not carried out: the model and people read the same sentence."""
+    """A call that was not executed: the model and people read the same sentence."""
     reason = mask_secrets(clean_text(why))
     return ToolOutcome(reason, Decision.REFUSED, reason[:300])
 
@@ -154,10 +157,6 @@ def _tools_named_by_soul(agent: Agent) -> frozenset[str]:
     content = agent.soul.content if agent.soul else {}
     named = content.get("capabilities", {}).get("tools", ())
     return frozenset(str(name).strip().lower().replace(" ", "_") for name in named) & {tool.name for tool in TOOLS}
-
-
-def _tool_names(specs: Sequence[ToolSpec]) -> str:
-    return ", ".join(spec.name for spec in specs) or "none"
 
 
 MAX_ARGUMENT_CHARS = 100_000
@@ -174,11 +173,8 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def parse_arguments(text: str, schema: Mapping[str, Any], *, check: bool = True) -> dict[str, Any]:
-    """The arguments as an object, held against the schema unless `check` is off.
-
-    Raises Problem with a sentence that says what was expected.
-    """
+def _parse_arguments(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments as an object. Raises Problem with a sentence that says what was expected."""
     if len(text) > MAX_ARGUMENT_CHARS:
         raise Problem(f"The arguments have {len(text):,} characters; at most {MAX_ARGUMENT_CHARS:,} can be read.")
     try:
@@ -187,10 +183,7 @@ def parse_arguments(text: str, schema: Mapping[str, Any], *, check: bool = True)
         raise Problem(f"The arguments are not valid JSON ({error}). {_expected_text(schema)}") from None
     if not isinstance(arguments, dict):
         raise Problem(f"The arguments must be a JSON object. {_expected_text(schema)}")
-    cleaned: dict[str, Any] = _sanitized(arguments)
-    if check:
-        _check_arguments(cleaned, schema)
-    return cleaned
+    return {clean_text(name): _sanitize(value) for name, value in arguments.items()}
 
 
 def _check_arguments(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -222,12 +215,12 @@ def _expected_text(schema: Mapping[str, Any]) -> str:
     return f"Expected: {', '.join(names)}." if names else "It takes no arguments."
 
 
-def _sanitized(value: Any) -> Any:
+def _sanitize(value: Any) -> Any:
     """Text without control characters and lone surrogates, however deep it stands."""
     if isinstance(value, str):
         return clean_text(value)
     if isinstance(value, dict):
-        return {clean_text(str(key)): _sanitized(inner) for key, inner in value.items()}
+        return {clean_text(str(key)): _sanitize(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_sanitized(inner) for inner in value]
+        return [_sanitize(inner) for inner in value]
     return value

@@ -1,8 +1,9 @@
 """What a tool is, the context it is called in, and the outcome of a call."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from agents.models import Agent, Run, ToolCall
 from memory.models import Approval
@@ -40,36 +41,34 @@ class ToolOutcome:
     approval: Approval | None = None
 
 
-class Tool(Protocol):
-    """A tool that an agent may call."""
-
-    @property
-    def spec(self) -> ToolSpec:
-        """Name, description and JSON schema. Every prompt pays for them: keep them short."""
-
-    @property
-    def validates_arguments(self) -> bool:
-        """Whether `run` holds the arguments against the schema itself; else that was done before."""
-
-    def run(self, arguments: dict[str, Any]) -> str | ToolOutcome:
-        """Execute a call; returns what the model reads.
-
-        Raises Problem for what cannot be done: the model is told its sentence.
-        """
-
-
 @dataclass(frozen=True)
-class FunctionTool:
-    """A tool made of its definition and a function. `validates_arguments`: it holds arguments against the schema
-    itself."""
+class Tool:
+    """A tool that an agent may call. Every prompt pays for its `spec`: keep it short.
+
+    `run` takes the arguments and returns what the model reads. It raises Problem for what cannot be done: the model is
+    told its sentence. `validates_arguments`: it holds them against the schema itself; else that was done before.
+    """
 
     spec: ToolSpec
-    function: Callable[[dict[str, Any]], str | ToolOutcome]
+    run: Callable[[dict[str, Any]], str | ToolOutcome]
     validates_arguments: bool = False
-
-    def run(self, arguments: dict[str, Any]) -> str | ToolOutcome:
-        return self.function(arguments)
 
 
 ToolFactory = Callable[[ToolContext], Tool | None]
 """Makes the tool for a context; None where the agent does not have it."""
+
+
+STRING_SCHEMA = {"type": "string"}
+
+
+def tool_spec(
+    name: str, description: str, *, required: Mapping[str, Any], optional: Mapping[str, Any] | None = None
+) -> ToolSpec:
+    """The definition of a tool, from the JSON schemas of its arguments by their names."""
+    properties = {**required, **(optional or {})}
+    return ToolSpec(name, description, {"type": "object", "properties": properties, "required": [*required]})
+
+
+def tool_factory(spec: ToolSpec, run: Callable[[ToolContext, dict[str, Any]], str | ToolOutcome]) -> ToolFactory:
+    """For a tool that every agent has, with the same definition."""
+    return lambda context: Tool(spec, partial(run, context))

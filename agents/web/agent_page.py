@@ -6,23 +6,21 @@ from django.http import HttpResponse
 from django.shortcuts import render
 
 from agents.access import tokens_used_today, visible_to
-from agents.models import Agent, Run, SoulVersion
+from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
+from agents.models import Agent, Run
 from agents.soul import FieldChange, diff_souls, render_soul
 from agents.soul_parsing import soul_from_dict
 from agents.statistics import agent_acceptance, tokens_per_day
 from agents.trust import trust_level
-from agents.trust_labels import allowed_actions, visible_scope
 from memory.models import Episode
 from memory.queries import blocks_context, list_proposals, notes_context, status_label
 from openvibe.base.markdown import render_markdown
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.queries import participants_known_to
+from openvibe.chat.queries import access_thread, participants_known_to
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
-MAX_FEEDBACK_IN_PROMPT = 5
-"""Open feedback items that stand in the prompt, the newest ones (spec: agents.md)."""
 MAX_RUNS = 20
 
 
@@ -30,16 +28,14 @@ MAX_RUNS = 20
 def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """SOUL, level, memory, usage and runs. Everything learned or said where the asker may not read is left out."""
     agent = _access_agent(request, handle)
-    level = trust_level(agent.level)
+    runs = Run.objects.visible_to(request.access).filter(agent=agent)
     page = {
         "agent": agent,
-        "level": level,
-        "sees": visible_scope(level),
-        "does": allowed_actions(level),
+        "level": trust_level(agent.level),
         "acceptance": agent_acceptance(agent),
         "bars": tokens_per_day(agent=agent),
         "used_today": tokens_used_today(agent=agent),
-        "runs": _recent_runs(agent, request.access),
+        "runs": runs.select_related("thread", "requested_by", "snapshot").order_by("-id")[:MAX_RUNS],
         **_soul_context(request, agent),
         **_memory_context(agent, request.access),
         "proposals": list_proposals(agent.participant, request.access),
@@ -62,10 +58,7 @@ def view_as(request: WorkspaceRequest, handle: str) -> HttpResponse:
 def view_thread_as(request: WorkspaceRequest, handle: str, thread_id: int) -> HttpResponse:
     """The newest messages of a thread exactly as the agent's level shows them."""
     agent = _access_agent(request, handle)
-    visible_threads = Thread.objects.visible_to(request.access)
-    thread = visible_threads.select_related("channel").filter(pk=thread_id).first()
-    if thread is None:
-        raise Missing
+    thread = access_thread(request.access, thread_id)
     rows = Message.objects.visible_to(visible_to(agent)).filter(thread=thread)
     newest = list(rows.select_related("author").order_by("-seq")[:50])[::-1]
     page = {
@@ -78,11 +71,8 @@ def view_thread_as(request: WorkspaceRequest, handle: str, thread_id: int) -> Ht
 
 
 def _access_agent(request: WorkspaceRequest, handle: str) -> Agent:
-    agent = (
-        Agent.objects.filter(workspace=request.workspace, participant__handle=handle)
-        .select_related("participant", "workspace", "soul", "endpoint")
-        .first()
-    )
+    agents = Agent.objects.select_related("participant", "workspace", "soul", "endpoint")
+    agent = agents.filter(workspace=request.workspace, participant__handle=handle).first()
     if agent is None or (request.access.is_guest and agent.participant not in participants_known_to(request.access)):
         raise Missing
     return agent
@@ -90,25 +80,23 @@ def _access_agent(request: WorkspaceRequest, handle: str) -> Agent:
 
 def _soul_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
     """The SOUL in words, its versions, and the difference between two of them when asked for."""
-    versions = list(agent.soul_versions.select_related("author").defer("source", "content")[:100])
-    sections = render_soul(soul_from_dict(agent.soul.content), "dive") if agent.soul else ()
-    one, other = request.GET.get("from", ""), request.GET.get("to", "")
+    before, after = request.GET.get("from", ""), request.GET.get("to", "")
     return {
-        "soul_sections": sections,
-        "versions": versions,
-        "from_number": one,
-        "to_number": other,
-        "changes": soul_changes(agent, one, other) if one and other else None,
+        "soul_sections": render_soul(soul_from_dict(agent.soul.content), "dive") if agent.soul else (),
+        "versions": list(agent.soul_versions.select_related("author").defer("source", "content")[:100]),
+        "from_number": before,
+        "to_number": after,
+        "changes": _soul_changes(agent, before, after) if before and after else None,
     }
 
 
-def soul_changes(agent: Agent, from_number: str, to_number: str) -> list[FieldChange]:
+def _soul_changes(agent: Agent, from_number: str, to_number: str) -> list[FieldChange]:
     """What changed between two versions, by number. Raises Missing for numbers that are not versions of it."""
     numbers = [int(number) for number in (from_number, to_number) if number.isdecimal() and len(number) < 9]
-    versions = {v.number: v for v in SoulVersion.objects.filter(agent=agent, number__in=numbers)}
-    if len(numbers) != 2 or not all(number in versions for number in numbers):
+    souls = dict(agent.soul_versions.filter(number__in=numbers).values_list("number", "content"))
+    if len(numbers) != 2 or not all(number in souls for number in numbers):
         raise Missing
-    before, after = (soul_from_dict(versions[number].content) for number in numbers)
+    before, after = (soul_from_dict(souls[number]) for number in numbers)
     return diff_souls(before, after)
 
 
@@ -116,7 +104,7 @@ def _memory_context(agent: Agent, access: Access) -> dict[str, Any]:
     """Blocks and notes, open feedback with the five newest marked as in use, and other episodes: what the asker may
     read of them."""
     episodes = Episode.objects.of(agent.participant_id)
-    in_use = set(episodes.open_feedback().values_list("pk", flat=True)[:MAX_FEEDBACK_IN_PROMPT])
+    in_use = set(episodes.open_feedback().values_list("pk", flat=True)[:MAX_FEEDBACK_ITEMS])
     threads = Thread.objects.visible_to(access)
     readable = episodes.filter(thread__in=threads) | episodes.filter(thread=None)
     rows = list(readable.select_related("applied_by", "feedback__participant", "thread").order_by("-created_at")[:50])
@@ -136,8 +124,3 @@ def _memory_context(agent: Agent, access: Access) -> dict[str, Any]:
         ],
         "episodes_hidden": episodes.count() - readable.count(),
     }
-
-
-def _recent_runs(agent: Agent, access: Access) -> list[Run]:
-    runs = Run.objects.visible_to(access).filter(agent=agent)
-    return list(runs.select_related("thread", "requested_by", "snapshot").order_by("-id")[:MAX_RUNS])

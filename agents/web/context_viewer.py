@@ -1,6 +1,6 @@
 """The context viewer: exactly what a run saw, and the preview of what an agent would read.
 
-With numbers, sources and labels; beside an entry of knowledge its freshness now, and the form to flag it as wrong."""
+Beside an entry of knowledge stand its freshness now and the form to flag it as wrong."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from agents.access import reply_denied_reason
-from agents.assembler.assemble import assemble
+from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.fit import RequiredPartsTooLarge
 from agents.assembler.snapshots.redaction import (
     SectionView,
@@ -31,21 +31,14 @@ from knowledge.models import Entry
 from knowledge.queries import compute_freshness
 from knowledge.services import flag_entry, may_manage
 from openvibe.base.markdown import mentioned_handles
-from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.models import Dive, Draft, Thread
+from openvibe.chat.models import Draft, Thread
+from openvibe.chat.queries import access_dive, access_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
-TABS = (
-    ("sections", "Sections"),
-    ("dropped", "Dropped"),
-    ("raw", "Raw messages"),
-    ("compared", "Compared with previous turn"),
-    ("tools", "Tool calls"),
-)
-RUN_TABS = ("compared", "tools")
-"""Tabs that only a run has; a preview has none of them."""
+PREVIEW_TABS = (("sections", "Sections"), ("dropped", "Dropped"), ("raw", "Raw messages"))
+RUN_TABS = (*PREVIEW_TABS, ("compared", "Compared with previous turn"), ("tools", "Tool calls"))
 
 TRUST_LABELS = {"trusted": "Trusted", "semi_trusted": "Semi-trusted", "untrusted": "Untrusted"}
 SHORT_LAYER_TITLES = {
@@ -63,7 +56,7 @@ BAR_UNITS = 1000
 
 @dataclass(frozen=True)
 class BarSegment:
-    """One piece of the bar: `x` and `width` in BAR units, tokens and % of the ceiling."""
+    """One piece of the bar: `x` and `width` in BAR_UNITS, tokens and % of the ceiling."""
 
     key: str
     title: str
@@ -73,43 +66,37 @@ class BarSegment:
     width: float
 
 
-@dataclass(frozen=True)
-class LayerRow:
-    """One layer of the stack with its sections, for the table."""
-
-    key: str
-    title: str
-    tokens: int
-    sections: tuple[SectionView, ...]
-
-
 @workspace_view
 def run_context(request: WorkspaceRequest, run_id: int, tab: str = "sections") -> HttpResponse:
     """A page, or a fragment for the right panel."""
-    if tab not in dict(TABS):
+    if tab not in dict(RUN_TABS):
         raise Missing
     run = access_run(request.access, run_id)
     view = read_snapshot(run, request.access)
-    page = {"run": run, "tab": tab, "tabs": TABS, "view": view, "calls": visible_tool_calls(run, request.access)}
-    page["used"] = used_entries(run, request.access)
+    page = {
+        "run": run,
+        "tab": tab,
+        "tabs": RUN_TABS,
+        "view": view,
+        "calls": visible_tool_calls(run, request.access),
+        "used": used_entries(run, request.access),
+    }
     if view is not None:
         page |= viewer_values(view, tab)
     if view is not None and tab == "compared":
         page["comparison"] = _comparison(run, view.snapshot)
-    name = "agents/_context.html" if request.htmx else "agents/context.html"
-    return render(request, name, page)
+    return render(request, "agents/_context.html" if request.htmx else "agents/context.html", page)
 
 
 def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
     """What the viewer's templates need of a snapshot, for one tab."""
-    ceiling = view.snapshot.budget
     return {
         "segments": bar_segments(view),
         "bar": BAR_UNITS,
-        "percent": _percent(view.snapshot.tokens, ceiling),
+        "percent": _percent(view.snapshot.tokens, view.snapshot.budget),
         "prefix_percent": _percent(view.snapshot.prefix_shared, view.snapshot.tokens),
-        "shelves": _layer_rows(view.sections) if tab == "sections" else (),
-        "trust_words": TRUST_LABELS,
+        "layers": _layer_rows(view.sections) if tab == "sections" else [],
+        "trust_labels": TRUST_LABELS,
     }
 
 
@@ -132,26 +119,29 @@ def bar_segments(view: SnapshotView) -> tuple[BarSegment, ...]:
     return tuple(segments)
 
 
-def _layer_rows(sections: Sequence[SectionView]) -> tuple[LayerRow, ...]:
+def _layer_rows(sections: Sequence[SectionView]) -> list[dict[str, Any]]:
+    """The layers that hold something, each with its sections, for the table."""
     rows = []
     for layer in STACK:
-        own = tuple(section for section in sections if section.layer == layer.name)
+        own = [section for section in sections if section.layer == layer.name]
         if own:
-            rows.append(LayerRow(layer.name, layer.title, sum(section.tokens for section in own), own))
-    return tuple(rows)
+            tokens = sum(section.tokens for section in own)
+            rows.append({"key": layer.name, "title": layer.title, "tokens": tokens, "sections": own})
+    return rows
 
 
 def _comparison(run: Run, snapshot: Snapshot) -> dict[str, Any]:
     before = previous_snapshot(run)
     if before is None:
         return {}
-    layers = [layer.name for layer in STACK]
     return {
         "before": before,
         "shared": snapshot.prefix_shared,
         "shared_percent": _percent(snapshot.prefix_shared, snapshot.tokens),
         "new": max(snapshot.tokens - snapshot.prefix_shared, 0),
-        "layers": [(name, before.layers.get(name, 0), snapshot.layers.get(name, 0)) for name in layers],
+        "layers": [
+            (layer.name, before.layers.get(layer.name, 0), snapshot.layers.get(layer.name, 0)) for layer in STACK
+        ],
     }
 
 
@@ -161,21 +151,26 @@ def _percent(part: int, whole: int) -> float:
 
 @dataclass(frozen=True)
 class UsedEntry:
-    """An entry as the viewer's page shows it. `words` say how it stands now, `note` what was said against it.
+    """An entry that a run had before it, for the viewer. `note` is what the form keeps when it has a `problem`."""
 
-    `typed` and `problem` are what the form keeps when something was wrong with it.
-    """
-
-    entry_id: int
-    topic: str
+    entry: Entry
     how: str
-    words: str
-    owner: str
-    is_said_wrong: bool
-    may_say_wrong: bool
+    may_manage: bool
     note: str = ""
-    typed: str = ""
     problem: str = ""
+
+    @property
+    def freshness(self) -> str:
+        return compute_freshness(self.entry).words
+
+    @property
+    def is_flagged(self) -> bool:
+        return self.entry.status == Entry.Status.NEEDS_REVIEW and self.entry.reason == Entry.Reason.WRONG
+
+    @property
+    def may_flag(self) -> bool:
+        is_in_use = self.entry.status in (Entry.Status.ACTIVE, Entry.Status.NEEDS_REVIEW)
+        return is_in_use and not self.is_flagged and self.may_manage
 
 
 def used_entries(run: Run, access: Access) -> dict[str, UsedEntry]:
@@ -183,48 +178,31 @@ def used_entries(run: Run, access: Access) -> dict[str, UsedEntry]:
 
     The caller has checked that the run itself is visible.
     """
-    seen = Entry.objects.visible_to(access).order_by().values("pk")
-    uses = run.knowledge_uses.filter(entry__in=seen).select_related("entry__owner").defer("entry__search")
-    return {f"knowledge:{use.entry_id}": _used_entry(use.entry, use.how, access) for use in uses.order_by("id")}
-
-
-def _used_entry(entry: Entry, how: str, access: Access) -> UsedEntry:
-    waits = entry.status == Entry.Status.NEEDS_REVIEW
-    is_said_wrong = waits and entry.reason == Entry.Reason.WRONG
-    return UsedEntry(
-        entry_id=entry.pk,
-        topic=entry.topic,
-        how=how,
-        words=compute_freshness(entry).words,
-        owner=entry.owner.name,
-        is_said_wrong=is_said_wrong,
-        may_say_wrong=(waits or entry.status == Entry.Status.ACTIVE) and not is_said_wrong and may_manage(access),
-        note=entry.reason_note if is_said_wrong else "",
-    )
+    readable = Entry.objects.visible_to(access).order_by().values("pk")
+    uses = run.knowledge_uses.filter(entry__in=readable).select_related("entry__owner").defer("entry__search")
+    return {
+        f"knowledge:{use.entry_id}": UsedEntry(use.entry, use.how, may_manage(access)) for use in uses.order_by("id")
+    }
 
 
 @require_POST
 @workspace_view
 def flag_used_entry(request: WorkspaceRequest, run_id: int, entry_id: int) -> HttpResponse:
-    """Send an entry to review that this run had before it. Said twice it is said once; what was typed is kept."""
+    """Send an entry to review that this run had before it. Said twice it is said once; a refused note is kept."""
     run = access_run(request.access, run_id)
-    key, typed = f"knowledge:{entry_id}", request.POST.get("note", "")
+    key, note = f"knowledge:{entry_id}", request.POST.get("note", "")
     if key not in used_entries(run, request.access):
         raise Missing
-    problem = ""
+    entry, problem = Entry.objects.get(pk=entry_id), ""
     try:
-        flag_entry(
-            entry=Entry.objects.get(pk=entry_id), by=request.access, reason=Entry.Reason.WRONG, note=typed, how="page"
-        )
+        flag_entry(entry=entry, by=request.access, reason=Entry.Reason.WRONG, note=note, how="page")
     except Problem as error:
         if not request.htmx:
             raise
         problem = error.message
     if not request.htmx:
         return redirect("run-context", request.workspace.slug, run.pk)
-    used = used_entries(run, request.access)[key]
-    if problem:
-        used = replace(used, problem=problem, typed=typed)
+    used = replace(used_entries(run, request.access)[key], problem=problem, note=note)
     return render(request, "agents/_knowledge_used.html", {"run": run, "used": used})
 
 
@@ -236,72 +214,48 @@ MAX_TEXT_CHARACTERS = 20_000
 
 @dataclass(frozen=True)
 class AgentPreview:
-    """What one agent would do with the message: read so many tokens, or stay silent for a reason."""
+    """What one agent would do with the message: read so many tokens, or not answer for a reason."""
 
-    name: str
-    handle: str
-    level: int
+    agent: Agent
     tokens: int = 0
     ceiling: int = 0
-    silence: str = ""
+    denied_reason: str = ""
 
 
 @workspace_view
 def context_preview(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """One line for each agent that the text in `?text=` would call."""
-    thread = _access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     text = request.GET.get("text", "").replace("\x00", "")[:MAX_TEXT_CHARACTERS]
     addressed = _addressed_agents(thread, text)
-    outlooks = [_preview_agent(request, agent, thread, text, task) for agent, task in addressed[:MAX_AGENTS]]
-    page = {"outlooks": outlooks, "thread": thread, "more": max(len(addressed) - MAX_AGENTS, 0)}
+    previews = [_preview_agent(request, agent, thread, text, task) for agent, task in addressed[:MAX_AGENTS]]
+    page = {"previews": previews, "thread": thread, "more": max(len(addressed) - MAX_AGENTS, 0)}
     return render(request, "agents/_preview.html" if request.htmx else "agents/preview.html", page)
 
 
 @workspace_view
 def full_preview(request: WorkspaceRequest, thread_id: int, handle: str, tab: str = "sections") -> HttpResponse:
     """The viewer for a message not sent yet: the asker's stored draft, or the thread as it stands."""
-    thread = _access_thread(request, thread_id)
+    thread = access_thread(request.access, thread_id)
     agent = _workspace_agents(thread).filter(participant__handle=handle).first()
-    tabs = tuple(pair for pair in TABS if pair[0] not in RUN_TABS)
-    if agent is None or tab not in dict(tabs):
+    if agent is None or tab not in dict(PREVIEW_TABS):
         raise Missing
     draft = Draft.objects.filter(thread=thread, participant_id=request.member.participant_id).first()
     text = draft.body if draft else ""
     default_task = "mention" if thread.parent_id is None else "dive"
     task = next((task for addressed, task in _addressed_agents(thread, text) if addressed.pk == agent.pk), default_task)
-    page = {
-        "agent": agent,
-        "thread": thread,
-        "tab": tab,
-        "tabs": tabs,
-        "silence": reply_denied_reason(agent, thread, task),
-    }
-    if not page["silence"]:
-        prompt = assemble(
-            agent=agent,
-            thread=thread,
-            task=task,
-            request=text or None,
-            asked_by=request.member.participant,
-            tools=Toolbox.for_agent(agent, thread).specs,
-        )
+    denied_reason = reply_denied_reason(agent, thread, task)
+    page = {"agent": agent, "thread": thread, "tab": tab, "tabs": PREVIEW_TABS, "denied_reason": denied_reason}
+    if denied_reason is None:
+        prompt = _assemble_preview(request, agent, thread, text, task)
         view = view_of_prompt(prompt, request.access)
         page |= {"view": view, "soul_number": prompt.soul_number} | viewer_values(view, tab)
     return render(request, "agents/_context.html" if request.htmx else "agents/context.html", page)
 
 
-def _access_thread(request: WorkspaceRequest, thread_id: int) -> Thread:
-    threads = Thread.objects.visible_to(request.access)
-    thread: Thread | None = threads.select_related("workspace", "channel").filter(pk=thread_id).first()
-    if thread is None:
-        raise Missing
-    return thread
-
-
 def _workspace_agents(thread: Thread) -> QuerySet[Agent]:
-    return Agent.objects.filter(workspace_id=thread.workspace_id).select_related(
-        "participant", "workspace", "soul", "endpoint"
-    )
+    agents = Agent.objects.filter(workspace_id=thread.workspace_id)
+    return agents.select_related("participant", "workspace", "soul", "endpoint")
 
 
 def _addressed_agents(thread: Thread, text: str) -> list[tuple[Agent, str]]:
@@ -319,27 +273,29 @@ def _addressed_agents(thread: Thread, text: str) -> list[tuple[Agent, str]]:
 
 @workspace_view
 def dive_budget(request: WorkspaceRequest, dive_id: int) -> HttpResponse:
-    """How much of its budget the next prompt of a dive would take, or why its agent would stay silent."""
-    dive = Dive.objects.filter(pk=min(dive_id, MAX_ID)).first()
-    thread = _access_thread(request, dive.thread_id if dive else 0)
-    outlooks = [_preview_agent(request, agent, thread, "", task) for agent, task in _addressed_agents(thread, "")]
-    return render(request, "agents/_budget.html", {"thread": thread, "outlook": next(iter(outlooks), None)})
+    """How much of its budget the next prompt of a dive would take, or why its agent would not answer."""
+    thread = access_dive(request.access, dive_id).thread
+    previews = [_preview_agent(request, agent, thread, "", task) for agent, task in _addressed_agents(thread, "")]
+    return render(request, "agents/_budget.html", {"thread": thread, "preview": next(iter(previews), None)})
 
 
 def _preview_agent(request: WorkspaceRequest, agent: Agent, thread: Thread, text: str, task: str) -> AgentPreview:
-    silence = reply_denied_reason(agent, thread, task)
-    tokens = ceiling = 0
-    if silence is None:
-        try:
-            prompt = assemble(
-                agent=agent,
-                thread=thread,
-                task=task,
-                request=text or None,
-                asked_by=request.member.participant,
-                tools=Toolbox.for_agent(agent, thread).specs,
-            )
-            tokens, ceiling = prompt.tokens, prompt.ceiling
-        except (Problem, RequiredPartsTooLarge) as problem:
-            silence = str(problem)
-    return AgentPreview(agent.participant.name, agent.handle, agent.level, tokens, ceiling, silence or "")
+    denied_reason = reply_denied_reason(agent, thread, task)
+    if denied_reason is not None:
+        return AgentPreview(agent, denied_reason=denied_reason)
+    try:
+        prompt = _assemble_preview(request, agent, thread, text, task)
+    except (Problem, RequiredPartsTooLarge) as problem:
+        return AgentPreview(agent, denied_reason=str(problem))
+    return AgentPreview(agent, prompt.tokens, prompt.ceiling)
+
+
+def _assemble_preview(request: WorkspaceRequest, agent: Agent, thread: Thread, text: str, task: str) -> Prompt:
+    return assemble(
+        agent=agent,
+        thread=thread,
+        task=task,
+        request=text or None,
+        asked_by=request.member.participant,
+        tools=Toolbox.for_agent(agent, thread).specs,
+    )

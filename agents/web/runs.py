@@ -2,8 +2,10 @@
 
 A message shows the run that wrote it, and the runs it caused that have not answered yet."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Exists, OuterRef, Q
 from django.http import HttpResponse
@@ -45,12 +47,8 @@ def regenerate(request: WorkspaceRequest, run_id: int) -> HttpResponse:
 
 def access_run(access: Access, run_id: int) -> Run:
     """A run in a thread the asker sees. Raises Missing."""
-    runs = Run.objects.visible_to(access)
-    run: Run | None = (
-        runs.select_related("agent__participant", "thread__channel", "trigger__author", "reply__author")
-        .filter(pk=run_id)
-        .first()
-    )
+    related = ("agent__participant", "thread__channel", "trigger__author", "reply__author")
+    run: Run | None = Run.objects.visible_to(access).select_related(*related).filter(pk=run_id).first()
     if run is None:
         raise Missing
     return run
@@ -67,14 +65,12 @@ def _render_runs(request: WorkspaceRequest, run: Run) -> HttpResponse:
 
 @dataclass(frozen=True)
 class RunCard:
-    """One run as its message shows it. `words` is its state as a sentence; `tokens` is input and output together."""
+    """One run as its message shows it. `label` is its state as a sentence; `tokens` is input and output together."""
 
     pk: int
     name: str
-    handle: str
-    level: int
     state: str
-    words: str
+    label: str
     model: str
     tokens: int
     error: str
@@ -86,10 +82,10 @@ class RunCard:
     @property
     def is_under_way(self) -> bool:
         """Not over: also while it waits for an approval."""
-        return self.state in ("queued", "reading", "writing", "waiting_approval")
+        return self.state not in Run.ENDED
 
 
-def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
+def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, Any]]:
     """`run` for replies, `waiting` for messages whose runs have no reply yet. One query."""
     ids = [message.pk for message in messages]
     if not ids:
@@ -101,29 +97,25 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
         .annotate(has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk"))))
         .order_by("id")
     )
-    decorations: dict[int, dict[str, object]] = {}
-    waiting: dict[int, list[RunCard]] = {}
+    decorations: dict[int, dict[str, Any]] = defaultdict(dict)
     for run in runs:
         if run.reply_id is not None:
-            decorations.setdefault(run.reply_id, {})["run"] = run_card(run, access)
+            decorations[run.reply_id]["run"] = _run_card(run, access)
         else:
-            waiting.setdefault(run.trigger_id, []).append(run_card(run, access))
-    for message_id, rows in waiting.items():
-        decorations.setdefault(message_id, {})["waiting"] = tuple(rows)
+            extras = decorations[run.trigger_id]
+            extras["waiting"] = (*extras.get("waiting", ()), _run_card(run, access))
     return decorations
 
 
-def run_card(run: Run, access: Access) -> RunCard:
+def _run_card(run: Run, access: Access) -> RunCard:
     """The run for this asker. Expects `agent__participant` and `approval` loaded and `has_context` annotated."""
     is_person = not access.is_agent
     is_retriable = run.state in (Run.State.FAILED, Run.State.STOPPED)
     return RunCard(
         pk=run.pk,
         name=run.agent.participant.name,
-        handle=run.agent.participant.handle,
-        level=run.agent.level,
         state=run.state,
-        words=run_state_label(run),
+        label=_run_state_label(run),
         model=run.model,
         tokens=run.input_tokens + run.output_tokens,
         error=run.error,
@@ -134,7 +126,7 @@ def run_card(run: Run, access: Access) -> RunCard:
     )
 
 
-def run_state_label(run: Run) -> str:
+def _run_state_label(run: Run) -> str:
     """The state as a short sentence with the agent's name."""
     name = run.agent.participant.name
     if not run.is_over and run.stop_requested_at is not None:

@@ -9,7 +9,7 @@ from django.core.management import call_command
 from pytest_django.fixtures import Settings
 
 from agents.assembler.assemble import assemble
-from agents.demo import MEETING_MESSAGES, VIBE_SOUL, create_demo_workspace
+from agents.management.commands.demo import MEETING_MESSAGES, VIBE_SOUL, create_demo_workspace
 from agents.models import Agent, Run
 from agents.services import check_soul
 from openvibe.chat.models import Channel, Message, Thread

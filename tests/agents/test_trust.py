@@ -5,15 +5,7 @@ from typing import get_args
 
 import pytest
 
-from agents.trust import (
-    TRUST_LEVELS,
-    Occasion,
-    knowledge_scope,
-    may_respond,
-    reads_dive_results,
-    reads_public_channels,
-    trust_level,
-)
+from agents.trust import TRUST_LEVELS, Occasion, may_respond, trust_level
 
 LEVELS = (1, 2, 3, 4)
 
@@ -38,9 +30,9 @@ def test_who_may_respond_to_what(occasion: Occasion, allowed: tuple[int, ...]) -
 
 
 def test_what_each_level_sees() -> None:
-    assert [reads_public_channels(level) for level in LEVELS] == [False, False, True, True]
-    assert [reads_dive_results(level) for level in LEVELS] == [False, True, True, True]
-    assert [knowledge_scope(level) for level in LEVELS] == ["none", "none", "shared", "restricted"]
+    assert [row.reads_public_channels for row in TRUST_LEVELS] == [False, False, True, True]
+    assert [row.dive_results for row in TRUST_LEVELS] == [False, True, True, True]
+    assert [row.knowledge for row in TRUST_LEVELS] == ["none", "none", "shared", "restricted"]
     assert all(row.thread_history and row.own_episodes_and_blocks for row in TRUST_LEVELS)
 
 

@@ -10,7 +10,7 @@ from itertools import accumulate, islice
 from django.db import connection
 from django.utils import timezone
 
-from agents.demo import VIBE_SOUL
+from agents.management.commands.demo import VIBE_SOUL
 from agents.models import Agent
 from agents.services import create_agent, set_trust_level
 from knowledge.models import Entry, EntryVector

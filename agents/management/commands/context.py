@@ -16,8 +16,6 @@ from agents.tools.toolbox import Toolbox
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Thread
 
-LAYER_TITLES = {layer.name: layer.title for layer in STACK}
-
 
 class Command(BaseCommand):
     help = "Shows what an agent would read in a thread, and what is left out and why. Nothing is stored or sent."
@@ -78,8 +76,9 @@ def get_agent(thread: Thread, handle: str) -> Agent:
 
 def prompt_report(prompt: Prompt, shared: int) -> str:
     """The table of layers, what was left out, then the messages as they would be sent."""
+    titles: dict[str, str] = {layer.name: layer.title for layer in STACK}
     shares = [
-        f"{layer:<5} {tokens:>7,}  {LAYER_TITLES.get(layer, 'wrapping of the messages')}"  # type: ignore[call-overload]
+        f"{layer:<5} {tokens:>7,}  {titles.get(layer, 'wrapping of the messages')}"
         for layer, tokens in prompt.layers.items()
     ]
     dropped = [f"  {d.reason}: {d.section}, {d.source}, {d.tokens:,} tokens" for d in prompt.dropped]

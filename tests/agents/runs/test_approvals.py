@@ -53,7 +53,7 @@ def test_the_run_waits_and_keeps_what_it_said(vibe: Agent, waiting: Run) -> None
 def test_the_page_says_what_it_waits_for(ana: Member, waiting: Run) -> None:
     shown = runs_by_message([reply_of(waiting)], access(ana))[reply_of(waiting).pk]["run"]
     assert isinstance(shown, RunCard)
-    assert shown.words == "Vibe is waiting for an approval: Order 500 tulip bulbs"
+    assert shown.label == "Vibe is waiting for an approval: Order 500 tulip bulbs"
     assert (shown.is_under_way, shown.may_stop, shown.may_retry) == (True, True, False)
 
 

@@ -8,7 +8,7 @@ from agents.assembler.stack import REQUIRED_TOKENS
 from agents.models import Agent, LoadedSkill, Run, SoulVersion
 from agents.services import save_soul
 from agents.tools.toolbox import MAX_RESULT_TOKENS, TOOLS, Toolbox
-from agents.tools.values import Decision, FunctionTool
+from agents.tools.values import Decision, Tool
 from memory.blocks.context_blocks import ContextBlocks
 from memory.blocks.values import BlockAuthor
 from memory.work.models import Approval, ProgressEntry, WorkItem
@@ -120,7 +120,7 @@ def test_a_tool_that_breaks_leaves_nothing_behind(vibe: Agent, thread: Thread) -
         ProgressEntry.objects.create(thread=thread, checkpoint="half", author=vibe.participant)
         raise RuntimeError("secret inside")
 
-    box = Toolbox({"breaks": FunctionTool(ToolSpec("breaks", "", {}), breaks)})
+    box = Toolbox({"breaks": Tool(ToolSpec("breaks", "", {}), breaks)})
     outcome = box.execute(call("breaks"))
     assert "Go on without it" in outcome.result
     assert "secret inside" not in outcome.result
@@ -129,7 +129,7 @@ def test_a_tool_that_breaks_leaves_nothing_behind(vibe: Agent, thread: Thread) -
 
 def test_results_are_cut_masked_and_cleaned(vibe: Agent) -> None:
     said = "first \x00line\n" + "roses and mulch " * 5_000 + "password=hunter2hunter2 \ud800last line"
-    box = Toolbox({"big": FunctionTool(ToolSpec("big", "", {}), lambda arguments: said)})
+    box = Toolbox({"big": Tool(ToolSpec("big", "", {}), lambda arguments: said)})
     result = box.execute(call("big")).result
     assert count_tokens(result) <= MAX_RESULT_TOKENS
     assert result.startswith("first line")

@@ -86,7 +86,7 @@ def test_a_guest_looks_on(ben: Member, run: Run, entry: Entry) -> None:
     (seen,) = used_entries(run, access(ben)).values()
     answer = signed_in(ben).post(address(run, entry), {})
 
-    assert not seen.may_say_wrong
+    assert not seen.may_flag
     assert answer.status_code == 403
     entry.refresh_from_db()
     assert entry.status == "active"

@@ -156,7 +156,7 @@ def test_upper_floors_add_what_they_know(thread: Thread) -> None:
     assert by_register.sections["Resources inspected"] == [{"ref": f"message:{thread.pk}", "text": "The planting list"}]
 
     given = {"Actions already taken": [{"ref": "tool:1", "text": "search: 3 hits"}]}
-    with HANDOFF_SOURCES.replaced(lambda _: given):
+    with replaced(HANDOFF_SOURCES, lambda _: given):
         by_another = create_handoff(thread=thread, trigger="hand")
     assert by_another.sections["Actions already taken"] == given["Actions already taken"]
     assert by_another.sections["Resources inspected"] == []
