@@ -45,7 +45,7 @@ from knowledge.api.serializers import (
     SuggestionOut,
     SupersedeIn,
 )
-from knowledge.exchange.files import export_entries, import_entries
+from knowledge.exchange.import_export import export_entries, import_entries
 from knowledge.exchange.tabular import CONTENT_TYPES
 from knowledge.models import Entry
 from knowledge.queries import (

@@ -15,7 +15,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from knowledge.exchange.files import export_entries, import_entries
+from knowledge.exchange.import_export import export_entries, import_entries
 from knowledge.exchange.tabular import CONTENT_TYPES, MAX_BYTES
 from knowledge.expiry import EXPIRY_PRESETS, FRESHNESS_STATES, format_instant
 from knowledge.filters import EntryCriteria, filter_entries

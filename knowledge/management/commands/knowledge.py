@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from knowledge import maintenance
 from knowledge.contradictions.detect import detect_contradictions
-from knowledge.exchange.files import export_entries, import_entries
+from knowledge.exchange.import_export import export_entries, import_entries
 from knowledge.exchange.tabular import MAX_BYTES
 from knowledge.models import Entry
 from openvibe.base.problems import Problem
