@@ -26,12 +26,15 @@ def start_runs(
 
     In a dive its agent answers everything, and nobody else: who is named there besides gets a note.
     """
-    dives = Dive.objects.filter(thread_id=message.thread_id).values_list("agent_id", flat=True)
-    dive_agent_id = dives.first() if message.thread.parent_id is not None else None
+    dive_agent_id = None
+    if message.thread.parent_id is not None:
+        dive_agent_id = Dive.objects.filter(thread_id=message.thread_id).values_list("agent_id", flat=True).first()
     if dive_agent_id is not None:
         mentioned_agents = tuple(agent for agent in mentioned_agents if agent != dive_agent_id)
         following_agents = (dive_agent_id,)
     addressed_ids = dict.fromkeys([*mentioned_agents, *following_agents])
+    if not addressed_ids:
+        return
     rows = Agent.objects.select_related("participant", "workspace")
     agents = rows.in_bulk(list(addressed_ids), field_name="participant_id")
     for participant_id in addressed_ids:

@@ -20,8 +20,8 @@ MAX_GROWTH = 1.15
 PROFILED_FUNCTIONS = (
     ("SQL, driver included", "psycopg/cursor.py", "execute"),
     ("the commit", "psycopg/connection.py", "commit"),
-    ("message, mentions, reading place and draft", "chat/services/messages.py", "_said"),
-    ("asking which agents answer", "agents/receivers.py", "answer"),
+    ("message, mentions, reading place and draft", "chat/services/messages.py", "_insert_message"),
+    ("asking which agents answer", "agents/receivers.py", "start_runs"),
 )
 BARE_TABLE = """CREATE TABLE IF NOT EXISTS bench_message
 (LIKE chat_message INCLUDING DEFAULTS INCLUDING IDENTITY, PRIMARY KEY (id))"""

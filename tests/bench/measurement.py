@@ -91,7 +91,10 @@ ProfiledFunction = tuple[str, str, str]
 def profile_shares(
     step: Callable[[], object], *, repeats: int, total_of: str, functions: Sequence[ProfiledFunction]
 ) -> list[Measurement]:
-    """Percent of the time of function `total_of` spent in each place; they overlap where one calls the other."""
+    """Percent of the time of function `total_of` spent in each place; they overlap where one calls the other.
+
+    Raises LookupError for a function that was never called: it has another name by now.
+    """
     profile = cProfile.Profile()
     for _ in range(repeats):
         profile.runcall(step)
@@ -99,6 +102,8 @@ def profile_shares(
     total = sum(found[3] for (_, _, name), found in spent.items() if name == total_of) or 1.0
     rows = []
     for title, file, function in functions:
-        seconds = sum(f[3] for (path, _, name), f in spent.items() if path.endswith(file) and name == function)
-        rows.append(Measurement(f"of it, {title}", 100 * seconds / total, "%"))
+        seconds = [f[3] for (path, _, name), f in spent.items() if path.endswith(file) and name == function]
+        if not seconds:
+            raise LookupError(f"{file} has no {function} that {total_of} calls: the bench names functions of yesterday.")
+        rows.append(Measurement(f"of it, {title}", 100 * sum(seconds) / total, "%"))
     return rows
