@@ -226,6 +226,7 @@ DEFAULT_ENDPOINT = JsonRows("default_endpoint", ModelWindow, _default_endpoint)
 FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     DEFAULT_ENDPOINT,
     history.MEMORY_PLUGIN,
+    episodes.FEEDBACK,
     episodes.EPISODES,
     blocks.BLOCKS,
     blocks.PROFILE_NOTES,

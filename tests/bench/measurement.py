@@ -104,6 +104,8 @@ def profile_shares(
     for title, file, function in functions:
         seconds = [f[3] for (path, _, name), f in spent.items() if path.endswith(file) and name == function]
         if not seconds:
-            raise LookupError(f"{file} has no {function} that {total_of} calls: the bench names functions of yesterday.")
+            raise LookupError(
+                f"{file} has no {function} that {total_of} calls: the bench names functions of yesterday."
+            )
         rows.append(Measurement(f"of it, {title}", 100 * sum(seconds) / total, "%"))
     return rows

@@ -24,9 +24,10 @@ from openvibe.base.query_cache import JsonRows
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 
 MAX_EPISODES = 40
-"""Open episodes looked at, the newest first."""
+"""Open episodes looked at beside the feedback, the newest first."""
 
 MAX_FEEDBACK_ITEMS = 5
+"""Open feedback that this audience may know, the newest first, however many other episodes are newer."""
 
 MAX_OLDER_EPISODES = 10
 
@@ -51,29 +52,43 @@ def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
         feedback_author=Coalesce("feedback__participant__name", Value("")),
         from_feedback=Q(feedback__isnull=False),
         is_usable=Exists(usable.filter(pk=OuterRef("pk"))),
-    )[:MAX_EPISODES]
+    )
 
 
-EPISODES = JsonRows("episodes", EpisodeRow, _open_episodes, parse={"created_at": datetime.fromisoformat})
+def _newest_feedback(scope: QueryScope) -> QuerySet[Any, Any]:
+    feedback = _open_episodes(scope).filter(kind=Episode.Kind.FEEDBACK_RECEIVED, is_usable=True)
+    return feedback[:MAX_FEEDBACK_ITEMS]
+
+
+def _newest_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
+    return _open_episodes(scope)[:MAX_EPISODES]
+
+
+_TIMES = {"created_at": datetime.fromisoformat}
+FEEDBACK = JsonRows("feedback", EpisodeRow, _newest_feedback, parse=_TIMES)
+EPISODES = JsonRows("episodes", EpisodeRow, _newest_episodes, parse=_TIMES)
 
 
 def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
     """Open feedback (the last five), older episodes, and what was learned where this audience was not."""
-    feedback: list[Item] = []
     older: list[Item] = []
     hidden: list[DroppedItem] = []
+    counter, sent_at = request.counter, request.message.sent_at
     max_tokens = max(40, (request.budget.caps["P2"] or 500) // MAX_FEEDBACK_ITEMS - 45)  # so that five fit into P2
-    for episode in EPISODES.all(request.rows):
-        is_feedback = episode.kind == Episode.Kind.FEEDBACK_RECEIVED and len(feedback) < MAX_FEEDBACK_ITEMS
-        section: SectionName = "feedback" if is_feedback else "episodes"
-        age = relative_time(episode.created_at, request.message.sent_at)
-        entry = _episode_item(request.counter, section, episode, age, max_tokens)
-        if not episode.is_usable:
-            hidden.append(make_dropped(entry, "private"))
-        elif is_feedback:
-            feedback.append(entry)
+    feedback_rows = FEEDBACK.all(request.rows)
+    feedback = [
+        _episode_item(counter, "feedback", row, relative_time(row.created_at, sent_at), max_tokens)
+        for row in feedback_rows
+    ]
+    feedback_ids = {row.pk for row in feedback_rows}
+    for row in EPISODES.all(request.rows):
+        if row.pk in feedback_ids:
+            continue
+        item = _episode_item(counter, "episodes", row, relative_time(row.created_at, sent_at), max_tokens)
+        if not row.is_usable:
+            hidden.append(make_dropped(item, "private"))
         elif len(older) < MAX_OLDER_EPISODES:
-            older.append(entry)
+            older.append(item)
     return section_candidates("feedback", feedback), section_candidates("episodes", older), hidden
 
 

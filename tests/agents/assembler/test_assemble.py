@@ -74,6 +74,17 @@ def test_feedback_is_in_the_very_next_prompt_until_applied(ana: Member, vibe: Ag
     assert "Name the month first" not in text_of(again)
 
 
+def test_open_feedback_stays_in_view_however_much_else_happens(ana: Member, vibe: Agent, thread: Thread) -> None:
+    for n in range(6):
+        give_feedback(message=reply(thread, vibe, f"Answer {n}."), by=access(ana), verdict="down", text=f"Wish {n}.")
+    Episode.objects.bulk_create(
+        Episode(agent=vibe.participant, kind="task_failed", summary=f"Failure {n}.") for n in range(60)
+    )
+    prompt = assemble(agent=vibe, thread=thread, task="mention", request=say(thread, ana, "@vibe and the apples?"))
+    shown = [n for n in range(6) if f"Wish {n}." in text_of(prompt)]
+    assert shown == [1, 2, 3, 4, 5]
+
+
 def test_feedback_from_a_private_channel_stays_there(ana: Member, vibe: Agent, thread: Thread) -> None:
     den = make_channel(ana, "den", private=True)
     den.memberships.create(participant=vibe.participant)
