@@ -26,7 +26,6 @@ from agents.assembler.items import (
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from memory.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.queries import (
-    ENVELOPE_TOKENS,
     FRESH_TAIL,
     MAX_ENTRY_TOKENS,
     WINDOW_STEP,
@@ -81,14 +80,13 @@ def memory_session(thread_id: int, access: Access, *, before: Message | None, as
 
 
 def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry], bool]:
-    """What the plugin recalls within `room` tokens, oldest first, and whether there is no more than that."""
+    """What the plugin recalls within `room` tokens, oldest first, and whether it reaches back to the first message."""
     budget = room if request.counter.exact else int(room / OVERCOUNT_FACTOR)
     message, plugin = request.message, enabled_plugin(request.rows)
     session = memory_session(request.thread.thread_id, request.access, before=message.row, asker=message.author)
     tail = MENTION_TAIL if request.task == "mention" else FRESH_TAIL
     entries = provider_named(plugin.name, plugin.config).assemble(session, max(budget, 0), tail)
-    used_tokens = sum(entry.cost for entry in entries)
-    return entries, used_tokens + MAX_ENTRY_TOKENS + ENVELOPE_TOKENS <= budget
+    return entries, min((entry.ordinal for entry in entries), default=request.end_seq) <= 1
 
 
 def initial_history_room(request: PromptRequest, room: int) -> int:

@@ -1,5 +1,7 @@
 """What was said out of view and bears on a request comes back."""
 
+import pytest
+
 from agents.assembler.assemble import assemble
 from agents.models import Agent
 from openvibe.chat.models import Message, Thread
@@ -16,6 +18,19 @@ def test_what_was_said_long_ago_comes_back(ana: Member, vibe: Agent, thread: Thr
     recalled = [entry for entry in prompt.included if entry.section == "recall"]
     assert "behind the pump" in recalled[0].text
     assert recalled[0].source == "message 1, recalled"
+
+
+@pytest.mark.parametrize("task", ["mention", "thread"])
+@pytest.mark.parametrize("fillers", [42, 45, 60, 90])
+def test_what_just_left_the_view_comes_back_too(
+    ana: Member, vibe: Agent, thread: Thread, task: str, fillers: int
+) -> None:
+    say(thread, ana, "The spare key of the Harbour roof hangs behind the pump.")
+    for n in range(fillers):
+        say(thread, ana, f"Row {n}: " + "roses want water and mulch, hedges time and ponds rest; " * 15)
+    asked = say(thread, ana, "@vibe where is the spare key of the Harbour roof?")
+    prompt = assemble(agent=vibe, thread=thread, task=task, request=asked)
+    assert "behind the pump" in "".join(message.content for message in prompt.messages)
 
 
 def test_neither_deleted_nor_own_nor_unfinished_text_is_recalled(ana: Member, vibe: Agent, thread: Thread) -> None:
