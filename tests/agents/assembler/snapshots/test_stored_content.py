@@ -1,0 +1,41 @@
+"""Snapshots are read for 30 days, by later versions too: a field of their items keeps its name or is carried over."""
+
+from agents.assembler.items import DroppedItem, Item
+from agents.assembler.snapshots.redaction import ItemView
+
+STORED_ITEM = {
+    "layer": "P1",
+    "section": "history",
+    "slot": "history",
+    "key": "message:7",
+    "text": "Prune in March.",
+    "tokens": 9,
+    "trust": "semi_trusted",
+    "source": "message 3",
+    "author": "Ana",
+    "ref": "3",
+    "role": "user",
+    "order": 3,
+}
+STORED_DROPPED_ITEM = {
+    "key": "message:8",
+    "layer": "P6",
+    "section": "recall",
+    "source": "message 4, recalled",
+    "author": "Ana",
+    "tokens": 12,
+    "reason": "over budget",
+}
+
+
+def test_an_item_stored_by_the_first_version_is_read() -> None:
+    item, view = Item(**STORED_ITEM), ItemView(**STORED_ITEM)  # type: ignore[arg-type]  # as JSON gave it
+
+    assert (item.key, item.text, item.tokens, item.order) == ("message:7", "Prune in March.", 9, 3)
+    assert (view.message_id, view.author, view.hidden) == (7, "Ana", "")
+
+
+def test_a_dropped_item_stored_by_the_first_version_is_read() -> None:
+    dropped = DroppedItem(**STORED_DROPPED_ITEM)  # type: ignore[arg-type]  # as JSON gave it
+
+    assert (dropped.key, dropped.reason, dropped.tokens) == ("message:8", "over budget", 12)
