@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from agents.models import Agent, SoulVersion, TrustChange
 from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_to_dict, soul_tokens
-from agents.soul_parsing import parse_soul
+from agents.soul_parser import parse_soul
 from memory.models import Episode
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused

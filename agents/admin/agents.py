@@ -36,7 +36,7 @@ from agents.services import (
 )
 from agents.skills import OVERRIDE_FILES, folder_problems, read_override, skill_index
 from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_souls
-from agents.soul_parsing import soul_from_dict
+from agents.soul_parser import soul_from_dict
 from agents.statistics import agent_acceptance
 from agents.trust import TRUST_LEVELS
 from openvibe.base.admin import WorkspaceScopedAdmin
@@ -66,7 +66,7 @@ constraints:
 """
 
 
-class SoulTextarea(UnfoldAdminTextareaWidget):  # type: ignore[misc]
+class SoulTextarea(UnfoldAdminTextareaWidget):  # type: ignore[misc]  # unfold has no types
     """A large monospace box for YAML."""
 
     def __init__(self) -> None:
@@ -181,7 +181,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
         if not self.has_add_permission(request):
             return redirect("admin:agents_agent_changelist")
         form = NewAgentForm(request.POST or None)
-        form.fields["workspace"].queryset = self.visible_choices(Workspace, request)  # type: ignore[attr-defined]
+        form.fields["workspace"].queryset = self.visible_choices(Workspace, request)  # type: ignore[attr-defined]  # a field of models
         problems: list[str] = []
         if request.method == "POST" and form.is_valid():
             try:
@@ -281,7 +281,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
         memberships = ChannelMembership.objects.filter(participant=agent.participant)
         joined = set(memberships.values_list("channel_id", flat=True))
         form = ChannelsForm(request.POST or None, initial={"channels": joined})
-        form.fields["channels"].queryset = choices  # type: ignore[attr-defined]
+        form.fields["channels"].queryset = choices  # type: ignore[attr-defined]  # a field of models
         problems: list[str] = []
         if request.method == "POST" and form.is_valid():
             chosen = set(form.cleaned_data["channels"].values_list("pk", flat=True))

@@ -9,7 +9,7 @@ from agents.access import tokens_used_today, visible_to
 from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
 from agents.models import Agent, Run
 from agents.soul import FieldChange, diff_souls, render_soul
-from agents.soul_parsing import soul_from_dict
+from agents.soul_parser import soul_from_dict
 from agents.statistics import agent_acceptance, tokens_per_day
 from agents.trust import trust_level
 from memory.models import Episode

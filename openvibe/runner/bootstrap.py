@@ -106,7 +106,7 @@ def _recorded_migrations(using: str) -> Migrations:
     return frozenset((app, name) for app, name in applied if app in APPS)
 
 
-class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
+class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # no types
     """Static files: hashed names and long caching once collected, straight from the folders before that."""
 
     manifest_strict = False

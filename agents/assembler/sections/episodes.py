@@ -46,7 +46,7 @@ class EpisodeRow(NamedTuple):
 
 def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
     own = Episode.objects.of(scope.participant_id).filter(applied_at=None)
-    usable = Episode.objects.usable_in(OuterRef(OuterRef("channel_id")))  # type: ignore[arg-type]
+    usable = Episode.objects.usable_in(OuterRef(OuterRef("channel_id")))  # type: ignore[arg-type]  # stands for an id
     return own.order_by("-created_at", "-id").annotate(
         text=Case(When(learning="", then=F("summary")), default=F("learning")),
         feedback_author=Coalesce("feedback__participant__name", Value("")),
@@ -84,7 +84,9 @@ def episode_candidates(request: PromptRequest) -> tuple[SectionCandidates, Secti
     for row in EPISODES.all(request.rows):
         if row.pk in feedback_ids:
             continue
-        item = _episode_item(counter, "episodes", row, relative_time(row.created_at, sent_at), max_tokens)
+        is_hidden_feedback = row.kind == Episode.Kind.FEEDBACK_RECEIVED and not row.is_usable
+        section: SectionName = "feedback" if is_hidden_feedback else "episodes"
+        item = _episode_item(counter, section, row, relative_time(row.created_at, sent_at), max_tokens)
         if not row.is_usable:
             hidden.append(make_dropped(item, "private"))
         elif len(older) < MAX_OLDER_EPISODES:

@@ -8,7 +8,7 @@ from agents.assembler.sections.request import PromptRequest
 from agents.assembler.stack import SectionName
 from agents.skills import read_override
 from agents.soul import TaskType, render_soul
-from agents.soul_parsing import soul_from_dict
+from agents.soul_parser import soul_from_dict
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 

@@ -39,7 +39,7 @@ class SignupForm(forms.Form):
         user.save(update_fields=["name"])
 
 
-class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth has no types
     """Sign-up is open to whoever holds a valid invitation link."""
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:

@@ -92,7 +92,7 @@ def test_feedback_from_a_private_channel_stays_there(ana: Member, vibe: Agent, t
     give_feedback(message=reply(secret, vibe), by=access(ana), verdict="down", text="Never mention Project Rose.")
     outside = assemble(agent=vibe, thread=thread, task="mention", request=say(thread, ana, "@vibe hello"))
     assert "Project Rose" not in text_of(outside)
-    assert "private" in {d.reason for d in outside.dropped}
+    assert [d.section for d in outside.dropped if d.reason == "private"] == ["feedback"]
     inside = assemble(agent=vibe, thread=secret, task="mention", request=say(secret, ana, "@vibe hello"))
     assert "Project Rose" in text_of(inside)
 
