@@ -24,6 +24,14 @@ function keepNewLine(old, row) {
   if (line && !one(".new-line", row)) one(".message-box", row).before(line);
 }
 
+/** A run stands once in the list, in its reply: the request above may be older than the reply that has just come. */
+function keepRunsOnce(row, list) {
+  for (const line of all("[data-run]", row)) {
+    const shown = all(`[data-run="${CSS.escape(line.dataset.run)}"]`, list);
+    shown.slice(0, -1).forEach((older) => older.remove());
+  }
+}
+
 /** Put a row where its number belongs in the list, in the place of an older version of itself. */
 export function place(row, list) {
   const old = document.getElementById(row.id);
@@ -46,6 +54,7 @@ export function place(row, list) {
     else list.prepend(row);
     tellState(row, undefined);
   }
+  keepRunsOnce(row, list);
   htmx.process(row);
   return row;
 }
