@@ -1,37 +1,56 @@
 """What the main paths cost, each as a ratio to a floor measured in the same run. `manage.py bench` prints it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.bench.append import measure_append
 from tests.bench.assemble import measure_assemble
 from tests.bench.http_load import ServerDidNotStart, measure_http
 from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.memory import TURNS, measure_cache, measure_compact
+from tests.bench.prompt import measure_prompt
 from tests.bench.recall import measure_recall
+from tests.bench.samples import KINDS
 from tests.bench.scratch_database import scratch_database
 from tests.bench.search import measure_search
 
-__all__ = ["BENCHES", "Aim", "Measurement", "Report", "ServerDidNotStart", "run_bench"]
+__all__ = ["BENCHES", "Aim", "Measurement", "Options", "Report", "ServerDidNotStart", "run_bench"]
 
 QUICK_SIZES = (100, 1_000, 10_000)
 
-BENCHES: dict[str, Callable[[bool, Path | None], Report]] = {
-    "assemble": lambda quick, _: measure_assemble(sizes=QUICK_SIZES, repeats=30) if quick else measure_assemble(),
-    "append": lambda quick, _: measure_append(sizes=QUICK_SIZES, repeats=60) if quick else measure_append(),
-    "cache": lambda quick, data: measure_cache(turns=150 if quick else TURNS, data=data),
-    "compact": lambda quick, _: (
-        measure_compact(messages=QUICK_SIZES[-1], sizes=QUICK_SIZES[1:]) if quick else measure_compact()
+
+class Options(NamedTuple):
+    """What the command was told. `data` is a QMSum file, `kind` one of KINDS, all of them when None."""
+
+    quick: bool = False
+    data: Path | None = None
+    kind: str | None = None
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        return (self.kind,) if self.kind else KINDS
+
+
+BENCHES: dict[str, Callable[[Options], Report]] = {
+    "assemble": lambda options: (
+        measure_assemble(sizes=QUICK_SIZES, repeats=30) if options.quick else measure_assemble()
     ),
-    "search": lambda quick, _: (
-        measure_search(sizes=QUICK_SIZES[1:], entries=10_000, repeats=60) if quick else measure_search()
+    "append": lambda options: measure_append(sizes=QUICK_SIZES, repeats=60) if options.quick else measure_append(),
+    "cache": lambda options: measure_cache(turns=150 if options.quick else TURNS, data=options.data),
+    "compact": lambda options: (
+        measure_compact(messages=QUICK_SIZES[-1], sizes=QUICK_SIZES[1:]) if options.quick else measure_compact()
     ),
-    "recall": lambda quick, data: measure_recall(data=data, meetings=2 if quick else None),
-    "http": lambda quick, _: measure_http(seconds=0.5, turns=2) if quick else measure_http(),
+    "search": lambda options: (
+        measure_search(sizes=QUICK_SIZES[1:], entries=10_000, repeats=60) if options.quick else measure_search()
+    ),
+    "prompt": lambda options: measure_prompt(data=options.data, kinds=options.kinds, quick=options.quick),
+    "recall": lambda options: measure_recall(data=options.data, meetings=2 if options.quick else None),
+    "http": lambda options: measure_http(seconds=0.5, turns=2) if options.quick else measure_http(),
 }
 
 
-def run_bench(name: str, *, quick: bool, data: Path | None) -> Report:
+def run_bench(name: str, options: Options) -> Report:
     """Measure in a database of its own, removed afterwards. Raises ServerDidNotStart."""
     with scratch_database():
-        return BENCHES[name](quick, data)
+        return BENCHES[name](options)

@@ -19,16 +19,27 @@ LONG_MESSAGE_TOKENS = 460  # tokens of a long message
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and the places (seqs, from 1) of the messages that hold what it asks for."""
+    """A question, and the places (seqs, from 1) of the messages that hold what it asks for.
+
+    `sentence`: what in such a long message answers it; empty where the whole message does.
+    """
 
     text: str
     evidence: frozenset[int]
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
 class SampleConversation:
     imported: ImportedThread
     asked: Sequence[Question]
+
+    def evidence_texts(self, question: Question) -> list[str]:
+        """What has to stand in a prompt that can answer the question."""
+        if question.sentence:
+            return [question.sentence]
+        lines = tuple(self.imported.lines)
+        return [lines[seq - 1].text for seq in sorted(question.evidence)]
 
 
 def read_meetings(path: Path) -> Iterator[SampleConversation]:
@@ -74,7 +85,7 @@ class SyntheticConversations:
                 ]
                 evidence = frozenset(range(first_seq, len(lines) + 1))
                 questions.append(Question(self._question(self._random.sample(subject, 3)), evidence))
-            yield _sample_conversation(f"meeting {number}", lines, questions)
+            yield make_sample(f"meeting {number}", lines, questions)
 
     def facts(self, facts: int) -> SampleConversation:
         """Short messages, one in 25 of which tells a fact that is never mentioned again."""
@@ -94,7 +105,7 @@ class SyntheticConversations:
             body = " ".join((*words[:at], *fact_words, *words[at:]))
             lines[position] = ImportedLine(lines[position].author, body)
             questions.append(Question(self._question(fact_words[1:3]), frozenset((position + 1,))))
-        return _sample_conversation(name, lines, questions)
+        return make_sample(name, lines, questions)
 
     def _line(self, subject: Sequence[str]) -> ImportedLine:
         words = self._language.message().split()[: self._random.choice((3, 6, 10, 14, 40))]
@@ -112,7 +123,8 @@ class SyntheticConversations:
         return f"What was said about {' '.join((*telling, *common))}?"
 
 
-def _sample_conversation(name: str, lines: Sequence[ImportedLine], questions: Sequence[Question]) -> SampleConversation:
+def make_sample(name: str, lines: Sequence[ImportedLine], questions: Sequence[Question]) -> SampleConversation:
+    """A conversation that is known by what is said in it."""
     parts = (part for line in lines for part in (line.author, line.text))
     return SampleConversation(
         ImportedThread(f"bench:{fingerprint(name, *parts)}", name, tuple(lines)), tuple(questions)

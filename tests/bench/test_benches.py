@@ -20,10 +20,12 @@ from tests import bench
 from tests.bench import Aim, Measurement, Report
 from tests.bench.append import measure_append
 from tests.bench.assemble import measure_assemble
+from tests.bench.chats import ChatWriter
 from tests.bench.corpus import SyntheticLanguage, make_bench_workspace, make_thread
 from tests.bench.http_load import measure_http
 from tests.bench.measurement import interleaved_medians
 from tests.bench.memory import measure_cache, measure_compact
+from tests.bench.prompt import ask_questions, measure_prompt
 from tests.bench.recall import measure_recall
 from tests.bench.scratch_database import DATABASE_PREFIX, connect_bare, database_url, scratch_database
 
@@ -103,6 +105,29 @@ def test_cache_talks_through_meetings(scratch: None, tmp_path: Path) -> None:
     assert not Message.objects.filter(body="Rose 5").exists()
 
 
+def test_prompts_hold_what_a_short_chat_told(scratch: None) -> None:
+    by_state = ask_questions([ChatWriter(0).short_chat(45), ChatWriter(1).assistant_thread(12)])
+    assert set(by_state) == {"imported", "compacted"}
+    for by_task in by_state.values():
+        assert [len(by_task[task]) for task in ("mention", "thread")] == [len(by_task["mention"])] * 2
+        assert all(answer.found == answer.pieces == 1 for answer in by_task["thread"])
+        assert all(answer.tokens <= answer.ceiling for answers in by_task.values() for answer in answers)
+
+
+def test_prompts_about_meetings_of_a_file(scratch: None, tmp_path: Path) -> None:
+    said = [
+        {"speaker": "A", "content": "The <roses> &  the lilies\nare pruned late"},
+        {"speaker": "B", "content": "Yes ."},
+    ]
+    query = {"query": "When are the roses pruned?", "relevant_text_span": [["0", "1"]]}
+    data = tmp_path / "meetings.jsonl"
+    data.write_text(json.dumps({"meeting_transcripts": said, "specific_query_list": [query]}) + "\n")
+    found = measure_prompt(data=data, kinds=["meetings"])
+    rows = {row.what: row.value for row in found.rows}
+    assert rows["meetings, imported, mention: evidence found, mean of 1 questions"] == 100
+    assert len(found.aims) == 4
+
+
 def test_recall_of_a_few_facts(scratch: None) -> None:
     found = measure_recall(meetings=1, facts=6)
     rows = {row.what: row.value for row in found.rows}
@@ -169,7 +194,7 @@ def test_a_table_says_what_was_missed() -> None:
 
 def test_the_command_prints_json(scratch: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "scratch_database", nullcontext)
-    monkeypatch.setitem(bench.BENCHES, "append", lambda *_: measure_append(sizes=(3,), repeats=2, warm_up=0))
+    monkeypatch.setitem(bench.BENCHES, "append", lambda _: measure_append(sizes=(3,), repeats=2, warm_up=0))
     said = io.StringIO()
     call_command("bench", "append", "--quick", "--json", stdout=said)
     found = json.loads(said.getvalue())

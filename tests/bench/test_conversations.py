@@ -2,11 +2,16 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
 from openvibe.llm.tokens import count_tokens
+from tests.bench.advice_texts import ADVICE_FACTS
+from tests.bench.chat_texts import FACTS
+from tests.bench.chats import ASSISTANT, ChatWriter
 from tests.bench.conversations import FIRST_RARE_RANK, LONG_MESSAGE_TOKENS, SyntheticConversations, read_meetings
 from tests.bench.corpus import SyntheticLanguage
 
@@ -63,3 +68,34 @@ def test_long_messages_are_long_and_the_same_every_time() -> None:
     talk = SyntheticConversations().long_messages(2)
     assert all(count_tokens(line.text) >= LONG_MESSAGE_TOKENS for line in talk.imported.lines)
     assert talk == SyntheticConversations().long_messages(2)
+
+
+@pytest.mark.parametrize("shape", ["short_chat", "assistant_thread"])
+def test_what_is_asked_for_was_said_once_by_somebody_at_a_time(shape: str) -> None:
+    talk = getattr(ChatWriter(3), shape)(240)
+    lines = tuple(talk.imported.lines)
+    times = [line.at for line in lines]
+    assert len(lines) == 240
+    assert times == sorted(times)
+    assert times[-1] - times[0] > timedelta(days=10)
+    assert len(talk.asked) > 12
+    for question in talk.asked:
+        (text,) = talk.evidence_texts(question)
+        assert [seq for seq, line in enumerate(lines, start=1) if text in line.text] == [*question.evidence]
+    assert talk == getattr(ChatWriter(3), shape)(240)
+
+
+def test_an_assistant_answers_in_long_messages() -> None:
+    lines = ChatWriter(0).assistant_thread(80).imported.lines
+    sizes = [count_tokens(line.text) for line in lines if line.author == ASSISTANT]
+    assert 420 < mean(sizes) < 540
+
+
+def test_facts_are_many_and_none_has_a_blank_left() -> None:
+    assert len(FACTS) >= 60
+    assert len({fact.statement for facts in ADVICE_FACTS.values() for fact in facts}) >= 40
+    for talk in (ChatWriter(1).short_chat(900), ChatWriter(1).assistant_thread(160)):
+        assert not any(
+            "{" in text or "|" in text
+            for text in (*(line.text for line in talk.imported.lines), *(asked.text for asked in talk.asked))
+        )

@@ -10,18 +10,22 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+BENCHES = ("append", "assemble", "cache", "compact", "http", "prompt", "recall", "search")
+KINDS = ("meetings", "short facts", "long messages")
+
 
 class Command(BaseCommand):
     help = "Measures in a database of its own, removed afterwards. Says whether the aims hold, and exits 0 either way."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", choices=("append", "assemble", "cache", "compact", "http", "recall", "search"))
+        parser.add_argument("name", choices=BENCHES)
         parser.add_argument("--quick", action="store_true", help="fewer repeats, no thread of 100,000 messages")
-        parser.add_argument("--data", type=Path, help="cache, recall: a QMSum file whose meetings are used")
+        parser.add_argument("--kind", choices=KINDS, help="prompt: one kind of conversation instead of all three")
+        parser.add_argument("--data", type=Path, help="cache, prompt, recall: a QMSum file whose meetings are used")
         parser.add_argument("--json", action="store_true")
 
-    def handle(self, *_arguments: Any, name: str, quick: bool, data: Path | None, **options: Any) -> None:
+    def handle(self, *_arguments: Any, name: str, **options: Any) -> None:
         try:
             from tests import bench
         except ModuleNotFoundError as error:
@@ -31,7 +35,7 @@ class Command(BaseCommand):
                 "The benches are part of the tests, which are not installed here. Run this in a checkout of OpenVibe."
             ) from None
         try:
-            report = bench.run_bench(name, quick=quick, data=data)
+            report = bench.run_bench(name, bench.Options(options["quick"], options["data"], options["kind"]))
         except bench.ServerDidNotStart as error:
             raise CommandError(str(error)) from None
         if options["json"]:

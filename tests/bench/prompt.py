@@ -1,0 +1,152 @@
+"""`bench prompt`: how much of what a question needs stands, word for word, in the prompt that the agent is sent.
+
+The whole way is measured: conversations are imported as the command does, their vectors made by the built-in embedder,
+and each question is posted, as a mention and in a thread the agent follows, before and after the thread was compacted.
+What `assemble` makes of it is searched for the text of each piece of evidence, white space as one blank and escapes
+undone on both sides."""
+
+import html
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+
+from django.db import transaction
+
+from agents.assembler.assemble import Prompt, assemble
+from agents.soul import TaskType
+from agents.tools.toolbox import Toolbox
+from memory.plugins.compaction import execute_compaction, request_compaction_if_due
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import post_message
+from openvibe.chat.services.importing import import_thread
+from openvibe.chat.wiring import embed_pending_messages
+from tests.bench.conversations import Question, SampleConversation
+from tests.bench.corpus import BenchWorkspace, make_bench_workspace, vacuum_messages
+from tests.bench.measurement import Aim, Measurement, Report
+from tests.bench.samples import KINDS, sample_conversations
+
+TASKS: tuple[TaskType, ...] = ("mention", "thread")
+
+MAX_MISSED: dict[str, tuple[float, float]] = {
+    "meetings": (32.0, 15.0),
+    "short facts": (7.0, 4.0),
+    "long messages": (38.0, 22.0),
+}
+"""Percent of the evidence that may be missing, by kind, as a mention and in a thread."""
+
+
+MIN_EVIDENCE_WORDS = 5
+"""Shorter texts ("Yeah .") stand in any prompt: they are not looked for."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one prompt holds of a question's evidence: `found` of `pieces`. Tokens of the prompt and its ceiling."""
+
+    found: int
+    pieces: int
+    tokens: int
+    ceiling: int
+
+    @property
+    def share(self) -> float:
+        return self.found / self.pieces
+
+    @property
+    def used(self) -> float:
+        return self.tokens / self.ceiling
+
+
+def measure_prompt(*, data: Path | None = None, kinds: Sequence[str] = KINDS, quick: bool = False) -> Report:
+    """The evidence found in prompts, for each kind of conversation and each task; `data` is a QMSum file."""
+    rows: list[Measurement] = []
+    aims: list[Aim] = []
+    for kind in kinds:
+        for state, answers_by_task in ask_questions(sample_conversations(kind, data=data, quick=quick)).items():
+            for task, limit in zip(TASKS, MAX_MISSED[kind], strict=True):
+                name, answers = f"{kind}, {state}, {task}", answers_by_task[task]
+                rows += _answer_rows(name, answers)
+                aims.append(Aim(f"{name}: % of the evidence missing", 100 - _found(answers), limit))
+    return Report("prompt", rows, tuple(aims))
+
+
+def _answer_rows(name: str, answers: Sequence[Answer]) -> Iterator[Measurement]:
+    yield Measurement(f"{name}: evidence found, mean of {len(answers)} questions", _found(answers), "%")
+    pieces = sum(answer.pieces for answer in answers)
+    if pieces > len(answers):
+        found = sum(answer.found for answer in answers)
+        yield Measurement(f"{name}: evidence found, of all {pieces} pieces", 100 * found / pieces, "%")
+        yield Measurement(f"{name}: answered fully", 100 * mean(answer.share == 1 for answer in answers), "%")
+    yield Measurement(f"{name}: of the ceiling used, median", 100 * median(answer.used for answer in answers), "%")
+    yield Measurement(f"{name}: of the ceiling used, least", 100 * min(answer.used for answer in answers), "%")
+    yield Measurement(f"{name}: prompt, median", median(answer.tokens for answer in answers), "tok")
+
+
+def _found(answers: Sequence[Answer]) -> float:
+    """Percent, averaged over the questions."""
+    return 100 * mean(answer.share for answer in answers)
+
+
+def ask_questions(conversations: Iterable[SampleConversation]) -> dict[str, dict[TaskType, list[Answer]]]:
+    """What prompts hold of every question's evidence, by state of the threads and task."""
+    world = make_bench_workspace()
+    threads = [
+        (import_thread(channel=world.channel, imported=conversation.imported).thread, conversation)
+        for conversation in conversations
+    ]
+    while embed_pending_messages():
+        pass
+    vacuum_messages()
+    questions = [
+        (thread, question, texts)
+        for thread, conversation in threads
+        for question in conversation.asked
+        if (texts := [text for text in conversation.evidence_texts(question) if _is_telling(text)])
+    ]
+    imported = {task: _ask_as(task, world, questions) for task in TASKS}
+    for thread, _ in threads:
+        compact_if_due(thread)
+    return {"imported": imported, "compacted": {task: _ask_as(task, world, questions) for task in TASKS}}
+
+
+def _ask_as(
+    task: TaskType, world: BenchWorkspace, questions: Sequence[tuple[Thread, Question, Sequence[str]]]
+) -> list[Answer]:
+    return [count_evidence(make_prompt(world, thread, question, task), texts) for thread, question, texts in questions]
+
+
+def compact_if_due(thread: Thread) -> None:
+    """What a worker does to a thread after an agent answered in it."""
+    compaction = request_compaction_if_due(thread=thread)
+    if compaction is not None:
+        execute_compaction(compaction.pk)
+
+
+def _is_telling(text: str) -> bool:
+    return len(text.split()) >= MIN_EVIDENCE_WORDS
+
+
+def make_prompt(world: BenchWorkspace, thread: Thread, question: Question, task: TaskType) -> Prompt:
+    """The prompt of a question that Ana posts; nothing of it stays in the thread."""
+    body = f"@{world.vibe.participant.handle} {question.text}" if task == "mention" else question.text
+    with transaction.atomic():
+        posted = post_message(thread=thread, by=world.by, body=body)
+        request = Message.objects.select_related("author").get(pk=posted.pk)
+        tools = Toolbox.for_agent(world.vibe, thread).specs
+        prompt = assemble(agent=world.vibe, thread=thread, task=task, request=request, tools=tools)
+        transaction.set_rollback(True)
+    return prompt
+
+
+def count_evidence(prompt: Prompt, texts: Sequence[str]) -> Answer:
+    """How many of the texts stand word for word in the prompt."""
+    words = f" {normalize(' '.join(message.content for message in prompt.messages))} "
+    found = sum(f" {normalize(text)} " in words for text in texts)
+    return Answer(found, len(texts), prompt.tokens, prompt.ceiling)
+
+
+def normalize(text: str) -> str:
+    """The text with escapes undone, all white space as one blank, in normal form C."""
+    return " ".join(unicodedata.normalize("NFC", html.unescape(text)).split())
