@@ -185,7 +185,7 @@ def _fit_with_history(
     in_place = [*sections, *history.history_candidates(request, entries), older_episodes]
     fitted = _fit_or_problem(request, in_place)
     in_view = [item.order for item in fitted.included if item.section == "history" and item.key.startswith("message:")]
-    recalled = recall.recall_candidates(request, entries, in_view, request.budget.ceiling - fitted.tokens)
+    recalled = recall.recall_candidates(request, in_view, request.budget.ceiling - fitted.tokens)
     return _fit_or_problem(request, [*in_place, recalled]), hidden_dives
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
@@ -18,7 +18,7 @@ import numpy as np
 from agents.assembler.items import Item, SectionCandidates, format_minute, opening_tokens, section_candidates
 from agents.assembler.sections.history import MESSAGE_LABELS, message_line_item, time_note
 from agents.assembler.sections.request import PromptRequest
-from memory.queries import ContextEntry
+from memory.queries import ContextEntry, message_entries, messages_for_prompts
 from openvibe.base.masking import mask_secrets
 from openvibe.chat.queries import SEARCHED_KINDS, MessageHit, find_messages
 from openvibe.llm.extractive_summary import stem_words
@@ -33,8 +33,11 @@ from openvibe.search.values import Floats
 MAX_MESSAGE_TOKENS = 300
 """Tokens one recalled message may take; of a longer one the passages that bear on the request are shown."""
 
-LINE_TOKENS = 8
+LINE_TOKENS = 6
 """Tokens of a line besides name and text, as the search reckons with them."""
+
+SEARCH_SURPLUS = 1.15
+"""How much more than the room the search is asked to fill."""
 
 MIN_EXCERPT_TOKENS = 60
 """The least room in which an excerpt of a long message still says something."""
@@ -42,37 +45,42 @@ MIN_EXCERPT_TOKENS = 60
 _OPENINGS = {label: opening(label, recalled="yes") for label in MESSAGE_LABELS}
 
 
-def recall_candidates(
-    request: PromptRequest, entries: Sequence[ContextEntry], in_view: Collection[int], room: int
-) -> SectionCandidates:
+def recall_candidates(request: PromptRequest, in_view: Collection[int], room: int) -> SectionCandidates:
     """What fills `room` tokens of what was said out of view: what bears on the request first, then the newest.
 
     `in_view` are the seqs that stand in the history; nothing is lifted out of what runs from the first of them on.
-    `entries` is what the plugin recalled, the newest of which fill what the search leaves. Nothing is bounded by a
-    count, and everything given fits.
+    Nothing is bounded by a count, and everything given fits.
     """
     frame = sum(opening_tokens(request.counter, "dynamic", each) for each in _OPENINGS.values())
     before = min(in_view, default=request.end_seq)
     if before <= 1 or room <= frame + MIN_EXCERPT_TOKENS:
         return section_candidates("recall", ())
-    results = find_messages(
+    packer = _Packer(request, room - frame)
+    packer.add(map(_hit_entry, _find_hits(request, before, packer.room)))
+    packer.add(_newest_entries(request, before, packer))
+    return replace(section_candidates("recall", packer.items()), frame=frame)
+
+
+def _find_hits(request: PromptRequest, before: int, room: int) -> Sequence[MessageHit]:
+    """What bears on the request, the best first; a little more than fits, since lines differ in what is around them."""
+    return find_messages(
         request.access,
         request.message.text,
         thread_id=request.thread.thread_id,
-        budget=room - frame,
+        budget=int(room * SEARCH_SURPLUS),
         before=before,
         max_message_tokens=MAX_MESSAGE_TOKENS,
         overhead=LINE_TOKENS,
-    )
-    ranked = [_hit_entry(hit) for hit in results.hits]
-    found = {entry.ordinal for entry in ranked}
-    ranked += [each for each in reversed(entries) if each.ordinal < before and _is_recallable(each, found)]
-    items = _pack(request, ranked, room - frame)
-    return replace(section_candidates("recall", items), frame=frame)
+    ).hits
 
 
-def _is_recallable(entry: ContextEntry, found: Collection[int]) -> bool:
-    return entry.kind in SEARCHED_KINDS and entry.ordinal not in found
+def _newest_entries(request: PromptRequest, before: int, packer: _Packer) -> Sequence[ContextEntry]:
+    """The messages just before the window, the newest first: as many as may fill what the search left."""
+    if packer.room < MIN_EXCERPT_TOKENS:
+        return ()
+    thread = {"thread_id": request.thread.thread_id, "kind__in": SEARCHED_KINDS, "seq__lt": before}
+    messages = messages_for_prompts(request.access.reads_dive_results, **thread).exclude(seq__in=packer.seqs)
+    return message_entries(messages.order_by("-seq")[: packer.room // LINE_TOKENS])
 
 
 def _hit_entry(hit: MessageHit) -> ContextEntry:
@@ -90,26 +98,47 @@ def _hit_entry(hit: MessageHit) -> ContextEntry:
     )
 
 
-def _pack(request: PromptRequest, ranked: Sequence[ContextEntry], room: int) -> list[Item]:
-    """As many of them as fit, in their order of rank, each with its time where it jumps between those chosen."""
-    chosen: dict[int, tuple[ContextEntry, str]] = {}
-    seqs: list[int] = []
-    for entry in ranked:
-        if room < LINE_TOKENS:
-            break
-        place = bisect(seqs, entry.ordinal)
-        before = chosen[seqs[place - 1]][0] if place else None
-        body = _shown_text(request.counter, entry, request.message.text, MAX_MESSAGE_TOKENS)
-        cost = _line(request, entry, body, before).tokens
-        if cost > room >= MIN_EXCERPT_TOKENS and entry.tokens >= MIN_EXCERPT_TOKENS:
-            body = _shown_text(request.counter, entry, request.message.text, room - cost + request.counter.count(body))
-            cost = _line(request, entry, body, before).tokens if body else room + 1
-        if cost <= room and body:
-            room -= cost
-            chosen[entry.ordinal] = (entry, body)
-            seqs.insert(place, entry.ordinal)
-    previous = {seq: chosen[before][0] for before, seq in pairwise(seqs)}
-    return [_line(request, entry, body, previous.get(seq)) for seq, (entry, body) in chosen.items()]
+class _Packer:
+    """Fills `room` tokens with lines, the first given first, each with its time where it jumps between those chosen."""
+
+    def __init__(self, request: PromptRequest, room: int) -> None:
+        self.request = request
+        self.room = room
+        self.seqs: list[int] = []
+        self.chosen: dict[int, tuple[ContextEntry, str]] = {}
+
+    def add(self, entries: Iterable[ContextEntry]) -> None:
+        """As many of them as fit; of a long one what fits of it."""
+        for entry in entries:
+            if self.room < LINE_TOKENS:
+                return
+            self._add_entry(entry)
+
+    def _add_entry(self, entry: ContextEntry) -> None:
+        counter, question = self.request.counter, self.request.message.text
+        place = bisect(self.seqs, entry.ordinal)
+        before = self.chosen[self.seqs[place - 1]][0] if place else None
+        body = _shown_text(counter, entry, question, MAX_MESSAGE_TOKENS)
+        cost = _line(self.request, entry, body, before).tokens
+        if cost > self.room >= MIN_EXCERPT_TOKENS and entry.tokens >= MIN_EXCERPT_TOKENS:
+            body = _shown_text(counter, entry, question, self.room - cost + counter.count(body))
+            cost = _line(self.request, entry, body, before).tokens if body else self.room + 1
+        if body and cost <= self.room:
+            self.room -= cost - self._saved_by(entry, before, place)
+            self.chosen[entry.ordinal] = (entry, body)
+            self.seqs.insert(place, entry.ordinal)
+
+    def _saved_by(self, entry: ContextEntry, before: ContextEntry | None, place: int) -> int:
+        """Tokens that the line after it needs less, once its time jumps from this one."""
+        if place == len(self.seqs):
+            return 0
+        after, body = self.chosen[self.seqs[place]]
+        return _line(self.request, after, body, before).tokens - _line(self.request, after, body, entry).tokens
+
+    def items(self) -> list[Item]:
+        """The lines in the order in which they were added."""
+        before = {seq: self.chosen[previous][0] for previous, seq in pairwise(self.seqs)}
+        return [_line(self.request, entry, body, before.get(seq)) for seq, (entry, body) in self.chosen.items()]
 
 
 def _line(request: PromptRequest, entry: ContextEntry, body: str, before: ContextEntry | None) -> Item:
