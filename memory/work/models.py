@@ -20,6 +20,10 @@ class WorkItemQuerySet(models.QuerySet["WorkItem"]):
         """What still holds: not done, not dropped."""
         return self.filter(state=WorkItem.State.OPEN)
 
+    def binding(self) -> WorkItemQuerySet:
+        """Open constraints that a member set or confirmed."""
+        return self.open().filter(kind=WorkKind.CONSTRAINT, confirmed_by__isnull=False)
+
 
 class WorkKind(models.TextChoices):
     OBJECTIVE = "objective", "Objective"

@@ -39,6 +39,8 @@ class ThreadContext(NamedTuple):
     workspace_description: str
     workspace_instructions: str
     budgets: Any
+    parent_instructions: str | None = None
+    """Of a dive: those of the thread it started in."""
     dive_source_id: int | None = None
     """Of a dive: the message it started from."""
 
@@ -54,13 +56,15 @@ THREAD_COLUMNS = row_columns(
         "workspace_description": "workspace__description",
         "workspace_instructions": "workspace__instructions",
         "budgets": "workspace__budgets",
+        "parent_instructions": "parent__instructions",
         "dive_source_id": "dive__source",
     },
 )
 
 
 class QueryScope(NamedTuple):
-    """Whose prompt a section's sub-select reads for, who asks, and whether results of dives may be read.
+    """Whose prompt a section's sub-select reads for, who asks, whether results of dives may be read, and whether the
+    prompt is for drafting one.
 
     The sub-select stands in a query of threads: `OuterRef("pk")` is the thread of the prompt.
     """
@@ -68,6 +72,7 @@ class QueryScope(NamedTuple):
     participant_id: int
     person_id: int
     reads_dive_results: bool
+    is_draft: bool = False
 
 
 @dataclass(frozen=True)
