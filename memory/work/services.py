@@ -387,7 +387,8 @@ def _check_constraints_fit(thread: Thread, tokens: int, *, besides: WorkItem | N
     """Raise Problem unless a constraint of so many tokens fits with those that are open `besides` it, proposed ones
     included: confirming one must not be refused for want of room."""
     rows = WorkItem.objects.filter(thread=thread, kind=Kind.CONSTRAINT, state=State.OPEN)
-    totals = rows.exclude(pk=besides.pk if besides else None).aggregate(tokens=Sum("tokens"), rows=Count("pk"))
+    others = rows.exclude(pk=besides.pk) if besides else rows
+    totals = others.aggregate(tokens=Sum("tokens"), rows=Count("pk"))
     total = (totals["tokens"] or 0) + tokens + (totals["rows"] + 1) * ROW_OVERHEAD_TOKENS
     grows = besides is None or tokens > besides.tokens or besides.is_proposal
     if grows and total > MAX_CONSTRAINT_TOKENS:

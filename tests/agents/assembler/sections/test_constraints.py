@@ -33,8 +33,8 @@ def bindings(prompt: Prompt) -> list[str]:
     return [fence.text for content in users for fence in parse_fences(content) if fence.tag == "binding"]
 
 
-def prompt_for(agent: Agent, thread: Thread, by: Member, task: str = "thread", **options: int) -> Prompt:
-    return assemble(agent=agent, thread=thread, task=task, request=say(thread, by, "Go on."), **options)
+def prompt_for(agent: Agent, thread: Thread, by: Member, task: str = "thread", budget: int | None = None) -> Prompt:
+    return assemble(agent=agent, thread=thread, task=task, request=say(thread, by, "Go on."), budget=budget)
 
 
 def started_dive(thread: Thread, by: Member, agent: Agent) -> Dive:
