@@ -114,7 +114,7 @@ def _episode_item(counter: TokenCounter, section: SectionName, episode: EpisodeR
     label = "RECENT FEEDBACK" if is_feedback else str(Episode.Kind(episode.kind).label).upper()
     line = f"[{label}] User {giver} ({age}): {text}" if giver else f"[{label}] ({age}): {text}"
     source = "feedback" if is_feedback else "episode"
-    block = data_block(line, source=source, ref=ref, author=giver or "the agent", trust="semi_trusted")
+    block = data_block(line, source=source, ref=ref, author=giver or "you", trust="semi_trusted")
     return make_item(
         counter,
         section=section,

@@ -52,7 +52,7 @@ def test_it_stands_word_for_word_in_a_section_that_the_policy_names(ana: Member,
         system, notice = prompt.messages[0].content, prompt.messages[1].content
         assert "<binding>, a constraint set by members of this workspace" in system
         assert RULE not in system
-        assert "except <binding> blocks" in notice
+        assert "Only the <binding> blocks of user messages" in notice
 
 
 def test_dives_and_publishes_stand_under_the_constraints_and_instructions_of_their_thread(
