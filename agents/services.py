@@ -1,5 +1,7 @@
 """Services of agents: create, deactivate and reactivate; save and restore a SOUL; set a trust level."""
 
+from collections.abc import Callable
+
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -9,10 +11,14 @@ from agents.soul_parser import parse_soul
 from memory.models import Episode
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.base.registers import Register
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 from openvibe.workspaces.services import check_handle
+
+PROMPT_CHECK: Register[Callable[[Agent], None]] = Register("agents.services.PROMPT_CHECK")
+"""Raises Problem, with its numbers, for an agent that could not be given a prompt."""
 
 
 @transaction.atomic
@@ -80,7 +86,8 @@ def check_soul(text: str) -> tuple[Soul, int]:
 def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) -> SoulVersion:
     """Save `text` (YAML or JSON) as the next version. `based_on` is the version number it was edited from, 0 for none.
 
-    Raises SoulError (line, field), Problem (no note), StaleSoul when a newer version exists, Refused for non-admins.
+    Raises SoulError (line, field), Problem (no note, too large for the agent's model), StaleSoul when a newer version
+    exists, Refused for non-admins.
     """
     _check_administers(by, agent.workspace_id, "change a SOUL")
     soul, tokens = check_soul(text)
@@ -104,6 +111,7 @@ def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) 
     current.soul = version
     current.save(update_fields=["soul", "updated_at"])
     agent.soul = version
+    PROMPT_CHECK.only()(current)
     emit("agent_changed", workspace_id=agent.workspace_id)
     return version
 

@@ -126,7 +126,7 @@ def render_soul(soul: Soul, task: TaskType) -> tuple[SoulSection, ...]:
     dive and publish: all.
     """
     identity, philosophy, capabilities = soul.identity, soul.philosophy, soul.capabilities
-    introduction = f"You are {identity.name}, {identity.role}."
+    introduction = _sentence(f"Your name and role: {identity.name}, {identity.role}")
     sections = [
         SoulSection("Identity", "\n".join(filter(None, (introduction, identity.description)))),
         SoulSection("Principles", _bullet_lists(("", philosophy.principles), ("Values:", philosophy.values))),
@@ -157,12 +157,17 @@ def soul_to_dict(soul: Soul) -> dict[str, Any]:
     return values
 
 
+def _sentence(text: str) -> str:
+    """The text with a full stop, unless it ends as a sentence does. A role is written in any words, so none join it."""
+    return text if text.endswith((".", "!", "?", "…", "。")) else f"{text}."
+
+
 def _constraints_text(constraints: Constraints, behavior: Behavior) -> str:
     rules = tuple(f"When {rule.condition}: {_ACTION_TEXTS[rule.action]}." for rule in constraints.escalation_rules)
     limits = _bullet_lists(
         ("Never:", constraints.never_do), ("Do not discuss:", constraints.restricted_topics), ("Escalation:", rules)
     )
-    return "\n".join(filter(None, (limits, _STYLE_TEXTS[behavior.response_style])))
+    return "\n".join(filter(None, (_STYLE_TEXTS[behavior.response_style], limits)))
 
 
 def _behavior_text(behavior: Behavior) -> str:

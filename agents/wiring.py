@@ -6,7 +6,9 @@ from agents.access import agent_access, agent_accesses, reply_denial, tokens_use
 from agents.admin.dashboard import dashboard
 from agents.assembler.assemble import endpoint_for
 from agents.assembler.stack import check_budgets
+from agents.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.models import Agent, LoadedSkill, ToolCall
+from agents.services import PROMPT_CHECK
 from agents.statistics import recent_entry_uses
 from agents.web.runs import runs_by_message
 from knowledge.queries import ENTRY_USES
@@ -14,12 +16,12 @@ from memory.wiring import ACTIONS, AGENT_CLIENT, HANDOFF_SOURCES, INSTRUCTIONS, 
 from openvibe.base.admin import DASHBOARD
 from openvibe.chat.models import Thread
 from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASON
-from openvibe.llm.endpoints import client_for
+from openvibe.llm.endpoints import ENDPOINT_CHECK, client_for
 from openvibe.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 from openvibe.workspaces.queries import AGENT_ACCESS, AGENT_ACCESSES
-from openvibe.workspaces.services import BUDGET_CHECK, TOKENS_LEFT
+from openvibe.workspaces.services import BUDGET_CHECK, TOKENS_LEFT, WORKSPACE_CHECK
 
 
 def wire() -> None:
@@ -27,6 +29,9 @@ def wire() -> None:
     AGENT_ACCESS.add(agent_access)
     AGENT_ACCESSES.add(agent_accesses)
     BUDGET_CHECK.add(check_budgets)
+    WORKSPACE_CHECK.add(check_workspace)
+    ENDPOINT_CHECK.add(check_endpoint)
+    PROMPT_CHECK.add(check_agent)
     TOKENS_LEFT.add(tokens_left)
     MESSAGE_DECORATORS.add(runs_by_message)
     REPLY_DENIED_REASON.add(dive_denied_reason)

@@ -7,7 +7,7 @@ from memory.blocks.api import Profile
 from memory.episodes.api import Accepted, Applied, Episodes, FeedbackGiven, Proposals, Rejected, Undone
 from memory.plugins import api as plugins_api
 from memory.plugins.api import OneSession, SessionMessages, Sessions
-from memory.work.api import Approvals, Decide, OneWork, Progress, Work
+from memory.work.api import Approvals, Decide, DecideConstraint, OneWork, Progress, Work
 
 urlpatterns = [
     path("feedback/", FeedbackGiven.as_view(), name="api-feedback"),
@@ -15,6 +15,7 @@ urlpatterns = [
     path("episodes/<int:pk>/applied/", Applied.as_view(), name="api-episode-applied"),
     path("work/", Work.as_view(), name="api-work"),
     path("work/<int:pk>/", OneWork.as_view(), name="api-one-work"),
+    path("work/<int:pk>/decide/", DecideConstraint.as_view(), name="api-work-decide"),
     path("progress/", Progress.as_view(), name="api-progress"),
     path("approvals/", Approvals.as_view(), name="api-approvals"),
     path("approvals/<int:pk>/decide/", Decide.as_view(), name="api-approval-decide"),

@@ -24,6 +24,7 @@ from unfold.widgets import (
     UnfoldAdminTextInputWidget,
 )
 
+from agents.assembler.validation import check_agent
 from agents.models import Agent
 from agents.services import (
     check_soul,
@@ -39,7 +40,7 @@ from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_sou
 from agents.soul_parser import soul_from_dict
 from agents.statistics import agent_acceptance
 from agents.trust import TRUST_LEVELS
-from openvibe.base.admin import WorkspaceScopedAdmin
+from openvibe.base.admin import SameWorkspaceForm, WorkspaceScopedAdmin
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.services import add_to_channel, remove_from_channel
@@ -109,6 +110,20 @@ class ChannelsForm(forms.Form):
     )
 
 
+class AgentForm(SameWorkspaceForm):
+    """The endpoint's window has to hold what every prompt of the agent needs."""
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        if "endpoint" in self.changed_data and "endpoint" in self.cleaned_data and not self.errors:
+            self.instance.endpoint = self.cleaned_data["endpoint"]
+            try:
+                check_agent(self.instance)
+            except Problem as problem:
+                self.add_error("endpoint", problem.message)
+        return cleaned
+
+
 AgentPage = Callable[["AgentAdmin", HttpRequest, Agent], HttpResponse]
 
 
@@ -133,6 +148,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
     """Level, SOUL and activity change on their own pages, each with a record; agents are never deleted."""
 
     may_add = may_change = True
+    form = AgentForm
     list_display = ("name", "handle", "workspace", "level", "soul", "endpoint", "active")
     list_filter = ("level",)
     list_select_related = ("participant", "workspace", "soul", "endpoint")

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from itertools import accumulate
 from typing import Any, NamedTuple, cast, get_args
 
 from django.db.models import OuterRef, QuerySet
@@ -14,7 +15,18 @@ from agents.access import visible_to
 from agents.assembler.fit import RequiredPartsTooLarge, fit
 from agents.assembler.items import DroppedItem, FitResult, Item, SectionCandidates, make_tool_item, section_candidates
 from agents.assembler.render import overhead_tokens, render, sent_tokens
-from agents.assembler.sections import blocks, dive, episodes, history, identity, knowledge, recall, work
+from agents.assembler.sections import (
+    blocks,
+    constraints,
+    dive,
+    episodes,
+    history,
+    identity,
+    knowledge,
+    recall,
+    situation,
+    work,
+)
 from agents.assembler.sections.request import (
     THREAD_COLUMNS,
     PromptRequest,
@@ -23,7 +35,14 @@ from agents.assembler.sections.request import (
     ThreadContext,
     request_candidates,
 )
-from agents.assembler.stack import BUDGETS, TaskBudget, bounded_by_window, with_overrides
+from agents.assembler.stack import (
+    BUDGETS,
+    MIN_REQUEST_TOKENS,
+    TaskBudget,
+    bounded_by_window,
+    raised_to,
+    with_stored_overrides,
+)
 from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.base.problems import Missing, Problem
@@ -78,23 +97,23 @@ def assemble(
     model: str | None = None,
     now: datetime | None = None,
     tools: Sequence[ToolSpec] = (),
+    may_drop_tools: bool = True,
 ) -> Prompt:
     """The prompt for `agent` in `thread`, for a stored request, for text not sent yet, or for the thread as it stands.
 
-    `budget` (tokens) may only lower the ceiling. Raises Missing when the agent may not see the thread, Problem for
-    an unknown task, or for a budget (or a model's window) too small for what every prompt needs.
+    `budget` (tokens) may only lower the ceiling. `tools` come in the order of need: where room is short the last ones
+    are left out, unless calls of theirs are under way (not `may_drop_tools`). Raises Missing when the agent may not see
+    the thread, Problem for an unknown task, or for a budget (or a model's window) too small for what every prompt
+    needs.
     """
     if task not in get_args(TaskType):
         raise Problem(f"A task is one of {', '.join(get_args(TaskType))}.", code="bad_task", field="task")
     message = _request_message(request, thread, asked_by, now)
     access = visible_to(agent)
     person_id = message.author.pk if message.author else None
-    request_seq = message.row.seq if message.row else 0
-    rows = (
-        read_prompt_rows(access, thread_id=thread.pk, person_id=person_id, request_seq=request_seq)
-        if agent.is_active
-        else None
-    )
+    is_draft = task == "publish"
+    ids = {"thread_id": thread.pk, "person_id": person_id, "request_seq": message.row.seq if message.row else 0}
+    rows = read_prompt_rows(access, **ids, is_draft=is_draft) if agent.is_active else None
     if rows is None:
         raise Missing
     context = ThreadContext._make(rows["thread"])
@@ -113,30 +132,32 @@ def assemble(
         ),
         model_name,
         tools,
+        may_drop_tools,
     )
 
 
-def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec]) -> Prompt:
+def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec], may_drop_tools: bool) -> Prompt:
     """Every section's candidates, what fits of them, rendered."""
-    ceiling, tool_items = request.budget.ceiling, (make_tool_item(request.counter, tool) for tool in tools)
     basis = [
-        identity.policy_candidates(request),
-        identity.soul_candidates(request),
-        *identity.instruction_candidates(request),
-        dive.draft_format_candidates(request),
-        section_candidates("tools", tool_items, required=True),
+        *basic_candidates(request),
+        *identity.narrower_instruction_candidates(request),
+        situation.situation_candidates(request),
     ]
-    message = request_candidates(request, min(request.budget.caps["P1"] or ceiling, _room_beside(request, basis)))
+    request = replace(request, budget=raised_to(request.budget, needed_tokens(request, basis)))
+    basis += constraints.constraint_candidates(request, request.budget.ceiling - needed_tokens(request, basis))
+    tool_room = request.budget.ceiling - needed_tokens(request, basis) if may_drop_tools else None
+    offered, tool_candidates = _offer_tools(request, tools, tool_room)
+    basis += tool_candidates
+    max_request = request.budget.caps["P1"] or request.budget.ceiling
+    message = request_candidates(request, min(max_request, _room_beside(request, basis)))
     feedback, older_episodes, private_episodes = episodes.episode_candidates(request)
     topics, entries, unreadable = knowledge.knowledge_candidates(request, timezone.now())
-    constraints, other_work = work.work_candidates(request, (tool.name for tool in tools))
     sections = [
         *basis,
         message,
         history.later_candidates(request),
-        constraints,
         dive.source_candidates(request),
-        other_work,
+        work.work_candidates(request, (tool.name for tool in offered)),
         blocks.block_candidates(request),
         feedback,
         blocks.profile_candidates(request),
@@ -146,19 +167,48 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec])
         identity.workspace_candidates(request),
         dive.headline_candidates(request),
     ]
-    fitted, hidden = _fit_with_history(request, sections, older_episodes)
+    fitted, hidden, is_whole = _fit_with_history(request, sections, older_episodes)
+    fitted, unseen = _with_view(request, fitted, is_whole=is_whole)
     return Prompt(
         task=request.task,
         model=model,
         counter=request.counter,
         budget=request.budget,
         messages=render(fitted),
-        tools=tuple(tools),
+        tools=offered,
         included=fitted.included,
-        dropped=(*_dropped_items(fitted), *hidden, *private_episodes, *unreadable),
+        dropped=(*_dropped_items(fitted), *unseen, *hidden, *private_episodes, *unreadable),
         tokens=sent_tokens(fitted, request.counter),
         soul_number=request.agent.soul.number if request.agent.soul else None,
     )
+
+
+def basic_candidates(request: PromptRequest) -> list[SectionCandidates]:
+    """P0 without tools: what stands in every prompt of the agent for this task, whatever else does. No queries."""
+    return [
+        identity.policy_candidates(request),
+        identity.soul_candidates(request),
+        identity.instruction_candidates(request),
+        dive.draft_format_candidates(request),
+    ]
+
+
+def _offer_tools(
+    request: PromptRequest, tools: Sequence[ToolSpec], room: int | None
+) -> tuple[tuple[ToolSpec, ...], list[SectionCandidates]]:
+    """The first tools that fit into `room`, None for all of them. The others are named as left out."""
+    items = [make_tool_item(request.counter, tool) for tool in tools]
+    sums = accumulate(item.tokens for item in items)
+    count = len(items) if room is None else sum(1 for total in sums if total <= room)
+    return tuple(tools[:count]), [
+        section_candidates("tools", items[:count], required=True),
+        section_candidates("tools", items[count:], cap=0),
+    ]
+
+
+def needed_tokens(request: PromptRequest, sections: Iterable[SectionCandidates]) -> int:
+    """Tokens that a prompt needs for the required ones of these sections and the least of a request."""
+    return request.budget.ceiling - _room_beside(request, sections) + MIN_REQUEST_TOKENS
 
 
 def _room_beside(request: PromptRequest, sections: Iterable[SectionCandidates]) -> int:
@@ -169,9 +219,9 @@ def _room_beside(request: PromptRequest, sections: Iterable[SectionCandidates]) 
 
 def _fit_with_history(
     request: PromptRequest, sections: Sequence[SectionCandidates], older_episodes: SectionCandidates
-) -> tuple[FitResult, list[DroppedItem]]:
+) -> tuple[FitResult, list[DroppedItem], bool]:
     """The prompt with all of a thread that fits; else with the window of P1 and, in what is left, what bears on the
-    request of all that was said before it.
+    request of all that was said before it. Hidden results of dives besides, and whether the thread stands whole.
 
     The window depends on nothing that was asked, so that consecutive prompts begin alike: recall fills the rest.
     """
@@ -181,14 +231,35 @@ def _fit_with_history(
         past = history.history_candidates(request, entries, whole=True)
         fitted = _fit_or_problem(request, [*sections, *past, older_episodes])
         if not _is_history_over_budget(fitted):
-            return fitted, hidden_dives
+            return fitted, hidden_dives, True
     in_place = [*sections, *history.history_candidates(request, entries), older_episodes]
     fitted = _fit_or_problem(request, in_place)
     in_place.append(history.more_history(request, entries, taken=_history_tokens(fitted)))
     fitted = _fit_or_problem(request, in_place)
     in_view = [item.order for item in fitted.included if item.section == "history" and item.key.startswith("message:")]
     recalled = recall.recall_candidates(request, in_view, request.budget.ceiling - fitted.tokens)
-    return _fit_or_problem(request, [*in_place, recalled]), hidden_dives
+    return _fit_or_problem(request, [*in_place, recalled]), hidden_dives, False
+
+
+def _with_view(
+    request: PromptRequest, fitted: FitResult, *, is_whole: bool
+) -> tuple[FitResult, tuple[DroppedItem, ...]]:
+    """The prompt saying how much of the thread it shows, and what it does not show as one item left out."""
+    keys = Counter(item.section for item in fitted.included if item.key.startswith("message:"))
+    newest, recalled = keys["history"], keys["recall"]
+    total = newest if is_whole else request.end_seq - 1
+    final = situation.situation_item(request, situation.view_line(newest, recalled, total))
+    included = tuple(final if item.key == final.key else item for item in fitted.included)
+    unseen = total - newest - recalled - sum(map(_summarised_messages, fitted.included))
+    words = f"{unseen:,} older message{'' if unseen == 1 else 's'}, not recalled"
+    left_out = DroppedItem("older messages", "P6", "recall", words, "", 0, "over budget")
+    return replace(fitted, included=included), (left_out,) if unseen > 0 else ()
+
+
+def _summarised_messages(item: Item) -> int:
+    """How many messages a summary in the prompt stands for."""
+    first, _, last = item.ref.partition("-") if item.key.startswith("summary:") else ("", "", "")
+    return int(last) - int(first) + 1 if last else 0
 
 
 def _history_tokens(fitted: FitResult) -> int:
@@ -236,6 +307,8 @@ FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     episodes.EPISODES,
     blocks.BLOCKS,
     blocks.PROFILE_NOTES,
+    situation.ASKER,
+    constraints.CONSTRAINTS,
     work.WORK_ITEMS,
     work.APPROVALS,
     work.PROGRESS_ENTRIES,
@@ -249,27 +322,27 @@ FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
 
 
 def read_prompt_rows(
-    access: Access, *, thread_id: int, person_id: int | None, request_seq: int = 0
+    access: Access, *, thread_id: int, person_id: int | None, request_seq: int = 0, is_draft: bool = False
 ) -> Mapping[str, Any] | None:
     """What the agent may read besides the conversation: `thread` and the rows of every fragment, by name. One query.
 
-    `person_id` is the participant who asks, `request_seq` the number of the request. None when the agent may not see
-    the thread.
+    `person_id` is the participant who asks, `request_seq` the number of the request, `is_draft` whether a result is to
+    be drafted. None when the agent may not see the thread.
     """
     ids = (access.workspace_id, access.participant_id, thread_id, person_id or 0, request_seq)
-    answers = _rows_query(access.shape).rows(*ids)
+    answers = _rows_query(access.shape, is_draft).rows(*ids)
     return answers[0][0] if answers else None
 
 
 @cache
-def _rows_query(shape: Access) -> CompiledQuery:
+def _rows_query(shape: Access, is_draft: bool) -> CompiledQuery:
     """The statement of one kind of access, five numbers to be filled in: which conditions there are depends on it."""
 
     def statement(
         workspace_id: int, participant_id: int, thread_id: int, person_id: int, request_seq: int
     ) -> QuerySet[Any, Any]:
         access = shape.with_ids(workspace_id, participant_id)
-        scope = QueryScope(participant_id, person_id, request_seq, shape.reads_dive_results)
+        scope = QueryScope(participant_id, person_id, request_seq, shape.reads_dive_results, is_draft)
         parts = {"thread": json_array(THREAD_COLUMNS), **{rows.name: rows.expression(scope) for rows in FRAGMENTS}}
         return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
 
@@ -284,8 +357,8 @@ def endpoint_for(agent: Agent) -> Endpoint | None:
 def _task_budget(
     task: TaskType, thread: ThreadContext, endpoint: Endpoint | ModelWindow | None, limit: int | None
 ) -> TaskBudget:
-    overrides = thread.budgets.get(task, {}) if isinstance(thread.budgets, dict) else {}
-    budget = with_overrides(BUDGETS[task], overrides)
+    stored = thread.budgets if isinstance(thread.budgets, dict) else {}
+    budget = with_stored_overrides(BUDGETS[task], stored.get(task))
     if endpoint is not None:
         try:
             budget = bounded_by_window(budget, endpoint.context_window, endpoint.output_reserve)

@@ -5,9 +5,9 @@ The numbers are the product specification's, "Budget by task type"; admins may c
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from agents.soul import SOUL_TOKEN_LIMIT, TaskType
 
@@ -22,6 +22,8 @@ SectionName = Literal[
     "request",
     "later",
     "source",
+    "constraints",
+    "situation",
     "history",
     "work",
     "feedback",
@@ -47,7 +49,7 @@ class Layer:
 
 STACK: tuple[Layer, ...] = (
     Layer("P0", "SOUL, policy, organisation instructions, tools", ("policy", "soul", "instructions", "tools")),
-    Layer("P1", "current task", ("request", "later", "source", "history", "work")),
+    Layer("P1", "current task", ("request", "later", "source", "constraints", "situation", "history", "work")),
     Layer("P2", "active feedback, the agent's blocks and profile notes", ("feedback", "blocks", "profile", "skills")),
     Layer("P3", "knowledge", ("topics", "knowledge")),
     Layer("P4", "channel and workspace", ("workspace", "channel")),
@@ -61,7 +63,10 @@ SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
         "system": ("policy", "soul", "instructions"),
         "reference": ("workspace", "channel", "blocks", "skills", "topics", "source"),
         "history": ("history",),
-        "dynamic": ("work", "profile", "feedback", "knowledge", "dives", "episodes", "recall"),
+        "dynamic": (
+            *("work", "profile", "feedback", "knowledge", "dives", "episodes", "recall"),
+            *("constraints", "situation"),
+        ),
         "request": ("request", "later"),
     }
 )
@@ -73,11 +78,13 @@ class TaskBudget:
     """Tokens for one task type. A cap of None means the remainder of the ceiling.
 
     P2's cap is for feedback and skills; blocks and profile notes come on top, limited where they are written.
+    `max_ceiling` is what the model can read or the caller allows, None without a limit.
     """
 
     task: TaskType
     ceiling: int
     caps: Mapping[LayerName, int | None]
+    max_ceiling: int | None = field(default=None, compare=False)
 
 
 def _task_budget(task: TaskType, ceiling: int, p1: int, p3: int, p5: int) -> TaskBudget:
@@ -103,6 +110,7 @@ REQUIRED_TOKENS: Mapping[str, int] = MappingProxyType(
         "organisation instructions": 2_000,
         "the built-in policy": 300,
         "tool definitions": 1_200,
+        "standing constraints": 1_500,
         "the request": MIN_REQUEST_TOKENS,
     }
 )
@@ -117,24 +125,52 @@ def with_overrides(budget: TaskBudget, overrides: Mapping[str, object]) -> TaskB
 
     Raises ValueError with a sentence for people when a number is no budget or required parts do not fit.
     """
-    ceiling, caps = budget.ceiling, dict(budget.caps)
     for key, value in overrides.items():
-        if key == "ceiling":
-            ceiling = _check_tokens(key, value, minimum=1)
-        elif key in LAYER_NAMES:
-            remainder = key == "P6" and value is None
-            minimum = {"P0": 1, "P1": MIN_REQUEST_TOKENS}.get(key, 0)
-            caps[key] = None if remainder else _check_tokens(key, value, minimum=minimum)
-        else:
-            known = ", ".join(("ceiling", *LAYER_NAMES))
-            raise ValueError(f"A budget has no part called {key!r}. Known parts: {known}.")
-    if ceiling < MIN_CEILING:
+        _check_override(key, value)
+    changed = _override(budget, overrides)
+    if changed.ceiling < MIN_CEILING:
         parts = ", ".join(f"{name} {tokens:,}" for name, tokens in REQUIRED_TOKENS.items())
         raise ValueError(
-            f"The ceiling for {budget.task} must be at least {MIN_CEILING:,} tokens, not {ceiling:,}: "
+            f"The ceiling for {budget.task} must be at least {MIN_CEILING:,} tokens, not {changed.ceiling:,}: "
             f"what every prompt needs has to fit ({parts})."
         )
-    return replace(budget, ceiling=ceiling, caps=MappingProxyType(caps))
+    return changed
+
+
+def with_stored_overrides(budget: TaskBudget, stored: object) -> TaskBudget:
+    """The same for numbers saved before a rule was made: what is no budget counts as not written, and a ceiling below
+    MIN_CEILING holds as far as what every prompt needs allows it (`raised_to`)."""
+    overrides = stored if isinstance(stored, Mapping) else {}
+    return _override(budget, {key: value for key, value in overrides.items() if _is_override(key, value)})
+
+
+def raised_to(budget: TaskBudget, needed: int) -> TaskBudget:
+    """The budget with a ceiling of at least `needed` tokens, as far as the model can read so much."""
+    ceiling = max(budget.ceiling, needed if budget.max_ceiling is None else min(needed, budget.max_ceiling))
+    return budget if ceiling == budget.ceiling else replace(budget, ceiling=ceiling)
+
+
+def _override(budget: TaskBudget, overrides: Mapping[str, Any]) -> TaskBudget:
+    """The budget with these numbers, which were checked."""
+    caps = {name: overrides.get(name, cap) for name, cap in budget.caps.items()}
+    return replace(budget, ceiling=overrides.get("ceiling", budget.ceiling), caps=MappingProxyType(caps))
+
+
+def _is_override(key: str, value: object) -> bool:
+    try:
+        _check_override(key, value)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_override(key: str, value: object) -> None:
+    """Raise ValueError unless this is a part of a budget and a number for it."""
+    if key != "ceiling" and key not in LAYER_NAMES:
+        known = ", ".join(("ceiling", *LAYER_NAMES))
+        raise ValueError(f"A budget has no part called {key!r}. Known parts: {known}.")
+    if key != "P6" or value is not None:
+        _check_tokens(key, value, minimum={"ceiling": 1, "P0": 1, "P1": MIN_REQUEST_TOKENS}.get(key, 0))
 
 
 def bounded_by_window(budget: TaskBudget, window: int, reserve: int) -> TaskBudget:
@@ -148,15 +184,15 @@ def bounded_by_window(budget: TaskBudget, window: int, reserve: int) -> TaskBudg
             f"The model's window of {window:,} tokens is used up by its output reserve of {reserve:,}. "
             "Lower the reserve or choose a model with a larger window."
         )
-    return replace(budget, ceiling=min(budget.ceiling, readable))
+    max_ceiling = readable if budget.max_ceiling is None else min(budget.max_ceiling, readable)
+    return replace(budget, ceiling=min(budget.ceiling, readable), max_ceiling=max_ceiling)
 
 
-def _check_tokens(key: str, value: object, *, minimum: int) -> int:
+def _check_tokens(key: str, value: object, *, minimum: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{key} must be a whole number of tokens, not {value!r}.")
     if value < minimum:
         raise ValueError(f"{key} must be at least {minimum:,} tokens, not {value:,}.")
-    return value
 
 
 def check_budgets(budgets: object) -> None:

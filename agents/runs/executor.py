@@ -11,7 +11,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 
 from agents.access import visible_to
-from agents.assembler.assemble import assemble, endpoint_for
+from agents.assembler.assemble import Prompt, assemble, endpoint_for
 from agents.models import RUNS, Run
 from agents.runs.store import begin_reply, fail_run, finish_run, runs_with_relations, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, Transcript, toolbox_for_run
@@ -68,29 +68,24 @@ def _is_next_in_thread(run: Run) -> bool:
 def _generate_reply(run: Run, client: ModelClient | None) -> None:
     block_stamps: dict[str, str] = {}
     toolbox = toolbox_for_run(run, block_stamps)
-    tools = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
+    specs = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
     endpoint = endpoint_for(run.agent)
     client = client or client_for(endpoint)
     assemble_prompt = partial(
-        assemble,
-        agent=run.agent,
-        thread=run.thread,
-        task=run.task,
-        request=run.trigger,
-        model=client.model,
-        tools=tools,
+        assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model
     )
-    try:
-        prompt = assemble_prompt()
-    except Problem as problem:
-        if problem.code != "budget_too_small":
-            raise
-        prompt = assemble_prompt(tools=())  # a small window may hold the answer, if not the tools
+    prompt = assemble_prompt(tools=specs)
+    if len(prompt.tools) < len(specs):
+        log.warning("tools_left_out", why="over budget", tools=[spec.name for spec in specs[len(prompt.tools) :]])
+
+    def reassemble(budget: int) -> Prompt:
+        return assemble_prompt(budget=budget, tools=prompt.tools, may_drop_tools=False)  # their calls are under way
+
     with transaction.atomic():
         reply = begin_reply(run, prompt)
     session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), block_stamps)
     try:
-        is_over = session.run_turns(Transcript(prompt, lambda budget: assemble_prompt(budget=budget)))
+        is_over = session.run_turns(Transcript(prompt, reassemble))
         if is_over:
             with transaction.atomic():
                 finish_run(run, reply, session.answer)

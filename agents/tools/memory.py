@@ -91,6 +91,8 @@ def _add_work_item(context: ToolContext, arguments: dict[str, Any]) -> str:
     data = {key: arguments[key] for key in ("done_condition", "ref") if arguments.get(key)}
     source = context.run.trigger if context.run and not context.run.trigger.is_deleted else None
     row = create_work_item(thread=context.thread, by=context.access, kind=kind, text=text, data=data, message=source)
+    if row.is_proposal:
+        return f"work:{row.pk} (constraint) is proposed. It binds nobody until a member confirms it."
     return f"work:{row.pk} ({row.kind}) stands."
 
 

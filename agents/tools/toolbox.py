@@ -54,7 +54,8 @@ TOOLS: tuple[ToolRegistration, ...] = (
     ToolRegistration("load_skill", memory.load_skill),
     ToolRegistration("unload_skill", memory.unload_skill),
 )
-"""Every tool there is. All of them write or read what belongs to the agent or the thread; none acts outside."""
+"""Every tool there is, the most needed first: where a prompt has too little room, the last ones are left out. All of
+them write or read what belongs to the agent or the thread; none acts outside."""
 
 
 @dataclass(frozen=True)

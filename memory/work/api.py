@@ -16,6 +16,7 @@ from memory.work.services import (
     close_work_item,
     create_work_item,
     decide_approval,
+    decide_constraint,
     log_progress,
     reopen_work_item,
     request_approval,
@@ -37,6 +38,9 @@ class WorkOut(serializers.ModelSerializer[WorkItem]):
     thread = serializers.IntegerField(source="thread_id", read_only=True)
     author = ParticipantOut(read_only=True)
     closed_by = ParticipantOut(read_only=True, allow_null=True)
+    confirmed_by = ParticipantOut(
+        read_only=True, allow_null=True, help_text="Of a constraint: who stands behind it. It binds nobody before."
+    )
     data = serializers.DictField(  # type: ignore[assignment]  # a serializer has a property of this name
         child=serializers.CharField(), read_only=True, help_text=DATA_HELP
     )
@@ -58,6 +62,7 @@ class WorkOut(serializers.ModelSerializer[WorkItem]):
             "updated_at",
             "closed_by",
             "closed_at",
+            "confirmed_by",
         )
         read_only_fields = fields
 
@@ -118,7 +123,8 @@ class OneWork(ApiView):
 
     @extend_schema(operation_id="work_change", parameters=[IF_MATCH_PARAMETER], request=WorkChange, responses=WorkOut)
     def patch(self, request: Request, pk: int) -> Response:
-        """Say it anew, close it (`state` done or dropped) or open it again. Agents leave people's constraints alone."""
+        """Say it anew, close it (`state` done or dropped) or open it again. Agents and guests leave constraints that
+        bind alone; a member who says a proposed one anew confirms it."""
         access, payload = request_access(request), self.validated_body(WorkChange)
         with transaction.atomic():
             item = get_object_or_404(visible_work_items(access), pk=pk)
@@ -142,6 +148,24 @@ class OneWork(ApiView):
             item=item, by=access, state=WorkItem.State.DROPPED, version=check_if_match(request, item.version)
         )
         return Response(status=204)
+
+
+class ConstraintDecisionIn(serializers.Serializer[Any]):
+    confirmed = serializers.BooleanField(help_text="False declines it: it is dropped.")
+
+
+class DecideConstraint(ApiView):
+    @extend_schema(
+        operation_id="work_decide", parameters=[IF_MATCH_PARAMETER], request=ConstraintDecisionIn, responses=WorkOut
+    )
+    def post(self, request: Request, pk: int) -> Response:
+        """Confirm or decline a constraint that an agent or a guest proposed. Members only, guests excepted."""
+        access, payload = request_access(request), self.validated_body(ConstraintDecisionIn)
+        item = get_object_or_404(visible_work_items(access), pk=pk)
+        decide_constraint(
+            item=item, by=access, confirmed=payload["confirmed"], version=check_if_match(request, item.version)
+        )
+        return _work_response(access, pk)
 
 
 def _work_response(access: Access, pk: int, status: int = 200) -> Response:

@@ -138,7 +138,8 @@ def _line(ref: str, text: str, **fields: str) -> HandoffLine:
 def _work_line(row: WorkItem) -> HandoffLine:
     """A row taken from a message keeps no words here."""
     text = "" if row.message_id else row_text(row.text, row.data)
-    return _line(f"work:{row.pk}", text, kind=row.kind, stage=str(row.data.get("stage", "")))
+    stage = "proposed, binds nobody yet" if row.is_proposal else str(row.data.get("stage", ""))
+    return _line(f"work:{row.pk}", text, kind=row.kind, stage=stage)
 
 
 def _approval_line(row: Approval) -> HandoffLine:

@@ -20,6 +20,10 @@ class WorkItemQuerySet(models.QuerySet["WorkItem"]):
         """What still holds: not done, not dropped."""
         return self.filter(state=WorkItem.State.OPEN)
 
+    def binding(self) -> WorkItemQuerySet:
+        """Open constraints that a member set or confirmed."""
+        return self.open().filter(kind=WorkKind.CONSTRAINT, confirmed_by__isnull=False)
+
 
 class WorkKind(models.TextChoices):
     OBJECTIVE = "objective", "Objective"
@@ -35,7 +39,11 @@ class WorkKind(models.TextChoices):
 
 class WorkItem(Timestamped):
     """One row of a thread's work. `data` holds what the kind adds: a goal's `done_condition` and `budget`, an
-    artifact's `ref`. `message` is where it was said, if anywhere."""
+    artifact's `ref`. `message` is where it was said, if anywhere.
+
+    A constraint binds agents while it is open and `confirmed_by` names the member who stands behind it. One that a
+    member writes is confirmed by that; what agents and guests write is a proposal until a member confirms it.
+    """
 
     Kind = WorkKind
 
@@ -55,6 +63,7 @@ class WorkItem(Timestamped):
     version = models.PositiveIntegerField(default=1)
     closed_by = models.ForeignKey(Participant, null=True, on_delete=models.SET_NULL, related_name="+")
     closed_at = models.DateTimeField(null=True)
+    confirmed_by = models.ForeignKey(Participant, null=True, on_delete=models.PROTECT, related_name="+")
 
     objects: ClassVar[models.Manager[WorkItem]] = WorkItemQuerySet.as_manager()
 
@@ -71,11 +80,36 @@ class WorkItem(Timestamped):
                 fields=["thread"], condition=Q(kind="objective", state="open"), name="work_one_objective"
             ),
             models.UniqueConstraint(fields=["thread"], condition=Q(kind="plan", state="open"), name="work_one_plan"),
+            models.CheckConstraint(
+                condition=Q(confirmed_by=None) | Q(kind="constraint"), name="work_only_constraints_are_confirmed"
+            ),
+        ]
+        triggers = [
+            pgtrigger.Trigger(
+                name="members_confirm_constraints",
+                operation=pgtrigger.Insert | pgtrigger.UpdateOf("confirmed_by_id"),
+                when=pgtrigger.Before,
+                condition=pgtrigger.Condition("NEW.kind = 'constraint'"),
+                declare=[("member", "bigint")],
+                func=(
+                    "SELECT participant_id INTO member FROM workspaces_member"
+                    " WHERE participant_id = COALESCE(NEW.confirmed_by_id, NEW.author_id) AND role <> 'guest';"
+                    " IF NEW.confirmed_by_id IS NOT NULL AND member IS NULL THEN"
+                    " RAISE EXCEPTION 'Only members confirm constraints.' USING ERRCODE = 'check_violation'; END IF;"
+                    " IF TG_OP = 'INSERT' THEN NEW.confirmed_by_id := member; END IF;"
+                    " RETURN NEW;"
+                ),
+            )
         ]
         indexes = [models.Index(fields=["thread", "kind", "id"], name="work_of_thread")]
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.text[:40]}"
+
+    @property
+    def is_proposal(self) -> bool:
+        """A constraint that binds nobody yet."""
+        return self.kind == WorkKind.CONSTRAINT and self.confirmed_by_id is None
 
 
 class Approval(Timestamped):

@@ -39,7 +39,11 @@ def get_work_state(thread_id: int) -> WorkState:
     approvals = Approval.objects.filter(thread=thread_id).select_related("requested_by", "decided_by")
     progress = ProgressEntry.objects.filter(thread=thread_id).select_related("author").order_by("-id")
     return WorkState(
-        tuple(WorkItem.objects.filter(thread=thread_id, state=WorkItem.State.OPEN).select_related("author")),
+        tuple(
+            WorkItem.objects.filter(thread=thread_id, state=WorkItem.State.OPEN).select_related(
+                "author", "confirmed_by"
+            )
+        ),
         tuple(approvals.order_by(pending_first, "-id")[:MAX_APPROVALS]),
         tuple(progress[:MAX_PROGRESS_ENTRIES]),
     )
@@ -60,7 +64,7 @@ def visible_threads(access: Access) -> QuerySet[Thread]:
 def visible_work_items(access: Access) -> QuerySet[WorkItem]:
     """Rows of the threads the asker sees."""
     rows = WorkItem.objects.filter(thread__in=visible_threads(access))
-    return rows.select_related("author", "closed_by")
+    return rows.select_related("author", "closed_by", "confirmed_by")
 
 
 def visible_approvals(access: Access) -> QuerySet[Approval]:

@@ -121,7 +121,8 @@ def create_work_item(
 ) -> WorkItem:
     """Write a row down. The same open row is not written twice: it is returned.
 
-    A new objective or plan drops the earlier one in the same transaction. `message` is where it was said. Raises
+    A new objective or plan drops the earlier one in the same transaction. `message` is where it was said. A constraint
+    of an agent or a guest is a proposal; a member who writes the words of a proposal confirms it. Raises
     Missing (unseen thread), Refused (archived; an agent that approves a plan), Problem (empty, too long, too many).
     """
     if kind not in Kind.values:
@@ -135,7 +136,8 @@ def create_work_item(
     open_rows = WorkItem.objects.filter(thread=locked, kind=kind, state=State.OPEN)
     duplicate = open_rows.filter(text=cleaned, data=cleaned_data).first()
     if duplicate is not None:
-        return duplicate
+        is_confirmed_so = duplicate.is_proposal and _may_confirm(by)
+        return decide_constraint(item=duplicate, by=by, confirmed=True) if is_confirmed_so else duplicate
     _replace_or_check_limit(locked, kind, tokens, by)
     item = WorkItem.objects.create(
         thread=locked,
@@ -146,6 +148,8 @@ def create_work_item(
         author_id=by.participant_id,
         message=message,
     )
+    if kind == Kind.CONSTRAINT:
+        item.refresh_from_db(fields=["confirmed_by"])  # the database sets it
     emit_work_changed(locked)
     _send_stage_milestone(item, "", by)
     return item
@@ -158,8 +162,9 @@ def update_work_item(
     """Say it anew. `version` is the one that was read: Conflict when somebody changed it since, or when it is closed.
 
     `data` is merged into what stands; None takes a key away. Whoever changes the words is their author from then on:
-    nobody puts words into somebody else's mouth. Agents may not change what people set as a constraint, and a plan
-    that people approved is to be approved again when an agent rewrites it.
+    nobody puts words into somebody else's mouth. Agents and guests may not change a constraint that binds; a member
+    who changes a proposed one confirms it; and a plan that people approved is to be approved again when an agent
+    rewrites it.
     """
     thread, row = _lock_item(item, by)
     _check_version(row, version)
@@ -177,13 +182,44 @@ def update_work_item(
         cleaned_data = {**cleaned_data, "stage": PLAN_STAGES[0]}  # people approved other words
     if _texts_of(cleaned, cleaned_data) != _texts_of(row.text, row.data):
         row.author_id = by.participant_id
-    if row.kind == Kind.CONSTRAINT and tokens > row.tokens:
-        _check_constraints_fit(thread, tokens - row.tokens)
+    if row.kind == Kind.CONSTRAINT:
+        _check_constraints_fit(thread, tokens, besides=row)
+        row.confirmed_by_id = by.participant_id if _may_confirm(by) else row.confirmed_by_id
     row.text, row.tokens, row.data = cleaned, tokens, cleaned_data
     row.version += 1
-    row.save(update_fields=["text", "tokens", "data", "author", "version", "updated_at"])
+    row.save(update_fields=["text", "tokens", "data", "author", "confirmed_by", "version", "updated_at"])
     emit_work_changed(thread)
     _send_stage_milestone(row, previous_stage, by)
+    return row
+
+
+@transaction.atomic
+def decide_constraint(*, item: WorkItem, by: Access, confirmed: bool, version: int | None = None) -> WorkItem:
+    """A proposed constraint binds from now on, word for word; declined, it is dropped. Decided twice is decided once.
+
+    `version` is the one that was read, so that nobody confirms other words. Raises Refused for agents and guests,
+    Conflict when it is closed or changed since, Problem when it is no constraint, or too long.
+    """
+    if not _may_confirm(by):
+        raise Refused("Only members of the workspace confirm or decline a constraint.", code="people_only")
+    thread, row = _lock_item(item, by)
+    if row.kind != Kind.CONSTRAINT:
+        raise Problem("Only a constraint is confirmed or declined.", code="bad_kind", field="kind")
+    if not confirmed and row.state == State.OPEN and not row.is_proposal:
+        raise Conflict("This was confirmed already. Drop it if it no longer holds.", code="decided")
+    if not confirmed:
+        return close_work_item(item=row, by=by, state=State.DROPPED, version=version)
+    if row.state != State.OPEN:
+        raise Conflict("This is closed. Open it again to confirm it.", code="closed")
+    if not row.is_proposal:
+        return row
+    _check_version(row, version)
+    row.tokens = _clean_text(row.kind, row.text)[1]
+    _check_constraints_fit(thread, row.tokens, besides=row)
+    row.confirmed_by_id = by.participant_id
+    row.version += 1
+    row.save(update_fields=["confirmed_by", "tokens", "version", "updated_at"])
+    emit_work_changed(thread)
     return row
 
 
@@ -210,7 +246,8 @@ def close_work_item(*, item: WorkItem, by: Access, state: str = State.DONE, vers
 
 @transaction.atomic
 def reopen_work_item(*, item: WorkItem, by: Access, version: int | None = None) -> WorkItem:
-    """It holds again, on purpose; an objective or a plan takes the place of the one that stands now.
+    """It holds again, on purpose; an objective or a plan takes the place of the one that stands now. A constraint
+    binds again when a member opens it, and is a proposal when anybody else does.
 
     Agents may not reopen what people closed. Taking up an objective, a plan or a goal again is a milestone.
     """
@@ -222,6 +259,9 @@ def reopen_work_item(*, item: WorkItem, by: Access, version: int | None = None) 
         raise Refused("A person closed this. Ask them to open it again.", code="closed_by_person")
     _replace_or_check_limit(thread, row.kind, row.tokens, by)
     row.state, row.closed_by, row.closed_at = State.OPEN, None, None
+    if row.kind == Kind.CONSTRAINT:  # who opens it again stands behind it, or proposes it
+        row.confirmed_by_id = by.participant_id if _may_confirm(by) else None
+        row.save(update_fields=["confirmed_by"])
     _save_state(row)
     emit_work_changed(thread)
     if row.kind in (*SINGLETON_KINDS, Kind.GOAL):
@@ -311,9 +351,18 @@ def _check_version(row: WorkItem, version: int | None) -> None:
         )
 
 
+def _may_confirm(by: Access) -> bool:
+    """Whether what `by` sets as a constraint binds at once."""
+    return not by.is_agent and not by.is_guest
+
+
 def _check_may_change_constraint(row: WorkItem, by: Access, verb: str) -> None:
-    if by.is_agent and row.kind == Kind.CONSTRAINT and not row.author.is_agent:
-        raise Refused(f"A person set this constraint. Only people may {verb} it.", code="people_only")
+    """What binds is for members; a proposal also for whoever made it."""
+    if row.kind != Kind.CONSTRAINT or _may_confirm(by) or (row.is_proposal and row.author_id == by.participant_id):
+        return
+    whose = "Somebody else proposed" if row.is_proposal else "A person set or confirmed"
+    who = "people" if by.is_agent else "members"
+    raise Refused(f"{whose} this constraint. Only {who} may {verb} it.", code="people_only")
 
 
 def _replace_or_check_limit(thread: Thread, kind: str, tokens: int, by: Access) -> None:
@@ -331,17 +380,21 @@ def _replace_or_check_limit(thread: Thread, kind: str, tokens: int, by: Access) 
             field="kind",
         )
     if kind == Kind.CONSTRAINT:
-        _check_constraints_fit(thread, tokens + ROW_OVERHEAD_TOKENS)
+        _check_constraints_fit(thread, tokens)
 
 
-def _check_constraints_fit(thread: Thread, added_tokens: int) -> None:
+def _check_constraints_fit(thread: Thread, tokens: int, *, besides: WorkItem | None = None) -> None:
+    """Raise Problem unless a constraint of so many tokens fits with those that are open `besides` it, proposed ones
+    included: confirming one must not be refused for want of room."""
     rows = WorkItem.objects.filter(thread=thread, kind=Kind.CONSTRAINT, state=State.OPEN)
-    totals = rows.aggregate(tokens=Sum("tokens"), rows=Count("pk"))
-    used_tokens = (totals["tokens"] or 0) + totals["rows"] * ROW_OVERHEAD_TOKENS
-    if used_tokens + added_tokens > MAX_CONSTRAINT_TOKENS:
+    others = rows.exclude(pk=besides.pk) if besides else rows
+    totals = others.aggregate(tokens=Sum("tokens"), rows=Count("pk"))
+    total = (totals["tokens"] or 0) + tokens + (totals["rows"] + 1) * ROW_OVERHEAD_TOKENS
+    grows = besides is None or tokens > besides.tokens or besides.is_proposal
+    if grows and total > MAX_CONSTRAINT_TOKENS:
         raise Problem(
             f"Constraints stand in every prompt, so together they may need {MAX_CONSTRAINT_TOKENS:,} tokens; "
-            f"with this one it would be {used_tokens + added_tokens:,}. Shorten it, or drop one that no longer holds.",
+            f"with this one it would be {total:,}. Shorten it, or drop one that no longer holds.",
             code="too_many",
             field="text",
         )

@@ -22,6 +22,7 @@ from memory.work.services import (
     close_work_item,
     create_work_item,
     decide_approval,
+    decide_constraint,
     log_progress,
     reopen_work_item,
     update_work_item,
@@ -38,7 +39,7 @@ DATA_FIELDS = ("done_condition", "budget", "ref", "stage")
 
 SECTIONS = (
     ("objective", "Objective", "What this thread is for.", "Set the objective"),
-    ("constraint", "Constraints", "Stand in every prompt, word for word.", "Add a constraint"),
+    ("constraint", "Constraints", "Bind agents here and in dives from here, word for word.", "Add a constraint"),
     ("plan", "Plan", "How it is to be done.", "Write a plan"),
     ("goal", "Goals", "What is reached when it is done.", "Add a goal"),
     ("todo", "To do", "What is left to do.", "Add a to-do"),
@@ -73,7 +74,8 @@ def thread_work(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @workspace_view
 @require_POST
 def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
-    """Say a row anew, close it, or open it again: `do` is save, done, drop or reopen, on the `version` shown."""
+    """Say a row anew, close it, open it again, or decide on a proposed constraint: `do` is save, done, drop, reopen,
+    confirm or decline, on the `version` shown."""
     item = _access_row(visible_work_items(request.access), item_id)
     version = int_param(request.POST, "version") or 0
     match request.POST.get("do"):
@@ -87,8 +89,10 @@ def work_item(request: WorkspaceRequest, item_id: int) -> HttpResponse:
             close_work_item(item=item, by=request.access, state=WorkItem.State.DROPPED, version=version)
         case "reopen":
             reopen_work_item(item=item, by=request.access, version=version)
+        case "confirm" | "decline" as decision:
+            decide_constraint(item=item, by=request.access, confirmed=decision == "confirm", version=version)
         case _:
-            raise Problem("Choose save, done, drop or reopen.", code="bad_do", field="do")
+            raise Problem("Choose save, done, drop, reopen, confirm or decline.", code="bad_do", field="do")
     return _redirect_to_work(request, access_thread(request.access, item.thread_id))
 
 

@@ -13,8 +13,12 @@ from unfold.decorators import action
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from openvibe.base.admin import SameWorkspaceForm, WorkspaceScopedAdmin
-from openvibe.llm.endpoints import try_endpoint
+from openvibe.base.problems import Problem
+from openvibe.llm.endpoints import ENDPOINT_CHECK, try_endpoint
 from openvibe.llm.models import Endpoint
+
+PROMPT_FIELDS = ("workspace", "name", "model", "context_window", "output_reserve", "is_default")
+"""What decides how large a prompt may be, and whose."""
 
 
 class EndpointForm(SameWorkspaceForm):
@@ -46,7 +50,20 @@ class EndpointForm(SameWorkspaceForm):
         self._check_one_per_workspace(
             "is_for_summaries", "{} writes the summaries of this workspace already. Switch it off there first."
         )
+        self._check_prompts()
         return cleaned
+
+    def _check_prompts(self) -> None:
+        """Agents that answer through it have to fit into its window."""
+        if self.errors or not set(PROMPT_FIELDS) & set(self.changed_data):
+            return
+        endpoint = Endpoint(pk=self.instance.pk)
+        for name in PROMPT_FIELDS:
+            setattr(endpoint, name, self.cleaned_data[name])
+        try:
+            ENDPOINT_CHECK.only()(endpoint)
+        except Problem as problem:
+            self.add_error("context_window", problem.message)
 
     def _check_one_per_workspace(self, flag: str, message: str) -> None:
         others = Endpoint.objects.filter(workspace=self.cleaned_data.get("workspace"), **{flag: True})

@@ -23,7 +23,8 @@ MAX_BULLET_CHARACTERS = 1_000
 DRAFT_FORMAT = """\
 Draft the result of this dive for the people of the thread it started in.
 - Use only what was said in the dive and the message it started from; leave out everything else these blocks hold.
-- Answer with these Markdown headings and nothing around them:
+- Answer in this form, with nothing before or after it, whatever form other answers of yours have:
+```
 ## Headline
 one line of at most 120 characters
 ## Key points
@@ -33,7 +34,8 @@ what was found, decided and why, with who said it
 ## Deferred
 at most 2 list items: what was put off; leave the heading out when there is nothing
 ## Open questions
-at most 2 list items: what nobody answered; leave the heading out when there is nothing"""
+at most 2 list items: what nobody answered; leave the heading out when there is nothing
+```"""
 """Stands as it is in the system message of a prompt for the task `publish`: the offline model knows it by this."""
 
 OFFLINE_NOTE = "Drafted by the offline model: sentences picked from the dive, nothing rewritten."

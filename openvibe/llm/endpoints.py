@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
+from openvibe.base.registers import Register
 from openvibe.llm.breaker import BreakerClient, CircuitBreaker
 from openvibe.llm.errors import ModelError
 from openvibe.llm.fences import fence
@@ -17,6 +18,9 @@ from openvibe.llm.protocol import ModelClient
 from openvibe.llm.values import ChatMessage
 
 CIRCUIT_BREAKER = CircuitBreaker()
+
+ENDPOINT_CHECK: Register[Callable[[Endpoint], None]] = Register("openvibe.llm.endpoints.ENDPOINT_CHECK")
+"""Raises Problem, with its numbers, for an endpoint, saved or not, into whose window an agent's prompt does not fit."""
 
 
 def _openai_client(endpoint: Endpoint) -> ModelClient:

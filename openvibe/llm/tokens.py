@@ -24,6 +24,7 @@ from openvibe.llm.values import ChatMessage, ToolSpec
 
 MAX_WHOLE_CHARACTERS = 50_000  # characters; longer texts are counted in pieces
 PIECE_CHARACTERS = 20_000  # characters
+MAX_WORD_CHARACTERS = 40  # characters; what is longer than a word is cut anywhere
 MESSAGE_OVERHEAD = 4  # tokens of a message's own wrapping
 PROMPT_OVERHEAD = 3  # tokens that open the answer
 CUT_ALLOWANCE = 16  # tokens added for each cut that may fall inside a token
@@ -101,8 +102,8 @@ def count_prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpe
 def truncate_middle(text: str, limit: int, counter: TokenCounter, marker: str) -> str:
     """The text if it fits `limit` tokens, else its beginning, the marker and its end.
 
-    The answer never counts more than `limit`; two thirds of the room go to the beginning. Where not even the
-    marker fits, only the beginning is left. The work done grows with the limit, not with the text.
+    The answer never counts more than `limit`; two thirds of the room go to the beginning, and no word is cut. Where
+    not even the marker fits, only the beginning is left. The work done grows with the limit, not with the text.
     """
     if len(text) <= MAX_WHOLE_CHARACTERS and counter.count(text) <= limit:
         return text
@@ -120,7 +121,20 @@ def _join_ends(text: str, characters: int, marker: str) -> str:
     if characters >= len(text):
         return text
     tail = characters // 3
-    return text[: characters - tail] + marker + (text[-tail:] if tail else "")
+    end, start = _word_end(text, characters - tail), _word_start(text, len(text) - tail)
+    return text[:end] + marker + text[start:]
+
+
+def _word_end(text: str, cut: int) -> int:
+    """The end of the last whole word before `cut`; `cut` itself inside a very long one."""
+    spaces = [match.start() for match in re.finditer(r"\s", text[max(cut - MAX_WORD_CHARACTERS, 0) : cut + 1])]
+    return max(cut - MAX_WORD_CHARACTERS, 0) + spaces[-1] if spaces else cut
+
+
+def _word_start(text: str, cut: int) -> int:
+    """The start of the first whole word from `cut` on; `cut` itself inside a very long one."""
+    space = re.search(r"\s", text[max(cut - 1, 0) : cut + MAX_WORD_CHARACTERS])
+    return max(cut - 1, 0) + space.end() if space else cut
 
 
 def _longest_fitting(shorten: Callable[[int], str], whole: int, limit: int, counter: TokenCounter) -> str:

@@ -24,6 +24,8 @@ FENCE_TAGS = (
     "summary",
     "request",
     "approval",
+    "binding",
+    "situation",
     "earlier",
     "context_block",
     "constraint",

@@ -17,7 +17,7 @@ from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScope
 from openvibe.base.problems import Problem
 from openvibe.workspaces.models import Invitation, Member, Participant, Spending, User, Workspace
 from openvibe.workspaces.queries import admin_access
-from openvibe.workspaces.services import BUDGET_CHECK, check_instructions, update_member_role
+from openvibe.workspaces.services import BUDGET_CHECK, WORKSPACE_CHECK, check_instructions, update_member_role
 
 if admin.site.is_registered(EmailAddress):  # addresses are changed with the account, below
     admin.site.unregister(EmailAddress)
@@ -39,6 +39,18 @@ class WorkspaceForm(SameWorkspaceForm):
         except ValueError as error:
             raise ValidationError(str(error)) from None
         return dict(budgets)
+
+    def clean(self) -> dict[str, Any] | None:
+        """What is told agents and what they may read have to go together."""
+        cleaned = super().clean()
+        if not self.errors and {"instructions", "budgets"} & set(self.changed_data):
+            for name in ("instructions", "budgets"):
+                setattr(self.instance, name, self.cleaned_data[name])
+            try:
+                WORKSPACE_CHECK.only()(self.instance)
+            except Problem as problem:
+                self.add_error("budgets" if "budgets" in self.changed_data else "instructions", problem.message)
+        return cleaned
 
 
 @admin.register(Workspace)

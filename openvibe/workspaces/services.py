@@ -5,6 +5,7 @@ contradictions. It waits when the day's budget is used up."""
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -59,10 +60,22 @@ def update_workspace(*, workspace: Workspace, by: Access, name: str, description
     if (tokens := count_tokens(instructions)) > MAX_INSTRUCTION_TOKENS:
         message = f"These instructions are {tokens:,} tokens; at most {MAX_INSTRUCTION_TOKENS:,} fit. Shorten them."
         raise Problem(message, code="too_long", field="instructions")
+    if instructions.strip() != workspace.instructions.strip():
+        _check_prompts(workspace, instructions.strip())
     workspace.name, workspace.description, workspace.instructions = name, description.strip(), instructions.strip()
     workspace.save(update_fields=["name", "description", "instructions", "updated_at"])
     emit("workspace_changed", workspace_id=workspace.pk)
     return workspace
+
+
+def _check_prompts(workspace: Workspace, instructions: str) -> None:
+    """Raise Problem that names the field when agents could not be given a prompt with these instructions."""
+    changed = copy(workspace)
+    changed.instructions = instructions
+    try:
+        WORKSPACE_CHECK.only()(changed)
+    except Problem as problem:
+        raise Problem(problem.message, code=problem.code, field="instructions") from None
 
 
 RESERVED_HANDLES = frozenset({"all", "channel", "everyone", "here", "system", "openvibe"})
@@ -266,6 +279,10 @@ participant's id)."""
 
 BUDGET_CHECK: Register[Callable[[object], None]] = Register("openvibe.workspaces.services.BUDGET_CHECK")
 """Raises ValueError, with a sentence for people, for token budgets of prompts that do not hold."""
+
+
+WORKSPACE_CHECK: Register[Callable[[Workspace], None]] = Register("openvibe.workspaces.services.WORKSPACE_CHECK")
+"""Raises Problem, with its numbers, for a workspace, saved or not, some agent of which could not be given a prompt."""
 
 
 def meter_client(

@@ -56,6 +56,20 @@ def test_an_agent_may_not_touch_a_persons_constraint(ana: Member, thread: Thread
     assert api.get(f"work/{rule.pk}/").json()["text"] == "Never water after noon."
 
 
+def test_a_member_confirms_what_an_agent_proposed(ana: Member, vibe: Agent, thread: Thread, by_token: Enter) -> None:
+    agent, person = by_token(vibe.participant), by_token(ana.participant)
+    row = agent.post("work/", {"thread": thread.pk, "kind": "constraint", "text": "Water early."}).json()
+    assert row["confirmed_by"] is None
+    address = f"work/{row['id']}/decide/"
+
+    assert is_problem(agent.post(address, {"confirmed": True}, If_Match='"1"'), 403, "people_only")
+    assert is_problem(person.post(address, {"confirmed": True}), 428, "if_match_required")
+    assert is_problem(person.post(address, {"confirmed": "perhaps"}, If_Match='"1"'), 400, "invalid")
+    assert person.post(address, {"confirmed": True}, If_Match='"1"').json()["confirmed_by"]["handle"] == "ana"
+    assert is_problem(person.post(address, {"confirmed": False}, If_Match='"2"'), 409, "decided")
+    assert is_problem(person.post("work/987654321/decide/", {"confirmed": True}, If_Match='"1"'), 404, "not_found")
+
+
 def test_an_agent_asks_and_learns_the_decision(ana: Member, thread: Thread, vibe: Agent, by_token: Enter) -> None:
     agent, person = by_token(vibe.participant), by_token(ana.participant)
     asked = agent.post("approvals/", {"thread": thread.pk, "what": "Order mulch", "reason": "Bare beds"}).json()

@@ -89,7 +89,7 @@ def profile_candidates(request: PromptRequest) -> SectionCandidates:
 def _profile_item(counter: TokenCounter, note: ProfileNoteRow) -> Item:
     ref = f"profile:{note.person_id}"
     text = fence(
-        "data", mask_secrets(note.content), source="your notes", ref=ref, author=note.person, trust="semi_trusted"
+        "data", mask_secrets(note.content), source="your notes", ref=ref, about=note.person, trust="semi_trusted"
     )
     return make_item(
         counter,

@@ -19,6 +19,7 @@ from agents.assembler.items import (
 )
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.stack import SectionName
+from agents.models import Run
 from memory.models import Episode
 from openvibe.base.query_cache import JsonRows
 from openvibe.llm.tokens import TokenCounter, truncate_middle
@@ -44,8 +45,19 @@ class EpisodeRow(NamedTuple):
     is_usable: bool
 
 
+def _bears_on_task(scope: QueryScope) -> Q:
+    """Feedback on an answer is for answers, feedback on a draft for drafts; for a draft also what was said in its dive.
+
+    What is no feedback bears on everything.
+    """
+    on_draft = Q(feedback__message__run__task=Run.Task.PUBLISH)
+    if scope.is_draft:
+        return Q(feedback=None) | on_draft | Q(feedback__message__thread=OuterRef("pk"))
+    return ~on_draft
+
+
 def _open_episodes(scope: QueryScope) -> QuerySet[Any, Any]:
-    own = Episode.objects.of(scope.participant_id).filter(applied_at=None)
+    own = Episode.objects.of(scope.participant_id).filter(_bears_on_task(scope), applied_at=None)
     usable = Episode.objects.usable_in(OuterRef(OuterRef("channel_id")))  # type: ignore[arg-type]  # stands for an id
     return own.order_by("-created_at", "-id").annotate(
         text=Case(When(learning="", then=F("summary")), default=F("learning")),
@@ -102,7 +114,7 @@ def _episode_item(counter: TokenCounter, section: SectionName, episode: EpisodeR
     label = "RECENT FEEDBACK" if is_feedback else str(Episode.Kind(episode.kind).label).upper()
     line = f"[{label}] User {giver} ({age}): {text}" if giver else f"[{label}] ({age}): {text}"
     source = "feedback" if is_feedback else "episode"
-    block = data_block(line, source=source, ref=ref, author=giver or "the agent", trust="semi_trusted")
+    block = data_block(line, source=source, ref=ref, author=giver or "you", trust="semi_trusted")
     return make_item(
         counter,
         section=section,

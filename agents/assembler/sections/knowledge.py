@@ -208,7 +208,7 @@ def _topic_index_item(counter: TokenCounter, visibility: str, topics: tuple[tupl
     block = fence(
         "data",
         truncate_middle("\n".join(lines), max(limit, 40), counter, "\n…\n"),
-        source="index of the workspace's knowledge",
+        source="index of knowledge",
         ref=ref,
         trust="semi_trusted",
     )

@@ -40,6 +40,8 @@ class ThreadContext(NamedTuple):
     workspace_description: str
     workspace_instructions: str
     budgets: Any
+    parent_instructions: str | None = None
+    """Of a dive: those of the thread it started in."""
     dive_source_id: int | None = None
     """Of a dive: the message it started from."""
 
@@ -55,14 +57,15 @@ THREAD_COLUMNS = row_columns(
         "workspace_description": "workspace__description",
         "workspace_instructions": "workspace__instructions",
         "budgets": "workspace__budgets",
+        "parent_instructions": "parent__instructions",
         "dive_source_id": "dive__source",
     },
 )
 
 
 class QueryScope(NamedTuple):
-    """Whose prompt a section's sub-select reads for, who asks, after which message of the thread, and whether results
-    of dives may be read.
+    """Whose prompt a section's sub-select reads for, who asks, after which message of the thread, whether results of
+    dives may be read, and whether the prompt is for drafting one.
 
     The sub-select stands in a query of threads: `OuterRef("pk")` is the thread of the prompt.
     """
@@ -71,6 +74,7 @@ class QueryScope(NamedTuple):
     person_id: int
     request_seq: int
     reads_dive_results: bool
+    is_draft: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ def author_trust(author_kind: str, *, is_own: bool) -> TrustLabel:
 
 def request_candidates(request: PromptRequest, room: int) -> SectionCandidates:
     """The request whole, or its head and tail when it needs more than `room` tokens."""
-    message, time = request.message, f"{format_minute(request.message.sent_at)} UTC"
+    message, time = request.message, format_minute(request.message.sent_at)
     ref = str(message.row.seq) if message.row else "draft"
     author = message.author.name if message.author else "somebody"
     is_own = message.author is None or message.author.pk == request.agent.participant_id

@@ -1,7 +1,7 @@
 """The thread's work (P1): rows and not prose, so that no summary can lose them.
 
-Constraints stand in every prompt, word for word. The rest comes as far as it fits: objective, plan, goals, to-dos,
-approvals, what not to do again, then what tools answered last and whether the tools have changed."""
+It comes as far as it fits: objective, plan, goals, what not to do again, to-dos, constraints that nobody confirmed yet,
+approvals, then what tools answered last and whether the tools have changed. What binds is `sections.constraints`."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce
 
 from agents.assembler.items import Item, SectionCandidates, TrustLabel, make_item, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
-from agents.models import Agent, Snapshot, ToolCall, TrustChange
+from agents.models import Agent, Run, Snapshot, ToolCall, TrustChange
 from memory.models import Approval, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.base.masking import mask_secrets
@@ -29,7 +29,6 @@ MAX_APPROVALS, MAX_PROGRESS_ENTRIES, MAX_TOOL_RESULTS = 10, 3, 4
 """Approvals, lines of the progress log and answers of tools that prompts show, the newest first."""
 
 WORK_KIND_ORDER = (
-    "constraint",
     "objective",
     "plan",
     "goal",
@@ -38,11 +37,12 @@ WORK_KIND_ORDER = (
     "open_question",
     "error_tried",
     "artifact",
+    "constraint",
 )
 """Kinds of work in the order prompts show them: many to-dos do not keep out what must not be done again."""
 
 WORK_CAP_DIVISOR = 3
-"""Work other than constraints takes at most one in so many tokens of P1, and at least MIN_WORK_TOKENS."""
+"""Work takes at most one in so many tokens of P1, and at least MIN_WORK_TOKENS."""
 
 MIN_WORK_TOKENS = 1_000
 
@@ -65,9 +65,10 @@ class WorkItemRow(NamedTuple):
 
 
 def _open_work(_scope: QueryScope) -> QuerySet[Any, Any]:
-    """What still holds, kinds in the order prompts show them."""
+    """What still holds and binds nobody, kinds in the order prompts show them."""
     place = Case(*[When(kind=kind, then=Value(at)) for at, kind in enumerate(WORK_KIND_ORDER)], default=Value(99))
     rows = WorkItem.objects.filter(thread=OuterRef("pk"), state=WorkItem.State.OPEN)
+    rows = rows.exclude(kind=WorkItem.Kind.CONSTRAINT, confirmed_by__isnull=False)
     return rows.annotate(place=place).order_by("place", "id")[:MAX_WORK_ITEMS]
 
 
@@ -168,22 +169,22 @@ class ToolNamesRow(NamedTuple):
 
 
 def _newest_snapshot(scope: QueryScope) -> QuerySet[Any, Any]:
-    return Snapshot.objects.filter(_own_runs_in_thread(scope.participant_id)).order_by("-run_id")[:1]
+    """Of its last answer: for a draft it has no tools."""
+    answers = Snapshot.objects.filter(_own_runs_in_thread(scope.participant_id)).exclude(task=Run.Task.PUBLISH)
+    return answers.order_by("-run_id")[:1]
 
 
 PREVIOUS_TOOLS = JsonRows("previous_tools", ToolNamesRow, _newest_snapshot)
 
 
-def work_candidates(request: PromptRequest, tools: Iterable[str]) -> tuple[SectionCandidates, SectionCandidates]:
-    """Constraints, always; then all other work in the order of its weight."""
+def work_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCandidates:
+    """All work in the order of its weight. `tools`: the names of those the agent has now."""
     counter, own_id = request.counter, request.agent.participant_id
-    rows = WORK_ITEMS.all(request.rows)
-    constraints = [row for row in rows if row.kind == WorkItem.Kind.CONSTRAINT]
-    others = [row for row in rows if row.kind != WorkItem.Kind.CONSTRAINT]
+    before = None if request.task == "publish" else PREVIOUS_TOOLS.first(request.rows)
     items = [
-        *(_work_item(counter, row, is_own=row.author_id == own_id) for row in (*constraints, *others)),
+        *(_work_item(counter, row, is_own=row.author_id == own_id) for row in WORK_ITEMS.all(request.rows)),
         *(_approval_item(counter, row) for row in reversed(APPROVALS.all(request.rows))),
-        *_tool_change_items(counter, PREVIOUS_TOOLS.first(request.rows), tools),
+        *_tool_change_items(counter, before, tools),
         *(
             _progress_item(counter, row, is_own=row.author_id == own_id)
             for row in reversed(PROGRESS_ENTRIES.all(request.rows))
@@ -192,10 +193,7 @@ def work_candidates(request: PromptRequest, tools: Iterable[str]) -> tuple[Secti
     ]
     ordered = [replace(item, order=order) for order, item in enumerate(items)]
     cap = max((request.budget.caps["P1"] or request.budget.ceiling) // WORK_CAP_DIVISOR, MIN_WORK_TOKENS)
-    return (
-        section_candidates("work", ordered[: len(constraints)], required=True),
-        section_candidates("work", ordered[len(constraints) :], cap=cap),
-    )
+    return section_candidates("work", ordered, cap=cap)
 
 
 @lru_cache(maxsize=4_096)
@@ -209,9 +207,9 @@ def _row_item(
 
 
 def _work_item(counter: TokenCounter, row: WorkItemRow, *, is_own: bool) -> Item:
-    """The row's own words, with what its kind adds; a plan's stage is a field, which no words can pass for."""
+    """The row's own words, with what its kind adds; a stage is a field, which no words can pass for."""
     trust = author_trust(row.author_kind, is_own=is_own)
-    stage = str(row.data.get("stage", ""))
+    stage = "proposed" if row.kind == WorkItem.Kind.CONSTRAINT else str(row.data.get("stage", ""))
     return _row_item(counter, row_text(row.text, row.data), row.kind, f"work:{row.pk}", row.author, trust, stage)
 
 

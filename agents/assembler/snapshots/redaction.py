@@ -79,6 +79,7 @@ def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
 def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> SnapshotView:
     keys = [entry["key"] for entry in (*content["items"], *content["dropped"])]
     withheld = {
+        **_withheld_instructions(access),
         **_withheld_messages(keys, access),
         **_withheld_episodes(keys, access),
         **_withheld_profile_notes(keys, access),
@@ -105,6 +106,11 @@ def previous_snapshot(run: Run) -> Snapshot | None:
     """The snapshot before this run's, of the same agent and thread."""
     earlier = Snapshot.objects.filter(run__agent_id=run.agent_id, run__thread_id=run.thread_id, run_id__lt=run.pk)
     return earlier.order_by("-run_id").first()
+
+
+def _withheld_instructions(access: Access) -> dict[str, str]:
+    """The organisation's instructions are for its members; those of a channel and a thread for whoever reads there."""
+    return {"instructions:organisation": NO_ACCESS} if access.is_guest else {}
 
 
 def _withheld_messages(keys: Iterable[str], access: Access) -> dict[str, str]:

@@ -134,7 +134,7 @@ def request_draft(*, dive: Dive, by: Access) -> Message:
     if reason is not None:
         raise Refused(f"{reason} The result can be written by hand.", code="agent_silent")
     _check_no_reply_in_progress(current)
-    text = f"Asked @{current.agent.handle} to draft the result."
+    text = f"@{current.agent.handle}, draft the result of this dive now."
     message = _create_message(current.thread, by, Message.Kind.SYSTEM, text)
     draft_requested.send(sender=Dive, message=message, dive=current)
     return message

@@ -17,7 +17,7 @@ from memory.episodes.services import give_feedback, mark_applied
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access, update_message
-from openvibe.llm.tokens import MESSAGE_OVERHEAD, count_prompt_tokens
+from openvibe.llm.tokens import MESSAGE_OVERHEAD
 from openvibe.llm.transcripts import parse_blocks
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, say
@@ -39,7 +39,7 @@ def test_a_mention_carries_soul_neighbours_and_request(ana: Member, vibe: Agent,
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
     assert "Quote before you conclude" in prompt.messages[0].content
     assert "The roses froze" in text_of(prompt)
-    assert re.match(r'<request trust="semi_trusted">\n2 Ana \[[^]]+ UTC\]: @vibe', prompt.messages[-1].content)
+    assert re.match(r'<request trust="semi_trusted">\n2 Ana \[[^]]+\]: @vibe', prompt.messages[-1].content)
     assert "@vibe when do I prune?" in prompt.messages[-1].content
 
 
@@ -199,9 +199,10 @@ def test_a_prompt_begins_as_the_one_before_up_to_its_request(ana: Member, vibe: 
     first = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "And the apples?"))
     second = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "And the pears?"))
 
-    request_tokens = count_prompt_tokens([first.messages[-1]], [], first.counter)
-    before_request = first.tokens - request_tokens - MESSAGE_OVERHEAD - first.counter.count("</messages>")
-    assert shared_prefix_tokens(first.messages, second.messages, first.counter) >= before_request
+    assert [message.content.startswith("<situation ") for message in first.messages[-2:]] == [True, False]
+    changing = exact_tokens(first.messages[-2:], [], first.counter) + first.counter.count("</messages>")
+    stable = first.tokens - changing - MESSAGE_OVERHEAD
+    assert shared_prefix_tokens(first.messages, second.messages, first.counter) >= stable
 
 
 def test_what_was_said_while_the_agent_answered_stands_after_the_next_request(

@@ -9,7 +9,9 @@ from agents.assembler.stack import (
     SECTION_ORDER,
     STACK,
     bounded_by_window,
+    raised_to,
     with_overrides,
+    with_stored_overrides,
 )
 from agents.soul import TaskType
 
@@ -46,7 +48,7 @@ def test_an_admins_numbers_replace_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ({"ceiling": 5_999}, "at least 6,000 tokens, not 5,999"),
+        ({"ceiling": 7_499}, "at least 7,500 tokens, not 7,499"),
         ({"ceiling": 0}, "at least 1"),
         ({"ceiling": "many"}, "whole number"),
         ({"ceiling": True}, "whole number"),
@@ -60,6 +62,21 @@ def test_an_admins_numbers_replace_the_defaults() -> None:
 def test_numbers_that_cannot_work_are_refused_in_words(overrides: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         with_overrides(BUDGETS["mention"], overrides)
+
+
+def test_numbers_saved_before_a_rule_are_read_as_far_as_they_make_sense() -> None:
+    stored = {"ceiling": 900, "P1": 499, "P3": "many", "P7": 10, "P4": 100, "P6": None}
+    budget = with_stored_overrides(BUDGETS["mention"], stored)
+    assert (budget.ceiling, budget.caps["P1"], budget.caps["P3"], budget.caps["P4"]) == (900, 3_500, 1_000, 100)
+    for nonsense in (None, "words", [1], {"ceiling": -1}):
+        assert with_stored_overrides(BUDGETS["mention"], nonsense) == BUDGETS["mention"]
+
+
+def test_a_ceiling_rises_to_what_is_needed_but_never_over_the_models_window() -> None:
+    small = with_stored_overrides(BUDGETS["mention"], {"ceiling": 900})
+    assert raised_to(small, 1_200).ceiling == 1_200
+    assert raised_to(small, 800).ceiling == 900
+    assert raised_to(bounded_by_window(small, 1_500, 500), 1_200).ceiling == 1_000
 
 
 def test_the_models_window_bounds_the_ceiling() -> None:

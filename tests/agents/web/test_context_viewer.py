@@ -11,7 +11,7 @@ from agents.web.context_viewer import BAR_UNITS, bar_segments
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, delete_message, save_draft
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, Workspace
 from tests.agents.web.conftest import signed_in
 from tests.factories import access, make_channel, make_thread, say
 
@@ -114,3 +114,20 @@ def test_what_was_learned_elsewhere_is_hidden_from_who_may_not_read_there(
         assert shown.status_code == 200
         assert "1 item hidden by your access" in shown.content.decode()
         assert "gardener Eve" not in shown.content.decode()
+
+
+def test_guests_do_not_read_the_organisations_instructions(
+    ana: Member, dora: Member, ben: Member, vibe: Agent, thread: Thread
+) -> None:
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
+    Workspace.objects.filter(pk=ana.workspace_id).update(instructions="Margins are 40 percent.")
+    Thread.objects.filter(pk=thread.pk).update(instructions="Answer in one sentence.")
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe when?"))
+    execute_run(run.pk)
+    home = f"/w/{ana.workspace.slug}"
+    for page in (f"/runs/{run.pk}/context/", f"/runs/{run.pk}/context/raw/", f"/t/{thread.pk}/preview/vibe/"):
+        assert "Margins are 40 percent." in signed_in(dora).get(home + page).content.decode()
+        shown = signed_in(ben).get(home + page).content.decode()
+        assert "Margins" not in shown
+        assert "1 item hidden by your access" in shown
+        assert "Answer in one sentence." in shown

@@ -1,0 +1,112 @@
+"""Standing constraints (P1): what members set to bind agents, word for word in every prompt of a thread and its dives.
+
+They are data of members, so they stand outside the system message, escaped as all text is; that they bind is said
+there, by the policy, which names their tag. What nobody confirmed is a row of work (`sections.work`)."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.db.models import OuterRef, Q, QuerySet
+
+from agents.assembler.items import Item, SectionCandidates, make_item, section_candidates
+from agents.assembler.sections.request import PromptRequest, QueryScope
+from memory.models import WorkItem
+from openvibe.base.masking import mask_secrets
+from openvibe.base.query_cache import JsonRows
+from openvibe.llm.fences import fence
+from openvibe.llm.tokens import TokenCounter, truncate_middle
+
+MAX_CONSTRAINTS = 100
+"""Constraints looked at, of a thread and the one a dive started in."""
+
+CONSTRAINTS_DIVISOR = 2
+"""All constraints together take at most one in so many tokens of the ceiling. What may be written stays far below."""
+
+MIN_CONSTRAINT_TOKENS = 80
+"""Tokens of a constraint that is cut, its fence included; where not even so many are left, the newest ones go."""
+
+
+class ConstraintRow(NamedTuple):
+    """A constraint that binds."""
+
+    pk: int
+    text: str
+    author: str
+    confirmed_by: str
+
+
+def _standing_constraints(_scope: QueryScope) -> QuerySet[Any, Any]:
+    """Those of the thread, and for a dive those of the thread it started in, the oldest first."""
+    threads = Q(thread=OuterRef("pk")) | Q(thread=OuterRef("parent"))
+    return WorkItem.objects.binding().filter(threads).order_by("id")[:MAX_CONSTRAINTS]
+
+
+CONSTRAINTS = JsonRows(
+    "constraints",
+    ConstraintRow,
+    _standing_constraints,
+    columns={"author": "author__name", "confirmed_by": "confirmed_by__name"},
+)
+
+
+def constraint_candidates(request: PromptRequest, room: int) -> tuple[SectionCandidates, SectionCandidates]:
+    """Every constraint, always, and what of them is left out where not even their beginnings fit.
+
+    What may be written fits whole into every budget; only rows of before there was a limit, or a very small window of a
+    model, ask for cuts: the longest ones first. `room` (tokens) is what other required parts leave.
+    """
+    room = min(room, request.budget.ceiling // CONSTRAINTS_DIVISOR)
+    counter, rows = request.counter, CONSTRAINTS.all(request.rows)
+    fitting = rows[: max(room, 0) // MIN_CONSTRAINT_TOKENS]
+    limits = _fair_shares([_constraint_item(counter, row).tokens for row in fitting], room)
+    items = [_constraint_item(counter, row, limit) for row, limit in zip(fitting, limits, strict=True)]
+    left_out = [_constraint_item(counter, row) for row in rows[len(fitting) :]]
+    return (section_candidates("constraints", items, required=True), section_candidates("constraints", left_out, cap=0))
+
+
+def _fair_shares(sizes: Sequence[int], room: int) -> list[int]:
+    """How much of `room` each of these may take: the small ones all they need, the large ones equal parts."""
+    shares = list(sizes)
+    smallest_first = sorted(range(len(sizes)), key=lambda at: sizes[at])
+    for done, at in enumerate(smallest_first):
+        shares[at] = min(sizes[at], room // (len(sizes) - done))
+        room -= shares[at]
+    return shares
+
+
+@lru_cache(maxsize=2_048)
+def _constraint_item(counter: TokenCounter, row: ConstraintRow, limit: int | None = None) -> Item:
+    """The constraint word for word; cut in the middle, and said so, where it takes more than `limit` tokens."""
+    text = mask_secrets(row.text)
+    item, kept = _make_constraint_item(counter, row, text), limit or 0
+    while limit is not None and item.tokens > limit and kept > 0:
+        kept -= max(item.tokens - limit, 8) if kept < limit else 60  # the fence first, then what is still too much
+        item = _make_constraint_item(counter, row, _shorten(text, max(kept, 0), counter, row.pk))
+    return item
+
+
+def _shorten(text: str, limit: int, counter: TokenCounter, number: int) -> str:
+    return truncate_middle(text, limit, counter, f" [… cut here: work:{number} is stored whole …] ")
+
+
+def _make_constraint_item(counter: TokenCounter, row: ConstraintRow, text: str) -> Item:
+    return make_item(
+        counter,
+        section="constraints",
+        key=f"work:{row.pk}",
+        text=fence(
+            "binding",
+            text,
+            source="constraint",
+            ref=f"work:{row.pk}",
+            author=row.author,
+            confirmed_by=row.confirmed_by if row.confirmed_by != row.author else None,
+            trust="semi_trusted",
+        ),
+        trust="semi_trusted",
+        source="constraint",
+        author=row.confirmed_by,
+        ref=f"work:{row.pk}",
+        order=row.pk,
+    )

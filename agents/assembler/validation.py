@@ -1,0 +1,99 @@
+"""Whether agents can be given prompts with settings that are about to be saved: what always stands in one has to fit.
+
+Tools and what is not required are not counted: they are left out where room is short."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.utils import timezone
+
+from agents.access import visible_to
+from agents.assembler.assemble import OFFLINE_MODEL, basic_candidates, needed_tokens
+from agents.assembler.sections import situation
+from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
+from agents.assembler.stack import BUDGETS, MIN_REQUEST_TOKENS, bounded_by_window, with_stored_overrides
+from agents.models import Agent
+from agents.soul import TaskType
+from openvibe.base.problems import Problem
+from openvibe.llm.models import Endpoint
+from openvibe.llm.tokens import counter_for
+from openvibe.workspaces.models import Workspace
+
+PART_NAMES = {"soul": "its SOUL", "policy": "the built-in policy", "instructions": "the instructions"}
+"""What people can shorten or take away, as messages name it."""
+
+
+def check_workspace(workspace: Workspace) -> None:
+    """Raise Problem when some agent could not be given a prompt with the instructions and budgets of this workspace,
+    which need not be saved yet."""
+    default = Endpoint.objects.filter(workspace=workspace.pk, is_default=True).first()
+    for agent in _active_agents(workspace.pk):
+        _check_prompts(agent, workspace, agent.endpoint or default)
+
+
+def check_agent(agent: Agent) -> None:
+    """Raise Problem when the agent could not be given a prompt with its SOUL and endpoint, saved or not."""
+    default = Endpoint.objects.filter(workspace=agent.workspace_id, is_default=True).first()
+    _check_prompts(agent, agent.workspace, agent.endpoint or default)
+
+
+def check_endpoint(endpoint: Endpoint) -> None:
+    """Raise Problem when an agent that would answer through this endpoint could not be given a prompt. It need not be
+    saved yet."""
+    if endpoint.context_window <= endpoint.output_reserve:
+        return  # refused for that already
+    for agent in _active_agents(endpoint.workspace_id):
+        is_own = agent.endpoint_id is not None and agent.endpoint_id == endpoint.pk
+        if is_own or (agent.endpoint_id is None and endpoint.is_default):
+            _check_prompts(agent, agent.workspace, endpoint)
+
+
+def _active_agents(workspace_id: int) -> Iterable[Agent]:
+    agents = Agent.objects.filter(workspace=workspace_id, deactivated_at=None, soul__isnull=False)
+    return agents.select_related("participant", "workspace", "soul", "endpoint").order_by("pk")
+
+
+def _check_prompts(agent: Agent, workspace: Workspace, endpoint: Endpoint | None) -> None:
+    for task in BUDGETS:
+        _check_prompt(agent, workspace, endpoint, task)
+
+
+def _check_prompt(agent: Agent, workspace: Workspace, endpoint: Endpoint | None, task: TaskType) -> None:
+    request = _empty_request(agent, workspace, endpoint, task)
+    candidates = [*basic_candidates(request), situation.situation_candidates(request)]
+    needed, ceiling = needed_tokens(request, candidates), request.budget.ceiling
+    if needed <= ceiling:
+        return
+    sizes = {
+        name: sum(group.tokens for each in candidates for group in each.groups if each.section == section)
+        for section, name in PART_NAMES.items()
+    }
+    parts = ", ".join(f"{name} {tokens:,}" for name, tokens in sizes.items() if tokens)
+    limited_by_model = request.budget.max_ceiling is not None and request.budget.max_ceiling <= ceiling
+    where = f"the window of “{endpoint}” leaves" if limited_by_model else "the budget has"
+    remedy = "choose a model with a larger window" if limited_by_model else f"raise the ceiling for {task}"
+    raise Problem(
+        f"With this, @{agent.handle} could not be given a prompt ({task}): it needs {needed:,} tokens ({parts}, the "
+        f"request at least {MIN_REQUEST_TOKENS:,}), but {where} only {ceiling:,}. Shorten them, or {remedy}. "
+        "Nothing was saved.",
+        code="prompt_too_large",
+    )
+
+
+def _empty_request(agent: Agent, workspace: Workspace, endpoint: Endpoint | None, task: TaskType) -> PromptRequest:
+    """A request in a thread in which nothing was said."""
+    stored: Mapping[str, Any] = workspace.budgets if isinstance(workspace.budgets, dict) else {}
+    budget = with_stored_overrides(BUDGETS[task], stored.get(task))
+    if endpoint is not None:
+        budget = bounded_by_window(budget, endpoint.context_window, endpoint.output_reserve)
+    thread = ThreadContext(0, "", "", 0, "", "", "", workspace.name, "", workspace.instructions, workspace.budgets)
+    return PromptRequest(
+        agent=agent,
+        access=visible_to(agent),
+        thread=thread,
+        task=task,
+        message=RequestMessage("", agent.participant, timezone.now()),
+        counter=counter_for(endpoint.model if endpoint and endpoint.model else OFFLINE_MODEL),
+        budget=budget,
+        rows={situation.ASKER.name: []},
+    )

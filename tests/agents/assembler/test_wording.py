@@ -1,0 +1,138 @@
+"""Prompts read so that a model cannot misunderstand them."""
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from agents.assembler.assemble import Prompt, assemble
+from agents.models import Agent, Run, Snapshot
+from agents.services import save_soul
+from agents.tools.toolbox import Toolbox
+from memory.episodes.services import give_feedback
+from openvibe.chat.models import Dive, Message, Thread
+from openvibe.chat.services import request_draft, start_dive
+from openvibe.llm.tokens import counter_for, truncate_middle
+from openvibe.workspaces.models import Member
+from tests.factories import SOUL, access, say
+
+WISH = "Use a table."
+
+
+def text_of(prompt: Prompt) -> str:
+    return "\n".join(message.content for message in prompt.messages)
+
+
+def answered(agent: Agent, trigger: Message, task: str, tools: Sequence[str] = ()) -> Message:
+    """What the agent answered in a run of this task, which had these tools. No other run is under way."""
+    reply = Message(thread=trigger.thread, author=agent.participant, body="So it is.", token_count=4)
+    reply.save(force_insert=True)
+    run, _ = Run.objects.update_or_create(
+        trigger=trigger,
+        agent=agent,
+        defaults={
+            "workspace": agent.workspace,
+            "thread": trigger.thread,
+            "requested_by": trigger.author,
+            "task": task,
+            "reply": reply,
+        },
+    )
+    Snapshot.objects.create(
+        run=run,
+        task=task,
+        model="offline",
+        assembler_version=1,
+        budget=8000,
+        tokens=1,
+        counter="o200k_base",
+        tool_names=list(tools),
+    )
+    Run.objects.update(state=Run.State.DONE)
+    return reply
+
+
+@pytest.fixture
+def dive(ana: Member, vibe: Agent, thread: Thread) -> Dive:
+    dive = start_dive(source=say(thread, ana, "Which mulch?"), by=access(ana), agent=vibe.participant)
+    say(dive.thread, ana, "Compare bark and straw.")
+    Run.objects.update(state=Run.State.DONE)
+    return dive
+
+
+def draft_prompt(vibe: Agent, dive: Dive, by: Member) -> Prompt:
+    request = request_draft(dive=dive, by=access(by))
+    return assemble(agent=vibe, thread=dive.thread, task="publish", request=request)
+
+
+def test_a_draft_is_asked_for_in_so_many_words(ana: Member, vibe: Agent, dive: Dive) -> None:
+    answered(vibe, say(dive.thread, ana, "And straw?"), "dive", ["memory", "old_tool"])
+    prompt = draft_prompt(vibe, dive, ana)
+    assert "@vibe, draft the result of this dive now." in prompt.messages[-1].content
+    assert "tools have changed" not in text_of(prompt)
+
+
+def test_a_draft_changes_no_tools(ana: Member, vibe: Agent, dive: Dive) -> None:
+    specs = Toolbox.for_agent(vibe, dive.thread).specs
+    answered(vibe, say(dive.thread, ana, "And straw?"), "dive", [spec.name for spec in specs])
+    answered(vibe, request_draft(dive=dive, by=access(ana)), "publish")
+    asked = say(dive.thread, ana, "And gravel?")
+    prompt = assemble(agent=vibe, thread=dive.thread, task="dive", request=asked, tools=specs)
+    assert "tools have changed" not in text_of(prompt)
+
+
+def test_feedback_on_answers_is_for_answers_and_on_drafts_for_drafts(
+    ana: Member, vibe: Agent, thread: Thread, dive: Dive
+) -> None:
+    on_answer = answered(vibe, say(thread, ana, "@vibe when?"), "mention")
+    give_feedback(message=on_answer, by=access(ana), verdict="down", text=WISH)
+    on_draft = answered(vibe, say(thread, ana, "Draft it."), "publish")
+    give_feedback(message=on_draft, by=access(ana), verdict="down", text="A shorter headline.")
+
+    answer = text_of(assemble(agent=vibe, thread=thread, task="mention", request=say(thread, ana, "@vibe where?")))
+    assert (WISH in answer, "A shorter headline." in answer) == (True, False)
+    draft = text_of(draft_prompt(vibe, dive, ana))
+    assert (WISH in draft, "A shorter headline." in draft) == (False, True)
+
+
+def test_what_was_said_of_answers_in_a_dive_bears_on_its_draft(ana: Member, vibe: Agent, dive: Dive) -> None:
+    reply = answered(vibe, say(dive.thread, ana, "And straw?"), "dive")
+    give_feedback(message=reply, by=access(ana), verdict="down", text="Bark costs 4 euros, not 6.")
+    assert "Bark costs 4 euros" in text_of(draft_prompt(vibe, dive, ana))
+
+
+@pytest.mark.parametrize("role", ["Helps the team find what was said", "gardener of the roof."])
+def test_a_role_in_any_words_makes_a_sentence(role: str, ana: Member, vibe: Agent, thread: Thread) -> None:
+    text = SOUL.format(name="Vibe").replace("Helps the team find what was said", role)
+    save_soul(agent=vibe, by=access(ana), text=text, note="Another role", based_on=1)
+    system = assemble(agent=vibe, thread=thread, task="mention", request="go").messages[0].content
+    assert f"Your name and role: Vibe, {role.rstrip('.')}.\n" in system
+    assert "You are Vibe, Helps" not in system
+
+
+@pytest.mark.parametrize("task", ["mention", "thread", "dive", "publish"])
+def test_length_and_form_are_said_once(task: str, ana: Member, vibe: Agent, dive: Dive) -> None:
+    structured = SOUL.format(name="Vibe") + "behavior: {response_style: structured}\n"
+    save_soul(agent=vibe, by=access(ana), text=structured, note="Tables", based_on=1)
+    vibe.refresh_from_db()
+    system = assemble(agent=vibe, thread=dive.thread, task=task, request="go").messages[0].content
+    assert "Be brief" not in system
+    assert "where the sections below ask for a form, use that form" in system
+    assert "headings, lists and tables where they help.\nNever:\n- Invent facts" in system
+    assert ("whatever form other answers of yours have" in system) is (task == "publish")
+
+
+def test_names_of_rooms_are_lines_of_their_own(ana: Member, vibe: Agent, thread: Thread) -> None:
+    thread.channel.description = "Trees and hedges"
+    thread.channel.save(update_fields=["description"])
+    reference = assemble(agent=vibe, thread=thread, task="mention", request="go").messages[1].content
+    assert f"Channel: #{thread.channel.name}\nThread: {thread.title}\nTrees and hedges\n</data>" in reference
+
+
+def test_no_cut_falls_inside_a_word() -> None:
+    words = [f"word{number}" for number in range(400)]
+    for limit in range(20, 200, 7):
+        short = truncate_middle(" ".join(words), limit, counter_for("offline"), " … ")
+        head, tail = short.split(" … ")
+        assert set(re.findall(r"\S+", f"{head} {tail}")) <= set(words)
+        assert counter_for("offline").count(short) <= limit
