@@ -112,8 +112,12 @@ def assemble(
     access = visible_to(agent)
     person_id = message.author.pk if message.author else None
     is_draft = task == "publish"
-    ids = {"thread_id": thread.pk, "person_id": person_id, "request_seq": message.row.seq if message.row else 0}
-    rows = read_prompt_rows(access, **ids, is_draft=is_draft) if agent.is_active else None
+    request_seq = message.row.seq if message.row else 0
+    rows = None
+    if agent.is_active:
+        rows = read_prompt_rows(
+            access, thread_id=thread.pk, person_id=person_id, request_seq=request_seq, is_draft=is_draft
+        )
     if rows is None:
         raise Missing
     context = ThreadContext._make(rows["thread"])
