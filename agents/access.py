@@ -6,12 +6,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import cast
 
 from django.db.models import F, QuerySet, Sum
 
 from agents.models import Agent, Run
 from agents.trust import Occasion, may_respond, trust_level
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Dive, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
@@ -33,10 +35,16 @@ def visible_to(agent: Agent) -> Access:
     )
 
 
+@cache
+def _active_agents() -> CompiledQuery:
+    """Asked by every call of the API: compiled once."""
+    return CompiledQuery(lambda participant: Agent.objects.filter(participant=participant, deactivated_at=None), 1)
+
+
 def agent_access(participant: Participant) -> Access | None:
     """The access of a participant that is an agent; None once it is deactivated."""
-    agent = Agent.objects.filter(participant=participant, deactivated_at=None).first()
-    return visible_to(agent) if agent else None
+    agents: list[Agent] = _active_agents().objects(participant.pk)
+    return visible_to(agents[0]) if agents else None
 
 
 def agent_accesses(participants: Iterable[Participant]) -> dict[int, Access]:
