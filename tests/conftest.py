@@ -14,6 +14,7 @@ from django.test import TransactionTestCase
 from pytest_django import DjangoDbBlocker
 
 from agents.models import Agent
+from openvibe.chat import event_stream
 from openvibe.chat.models import Channel, Thread
 from openvibe.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
 from openvibe.workspaces.models import Member
@@ -126,8 +127,16 @@ def quick_flush() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def listeners_stop_soon() -> Iterator[None]:
+    """So that no test waits for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_stream, "STOP_CHECK_SECONDS", 0.02)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def listeners_have_left() -> Iterator[None]:
+def listeners_have_left(listeners_stop_soon: None) -> Iterator[None]:
     """The threads behind event streams end a moment after the last stream, and their database connections with them."""
     yield
     for thread in threading.enumerate():
