@@ -6,12 +6,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import cast
+from functools import cache
+from typing import Any, cast
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import BigIntegerField, F, Func, QuerySet
 
 from agents.models import Agent, Run
 from agents.trust import Occasion, may_respond, trust_level
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Dive, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
@@ -33,10 +35,16 @@ def visible_to(agent: Agent) -> Access:
     )
 
 
+@cache
+def _active_agents() -> CompiledQuery:
+    """Asked by every call of the API: compiled once."""
+    return CompiledQuery(lambda participant: Agent.objects.filter(participant=participant, deactivated_at=None), 1)
+
+
 def agent_access(participant: Participant) -> Access | None:
     """The access of a participant that is an agent; None once it is deactivated."""
-    agent = Agent.objects.filter(participant=participant, deactivated_at=None).first()
-    return visible_to(agent) if agent else None
+    agents: list[Agent] = _active_agents().objects(participant.pk)
+    return visible_to(agents[0]) if agents else None
 
 
 def agent_accesses(participants: Iterable[Participant]) -> dict[int, Access]:
@@ -49,9 +57,32 @@ def tokens_used_today(*, agent: Agent | None = None, workspace_id: int = 0) -> i
     """Tokens (input and output) used since midnight UTC, by one agent or in a whole workspace: of runs, and of what
     models were asked in the background."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    runs, background = token_rows(agent, [workspace_id])
-    today = (runs.filter(queued_at__gte=midnight), background.filter(created_at__gte=midnight))
-    return sum(rows.aggregate(total=Sum(TOTAL_TOKENS, default=0))["total"] for rows in today)
+    if agent is not None:
+        rows = _agent_tokens_since().rows(agent.pk, agent.participant_id, now=midnight)
+    else:
+        rows = _workspace_tokens_since().rows(workspace_id, now=midnight)
+    return sum(int(total or 0) for (total,) in rows)
+
+
+@cache
+def _agent_tokens_since() -> CompiledQuery:
+    """Asked at every mention: compiled once."""
+    return CompiledQuery(lambda pk, participant: _token_sums(Agent(pk=pk, participant_id=participant), []), 2)
+
+
+@cache
+def _workspace_tokens_since() -> CompiledQuery:
+    """Asked at every mention: compiled once."""
+    return CompiledQuery(lambda workspace: _token_sums(None, [workspace]), 1)
+
+
+def _token_sums(agent: Agent | None, workspace_ids: list[int]) -> QuerySet[Any, Any]:
+    """Two rows with a sum each, None where nothing was used: of runs and of background calls since a time."""
+    runs, background = token_rows(agent, workspace_ids)
+    total = Func(TOTAL_TOKENS, function="SUM", output_field=BigIntegerField())  # no aggregate: one row without GROUP BY
+    today = runs.filter(queued_at__gte=datetime.now(UTC)), background.filter(created_at__gte=datetime.now(UTC))
+    runs_total, background_total = (rows.order_by().values_list(total) for rows in today)
+    return runs_total.union(background_total, all=True)
 
 
 def token_rows(agent: Agent | None, workspace_ids: list[int]) -> tuple[QuerySet[Run], QuerySet[Spending]]:

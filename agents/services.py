@@ -37,7 +37,7 @@ def create_agent(*, by: Access, workspace: Workspace, handle: str, name: str, so
     except IntegrityError:
         raise Conflict(f"@{handle} is taken in this workspace. Choose another handle.", field="handle") from None
     agent = Agent.objects.create(participant=participant, workspace=workspace)
-    save_soul(agent=agent, by=by, text=soul, note="First version", based_on=0)
+    _create_soul_version(agent, by, soul, check_soul(soul), "First version", 1)
     return agent
 
 
@@ -90,7 +90,7 @@ def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) 
     exists, Refused for non-admins.
     """
     _check_administers(by, agent.workspace_id, "change a SOUL")
-    soul, tokens = check_soul(text)
+    checked = check_soul(text)
     note = _clean_note(note, "what you changed and why")
     current = Agent.objects.select_for_update(of=("self",)).select_related("soul").get(pk=agent.pk)
     newest = current.soul.number if current.soul else 0
@@ -99,19 +99,26 @@ def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) 
             f"Version {newest} was saved meanwhile; you began from version {based_on}. "
             "Your text is kept in the form: compare it with the newest version, then save again."
         )
+    agent.soul = _create_soul_version(current, by, text, checked, note, newest + 1)
+    return agent.soul
+
+
+def _create_soul_version(
+    agent: Agent, by: Access, text: str, checked: tuple[Soul, int], note: str, number: int
+) -> SoulVersion:
+    soul, tokens = checked
     version = SoulVersion.objects.create(
-        agent=current,
-        number=newest + 1,
+        agent=agent,
+        number=number,
         content=soul_to_dict(soul),
         source=text,
         token_count=tokens,
         note=note,
         author_id=by.participant_id,
     )
-    current.soul = version
-    current.save(update_fields=["soul", "updated_at"])
     agent.soul = version
-    PROMPT_CHECK.only()(current)
+    agent.save(update_fields=["soul", "updated_at"])
+    PROMPT_CHECK.only()(agent)
     emit("agent_changed", workspace_id=agent.workspace_id)
     return version
 

@@ -1,5 +1,6 @@
 """The cast, for every test that asks for it; and what holds for all tests of a run."""
 
+import gc
 import sys
 import threading
 from collections import defaultdict
@@ -13,6 +14,7 @@ from django.test import TransactionTestCase
 from pytest_django import DjangoDbBlocker
 
 from agents.models import Agent
+from openvibe.chat import event_stream
 from openvibe.chat.models import Channel, Thread
 from openvibe.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
 from openvibe.workspaces.models import Member
@@ -37,6 +39,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         run_once.end()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Modules and tests stay until the end: the garbage collector need not look through them again and again."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 @pytest.hookimpl(tryfirst=True, wrapper=True)
@@ -115,8 +127,16 @@ def quick_flush() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def listeners_stop_soon() -> Iterator[None]:
+    """So that no test waits for them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_stream, "STOP_CHECK_SECONDS", 0.02)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def listeners_have_left() -> Iterator[None]:
+def listeners_have_left(listeners_stop_soon: None) -> Iterator[None]:
     """The threads behind event streams end a moment after the last stream, and their database connections with them."""
     yield
     for thread in threading.enumerate():

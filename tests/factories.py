@@ -61,8 +61,8 @@ def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Cha
         by=access(by), workspace=by.workspace, handle=handle, name=handle.title(), soul=SOUL.format(name=handle.title())
     )
     if level != agent.level:
-        Agent.objects.filter(pk=agent.pk).update(level=level)
-        agent.refresh_from_db()
+        agent.level = level
+        agent.save(update_fields=["level"])
     if channel is not None:
         add_to_channel(channel=channel, participant=agent.participant, by=access(by))
     return agent

@@ -5,6 +5,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any, Protocol, cast
 
 from django.utils import timezone
@@ -15,6 +16,7 @@ from rest_framework.request import Request
 
 from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
 from openvibe.base.problems import Refused
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
 
 LAST_USED_INTERVAL = timedelta(minutes=1)
@@ -58,11 +60,18 @@ class Caller:
         return f"token:{self.token.pk}" if self.token else f"session:{self.participant.pk}"
 
 
+@cache
+def _tokens_by_hash() -> CompiledQuery:
+    """Asked by every call: compiled once."""
+    tokens = Token.objects.select_related("participant__workspace")
+    return CompiledQuery(lambda token_hash: tokens.filter(token_hash=token_hash), 1)
+
+
 def authenticate_token(secret: str) -> Caller | None:
     """The caller whose token this is, asked anew on every call; None when it does not let anybody in."""
     if not secret.startswith(TOKEN_PREFIX) or not secret.isascii():
         return None
-    token = Token.objects.select_related("participant__workspace").filter(token_hash=Token.digest(secret)).first()
+    token: Token | None = next(iter(_tokens_by_hash().objects(Token.digest(secret))), None)
     if token is None or not token.is_valid:
         return None
     participant = cast(CallerParticipant, token.participant)

@@ -49,6 +49,7 @@ class CompiledQuery:
 
     def __init__(self, build_query: Callable[..., QuerySet[Any, Any]], argument_count: int) -> None:
         placeholders = range(_FIRST_PLACEHOLDER, _FIRST_PLACEHOLDER + argument_count)
+        positions = {form: index for index, number in enumerate(placeholders) for form in (number, str(number))}
         self._compiler = build_query(*placeholders).query.get_compiler(DEFAULT_DB_ALIAS)
         statement, parameters = self._compiler.as_sql()
         self._positions: list[int | None] = []  # of each parameter among the arguments; None for a time
@@ -56,8 +57,8 @@ class CompiledQuery:
         for index, value in enumerate(parameters):
             if isinstance(value, datetime):
                 self._positions.append(None)
-            elif isinstance(value, int) and value in placeholders:
-                self._positions.append(value - placeholders.start)
+            elif isinstance(value, int | str) and value in positions:  # text where it is compared with a text column
+                self._positions.append(positions[value])
             else:  # never changes: written out, so that the server knows how many rows to expect
                 texts[index] = sql.Literal(value).as_string()
         self.sql = statement % tuple(texts)

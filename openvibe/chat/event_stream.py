@@ -27,6 +27,8 @@ from openvibe.workspaces.access import Access
 
 POLL_SECONDS = 5.0
 HEARTBEAT_SECONDS = 25.0
+STOP_CHECK_SECONDS = 0.5
+"""How long the listener goes on at most after the last stream."""
 RETRY_MILLISECONDS = 2000
 BATCH_SIZE = 200
 MAX_STREAMS = 2000
@@ -125,7 +127,7 @@ class EventHub:
                 wire.execute("LISTEN openvibe_events")
                 self.wake()  # something may have happened before
                 while not ended.is_set():
-                    for notification in wire.notifies(timeout=0.5):
+                    for notification in wire.notifies(timeout=STOP_CHECK_SECONDS):
                         self.wake(int(notification.payload.partition(":")[0]))
             except (DatabaseError, psycopg.Error, OSError) as error:
                 log.warning("listening for events failed, trying again", error=str(error))

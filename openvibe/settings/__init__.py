@@ -119,7 +119,8 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "openvibe.chat.web.shell.shell_context",
-            ]
+            ],
+            "libraries": {"agents": "agents.web.filters", "conversation": "openvibe.chat.web.presenters"},
         },
     }
 ]

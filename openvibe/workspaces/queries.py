@@ -1,12 +1,14 @@
 """Looks up members and workspaces, and computes the `Access` of a member, a participant or an admin."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from django.core.management.base import CommandError
 from django.http import HttpRequest
 
 from openvibe.base.problems import Missing, Refused
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
 from openvibe.workspaces.access import Access, Role, role_access
 from openvibe.workspaces.models import Member, Participant, User, Workspace
@@ -20,14 +22,34 @@ AGENT_ACCESSES: Register[Callable[[Iterable[Participant]], dict[int, Access]]] =
 """The same for many agents at once, by participant id; those that are deactivated are left out."""
 
 
+@cache
+def _members_by_slug() -> CompiledQuery:
+    """Asked by every page: compiled once."""
+    members = Member.objects.select_related("participant", "workspace", "user").filter(
+        removed_at=None, user__is_active=True
+    )
+    return CompiledQuery(lambda user, slug: members.filter(user=user, workspace__slug=slug), 2)
+
+
 def access_member(user: User, slug: str) -> Member:
     """The user's standing membership of a workspace. Raises Missing for strangers and for unknown workspaces."""
-    try:
-        return Member.objects.select_related("participant", "workspace", "user").get(
-            user=user, workspace__slug=slug, removed_at=None, user__is_active=True
-        )
-    except Member.DoesNotExist:
-        raise Missing from None
+    members: list[Member] = [] if "\x00" in slug else _members_by_slug().objects(user.pk, slug)
+    if not members:
+        raise Missing
+    members[0].participant.workspace = members[0].workspace
+    return members[0]
+
+
+@cache
+def _members_by_user() -> CompiledQuery:
+    """Asked by every call of the API that a browser makes: compiled once."""
+    members = Member.objects.select_related("participant__workspace").filter(removed_at=None)
+    return CompiledQuery(lambda user: members.filter(user=user), 1)
+
+
+def list_memberships(user: User) -> list[Member]:
+    """The user's standing memberships."""
+    return _members_by_user().objects(user.pk)
 
 
 def member_access(member: Member) -> Access:
@@ -35,12 +57,19 @@ def member_access(member: Member) -> Access:
     return role_access(workspace_id=member.workspace_id, participant_id=member.participant_id, role=role)
 
 
+@cache
+def _members_by_participant() -> CompiledQuery:
+    """Asked by every call of the API: compiled once."""
+    members = Member.objects.filter(removed_at=None, user__is_active=True)
+    return CompiledQuery(lambda participant: members.filter(participant=participant), 1)
+
+
 def participant_access(participant: Participant) -> Access | None:
     """What a participant may see now; None when it may see nothing any more (removed, deactivated, imported)."""
     if participant.kind == Participant.Kind.AGENT:
         return AGENT_ACCESS.only()(participant)
-    member = Member.objects.filter(participant=participant, removed_at=None, user__is_active=True).first()
-    return member_access(member) if member else None
+    members: list[Member] = _members_by_participant().objects(participant.pk)
+    return member_access(members[0]) if members else None
 
 
 def resolve_workspace(slug: str) -> Workspace:

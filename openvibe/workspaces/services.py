@@ -44,7 +44,9 @@ def create_workspace(*, name: str, owner: User, slug: str = "", handle: str = ""
         number += 1
         free_slug = f"{base}-{number}"
     workspace = Workspace.objects.create(name=name, slug=free_slug)
-    return add_member(workspace=workspace, user=owner, role=Member.Role.OWNER, handle=handle)
+    member = _create_member(workspace, owner, Member.Role.OWNER, handle or _free_handle(_display_name(owner), set()))
+    emit("members_changed", workspace_id=workspace.pk)
+    return member
 
 
 @transaction.atomic
@@ -83,9 +85,17 @@ RESERVED_HANDLES = frozenset({"all", "channel", "everyone", "here", "system", "o
 
 def generate_handle(workspace: Workspace, text: str) -> str:
     """`text` made a valid handle, with a number when it is taken."""
-    base = slugify(text).strip("-_")[:MAX_HANDLE_CHARACTERS] or "person"
+    base = _handle_base(text)
     similar = Participant.objects.filter(workspace=workspace, handle__startswith=base[: MAX_HANDLE_CHARACTERS - 4])
-    taken = set(similar.values_list("handle", flat=True))
+    return _free_handle(text, set(similar.values_list("handle", flat=True)))
+
+
+def _handle_base(text: str) -> str:
+    return slugify(text).strip("-_")[:MAX_HANDLE_CHARACTERS] or "person"
+
+
+def _free_handle(text: str, taken: set[str]) -> str:
+    base = _handle_base(text)
     handle, number = base, 1
     while handle in taken or handle in RESERVED_HANDLES:
         number += 1
@@ -110,17 +120,7 @@ def add_member(*, workspace: Workspace, user: User, role: str = Member.Role.MEMB
     Workspace.objects.select_for_update().get(pk=workspace.pk)
     member = Member.objects.filter(workspace=workspace, user=user).select_related("participant").first()
     if member is None:
-        display_name = user.name or user.email.split("@")[0]
-        new_handle = check_handle(handle) if handle else generate_handle(workspace, display_name)
-        try:
-            with transaction.atomic():
-                participant = Participant.objects.create(
-                    workspace=workspace, kind=Participant.Kind.MEMBER, handle=new_handle, name=user.name or new_handle
-                )
-        except IntegrityError:
-            message = f"@{new_handle} is taken in this workspace. Choose another handle."
-            raise Conflict(message, field="handle") from None
-        member = Member.objects.create(participant=participant, workspace=workspace, user=user, role=role)
+        member = _create_member(workspace, user, role, handle or generate_handle(workspace, _display_name(user)))
     elif member.removed_at is None:
         raise Conflict("You are a member of this workspace already.")
     else:
@@ -130,6 +130,23 @@ def add_member(*, workspace: Workspace, user: User, role: str = Member.Role.MEMB
         member.participant.channel_memberships.all().delete()  # the rooms of before are not given by coming back
     emit("members_changed", workspace_id=workspace.pk)
     return member
+
+
+def _display_name(user: User) -> str:
+    return user.name or user.email.split("@")[0]
+
+
+def _create_member(workspace: Workspace, user: User, role: str, handle: str) -> Member:
+    """Raises Problem for a handle that cannot be one, Conflict for one that is taken."""
+    check_handle(handle)
+    try:
+        with transaction.atomic():
+            participant = Participant.objects.create(
+                workspace=workspace, kind=Participant.Kind.MEMBER, handle=handle, name=user.name or handle
+            )
+    except IntegrityError:
+        raise Conflict(f"@{handle} is taken in this workspace. Choose another handle.", field="handle") from None
+    return Member.objects.create(participant=participant, workspace=workspace, user=user, role=role)
 
 
 def _check_not_last_owner(member: Member) -> None:

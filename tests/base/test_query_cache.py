@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from openvibe.base.query_cache import CompiledQuery, JsonRows, array_literal, json_array, json_object
 from openvibe.chat.models import Message, Thread
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, Participant
 from tests.factories import say
 
 
@@ -46,6 +46,13 @@ def test_an_array_is_one_value_however_long_it_is(said: list[Message], many: int
     compiled = CompiledQuery(lambda ids: of_these(ids).values_list("pk"), 1)
     ids = [message.pk for message in said[:many]]
     assert compiled.rows(array_literal(ids)) == [(pk,) for pk in ids]
+
+
+@pytest.mark.parametrize("text", ["ana", "nobody", "' OR ''='", "%s", "7100000000000000000"])
+def test_text_is_an_argument_too(ana: Member, text: str) -> None:
+    by_handle = Participant.objects.filter(handle=text).values_list("pk")
+    compiled = CompiledQuery(lambda handle: Participant.objects.filter(handle=handle).values_list("pk"), 1)
+    assert compiled.rows(text) == list(by_handle)
 
 
 def test_times_are_the_present_or_the_one_that_is_given(said: list[Message]) -> None:

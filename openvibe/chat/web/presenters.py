@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.template import Context, Engine
+from django.template import Context, Engine, Library
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
@@ -21,6 +21,9 @@ from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest
+
+register = Library()
+"""Tags of templates that `{% load conversation %}`."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,13 @@ def render_message(row: MessageRow, *, thread: Thread, request: WorkspaceRequest
                 _html_cache.clear()
             _html_cache[key] = html
     return mark_safe(html.replace(_CSRF_PLACEHOLDER, csrf_token))
+
+
+@register.simple_tag(takes_context=True)
+def message(context: dict[str, Any], row: MessageRow) -> SafeString:
+    """`{% message row %}`: the message of a row, of the `thread` of the page."""
+    thread, request = context["thread"], context["request"]
+    return render_message(row, thread=thread, request=request, csrf_token=str(context["csrf_token"]))
 
 
 def _cache_key(row: MessageRow, thread: Thread, request: WorkspaceRequest) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from openvibe.api.auth import Caller
 from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.workspaces.models import Member, User
-from openvibe.workspaces.queries import member_access
+from openvibe.workspaces.queries import access_member, list_memberships, member_access
 
 
 class MemberSession(SessionAuthentication):
@@ -31,10 +31,7 @@ class MemberSession(SessionAuthentication):
 
 def _requested_member(request: Request, user: User) -> Member:
     slug = request.headers.get("X-Workspace") or request.query_params.get("workspace", "")
-    memberships = Member.objects.select_related("participant__workspace").filter(user=user, removed_at=None)
-    if slug:
-        memberships = memberships.none() if "\x00" in slug else memberships.filter(workspace__slug=slug)
-    members = list(memberships[:2])
+    members = [access_member(user, slug)] if slug else list_memberships(user)
     if not members:
         raise Missing
     if len(members) > 1:

@@ -1,4 +1,4 @@
-"""Small words for the templates of agents."""
+"""Filters of the templates that `{% load agents %}`."""
 
 from collections.abc import Mapping
 
