@@ -7,6 +7,7 @@ to these promises; authors run it with `pytest --pyargs memory.plugins.testing`.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from openvibe.workspaces.access import Access
@@ -103,6 +104,15 @@ class CompactionResult:
     created: tuple[int, ...] = ()
     rounds: int = 0
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPause:
+    """Summaries are not made for a while, because their endpoint failed so many times in a row. `until` is in UTC."""
+
+    until: datetime
+    failures: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +259,17 @@ class Rebuilder(Protocol):
 
     def threads_to_rebuild(self, limit: int = 200) -> list[int]:
         """Threads, of any workspace, with summaries that wait for it."""
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """What pauses after failures in a row can also go on. Not a capability that anybody is offered: only the page and
+    the endpoint with which admins resume it ask for it."""
+
+    def compaction_pause(self, workspace_id: int) -> CompactionPause | None: ...
+
+    def resume_compaction(self, workspace_id: int, endpoint_id: int | None) -> bool:
+        """Lift the pause of an endpoint, None for the one in use; whether there was one."""
 
 
 CAPABILITIES: tuple[type[Any], ...] = (Compactor, Searcher, Explorer, ProfileStore, SessionManager, ReviewSource)

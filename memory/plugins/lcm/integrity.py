@@ -180,6 +180,23 @@ INVARIANTS: tuple[Invariant, ...] = (
         _CONDENSED_CTE,
     ),
     Invariant(
+        "what was made with a changed summary as earlier context is marked",
+        "Summary {0} was made with what came before it from {1} on, where summary {2} is to be made anew, and is not"
+        " marked itself.",
+        "SELECT s.id, s.source_from_seq, min(t.id) FROM lcm_summary s JOIN lcm_summary t"
+        " ON t.conversation_id = s.conversation_id AND t.stale AND t.last_seq >= s.source_from_seq"
+        " AND t.first_seq < s.first_seq"
+        " WHERE s.conversation_id = %(conversation)s AND NOT s.stale AND s.source_from_seq < s.first_seq GROUP BY s.id",
+    ),
+    Invariant(
+        "a container goes back as far as its constituents",
+        "Condensed summary {0} goes back to {1}, a summary below it to {2}.",
+        "SELECT up.id, up.source_from_seq, min(down.source_from_seq) FROM lcm_summary up"
+        " JOIN lcm_summaryedge e ON e.container_id = up.id JOIN lcm_summary down ON down.id = e.constituent_id"
+        " WHERE up.conversation_id = %(conversation)s AND NOT up.stale GROUP BY up.id"
+        " HAVING up.source_from_seq > min(down.source_from_seq)",
+    ),
+    Invariant(
         "no empty summary, no marked summary with words of its own",
         "Summary {0} is empty, or is marked and still holds what it said.",
         "SELECT id FROM lcm_summary WHERE conversation_id = %(conversation)s AND (content !~ '\\S'"

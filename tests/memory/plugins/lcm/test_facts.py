@@ -98,9 +98,7 @@ def test_the_added_line_stays_within_the_limit_and_what_cannot_be_added_escalate
 
 
 def test_what_is_cut_from_the_source_names_what_the_rest_was_about() -> None:
-    idle = "\n".join(
-        "[2026-03-01 11:00 | user | Dora] The weather was fair and the coffee was good." for _ in range(30)
-    )
+    idle = "\n".join(["[2026-03-01 11:00 | user | Dora] The weather was fair and the coffee was good."] * 30)
     source = SummarySource(f"{idle}\n{SOURCE.text}", 1_200, 70)
     made = summarize(source, share=3, limit=200, client=ScriptedModel(["I'm sorry, I can't."]))
     assert made is not None
