@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from memory.plugins.base import NewMessage, Session, capabilities_of
-from memory.plugins.compaction import request_compaction
+from memory.plugins.compaction import request_compaction, resume_compaction
 from memory.plugins.models import COMPACTIONS, Compaction, SessionInfo
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import (
@@ -201,6 +201,29 @@ class Compact(ApiView):
         if compaction is None:
             raise Conflict("A compaction of this thread ended just now. Ask again.", code="just_ended")
         return Response(CompactionOut(visible_compactions(access).get(pk=compaction.pk)).data, status=202)
+
+
+class ResumeOut(serializers.Serializer[Any]):
+    compactions = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Those that had failed and are tried again now."
+    )
+
+
+class Resume(ApiView):
+    scopes = {"POST": "memory"}
+
+    @extend_schema(operation_id="memory_resume", request=None, responses={202: ResumeOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """End the pause that compaction takes after its endpoint failed again and again. Admins only.
+
+        409 `not_paused` where nothing rests.
+        """
+        access = request_access(request)
+        resumed = resume_compaction(workspace_id=access.workspace_id, by=access)
+        for compaction in resumed:
+            enqueue_compaction_on_commit(compaction.pk)
+        return Response({"compactions": [compaction.pk for compaction in resumed]}, status=202)
 
 
 class Compactions(ApiView):

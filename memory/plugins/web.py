@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from memory.plugins.base import Explorer, Searcher
-from memory.plugins.compaction import compaction_denied_reason, request_compaction
+from memory.plugins.compaction import compaction_denied_reason, find_pause, request_compaction, resume_compaction
 from memory.plugins.models import Compaction
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, open_session
@@ -86,6 +86,27 @@ def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
         notice = "" if compaction else "A compaction of this thread is under way already."
         if compaction is not None:
             enqueue_compaction_on_commit(compaction.pk)
+    return _state_response(request, thread, notice)
+
+
+@workspace_view
+@require_POST
+def resume(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
+    """End the pause after failures: admins, once the endpoint is well again."""
+    thread = access_thread(request.access, thread_id)
+    try:
+        resumed = resume_compaction(workspace_id=thread.workspace_id, by=request.access)
+    except Conflict as problem:
+        notice = problem.message
+    else:
+        notice = "Compaction goes on."
+        for compaction in resumed:
+            enqueue_compaction_on_commit(compaction.pk)
+    return _state_response(request, thread, notice)
+
+
+def _state_response(request: WorkspaceRequest, thread: Thread, notice: str) -> HttpResponse:
+    """How the memory stands now, with a sentence on what was done."""
     if request.htmx:
         context = _page_context(thread, request.access, is_full_page=False) | {"notice": notice}
         return render(request, PART_TEMPLATES["state"], context)
@@ -107,6 +128,7 @@ def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_pa
     state: dict[str, Any] = {  # sizes in tokens
         "stats": provider.stats(session),
         "budget": budget,
+        "pause": find_pause(thread.workspace_id),
         "threshold": int(budget * COMPACTION_THRESHOLD),
         "job": next((row for row in compactions if not row.is_over), None),
         "last": next(shown, None),  # one that found nothing to do is shown only to those who asked for it

@@ -28,7 +28,12 @@ def program(name: str, *arguments: str, given: str = "") -> str:
 
 
 def schema(database: str) -> str:
-    return program("pg_dump", "--schema-only", "--no-owner", "--schema=public", "--restrict-key=same", database)
+    """As it is printed once it was dumped and restored: PostgreSQL then prints some conditions in other words."""
+    name = f"schema_{os.getpid()}"
+    create_database(name, dump=program("pg_dump", "--schema-only", "--no-owner", database))
+    printed = program("pg_dump", "--schema-only", "--no-owner", "--schema=public", "--restrict-key=same", name)
+    drop_database(name)
+    return printed
 
 
 def create_database(name: str, *, dump: str = "", template: str = "template0") -> None:
@@ -46,16 +51,9 @@ def drop_database(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def fresh_schema(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> str:
-    """The schema of the test database, which only ever saw the fresh migrations.
-
-    It was dumped and restored, as the other was: PostgreSQL then prints some conditions in other words.
-    """
-    name = f"fresh_{os.getpid()}"
+    """The schema of the test database, which only ever saw the fresh migrations."""
     with django_db_blocker.unblock():
-        create_database(name, dump=program("pg_dump", "--schema-only", "--no-owner", connection.settings_dict["NAME"]))
-        printed = schema(name)
-        drop_database(name)
-    return printed
+        return schema(connection.settings_dict["NAME"])
 
 
 @pytest.fixture(scope="module")
