@@ -326,6 +326,19 @@ def rebuild_stale_summaries(conversation_id: int, writer: SummaryWriter, limit: 
             stuck.add(ready.pk)
 
 
+def read_source(summary: Summary) -> SummarySource:
+    """What a summary was made from, as it is now."""
+    sql = MESSAGES if summary.kind == Summary.Kind.LEAF else SUMMARIES
+    rows = fetch_rows(f"SELECT {sql.fingerprint}, {sql.content} {sql.from_summary}", {"summary": summary.pk})
+    return _source_from_rows(rows, MAX_CHUNK_TOKENS, is_leaf=sql is MESSAGES)
+
+
+def _source_from_rows(rows: Sequence[DbRow], chunk_tokens: int, *, is_leaf: bool) -> SummarySource:
+    if is_leaf:
+        return message_source(_source_messages(rows), chunk_tokens=chunk_tokens)
+    return summary_source([one for one in _source_summaries(rows) if one.content != DELETED_CONTENT])
+
+
 def _rebuild_summary(summary: Summary, writer: SummaryWriter, limit: int) -> bool:
     """Write the new words, if what they were made from is still what was read; whether they stand. No earlier context
     is shown, so that what changes next makes fewer summaries stale."""
@@ -334,10 +347,7 @@ def _rebuild_summary(summary: Summary, writer: SummaryWriter, limit: int) -> boo
     values: dict[str, Any] = {"summary": summary.pk, "conversation": summary.conversation_id}
     for _ in range(MAX_TRIES):
         rows = fetch_rows(f"SELECT {sql.fingerprint}, {sql.content} {sql.from_summary}", values)
-        if is_leaf:
-            source = message_source(_source_messages(rows), chunk_tokens=writer.chunk_tokens)
-        else:
-            source = summary_source([one for one in _source_summaries(rows) if one.content != DELETED_CONTENT])
+        source = _source_from_rows(rows, writer.chunk_tokens, is_leaf=is_leaf)
         share = LEAF_SHARE if is_leaf else CONDENSED_SHARE
         draft = summarize(source, share=share, limit=limit, client=writer.client) if source.tokens else None
         values |= {**(draft or _verbatim_draft(source, limit))._asdict(), "source_tokens": sum(row[-1] for row in rows)}
