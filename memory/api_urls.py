@@ -22,6 +22,7 @@ urlpatterns = [
     path("memory/stats/", plugins_api.Stats.as_view(), name="api-memory-stats"),
     path("memory/compact/", plugins_api.Compact.as_view(), name="api-memory-compact"),
     path("memory/resume/", plugins_api.Resume.as_view(), name="api-memory-resume"),
+    path("memory/summaries/<int:pk>/", plugins_api.OneSummary.as_view(), name="api-memory-summary"),
     path("memory/compactions/", plugins_api.Compactions.as_view(), name="api-compactions"),
     path("memory/compactions/<int:pk>/", plugins_api.OneCompaction.as_view(), name="api-compaction"),
     path("proposals/", Proposals.as_view(), name="api-proposals"),

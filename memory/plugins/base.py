@@ -147,6 +147,19 @@ class SummaryDescription:
     level: str
     model: str
     is_stale: bool
+    version: int = 1
+    corrections: tuple["SummaryRevision", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRevision:
+    """A correction by a person: what the summary said before, and since; both empty when a message in it was changed
+    later. `at` is ISO 8601, UTC."""
+
+    author: str
+    at: str
+    previous: str
+    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +272,14 @@ class Rebuilder(Protocol):
 
     def threads_to_rebuild(self, limit: int = 200) -> list[int]:
         """Threads, of any workspace, with summaries that wait for it."""
+
+
+@runtime_checkable
+class Corrector(Explorer, Protocol):
+    """What people can put right. Not a capability that agents are offered."""
+
+    def correct(self, session: Session, summary_id: int, *, content: str, version: int) -> SummaryDescription:
+        """Let the summary say this; `version` is the one that was read. Raises Missing, Problem and Conflict."""
 
 
 @runtime_checkable

@@ -285,7 +285,7 @@ def forget_unusable_summaries(thread_id: int) -> int:
 
 def forget_summaries(conversation_id: int, summary_ids: Sequence[int]) -> None:
     """Mark these and everything above them, as a change of a message does."""
-    values = {
+    values: dict[str, Any] = {
         "conversation": conversation_id,
         "summaries": list(summary_ids),
         "content": STALE_CONTENT,

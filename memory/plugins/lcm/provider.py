@@ -18,7 +18,7 @@ from memory.plugins.base import (
     SummaryDescription,
     SummaryExpansion,
 )
-from memory.plugins.lcm import assembly, compaction, items, pause, retrieval
+from memory.plugins.lcm import assembly, compaction, correction, items, pause, retrieval
 from memory.plugins.lcm.models import Conversation, Summary, SummaryMessage
 from memory.plugins.lcm.retrieval import ReviewMixin
 from memory.plugins.sessions import ProfileMixin, SessionMixin, store_messages
@@ -89,6 +89,11 @@ class LcmProvider(ProfileMixin, SessionMixin, ReviewMixin):
         return retrieval.search_conversation(session, query, limit)
 
     def describe(self, session: Session, summary_id: int) -> SummaryDescription:
+        return retrieval.describe_summary(session, summary_id)
+
+    def correct(self, session: Session, summary_id: int, *, content: str, version: int) -> SummaryDescription:
+        summary = retrieval.access_summary(session, summary_id)
+        correction.correct_summary(session, summary, content=content, version=version)
         return retrieval.describe_summary(session, summary_id)
 
     def expand(self, session: Session, summary_id: int, cursor: int | None = None) -> SummaryExpansion:

@@ -65,7 +65,12 @@ def taken_in(thread: Thread) -> Conversation:
 
 
 def leaf(
-    conversation: Conversation, first: int, last: int, text: str = "They spoke of this message.", *, source_from: int | None = None
+    conversation: Conversation,
+    first: int,
+    last: int,
+    text: str = "They spoke of this message.",
+    *,
+    source_from: int | None = None,
 ) -> Summary:
     """Messages `first` to `last` as one summary, in their place, made with earlier context from `source_from` on."""
     messages = list(Message.objects.filter(thread=conversation.thread_id, seq__range=(first, last)))
@@ -86,7 +91,9 @@ def leaf(
     return made
 
 
-def condensed(conversation: Conversation, below: Sequence[Summary], text: str = "In short, they spoke of this.") -> Summary:
+def condensed(
+    conversation: Conversation, below: Sequence[Summary], text: str = "In short, they spoke of this."
+) -> Summary:
     """Neighbouring summaries of one depth as one, in their place."""
     made = _summary(
         conversation,
