@@ -275,7 +275,7 @@ class Rebuilder(Protocol):
 
 
 @runtime_checkable
-class Corrector(Explorer, Protocol):
+class Corrector(Protocol):
     """What people can put right. Not a capability that agents are offered."""
 
     def correct(self, session: Session, summary_id: int, *, content: str, version: int) -> SummaryDescription:

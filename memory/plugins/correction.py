@@ -1,6 +1,6 @@
 """Correcting what a plugin's summary says: members who see the thread."""
 
-from memory.plugins.base import Corrector, SummaryDescription
+from memory.plugins.base import Corrector, Explorer, SummaryDescription
 from memory.plugins.compaction import request_compaction
 from memory.plugins.models import Compaction
 from memory.plugins.registry import provider_for
@@ -19,9 +19,9 @@ def correct_summary(
     Raises Missing, Refused (agents, guests), Problem for the text, and Conflict for a version that is not current.
     """
     session, provider = open_session(by, thread.pk), provider_for(thread.workspace_id)
-    if not isinstance(provider, Corrector):
+    if not (isinstance(provider, Corrector) and isinstance(provider, Explorer)):
         raise Missing
-    description = provider.describe(session, summary_id)
+    provider.describe(session, summary_id)  # raises Missing
     if by.is_agent or by.is_guest:
         raise Refused("Only members may correct a summary.")
     description = provider.correct(session, summary_id, content=content, version=version)

@@ -110,7 +110,7 @@ ROWS = {
     "POST api-memory-tool": Row("memory/tool/", "memory", 200, body={"thread": "{thread}", "action": "status"}),
     "GET api-memory-stats": Row("memory/stats/?thread={thread}", "memory"),
     "POST api-memory-compact": Row("memory/compact/", "memory", 202, body={"thread": "{thread}"}),
-    "POST api-memory-resume": Row("memory/resume/", status=403, but={"ana": 409}),
+    "POST api-memory-resume": Row("memory/resume/", status=403, but={"ana": 409, "cleo": 409}),
     "GET api-memory-summary": Row("memory/summaries/999999/?thread={thread}", "memory", 404),
     "PATCH api-memory-summary": Row(
         "memory/summaries/999999/",

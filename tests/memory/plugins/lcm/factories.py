@@ -91,9 +91,7 @@ def leaf(
     return made
 
 
-def condensed(
-    conversation: Conversation, below: Sequence[Summary], text: str = "In short, they spoke of this."
-) -> Summary:
+def condensed(conversation: Conversation, below: Sequence[Summary], text: str = "In short, they spoke.") -> Summary:
     """Neighbouring summaries of one depth as one, in their place."""
     made = _summary(
         conversation,
