@@ -8,13 +8,15 @@ from memory.blocks.models import ProfileNote
 from memory.blocks.services import notes_cleared
 from memory.episodes.models import Proposal
 from memory.episodes.services import delete_learned_from
-from memory.plugins.compaction import compaction_finished, request_compaction, request_rebuild
+from memory.plugins.compaction import compaction_finished, request_compaction, request_rebuild, resume_compaction
 from memory.plugins.models import Compaction
 from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
 from memory.work.handoff import create_handoff
 from memory.work.services import milestone_reached, redact_quotes
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.wiring import dive_ended, message_posted, message_revised
+from openvibe.llm.endpoints import endpoint_answered
+from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -60,6 +62,13 @@ def compact_after_dive(sender: type[Dive], dive: Dive, **_: Any) -> None:
     """A published result closes a piece of work: a milestone of the thread it stands in."""
     if dive.state == Dive.State.PUBLISHED:
         compact_at_milestone(sender, dive.parent, Compaction.Trigger.MILESTONE)
+
+
+@receiver(endpoint_answered, dispatch_uid="memory.resume_compaction")
+def resume_after_test(sender: type[Endpoint], endpoint: Endpoint, **_: Any) -> None:
+    """Whoever tests an endpoint with success need not wait until its pause is over."""
+    for compaction in resume_compaction(workspace_id=endpoint.workspace_id, by=None, endpoint_id=endpoint.pk):
+        enqueue_compaction_on_commit(compaction.pk)
 
 
 @receiver(compaction_finished, dispatch_uid="memory.write_handoff")

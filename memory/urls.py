@@ -21,6 +21,10 @@ urlpatterns = [
     path("approvals/<int:approval_id>/", work_web.approval, name="approval-decide"),
     path("t/<int:thread_id>/memory/", memory_map.thread_memory, name="thread-memory"),
     path("t/<int:thread_id>/memory/compact/", memory_map.compact, name="thread-memory-compact"),
+    path("t/<int:thread_id>/memory/resume/", memory_map.resume, name="thread-memory-resume"),
+    path(
+        "t/<int:thread_id>/memory/<int:summary_id>/correct/", memory_map.correct, name="thread-memory-summary-correct"
+    ),
     path("t/<int:thread_id>/memory/<int:summary_id>/", memory_map.summary, name="thread-memory-summary"),
     path("proposals/<int:proposal_id>/<slug:verb>/", episodes_web.decide_proposal, name="proposal-decide"),
     path("agents/<slug:handle>/blocks/", blocks_web.agent_blocks, name="agent-blocks"),

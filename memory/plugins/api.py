@@ -11,8 +11,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memory.plugins.base import NewMessage, Session, capabilities_of
-from memory.plugins.compaction import request_compaction
+from memory.plugins.base import Explorer, NewMessage, Session, capabilities_of
+from memory.plugins.compaction import request_compaction, resume_compaction
+from memory.plugins.correction import correct_summary
 from memory.plugins.models import COMPACTIONS, Compaction, SessionInfo
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import (
@@ -32,7 +33,8 @@ from memory.plugins.tool import build_tool
 from openvibe.api.fields import IdField, SeqField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
-from openvibe.base.problems import Conflict, Problem
+from openvibe.base.params import MAX_ID
+from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
@@ -201,6 +203,85 @@ class Compact(ApiView):
         if compaction is None:
             raise Conflict("A compaction of this thread ended just now. Ask again.", code="just_ended")
         return Response(CompactionOut(visible_compactions(access).get(pk=compaction.pk)).data, status=202)
+
+
+class SummaryRevisionOut(serializers.Serializer[Any]):
+    """Both texts are empty when a message in the summary was edited or deleted later."""
+
+    author = serializers.CharField()
+    at = serializers.CharField()
+    previous = serializers.CharField()
+    content = serializers.CharField()
+
+
+class MemorySummaryOut(serializers.Serializer[Any]):
+    """Sizes in tokens (o200k_base)."""
+
+    id = serializers.IntegerField()
+    kind = serializers.CharField()
+    depth = serializers.IntegerField()
+    content = serializers.CharField()
+    tokens = serializers.IntegerField()
+    first = serializers.IntegerField(help_text="The first message it stands for.")
+    last = serializers.IntegerField()
+    level = serializers.CharField(help_text="normal, aggressive, fallback or corrected.")
+    model = serializers.CharField()
+    is_stale = serializers.BooleanField(help_text="It is being written anew.")
+    version = serializers.IntegerField()
+    corrections = SummaryRevisionOut(many=True)
+
+
+class SummaryCorrectionIn(serializers.Serializer[Any]):
+    thread = IdField()
+    version = serializers.IntegerField(min_value=1, max_value=2_147_483_647, help_text="The one you read.")
+    content = TextField(help_text="At most 1,200 tokens.")
+
+
+class OneSummary(ApiView):
+    scopes = {"GET": "memory", "PATCH": "memory"}
+
+    @extend_schema(operation_id="memory_summary_get", parameters=[ThreadAsked], responses=MemorySummaryOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """One summary of a thread's memory, with its version and its corrections, the newest first."""
+        access = request_access(request)
+        session = access_session(access, self.validated_query(ThreadAsked)["thread"])
+        provider = provider_for(access.workspace_id)
+        if not isinstance(provider, Explorer):
+            raise Missing
+        return Response(MemorySummaryOut(provider.describe(session, min(pk, MAX_ID))).data)
+
+    @extend_schema(operation_id="memory_summary_correct", request=SummaryCorrectionIn, responses=MemorySummaryOut)
+    def patch(self, request: Request, pk: int) -> Response:
+        """Correct what a summary says. Members only; 409 `changed_meanwhile` for a version that is not current."""
+        data, access = self.validated_body(SummaryCorrectionIn), request_access(request)
+        thread = Thread.objects.select_related("channel").get(pk=open_session(access, data.pop("thread")).thread_id)
+        summary, rebuild = correct_summary(thread=thread, by=access, summary_id=min(pk, MAX_ID), **data)
+        if rebuild is not None:
+            enqueue_compaction_on_commit(rebuild.pk)
+        return Response(MemorySummaryOut(summary).data)
+
+
+class ResumeOut(serializers.Serializer[Any]):
+    compactions = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Those that had failed and are tried again now."
+    )
+
+
+class Resume(ApiView):
+    scopes = {"POST": "memory"}
+
+    @extend_schema(operation_id="memory_resume", request=None, responses={202: ResumeOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """End the pause that compaction takes after its endpoint failed again and again. Admins only.
+
+        409 `not_paused` where nothing rests.
+        """
+        access = request_access(request)
+        resumed = resume_compaction(workspace_id=access.workspace_id, by=access)
+        for compaction in resumed:
+            enqueue_compaction_on_commit(compaction.pk)
+        return Response({"compactions": [compaction.pk for compaction in resumed]}, status=202)
 
 
 class Compactions(ApiView):

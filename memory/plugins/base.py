@@ -7,6 +7,7 @@ to these promises; authors run it with `pytest --pyargs memory.plugins.testing`.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from openvibe.workspaces.access import Access
@@ -106,6 +107,15 @@ class CompactionResult:
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionPause:
+    """Summaries are not made for a while, because their endpoint failed so many times in a row. `until` is in UTC."""
+
+    until: datetime
+    failures: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryHit:
     """A hit of a search: `snippet` is at most 500 characters around the match."""
 
@@ -137,6 +147,19 @@ class SummaryDescription:
     level: str
     model: str
     is_stale: bool
+    version: int = 1
+    corrections: tuple["SummaryRevision", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRevision:
+    """A correction by a person: what the summary said before, and since; both empty when a message in it was changed
+    later. `at` is ISO 8601, UTC."""
+
+    author: str
+    at: str
+    previous: str
+    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +272,25 @@ class Rebuilder(Protocol):
 
     def threads_to_rebuild(self, limit: int = 200) -> list[int]:
         """Threads, of any workspace, with summaries that wait for it."""
+
+
+@runtime_checkable
+class Corrector(Protocol):
+    """What people can put right. Not a capability that agents are offered."""
+
+    def correct(self, session: Session, summary_id: int, *, content: str, version: int) -> SummaryDescription:
+        """Let the summary say this; `version` is the one that was read. Raises Missing, Problem and Conflict."""
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """What pauses after failures in a row can also go on. Not a capability that anybody is offered: only the page and
+    the endpoint with which admins resume it ask for it."""
+
+    def compaction_pause(self, workspace_id: int) -> CompactionPause | None: ...
+
+    def resume_compaction(self, workspace_id: int, endpoint_id: int | None) -> bool:
+        """Lift the pause of an endpoint, None for the one in use; whether there was one."""
 
 
 CAPABILITIES: tuple[type[Any], ...] = (Compactor, Searcher, Explorer, ProfileStore, SessionManager, ReviewSource)

@@ -11,8 +11,9 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from memory.plugins.base import Explorer, Searcher
-from memory.plugins.compaction import compaction_denied_reason, request_compaction
+from memory.plugins.base import MAX_ENTRY_TOKENS, Corrector, Explorer, Searcher
+from memory.plugins.compaction import compaction_denied_reason, find_pause, request_compaction, resume_compaction
+from memory.plugins.correction import correct_summary
 from memory.plugins.models import Compaction
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, open_session
@@ -62,6 +63,9 @@ def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
             (line, line.entry.summary_id is None and render_markdown(line.entry.text))
             for line in tree_lines(expansion.entries)
         ],
+        "may_correct": isinstance(provider, Corrector) and not request.access.is_guest and not description.is_stale,
+        "corrections": [(one, datetime.fromisoformat(one.at)) for one in description.corrections],
+        "max_tokens": MAX_ENTRY_TOKENS,
         "cursor": expansion.cursor,
         "is_rest": "after" in request.GET,
     }
@@ -70,6 +74,24 @@ def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
     else:
         name = "memory/summary.html"
     return render(request, name, context)
+
+
+@workspace_view
+@require_POST
+def correct(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpResponse:
+    """Put right what a summary says, on the `version` that was shown."""
+    thread = access_thread(request.access, thread_id)
+    _, rebuild = correct_summary(
+        thread=thread,
+        by=request.access,
+        summary_id=min(summary_id, MAX_ID),
+        content=request.POST.get("content", ""),
+        version=int_param(request.POST, "version") or 0,
+    )
+    if rebuild is not None:
+        enqueue_compaction_on_commit(rebuild.pk)
+    messages.info(request, "The summary says what you wrote. Prompts have it from now on.")
+    return redirect("thread-memory-summary", request.workspace.slug, thread.pk, summary_id)
 
 
 @workspace_view
@@ -86,6 +108,27 @@ def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
         notice = "" if compaction else "A compaction of this thread is under way already."
         if compaction is not None:
             enqueue_compaction_on_commit(compaction.pk)
+    return _state_response(request, thread, notice)
+
+
+@workspace_view
+@require_POST
+def resume(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
+    """End the pause after failures: admins, once the endpoint is well again."""
+    thread = access_thread(request.access, thread_id)
+    try:
+        resumed = resume_compaction(workspace_id=thread.workspace_id, by=request.access)
+    except Conflict as problem:
+        notice = problem.message
+    else:
+        notice = "Compaction goes on."
+        for compaction in resumed:
+            enqueue_compaction_on_commit(compaction.pk)
+    return _state_response(request, thread, notice)
+
+
+def _state_response(request: WorkspaceRequest, thread: Thread, notice: str) -> HttpResponse:
+    """How the memory stands now, with a sentence on what was done."""
     if request.htmx:
         context = _page_context(thread, request.access, is_full_page=False) | {"notice": notice}
         return render(request, PART_TEMPLATES["state"], context)
@@ -107,6 +150,7 @@ def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_pa
     state: dict[str, Any] = {  # sizes in tokens
         "stats": provider.stats(session),
         "budget": budget,
+        "pause": find_pause(thread.workspace_id),
         "threshold": int(budget * COMPACTION_THRESHOLD),
         "job": next((row for row in compactions if not row.is_over), None),
         "last": next(shown, None),  # one that found nothing to do is shown only to those who asked for it

@@ -10,6 +10,7 @@ MAX_HANDLE_CHARACTERS = 32
 HANDLE_PATTERN = r"[a-z0-9][a-z0-9_-]{0,31}"
 
 _CONTROL_CHARACTERS = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_FILLERS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | {chr(code) for code in range(0xFE00, 0xFE10)}
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _NEWLINES = re.compile(r"\r\n?|\u2028|\u2029|\u0085")
 _TRAILING_WHITESPACE = re.compile(r"(?<![ \t])[ \t]+(?=\n)")
@@ -48,7 +49,7 @@ def clean_body(text: str, *, max_bytes: int = MAX_BODY_BYTES, max_characters: in
     cleaned = _CONTROL_CHARACTERS.sub("", _NEWLINES.sub("\n", text))
     cleaned = unicodedata.normalize("NFC", cleaned)
     cleaned = _TRAILING_WHITESPACE.sub(lambda blanks: "  " if blanks[0].endswith("  ") else "", cleaned).rstrip()
-    if not _has_visible_character(cleaned):
+    if not has_visible_character(cleaned):
         raise TextRefused("empty", "There is nothing to send yet. Write something first.")
     if len(cleaned) > max_characters:
         raise _too_long_error(len(cleaned), max_characters)
@@ -68,7 +69,7 @@ def clean_title(text: str, *, max_characters: int = MAX_TITLE_CHARACTERS) -> str
     """
     _check_characters(text)
     title = unicodedata.normalize("NFC", " ".join(_CONTROL_CHARACTERS.sub("", text[: 20 * max_characters]).split()))
-    if not _has_visible_character(title):
+    if not has_visible_character(title):
         raise TextRefused("empty", "A title needs at least one character.")
     return title if len(title) <= max_characters else title[: max_characters - 1].rstrip() + "…"
 
@@ -107,6 +108,11 @@ def _too_long_error(characters: int, limit: int) -> TextRefused:
     )
 
 
-def _has_visible_character(text: str) -> bool:
-    """Whether anything in the text can be seen: blanks and invisible format characters alone cannot."""
-    return any(unicodedata.category(c) not in {"Zs", "Zl", "Zp", "Cc", "Cf"} for c in text)
+def has_visible_character(text: str) -> bool:
+    """Whether anything in the text can be seen: blanks, format characters and fillers drawn as nothing cannot."""
+    return any(map(is_visible, text))
+
+
+def is_visible(character: str) -> bool:
+    """Whether a font draws it."""
+    return unicodedata.category(character) not in {"Zs", "Zl", "Zp", "Cc", "Cf"} and character not in _FILLERS

@@ -60,6 +60,11 @@ class CircuitBreaker:
         with self._lock:
             self._failing.pop(endpoint, None)
 
+    def reset(self, endpoint: Hashable) -> None:
+        """Forget its failures: it has just answered."""
+        with self._lock:
+            self._failing.pop(endpoint, None)
+
     def _admit(self, endpoint: Hashable) -> None:
         with self._lock:
             state = self._failing.get(endpoint)

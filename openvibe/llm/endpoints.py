@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.conf import settings
+from django.dispatch import Signal
 
 from openvibe.base.registers import Register
 from openvibe.llm.breaker import BreakerClient, CircuitBreaker
@@ -21,6 +23,9 @@ CIRCUIT_BREAKER = CircuitBreaker()
 
 ENDPOINT_CHECK: Register[Callable[[Endpoint], None]] = Register("openvibe.llm.endpoints.ENDPOINT_CHECK")
 """Raises Problem, with its numbers, for an endpoint, saved or not, into whose window an agent's prompt does not fit."""
+# A person tried an endpoint out, and it answered:
+#   endpoint: Endpoint
+endpoint_answered = Signal()
 
 
 def _openai_client(endpoint: Endpoint) -> ModelClient:
@@ -52,7 +57,11 @@ def client_for(endpoint: Endpoint | None) -> ModelClient:
     if endpoint is None:
         return OfflineModel()
     client = CLIENT_FACTORIES[endpoint.kind](endpoint)
-    return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=(endpoint.pk, endpoint.updated_at))
+    return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=_breaker_key(endpoint))
+
+
+def _breaker_key(endpoint: Endpoint) -> tuple[int, datetime]:
+    return endpoint.pk, endpoint.updated_at
 
 
 @dataclass(frozen=True)
@@ -65,11 +74,16 @@ class EndpointTryResult:
 
 
 def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
-    """Ask the endpoint one tiny question, whatever its breaker says. Never raises a ModelError."""
+    """Ask the endpoint one tiny question, whatever its breaker says. Never raises a ModelError.
+
+    When it answers, its breaker closes and `endpoint_answered` is rung.
+    """
     question = [ChatMessage("user", fence("request", "Say hello in one short sentence."))]
     started = time.monotonic()
     try:
         completion = CLIENT_FACTORIES[endpoint.kind](endpoint).complete(question, max_output_tokens=256)
     except ModelError as error:
         return EndpointTryResult(False, f"{error} {error.advice}", time.monotonic() - started)
+    CIRCUIT_BREAKER.reset(_breaker_key(endpoint))
+    endpoint_answered.send(sender=Endpoint, endpoint=endpoint)
     return EndpointTryResult(True, completion.text.strip(), time.monotonic() - started)

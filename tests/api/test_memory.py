@@ -1,15 +1,18 @@
 """Memory through the API: the tool a plugin makes, figures of a thread, compaction."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from agents.models import Agent
 from memory.blocks.models import ProfileNote
 from memory.plugins import registry
 from memory.plugins.compaction import execute_compaction
+from memory.plugins.lcm.models import EndpointFailures
 from memory.plugins.models import Compaction, MemoryPlugin
 from openvibe.chat.models import Thread
 from openvibe.chat.services import set_thread_access
@@ -175,3 +178,15 @@ def test_a_summary_of_another_workspace_is_unknown(
     unknown = by_token(cleo.participant).post("memory/tool/", {"thread": 987_654_321, "action": "status"})
     assert is_problem(theirs, 404, "not_found")
     assert theirs.content == unknown.content
+
+
+def test_admins_resume_paused_compaction(ana: Member, dora: Member, vibe: Agent, by_token: Enter) -> None:
+    assert is_problem(by_token(dora.participant).post("memory/resume/"), 403, "not_allowed")
+    assert is_problem(by_token(vibe.participant).post("memory/resume/"), 403, "not_allowed")
+    assert is_problem(by_token(ana.participant).post("memory/resume/"), 409, "not_paused")
+    EndpointFailures.objects.create(
+        workspace=ana.workspace, failures=5, paused_until=timezone.now() + timedelta(minutes=20), last_error="Away."
+    )
+    answer = by_token(ana.participant).post("memory/resume/")
+    assert (answer.status_code, answer.json()) == (202, {"compactions": []})
+    assert is_problem(by_token(ana.participant).post("memory/resume/"), 409, "not_paused")

@@ -9,9 +9,10 @@ from agents.models import Agent
 from memory.plugins.lcm.models import Item, Summary
 from memory.plugins.models import Compaction, MemoryPlugin
 from openvibe.chat.models import Thread
+from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 from tests.factories import make_thread
-from tests.memory.plugins.lcm.factories import taken_in, told
+from tests.memory.plugins.lcm.factories import condensed, leaf, taken_in, told
 
 
 def memory(*words: object) -> str:
@@ -90,3 +91,46 @@ def test_stats_are_a_line_for_each_thread(long: Thread) -> None:
 def test_a_thread_that_is_not_there(verb: str) -> None:
     with pytest.raises(CommandError, match="There is no thread 999"):
         memory(verb, "--thread", 999)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("Error: 500 Internal Server Error", "it is an error message"),
+        ("I'm sorry, but I can't help with that.", "it is a refusal"),
+        ("<think>The beds want water.</think>", "it holds a model's thoughts"),
+        ("\u200b\u200d", "it shows no word"),
+        ("All is well.", "it says nothing of what was said"),
+    ],
+)
+def test_check_finds_what_is_no_summary_and_rebuild_has_it_written_anew(long: Thread, answer: str, reason: str) -> None:
+    conversation = taken_in(long)
+    bad, good = leaf(conversation, 1, 20, answer), leaf(conversation, 21, 40, "Ana on beds 21 to 40: water, mulch.")
+    above = condensed(conversation, [bad, good], "Ana: all 40 beds want water and mulch.")
+    with pytest.raises(CommandError):
+        memory("check", "--thread", long.pk)
+    said = io.StringIO()
+    with pytest.raises(CommandError, match="Do what they say"):
+        call_command("memory", "check", stdout=said)
+    assert f"Summary {bad.pk} (1–20) is no summary: {reason}. `manage.py memory rebuild --thread {long.pk}`" in (
+        said.getvalue()
+    )
+    assert said.getvalue().count("is no summary") == 1
+    assert "1 that were none" in memory("rebuild", "--thread", long.pk)
+    assert memory("check") == "Threads checked: 1. All is well.\n"
+    bad.refresh_from_db()
+    above.refresh_from_db()
+    good.refresh_from_db()
+    assert "mulch" in bad.content
+    assert (bad.version, above.version, good.version) == (3, 3, 1)
+    assert "every summary stands" in memory("rebuild")
+
+
+def test_rebuild_says_why_a_model_could_not(long: Thread, ana: Member) -> None:
+    leaf(taken_in(long), 1, 20, "Error: 500")
+    Endpoint.objects.create(
+        workspace=ana.workspace, name="Gone", is_default=True, base_url="http://127.0.0.1:9/v1", model="m"
+    )
+    with pytest.raises(CommandError, match=r"could not be made.*Workers try again"):
+        memory("rebuild")
+    assert Summary.objects.get().stale

@@ -168,8 +168,8 @@ def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> d
     dived_from = Message.objects.filter(changed_since, dives_from_here__thread=snapshot.run.thread_id)
     reasons = dict.fromkeys(quoting_keys, CHANGED_SINCE) if changed or (quoting_keys and dived_from.exists()) else {}
     for key, span in spans.items():
-        first, _, last = str(span).partition("-")
-        if any(int(first) <= seq <= int(last) for seq in changed):
+        first, _, last = str(span).partition("-")  # what came before it may have been shown to its model, too
+        if any(seq <= int(last or first) for seq in changed):
             reasons[key] = CHANGED_SINCE
     return reasons
 

@@ -1,4 +1,4 @@
-"""`manage.py memory check | compact | stats`: memory as it is stored, looked at and put in order from a shell."""
+"""`manage.py memory check | compact | rebuild | stats`: memory as it is stored, put in order from a shell."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterable
@@ -6,8 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from memory.plugins.base import Rebuilder
 from memory.plugins.compaction import execute_compaction, request_compaction
-from memory.plugins.lcm.integrity import find_violations
+from memory.plugins.lcm.integrity import find_violations, forget_unusable_summaries
 from memory.plugins.models import Compaction
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import session_for_thread
@@ -18,7 +19,7 @@ COLUMNS = ("thread", "messages", "in context", "tokens", "summaries", "deepest")
 
 
 class Command(BaseCommand):
-    help = "Checks what lossless memory has stored, compacts a thread, or says how much there is of each."
+    help = "Checks what lossless memory has stored, compacts or rebuilds it, or says how much there is of each."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -28,6 +29,8 @@ class Command(BaseCommand):
         compact_parser = verbs.add_parser("compact", help="compact a thread now, in this process")
         compact_parser.add_argument("--thread", type=int, metavar="ID", required=True)
         compact_parser.add_argument("--full", action="store_true", help="until nothing is left to compact")
+        rebuild_parser = verbs.add_parser("rebuild", help="write anew what is no summary, or waits to be rewritten")
+        rebuild_parser.add_argument("--thread", type=int, metavar="ID", help="default: every thread with a memory")
         stats_parser = verbs.add_parser("stats", help="how much of each thread is remembered, and how")
         stats_parser.add_argument("--thread", type=int, metavar="ID", help="default: every thread with a memory")
 
@@ -35,6 +38,9 @@ class Command(BaseCommand):
         if verb == "compact":
             for selected in selected_threads(thread):
                 self.stdout.write(compact_thread(selected, full=options["full"]))
+        elif verb == "rebuild":
+            for selected in selected_threads(thread):
+                self.stdout.write(rebuild_thread(selected))
         elif verb == "check":
             self.check_threads(selected_threads(thread))
         else:
@@ -52,7 +58,8 @@ class Command(BaseCommand):
                 self.stdout.write(sentence)
         if violation_count:
             raise CommandError(
-                f"Threads checked: {thread_count}. Sentences above: {violation_count}. Report them, with this output."
+                f"Threads checked: {thread_count}. Sentences above: {violation_count}. Do what they say; where they say"
+                " nothing to do, report them with this output."
             )
         self.stdout.write(f"Threads checked: {thread_count}. All is well.")
 
@@ -87,6 +94,25 @@ def compact_thread(thread: Thread, *, full: bool) -> str:
         return f"Nothing to compact: {compaction.tokens_after or 0:,} tokens."
     sizes = f"{compaction.tokens_before or 0:,} tokens before, {compaction.tokens_after or 0:,} after"
     return f"{sizes}; new summaries: {compaction.created_count}."
+
+
+def rebuild_thread(thread: Thread) -> str:
+    """Have everything written anew that is no summary, or lost its words; what came of it. Raises CommandError."""
+    unusable_count = forget_unusable_summaries(thread.pk)
+    provider = provider_for(thread.workspace_id)
+    if not isinstance(provider, Rebuilder):
+        return f"Thread {thread.pk}: the memory plugin of its workspace makes no summaries. Nothing changed."
+    session = session_for_thread(thread)
+    if session is None:
+        return f"Thread {thread.pk}: nobody reads it any more, or it is for people only. Nothing was written."
+    try:
+        done = provider.rebuild(session)
+    except Problem as problem:
+        raise CommandError(f"Thread {thread.pk}: {problem.message} Workers try again by themselves.") from None
+    if not done.rounds:
+        return f"Thread {thread.pk}: every summary stands."
+    sizes = f"{done.tokens_before:,} tokens before, {done.tokens_after:,} after"
+    return f"Thread {thread.pk}: {unusable_count} that were none, and what was made of them, written anew; {sizes}."
 
 
 def format_stats(thread: Thread) -> str:

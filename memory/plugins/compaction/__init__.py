@@ -1,4 +1,4 @@
-"""Compaction jobs: request one, execute it, recover those that a dead worker left behind."""
+"""Compaction jobs: request one, execute it, recover those that a dead worker left behind, resume after a pause."""
 
 from memory.plugins.compaction.executor import compaction_finished, execute_compaction, recover_compactions
 from memory.plugins.compaction.requests import (
@@ -7,13 +7,16 @@ from memory.plugins.compaction.requests import (
     request_compaction_if_due,
     request_rebuild,
 )
+from memory.plugins.compaction.resume import find_pause, resume_compaction
 
 __all__ = [
     "compaction_denied_reason",
     "compaction_finished",
     "execute_compaction",
+    "find_pause",
     "recover_compactions",
     "request_compaction",
     "request_compaction_if_due",
     "request_rebuild",
+    "resume_compaction",
 ]

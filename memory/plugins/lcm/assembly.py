@@ -27,9 +27,13 @@ STATS_STATEMENT = (
     sql.SQL("""
 WITH place AS (
     SELECT t.id AS thread_id, least(t.last_seq, %(before)s - 1) AS messages, c.id AS conversation_id,
-        coalesce(c.seen_seq, 0) AS seen_seq, coalesce(c.paused_until > now(), false) AS is_paused,
-        coalesce(c.last_error, '') AS last_error
+        coalesce(c.seen_seq, 0) AS seen_seq, coalesce(f.paused_until > now(), false) AS is_paused,
+        coalesce(f.last_error, '') AS last_error
     FROM chat_thread t LEFT JOIN lcm_conversation c ON c.thread_id = t.id
+    LEFT JOIN lcm_endpointfailures f ON f.workspace_id = t.workspace_id AND f.endpoint_id IS NOT DISTINCT FROM (
+        SELECT id FROM llm_endpoint WHERE workspace_id = t.workspace_id AND (is_for_summaries OR is_default)
+        ORDER BY is_for_summaries DESC LIMIT 1
+    )
     WHERE t.id = %(thread)s AND t.workspace_id = %(workspace)s
 ), shown AS (
     SELECT m.token_count AS tokens FROM chat_message m WHERE m.thread_id = (SELECT thread_id FROM place)

@@ -5,12 +5,12 @@ Killed at any point, a pass has happened or it has not."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Max, Q, Sum
+from django.db.models import F, Max, Sum
 from django.utils import timezone
 
 from memory.plugins.base import (
@@ -34,11 +34,12 @@ from memory.plugins.lcm.chunking import (
 )
 from memory.plugins.lcm.items import ingest_messages
 from memory.plugins.lcm.models import Conversation, Item, Summary
+from memory.plugins.lcm.pause import check_not_paused, forget_failures, record_failure, summary_endpoint
 from memory.plugins.lcm.planner import CONDENSED_SHARE, LEAF_SHARE, SummaryWriter, rebuild_stale_summaries
 from memory.plugins.lcm.summarizer import entry_cost, summarize
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget
 from openvibe.base.locks import LockKind, advisory_lock
-from openvibe.base.problems import Missing, Problem
+from openvibe.base.problems import Missing
 from openvibe.chat.models import Thread
 from openvibe.llm.endpoints import client_for
 from openvibe.llm.errors import ModelError
@@ -49,8 +50,6 @@ from openvibe.workspaces.services import meter_client
 
 SIZE_CHECK_ITEMS = 4_000
 """Items whose size is summed first: mostly they are more than any threshold."""
-
-MAX_FAILURES, PAUSE_AFTER_FAILURES = 5, timedelta(minutes=30)
 
 
 def needs_compaction(session: Session, budget: int, config: Mapping[str, Any]) -> bool:
@@ -136,15 +135,16 @@ def _run_exclusively(
         if not is_owner:
             size = planner.total_cost(conversation.pk, MEASURED_ITEMS)
             return CompactionResult(size, size)
-        conversation.refresh_from_db()
-        _check_not_paused(conversation, clock())
-        writer = SummaryWriter(None) if config.get("summaries") == "deterministic" else _summary_writer(thread, client)
+        if config.get("summaries") == "deterministic":
+            return action(conversation, SummaryWriter(None))
+        endpoint = summary_endpoint(thread.workspace_id) if client is None else None
+        has_failed = check_not_paused(thread.workspace_id, endpoint, clock())
         try:
-            result = action(conversation, writer)
+            result = action(conversation, _summary_writer(thread, client, endpoint))
         except ModelError as error:
-            raise _record_failure(conversation, error, clock()) from error
-        if conversation.failures and result.rounds:
-            Conversation.objects.filter(pk=conversation.pk).update(failures=0, paused_until=None, last_error="")
+            raise record_failure(thread.workspace_id, endpoint, error, clock()) from error
+        if has_failed and result.rounds:
+            forget_failures(thread.workspace_id, endpoint.pk if endpoint is not None else None)
         return result
 
 
@@ -160,37 +160,13 @@ def _access_thread(session: Session) -> Thread | None:
     return threads.filter(pk=session.thread_id, workspace_id=session.access.workspace_id).first()
 
 
-def _summary_writer(thread: Thread, client: ModelClient | None) -> SummaryWriter:
+def _summary_writer(thread: Thread, client: ModelClient | None, endpoint: Endpoint | None) -> SummaryWriter:
     """Who writes the summaries of this workspace. They are everybody's: they count against its budget."""
-    chunk_tokens = MAX_CHUNK_TOKENS
-    if client is None:
-        endpoints = Endpoint.objects.filter(
-            Q(is_for_summaries=True) | Q(is_default=True), workspace=thread.workspace_id
-        )
-        endpoint = endpoints.order_by("-is_for_summaries").first()
-        client = client_for(endpoint)
-        chunk_tokens = min(chunk_tokens, endpoint.context_window // 2) if endpoint is not None else chunk_tokens
-    client = meter_client(client, workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES)
+    chunk_tokens = min(MAX_CHUNK_TOKENS, endpoint.context_window // 2) if endpoint is not None else MAX_CHUNK_TOKENS
+    client = meter_client(
+        client or client_for(endpoint), workspace_id=thread.workspace_id, purpose=Spending.Purpose.SUMMARIES
+    )
     return SummaryWriter(client, chunk_tokens)
-
-
-def _check_not_paused(conversation: Conversation, now: datetime) -> None:
-    if conversation.paused_until is not None and conversation.paused_until > now:
-        raise Problem(
-            f"Making summaries failed {conversation.failures} times in a row, so it rests until"
-            f" {conversation.paused_until:%H:%M} UTC. The last reason: {conversation.last_error}",
-            code="compaction_paused",
-        )
-
-
-def _record_failure(conversation: Conversation, error: ModelError, now: datetime) -> Problem:
-    """Count the failure; what to tell the caller."""
-    conversation.failures += 1
-    conversation.last_error = f"{error} {error.advice}"
-    if conversation.failures >= MAX_FAILURES:
-        conversation.paused_until = now + PAUSE_AFTER_FAILURES
-    conversation.save(update_fields=["failures", "last_error", "paused_until"])
-    return Problem(f"The summary could not be made. {conversation.last_error}", code="compaction_failed")
 
 
 MAX_ROUNDS = 10

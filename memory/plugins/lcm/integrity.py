@@ -5,14 +5,17 @@ conversation's row is locked meanwhile, as by a compaction. What the database pr
 message in two leaves, no empty summary) is looked up all the same, where a row could still break it by another's
 change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import QuerySet
 
+from memory.plugins.lcm.facts import find_facts
 from memory.plugins.lcm.items import fetch_rows
-from memory.plugins.lcm.models import STALE_CONTENT, Conversation, Summary
+from memory.plugins.lcm.models import STALE_CONTENT, STALE_TOKENS, Conversation, Summary
+from memory.plugins.lcm.planner import BUMP_VERSION, LOCK_CONVERSATION, read_source
+from memory.plugins.lcm.validation import clean_answer, find_problem
 from openvibe.chat.models import Message
 from openvibe.llm.tokens import count_tokens
 
@@ -180,6 +183,23 @@ INVARIANTS: tuple[Invariant, ...] = (
         _CONDENSED_CTE,
     ),
     Invariant(
+        "what was made with a changed summary as earlier context is marked",
+        "Summary {0} was made with what came before it from {1} on, where summary {2} is to be made anew, and is not"
+        " marked itself.",
+        "SELECT s.id, s.source_from_seq, min(t.id) FROM lcm_summary s JOIN lcm_summary t"
+        " ON t.conversation_id = s.conversation_id AND t.stale AND t.last_seq >= s.source_from_seq"
+        " AND t.first_seq < s.first_seq"
+        " WHERE s.conversation_id = %(conversation)s AND NOT s.stale AND s.source_from_seq < s.first_seq GROUP BY s.id",
+    ),
+    Invariant(
+        "a container goes back as far as its constituents",
+        "Condensed summary {0} goes back to {1}, a summary below it to {2}.",
+        "SELECT up.id, up.source_from_seq, min(down.source_from_seq) FROM lcm_summary up"
+        " JOIN lcm_summaryedge e ON e.container_id = up.id JOIN lcm_summary down ON down.id = e.constituent_id"
+        " WHERE up.conversation_id = %(conversation)s AND NOT up.stale GROUP BY up.id"
+        " HAVING up.source_from_seq > min(down.source_from_seq)",
+    ),
+    Invariant(
         "no empty summary, no marked summary with words of its own",
         "Summary {0} is empty, or is marked and still holds what it said.",
         "SELECT id FROM lcm_summary WHERE conversation_id = %(conversation)s AND (content !~ '\\S'"
@@ -194,6 +214,13 @@ def find_violations(thread_id: int) -> list[str]:
     summaries = Summary.objects.filter(conversation__thread=thread_id)
     violations = [
         *_row_violations(thread_id),
+        *_format_violations(
+            NO_SUMMARIES,
+            [
+                (summary.pk, summary.first_seq, summary.last_seq, problem, thread_id)
+                for summary, problem in find_unusable_summaries(thread_id)
+            ],
+        ),
         *_miscounted_rows("Message", messages.order_by("seq").values_list("pk", "token_count", "body")),
         *_miscounted_rows("Summary", summaries.order_by("pk").values_list("pk", "token_count", "content")),
     ]
@@ -211,6 +238,62 @@ def _row_violations(thread_id: int) -> list[str]:
         for invariant in INVARIANTS
         for sentence in _format_violations(invariant, fetch_rows(invariant.cte + invariant.statement, values))
     ]
+
+
+NO_SUMMARIES = Invariant(
+    "what counts as a summary",
+    "Summary {0} ({1}–{2}) is no summary: {3}. `manage.py memory rebuild --thread {4}` has it written anew",
+    "",
+)
+
+FORGET_WITH_CONTAINERS = """
+WITH RECURSIVE above AS (
+    SELECT id FROM lcm_summary WHERE id = ANY(%(summaries)s)
+    UNION
+    SELECT e.container_id FROM lcm_summaryedge e JOIN above ON e.constituent_id = above.id
+)
+UPDATE lcm_summary SET stale = true, version = version + 1, content = %(content)s, token_count = %(tokens)s
+WHERE id IN (SELECT id FROM above) AND conversation_id = %(conversation)s AND NOT stale
+"""
+
+
+def find_unusable_summaries(thread_id: int) -> list[tuple[Summary, str]]:
+    """Summaries of models that are none (refusals, errors, thoughts, too few words), and why, as half a sentence. An
+    earlier version stored such answers."""
+    summaries = Summary.objects.filter(conversation__thread=thread_id, level__in=("normal", "aggressive"), stale=False)
+    return [(one, problem) for one in summaries.order_by("first_seq", "depth") if (problem := _problem_of(one))]
+
+
+def _problem_of(summary: Summary) -> str:
+    source = read_source(summary)
+    if not source.tokens:
+        return ""
+    text = clean_answer(summary.content)
+    if text != summary.content.strip() and "think" in summary.content.lower():
+        return "it holds a model's thoughts"
+    return find_problem(text, source.text, find_facts(source.text), messages=source.messages)
+
+
+def forget_unusable_summaries(thread_id: int) -> int:
+    """Take the words from what is no summary, and from what was made of it, so that all of it is written anew; how
+    many summaries were none."""
+    unusable = find_unusable_summaries(thread_id)
+    if unusable:
+        forget_summaries(unusable[0][0].conversation_id, [summary.pk for summary, _ in unusable])
+    return len(unusable)
+
+
+def forget_summaries(conversation_id: int, summary_ids: Sequence[int]) -> None:
+    """Mark these and everything above them, as a change of a message does."""
+    values: dict[str, Any] = {
+        "conversation": conversation_id,
+        "summaries": list(summary_ids),
+        "content": STALE_CONTENT,
+        "tokens": STALE_TOKENS,
+    }
+    with transaction.atomic(), connection.cursor() as cursor:
+        for statement in (LOCK_CONVERSATION, FORGET_WITH_CONTAINERS, BUMP_VERSION):
+            cursor.execute(statement, values)
 
 
 def _format_violations(invariant: Invariant, rows: list[tuple[Any, ...]]) -> Iterator[str]:

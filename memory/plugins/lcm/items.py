@@ -21,8 +21,8 @@ SELECT coalesce((SELECT seq FROM chat_message WHERE thread_id = %(thread)s ORDER
     > coalesce((SELECT seen_seq FROM lcm_conversation WHERE thread_id = %(thread)s), 0)
 """
 _INSERT_CONVERSATION = """
-INSERT INTO lcm_conversation (thread_id, seen_seq, version, failures, last_error)
-VALUES (%(thread)s, 0, 0, 0, '') ON CONFLICT (thread_id) DO NOTHING
+INSERT INTO lcm_conversation (thread_id, seen_seq, version)
+VALUES (%(thread)s, 0, 0) ON CONFLICT (thread_id) DO NOTHING
 """
 _LOCK_CONVERSATION = "SELECT id, seen_seq FROM lcm_conversation WHERE thread_id = %(thread)s FOR UPDATE"
 _INSERT_ITEMS = """

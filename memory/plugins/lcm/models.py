@@ -9,9 +9,14 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from openvibe.chat.models import Message, Thread
+from openvibe.llm.models import Endpoint
+from openvibe.workspaces.models import Participant, Workspace
 
 STALE_CONTENT = "[This part of the conversation is being summarised anew, because a message in it was changed.]"
-"""What a summary says from the moment one of its messages is edited or deleted until it has been rebuilt."""
+"""What a summary says from the moment something it was made from is changed until it has been rebuilt."""
+
+STALE_TOKENS = 20
+"""Tokens of it (o200k_base)."""
 
 
 class Conversation(models.Model):
@@ -23,16 +28,41 @@ class Conversation(models.Model):
     exhausted_version = models.PositiveBigIntegerField(
         null=True, help_text="The version at which nothing was left to compact."
     )
-    failures = models.PositiveSmallIntegerField(default=0, help_text="Compactions that failed in a row.")
-    paused_until = models.DateTimeField(null=True)
-    last_error = models.TextField(blank=True)
 
     def __str__(self) -> str:
         return f"Memory of thread {self.thread_id}"
 
 
+class EndpointFailures(models.Model):
+    """How often in a row an endpoint failed to write a workspace's summaries, and until when it is left alone.
+
+    `endpoint` is None for a client that has no row of its own.
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="+")
+    endpoint = models.ForeignKey(Endpoint, null=True, on_delete=models.CASCADE, related_name="+")
+    failures = models.PositiveSmallIntegerField(default=0)
+    paused_until = models.DateTimeField(null=True)
+    last_error = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "endpoint"], nulls_distinct=False, name="lcm_endpoint_failures_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.failures} failures of endpoint {self.endpoint_id}"
+
+
 class Summary(models.Model):
-    """What a stretch of the conversation comes to. Never rewritten, unless a message below it was changed (`stale`)."""
+    """What a stretch of the conversation comes to. Never rewritten, unless something it was made from was changed
+    (`stale`), or a person corrects it.
+
+    What it was made from are its messages or constituents, and the earlier summaries that were shown with them. All of
+    that are messages from `source_from_seq` on, up to `last_seq`: whatever is changed there makes it stale.
+    """
 
     class Kind(models.TextChoices):
         LEAF = "leaf", "Leaf"
@@ -42,6 +72,7 @@ class Summary(models.Model):
         NORMAL = "normal", "Normal"
         AGGRESSIVE = "aggressive", "Durable facts only"
         FALLBACK = "fallback", "Cut from the source"
+        CORRECTED = "corrected", "Corrected by a person"
 
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="summaries")
     kind = models.CharField(max_length=9, choices=Kind.choices)
@@ -50,6 +81,9 @@ class Summary(models.Model):
     token_count = models.PositiveIntegerField(help_text="Tokens of the content (o200k_base).")
     first_seq = models.PositiveBigIntegerField()
     last_seq = models.PositiveBigIntegerField()
+    source_from_seq = models.PositiveBigIntegerField(
+        help_text="The first message that anything it was made from goes back to, earlier context included."
+    )
     earliest_at = models.DateTimeField()
     latest_at = models.DateTimeField()
     message_count = models.PositiveIntegerField()
@@ -57,6 +91,7 @@ class Summary(models.Model):
     level = models.CharField(max_length=10, choices=Level.choices)
     model = models.CharField(max_length=120)
     stale = models.BooleanField(default=False)
+    version = models.PositiveIntegerField(db_default=1, help_text="Counts its rewritings.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     messages = models.ManyToManyField(Message, through="SummaryMessage", related_name="+")
     constituents = models.ManyToManyField(
@@ -75,12 +110,15 @@ class Summary(models.Model):
             ),
             models.CheckConstraint(condition=Q(content__regex=r"\S"), name="summary_not_empty"),
             models.CheckConstraint(
-                condition=Q(level__in=["normal", "aggressive", "fallback"]), name="summary_level_known"
+                condition=Q(level__in=["normal", "aggressive", "fallback", "corrected"]), name="summary_level_known"
             ),
             models.CheckConstraint(
                 condition=Q(message_count__gte=1, token_count__gte=1), name="summary_stands_for_some"
             ),
             models.CheckConstraint(condition=Q(last_seq__gte=models.F("first_seq")), name="summary_seqs_in_order"),
+            models.CheckConstraint(
+                condition=Q(source_from_seq__lte=models.F("first_seq")), name="summary_source_holds_its_messages"
+            ),
             models.CheckConstraint(condition=Q(latest_at__gte=models.F("earliest_at")), name="summary_times_in_order"),
         ]
         indexes = [
@@ -93,6 +131,7 @@ class Summary(models.Model):
                 operation=pgtrigger.Update,
                 condition=pgtrigger.Condition(
                     "NOT OLD.stale AND NOT NEW.stale AND OLD.content IS DISTINCT FROM NEW.content"
+                    " AND NOT (NEW.level = 'corrected' AND NEW.version = OLD.version + 1)"
                     " OR OLD.conversation_id <> NEW.conversation_id OR OLD.depth <> NEW.depth"
                     " OR OLD.first_seq <> NEW.first_seq OR OLD.last_seq <> NEW.last_seq"
                 ),
@@ -101,6 +140,24 @@ class Summary(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.first_seq}–{self.last_seq}"
+
+
+class SummaryCorrection(models.Model):
+    """A person put a summary right. Both texts are emptied when a message below the summary is edited or deleted."""
+
+    summary = models.ForeignKey(Summary, on_delete=models.CASCADE, related_name="corrections")
+    author = models.ForeignKey(Participant, null=True, on_delete=models.SET_NULL, related_name="+")
+    version = models.PositiveIntegerField(help_text="The summary's version since then.")
+    previous = models.TextField(blank=True)
+    content = models.TextField(blank=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [models.UniqueConstraint(fields=["summary", "version"], name="summary_corrected_once_a_version")]
+
+    def __str__(self) -> str:
+        return f"Correction {self.version} of {self.summary_id}"
 
 
 class SummaryMessage(models.Model):

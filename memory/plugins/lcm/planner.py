@@ -90,9 +90,9 @@ WHERE l.summary_id = %(summary)s ORDER BY m.seq
 """,
     insert="""
 INSERT INTO lcm_summary (conversation_id, kind, depth, content, token_count, first_seq, last_seq, earliest_at,
-    latest_at, message_count, source_tokens, level, model, stale)
+    latest_at, message_count, source_tokens, level, model, stale, source_from_seq)
 SELECT %(conversation)s, 'leaf', 0, %(content)s, %(tokens)s, %(first)s, %(last)s, min(m.created_at),
-    max(m.created_at), count(*), sum(m.token_count), %(level)s, %(model)s, false
+    max(m.created_at), count(*), sum(m.token_count), %(level)s, %(model)s, false, %(source_from)s
 FROM lcm_item i JOIN chat_message m ON m.id = i.message_id
 WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s
 RETURNING id
@@ -116,9 +116,10 @@ ORDER BY s.first_seq
 """,
     insert="""
 INSERT INTO lcm_summary (conversation_id, kind, depth, content, token_count, first_seq, last_seq, earliest_at,
-    latest_at, message_count, source_tokens, level, model, stale)
+    latest_at, message_count, source_tokens, level, model, stale, source_from_seq)
 SELECT %(conversation)s, 'condensed', max(s.depth) + 1, %(content)s, %(tokens)s, min(s.first_seq), max(s.last_seq),
-    min(s.earliest_at), max(s.latest_at), sum(s.message_count), sum(s.token_count), %(level)s, %(model)s, false
+    min(s.earliest_at), max(s.latest_at), sum(s.message_count), sum(s.token_count), %(level)s, %(model)s, false,
+    least(min(s.source_from_seq), %(source_from)s)
 FROM lcm_item i JOIN lcm_summary s ON s.id = i.summary_id
 WHERE i.conversation_id = %(conversation)s AND i.ordinal BETWEEN %(first)s AND %(last)s
 RETURNING id
@@ -139,6 +140,7 @@ REPLACE_ITEMS = (
     "INSERT INTO lcm_item (conversation_id, ordinal, summary_id) VALUES (%(conversation)s, %(first)s, %(summary)s)",
     BUMP_VERSION,
 )
+EARLIER_SUMMARIES = "SELECT id, first_seq, content FROM lcm_summary WHERE id = ANY(%s) AND NOT stale ORDER BY first_seq"
 LOCK_CONVERSATION = "SELECT FROM lcm_conversation WHERE id = %(conversation)s FOR UPDATE"
 
 
@@ -151,15 +153,20 @@ class SummaryWriter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SummaryPlan:
-    """Neighbouring items that one summary is to stand for, as they were read. `place` names them in statements."""
+    """Neighbouring items that one summary is to stand for, as they were read. `place` names them in statements,
+    `earlier_rows` are the summaries shown with them: id, number of the first message, content."""
 
     sql: SourceSql
     place: dict[str, int]
     fingerprints: list[DbRow]
     source: SummarySource
-    earlier: tuple[str, ...]
+    earlier_rows: list[DbRow]
     cost: int
     messages: int
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        return tuple(content for _, _, content in self.earlier_rows)
 
 
 def newest_items(conversation_id: int, limit: int) -> list[ContextItem]:
@@ -218,17 +225,22 @@ def plan_summary(
     )
 
 
-def _earlier_summaries(conversation_id: int, ordinal: int, chunk_tokens: int) -> tuple[str, ...]:
-    """Up to MAX_EARLIER_SUMMARIES that precede, oldest first; none for a model whose window is small."""
+def _earlier_summaries(conversation_id: int, ordinal: int, chunk_tokens: int) -> list[DbRow]:
+    """Up to MAX_EARLIER_SUMMARIES that precede, oldest first; none for a model whose window is small.
+
+    One that was itself made with earlier context is not given: else everything would go back to the first message,
+    and a word deleted there would have every summary of the thread made anew.
+    """
     if chunk_tokens < MIN_CHUNK_FOR_EARLIER:
-        return ()
-    summaries = Item.objects.filter(conversation=conversation_id, summary__isnull=False, ordinal__lt=ordinal)
-    contents = (
-        summaries.filter(summary__stale=False)
-        .order_by("-ordinal")
-        .values_list("summary__content", flat=True)[:MAX_EARLIER_SUMMARIES]
-    )
-    return tuple(reversed(contents))
+        return []
+    preceding = Item.objects.filter(conversation=conversation_id, summary__isnull=False, ordinal__lt=ordinal)
+    columns = ("summary", "summary__first_seq", "summary__content", "summary__source_from_seq", "summary__stale")
+    newest = preceding.order_by("-ordinal").values_list(*columns)[:MAX_EARLIER_SUMMARIES]
+    return [
+        (pk, first_seq, content)
+        for pk, first_seq, content, source_from_seq, is_stale in reversed(newest)
+        if source_from_seq == first_seq and not is_stale
+    ]
 
 
 def _source_messages(rows: Sequence[DbRow]) -> list[SourceMessage]:
@@ -249,11 +261,16 @@ def _source_summaries(rows: Sequence[DbRow]) -> list[SourceSummary]:
 def write_summary(plan: SummaryPlan, draft: SummaryDraft) -> int | None:
     """Put the summary in the place of what it stands for, in one transaction; its id.
 
-    None, with nothing written, when what it was made from is no longer what was read.
+    None, with nothing written, when what it was made from, earlier context included, is no longer what was read.
     """
-    values = {**draft._asdict(), **plan.place}
+    earlier_rows = plan.earlier_rows if draft.level != "fallback" else []  # what is cut from its source saw no other
+    source_from = min([plan.place["first"], *(first_seq for _, first_seq, _ in earlier_rows)])
+    values = {**draft._asdict(), **plan.place, "source_from": source_from}
     with transaction.atomic(durable=True), connection.cursor() as cursor:
         if _lock_source(cursor, plan.sql, plan.sql.from_items, values) != plan.fingerprints:
+            return None
+        cursor.execute(EARLIER_SUMMARIES, [[pk for pk, _, _ in earlier_rows]])
+        if cursor.fetchall() != earlier_rows:
             return None
         cursor.execute(plan.sql.insert, values)
         (values["summary"],) = cursor.fetchone()
@@ -283,7 +300,9 @@ LEAF_SHARE, CONDENSED_SHARE = 3, 2
 
 UPDATE_SUMMARY = """
 UPDATE lcm_summary SET content = %(content)s, token_count = %(tokens)s, level = %(level)s, model = %(model)s,
-    stale = false, source_tokens = %(source_tokens)s
+    stale = false, source_tokens = %(source_tokens)s, version = version + 1, source_from_seq = coalesce(
+        (SELECT min(d.source_from_seq) FROM lcm_summaryedge e JOIN lcm_summary d ON d.id = e.constituent_id
+         WHERE e.container_id = %(summary)s), first_seq)
 WHERE id = %(summary)s AND stale
 """
 
@@ -307,17 +326,28 @@ def rebuild_stale_summaries(conversation_id: int, writer: SummaryWriter, limit: 
             stuck.add(ready.pk)
 
 
+def read_source(summary: Summary) -> SummarySource:
+    """What a summary was made from, as it is now."""
+    sql = MESSAGES if summary.kind == Summary.Kind.LEAF else SUMMARIES
+    rows = fetch_rows(f"SELECT {sql.fingerprint}, {sql.content} {sql.from_summary}", {"summary": summary.pk})
+    return _source_from_rows(rows, MAX_CHUNK_TOKENS, is_leaf=sql is MESSAGES)
+
+
+def _source_from_rows(rows: Sequence[DbRow], chunk_tokens: int, *, is_leaf: bool) -> SummarySource:
+    if is_leaf:
+        return message_source(_source_messages(rows), chunk_tokens=chunk_tokens)
+    return summary_source([one for one in _source_summaries(rows) if one.content != DELETED_CONTENT])
+
+
 def _rebuild_summary(summary: Summary, writer: SummaryWriter, limit: int) -> bool:
-    """Write the new words, if what they were made from is still what was read; whether they stand."""
+    """Write the new words, if what they were made from is still what was read; whether they stand. No earlier context
+    is shown, so that what changes next makes fewer summaries stale."""
     is_leaf = summary.kind == Summary.Kind.LEAF
     sql = MESSAGES if is_leaf else SUMMARIES
     values: dict[str, Any] = {"summary": summary.pk, "conversation": summary.conversation_id}
     for _ in range(MAX_TRIES):
         rows = fetch_rows(f"SELECT {sql.fingerprint}, {sql.content} {sql.from_summary}", values)
-        if is_leaf:
-            source = message_source(_source_messages(rows), chunk_tokens=writer.chunk_tokens)
-        else:
-            source = summary_source([one for one in _source_summaries(rows) if one.content != DELETED_CONTENT])
+        source = _source_from_rows(rows, writer.chunk_tokens, is_leaf=is_leaf)
         share = LEAF_SHARE if is_leaf else CONDENSED_SHARE
         draft = summarize(source, share=share, limit=limit, client=writer.client) if source.tokens else None
         values |= {**(draft or _verbatim_draft(source, limit))._asdict(), "source_tokens": sum(row[-1] for row in rows)}

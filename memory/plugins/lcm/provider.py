@@ -7,6 +7,7 @@ from django.db import transaction
 
 from memory.plugins.base import (
     FRESH_TAIL,
+    CompactionPause,
     CompactionProgress,
     CompactionResult,
     ContextEntry,
@@ -17,7 +18,7 @@ from memory.plugins.base import (
     SummaryDescription,
     SummaryExpansion,
 )
-from memory.plugins.lcm import assembly, compaction, items, retrieval
+from memory.plugins.lcm import assembly, compaction, correction, items, pause, retrieval
 from memory.plugins.lcm.models import Conversation, Summary, SummaryMessage
 from memory.plugins.lcm.retrieval import ReviewMixin
 from memory.plugins.sessions import ProfileMixin, SessionMixin, store_messages
@@ -76,10 +77,23 @@ class LcmProvider(ProfileMixin, SessionMixin, ReviewMixin):
         conversations = Conversation.objects.filter(pk__in=stale).exclude(thread__access=Thread.Access.HUMAN_ONLY)
         return list(conversations.order_by("pk").values_list("thread", flat=True)[:limit])
 
+    def compaction_pause(self, workspace_id: int) -> CompactionPause | None:
+        return pause.find_pause(workspace_id)
+
+    def resume_compaction(self, workspace_id: int, endpoint_id: int | None) -> bool:
+        if endpoint_id is None and (endpoint := pause.summary_endpoint(workspace_id)) is not None:
+            endpoint_id = endpoint.pk
+        return pause.forget_failures(workspace_id, endpoint_id)
+
     def search(self, session: Session, query: str, limit: int = 20) -> list[MemoryHit]:
         return retrieval.search_conversation(session, query, limit)
 
     def describe(self, session: Session, summary_id: int) -> SummaryDescription:
+        return retrieval.describe_summary(session, summary_id)
+
+    def correct(self, session: Session, summary_id: int, *, content: str, version: int) -> SummaryDescription:
+        summary = retrieval.access_summary(session, summary_id)
+        correction.correct_summary(session, summary, content=content, version=version)
         return retrieval.describe_summary(session, summary_id)
 
     def expand(self, session: Session, summary_id: int, cursor: int | None = None) -> SummaryExpansion:

@@ -22,6 +22,7 @@ from memory.plugins.base import (
     Session,
     SummaryDescription,
     SummaryExpansion,
+    SummaryRevision,
     UnreviewedSession,
 )
 from memory.plugins.lcm import items
@@ -58,7 +59,7 @@ CONSTITUENTS = _STEP_DOWN.format(held=_FROM_CONDENSED, row=items.ENTRY_COLUMNS).
 
 def describe_summary(session: Session, summary_id: int) -> SummaryDescription:
     """The summary and where it stands. Raises Missing."""
-    summary = _access_summary(session, summary_id)
+    summary = access_summary(session, summary_id)
     return SummaryDescription(
         id=summary.pk,
         kind="leaf" if summary.kind == Summary.Kind.LEAF else "condensed",
@@ -76,6 +77,13 @@ def describe_summary(session: Session, summary_id: int) -> SummaryDescription:
         level=summary.level,
         model=summary.model,
         is_stale=summary.stale,
+        version=summary.version,
+        corrections=tuple(
+            SummaryRevision(
+                one.author.name if one.author else "", one.created_at.isoformat(), one.previous, one.content
+            )
+            for one in summary.corrections.select_related("author")
+        ),
     )
 
 
@@ -86,7 +94,7 @@ def expand_summary(session: Session, summary_id: int, cursor: int | None = None)
     Messages as far as the session sees them, with all of their text. `cursor` is that of the answer before. Raises
     Missing.
     """
-    summary = _access_summary(session, summary_id)
+    summary = access_summary(session, summary_id)
     statement = LEAF_MESSAGES if summary.kind == Summary.Kind.LEAF else CONSTITUENTS
     values = {
         **items.session_params(session),
@@ -101,7 +109,7 @@ def expand_summary(session: Session, summary_id: int, cursor: int | None = None)
     return SummaryExpansion(entries, entries[-1].ordinal if len(entries) < total else None)
 
 
-def _access_summary(session: Session, summary_id: int) -> Summary:
+def access_summary(session: Session, summary_id: int) -> Summary:
     """The summary, if it is one of the session's own thread and of nothing the session does not see. Raises Missing."""
     summaries = Summary.objects.filter(pk=summary_id, conversation__thread=session.thread_id)
     summaries = summaries.filter(conversation__thread__workspace=session.access.workspace_id)

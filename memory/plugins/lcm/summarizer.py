@@ -1,4 +1,5 @@
-"""The summarizer: what a model is shown and told, and the escalation when its answer is not short enough. Pure.
+"""The summarizer: what a model is shown and told, and the escalation when its answer is no summary, too long, or
+without what its source is full of. Pure.
 
 No database here. Sizes are in tokens (o200k_base). Secrets are masked before anything else reads a text."""
 
@@ -9,6 +10,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS
+from memory.plugins.lcm.facts import Facts, find_facts, missing_keys, missing_sentences
+from memory.plugins.lcm.validation import clean_answer, find_problem
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.errors import BudgetExceeded, EmptyAnswer
 from openvibe.llm.fences import clean_text, fence
@@ -33,6 +36,13 @@ MIN_TARGET_TOKENS = 24
 HEADER_TOKENS = 24
 """Tokens that a line's time, role and speaker usually take."""
 
+TOKENS_PER_KEY, MIN_CHECKED_KEYS, MAX_CHECKED_KEYS = 16, 3, 24
+"""A summary has to hold one of the names and values of its source for so many tokens that it may take."""
+
+SUPPLEMENT_DIVISOR = 4
+"""The part of a summary that lists what its text misses."""
+
+SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
 NO_MODEL = "none"
 MINUTE = "%Y-%m-%d %H:%M"
 
@@ -87,10 +97,12 @@ class SourceSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SummarySource:
-    """What is summarised: lines for the model, and how many tokens they say without their headers."""
+    """What is summarised: lines for the model, how many tokens they say without their headers, and of how many
+    messages."""
 
     text: str
     tokens: int
+    messages: int = 0
 
 
 class SummaryDraft(NamedTuple):
@@ -116,7 +128,7 @@ def message_source(messages: Sequence[SourceMessage], *, chunk_tokens: int) -> S
         speaker = " ".join(clean_text(message.speaker).replace("|", " ").replace("]", " ").split())
         lines.append(f"[{message.at:{MINUTE}} | {message.role} | {speaker}] {_indent(text)}")
         tokens += size
-    return SummarySource("\n".join(lines), tokens)
+    return SummarySource("\n".join(lines), tokens, len(messages))
 
 
 def summary_source(summaries: Sequence[SourceSummary]) -> SummarySource:
@@ -125,7 +137,8 @@ def summary_source(summaries: Sequence[SourceSummary]) -> SummarySource:
         + _indent(one.content)
         for one in summaries
     ]
-    return SummarySource(mask_secrets("\n".join(lines)), sum(one.tokens for one in summaries))
+    messages = sum(one.last - one.first + 1 for one in summaries)
+    return SummarySource(mask_secrets("\n".join(lines)), sum(one.tokens for one in summaries), messages)
 
 
 def summarize(
@@ -133,25 +146,71 @@ def summarize(
 ) -> SummaryDraft | None:
     """A summary of about a `share`-th of the source (3: a third), at most `limit` tokens, and shorter than the source.
 
-    Asks the model at most twice, the second time for durable facts only; what is then still too long, or empty, is
-    cut from the source itself. None where even that is not shorter. Without a client the source is cut at once.
-    So is it where the day's budget has no room for the question. Raises whatever other ModelError the client raises,
-    except for an empty answer.
+    Asks the model at most twice, the second time for durable facts only; what is then still no summary (`validation`),
+    too long, or without most of what the source is full of, is cut from the source itself. None where even that is
+    not shorter. Single names, values, decisions and open questions that are missing are added in a line of their own.
+    Without a client the source is cut at once. So is it where the day's budget has no room for the question. Raises
+    whatever other ModelError the client raises, except for an empty answer.
     """
     target = min(max(source.tokens // share, 1), limit)
+    if client is None or target < MIN_TARGET_TOKENS:
+        return _cut_draft(source, target, limit, None)
+    facts = find_facts(source.text)
     max_tokens = min(int(target * LENGTH_TOLERANCE), limit, source.tokens - 1)
     is_budget_spent = False
-    if client is not None and target >= MIN_TARGET_TOKENS:
-        try:
-            for level in _INSTRUCTIONS:
-                text = _ask_model(client, source, target, level, earlier)
-                tokens = count_tokens(text)
-                if text and tokens <= max_tokens:
-                    return SummaryDraft(text, tokens, level, client.model[:120])
-        except BudgetExceeded:
-            is_budget_spent = True
-    text = truncate_source(source.text, min(max(target, MIN_TARGET_TOKENS), limit, source.tokens - 1))
+    try:
+        for level in _INSTRUCTIONS:
+            text = _ask_model(client, source, target, level, earlier)
+            if not text or count_tokens(text) > max_tokens:
+                continue
+            if find_problem(text, source.text, facts, messages=source.messages):
+                continue
+            if text := complete_summary(text, facts, target=target, max_tokens=max_tokens):
+                return SummaryDraft(text, count_tokens(text), level, client.model[:120])
+    except BudgetExceeded:
+        is_budget_spent = True
+    return _cut_draft(source, target, limit, facts, is_budget_spent)
+
+
+def _cut_draft(
+    source: SummarySource, target: int, limit: int, facts: Facts | None, is_budget_spent: bool = False
+) -> SummaryDraft | None:
+    """A summary cut from its source, with the names and values of what was cut off, where facts are given."""
+    max_tokens = min(max(target, MIN_TARGET_TOKENS), limit, source.tokens - 1)
+    text = truncate_source(source.text, max_tokens)
+    if text and facts is not None:
+        wanted = complete_summary(text, facts, target=target, max_tokens=source.tokens + max_tokens, is_cut=True)
+        room = max_tokens - (count_tokens(wanted) - count_tokens(text))
+        shorter = truncate_source(source.text, room) if room < max_tokens else ""
+        text = complete_summary(shorter or text, facts, target=target, max_tokens=max_tokens, is_cut=True)
     return SummaryDraft(text, count_tokens(text), "fallback", NO_MODEL, is_budget_spent) if text else None
+
+
+def complete_summary(text: str, facts: Facts, *, target: int, max_tokens: int, is_cut: bool = False) -> str:
+    """The summary with a line of what it misses of the facts, as many as `target` allows for, within `max_tokens`.
+
+    "" where even with that line it lacks most of them: then another summary has to be made. Of one that is cut from
+    its source (`is_cut`) no more can be asked.
+    """
+    keys = facts.keys[: max(MIN_CHECKED_KEYS, min(target // TOKENS_PER_KEY, MAX_CHECKED_KEYS))]
+    missing = missing_keys(text, keys)
+    max_tokens = min(max_tokens, count_tokens(text) + max(target // SUPPLEMENT_DIVISOR, MIN_TARGET_TOKENS))
+    completed, added = _add_list(text, "Also named:", missing, max_tokens, ", ")
+    if not is_cut and 2 * (len(missing) - added) > len(keys):
+        return ""
+    for label, sentences in (("Also decided:", facts.decisions), ("Open questions:", facts.questions)):
+        completed, _ = _add_list(completed, label, missing_sentences(completed, sentences), max_tokens, " ")
+    return completed
+
+
+def _add_list(text: str, label: str, parts: Sequence[str], max_tokens: int, separator: str) -> tuple[str, int]:
+    """The text with as many of the parts, the first first, as fit on a line after the label; and how many did."""
+    for count in range(len(parts), 0, -1):
+        line = separator.join(parts[:count])
+        completed = f"{text}\n{label} {line}{'' if line.endswith(SENTENCE_ENDS) else '.'}"
+        if count_tokens(completed) <= max_tokens:
+            return completed, count
+    return text, 0
 
 
 def truncate_source(text: str, limit: int) -> str:
@@ -193,7 +252,7 @@ def _trim_to_sentence(beginning: str, text: str) -> str:
 def _ask_model(
     client: ModelClient, source: SummarySource, target: int, level: SummaryLevel, earlier: Sequence[str]
 ) -> str:
-    """The model's answer; "" when it said nothing, or broke off because it became too long."""
+    """The model's answer without its thoughts; "" when it said nothing, or broke off because it became too long."""
     prompt = list(build_prompt(source, target, level, earlier))
     try:
         answer = client.complete(prompt, max_output_tokens=max(256, 3 * target))
@@ -201,7 +260,7 @@ def _ask_model(
         return ""
     if answer.stop_reason == "length":
         return ""
-    return mask_secrets(clean_text(answer.text)).strip()
+    return mask_secrets(clean_answer(answer.text)).strip()
 
 
 def build_prompt(

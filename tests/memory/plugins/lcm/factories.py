@@ -64,8 +64,15 @@ def taken_in(thread: Thread) -> Conversation:
     return conversation
 
 
-def leaf(conversation: Conversation, first: int, last: int, text: str = "They spoke.") -> Summary:
-    """Messages `first` to `last` as one summary, in their place."""
+def leaf(
+    conversation: Conversation,
+    first: int,
+    last: int,
+    text: str = "They spoke of this message.",
+    *,
+    source_from: int | None = None,
+) -> Summary:
+    """Messages `first` to `last` as one summary, in their place, made with earlier context from `source_from` on."""
     messages = list(Message.objects.filter(thread=conversation.thread_id, seq__range=(first, last)))
     made = _summary(
         conversation,
@@ -76,6 +83,7 @@ def leaf(conversation: Conversation, first: int, last: int, text: str = "They sp
         times=[one.created_at for one in messages],
         messages=len(messages),
         source=sum(one.token_count for one in messages),
+        source_from=source_from,
     )
     SummaryMessage.objects.bulk_create([SummaryMessage(summary=made, message=one) for one in messages])
     Item.objects.filter(conversation=conversation, ordinal__range=(first, last)).delete()
@@ -83,7 +91,7 @@ def leaf(conversation: Conversation, first: int, last: int, text: str = "They sp
     return made
 
 
-def condensed(conversation: Conversation, below: Sequence[Summary], text: str = "In short.") -> Summary:
+def condensed(conversation: Conversation, below: Sequence[Summary], text: str = "In short, they spoke.") -> Summary:
     """Neighbouring summaries of one depth as one, in their place."""
     made = _summary(
         conversation,
@@ -94,6 +102,7 @@ def condensed(conversation: Conversation, below: Sequence[Summary], text: str = 
         times=[at for one in below for at in (one.earliest_at, one.latest_at)],
         messages=sum(one.message_count for one in below),
         source=sum(one.token_count for one in below),
+        source_from=min(one.source_from_seq for one in below),
     )
     SummaryEdge.objects.bulk_create([SummaryEdge(container=made, constituent=one) for one in below])
     Item.objects.filter(conversation=conversation, summary__in=below).delete()
@@ -111,6 +120,7 @@ def _summary(
     times: Iterable[datetime],
     messages: int,
     source: int,
+    source_from: int | None = None,
 ) -> Summary:
     in_order = sorted(times)
     return Summary.objects.create(
@@ -121,6 +131,7 @@ def _summary(
         token_count=count_tokens(text),
         first_seq=first,
         last_seq=last,
+        source_from_seq=source_from or first,
         earliest_at=in_order[0],
         latest_at=in_order[-1],
         message_count=messages,

@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from agents.models import Agent
 from memory.plugins.base import ENVELOPE_TOKENS, MAX_ENTRY_TOKENS, WINDOW_STEP, ContextEntry, Session
 from memory.plugins.lcm.assembly import session_stats
-from memory.plugins.lcm.models import STALE_CONTENT, Conversation, Item, Summary
+from memory.plugins.lcm.models import STALE_CONTENT, Conversation, EndpointFailures, Item, Summary
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message
 from openvibe.llm.fences import fence, parse_fences
@@ -265,6 +265,8 @@ def test_stats_count_what_there_is(session: Session, thread: Thread, ana: Member
 def test_stats_say_why_compaction_rests(session: Session, thread: Thread, ana: Member) -> None:
     told(thread, ana.participant, "word")
     taken_in(thread)
-    Conversation.objects.update(last_error="No model answered.", paused_until="2126-01-01T00:00Z")
+    EndpointFailures.objects.create(
+        workspace_id=thread.workspace_id, failures=5, last_error="No model answered.", paused_until="2126-01-01T00:00Z"
+    )
     assert session_stats(session).note.endswith("No model answered.")
     assert session_stats(session).note.startswith("Compaction is paused")

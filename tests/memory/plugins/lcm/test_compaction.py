@@ -189,12 +189,13 @@ def test_the_endpoint_for_summaries_writes_them_and_else_the_default_one(
 
 
 def test_a_leaf_is_given_the_two_summaries_before_it(long: Thread, session: Session, ana: Member) -> None:
-    fold(session, model("The first gist."))
+    fold(session, model("The first gist: prune the roses."))
+    first = Summary.objects.get()
     told(long, ana.participant, *[TEXT * 4] * 30)
     asked = model()
     fold(session, asked)
     tags = [found for found in parse_fences(asked.calls[0].messages[-1].content) if found.tag == "earlier"]
-    assert [found.text for found in tags] == ["The first gist."]
+    assert [found.text for found in tags] == [first.content]
 
 
 def test_memory_of_people_only_threads_is_never_compacted(long: Thread, session: Session) -> None:

@@ -66,11 +66,12 @@ def test_stale_summaries_are_rebuilt_from_the_leaves_upwards(
     thread: Thread, folded: list[Summary], session: Session, ana: Member
 ) -> None:
     update_message(message=message(thread, 3), by=access(ana), body="The gate has a new code.")
-    asked = renew(session, "A new code.", "In short, a new code.")
-    assert contents() == ["A new code.", "In short, a new code.", ROSES]
+    new, short = "Ana has a new code for March.", "In March Ana has a new code and spoke of 10, 11 and 12 roses."
+    asked = renew(session, new, short)
+    assert contents() == [new, short, ROSES]
     shown = [call.messages[-1].content for call in asked.calls]
     assert "The gate has a new code." in shown[0]
-    assert "A new code." in shown[1]
+    assert new in shown[1]
     assert not any(SECRET in text for text in shown)
     assert not Summary.objects.filter(stale=True).exists()
     assert find_violations(thread.pk) == []
@@ -124,10 +125,11 @@ def test_an_edit_while_the_model_answers_is_read_again(
     def edit_then_answer(asked: Sequence[ChatMessage]) -> str:
         if "Harmless" not in asked[-1].content:
             update_message(message=message(thread, 4), by=access(ana), body="Harmless.")
-        return f"New: {'Harmless' in asked[-1].content}"
+        return f"Ana on roses in March: {'Harmless' in asked[-1].content}".lower()
 
-    renew(session, edit_then_answer, edit_then_answer, "In short.")
-    assert contents() == ["New: True", "In short.", ROSES]
+    short = "In March Ana spoke of 10, 11, 12 and 13 roses."
+    renew(session, edit_then_answer, edit_then_answer, short)
+    assert contents() == ["ana on roses in march: true", short, ROSES]
     assert find_violations(thread.pk) == []
 
 

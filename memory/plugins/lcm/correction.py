@@ -1,0 +1,57 @@
+"""Correcting a summary by hand: what it said is kept with who corrected it and when, and what stands above it is
+written anew."""
+
+from django.db import connection, transaction
+from django.db.models import F
+
+from memory.plugins.base import MAX_ENTRY_TOKENS, Session
+from memory.plugins.lcm.integrity import forget_summaries
+from memory.plugins.lcm.models import Conversation, Summary, SummaryCorrection
+from memory.plugins.lcm.planner import BUMP_VERSION
+from openvibe.base.masking import mask_secrets
+from openvibe.base.problems import Conflict, Problem
+from openvibe.chat.services import clean_message_body
+from openvibe.llm.tokens import count_tokens
+
+
+def correct_summary(session: Session, summary: Summary, *, content: str, version: int) -> None:
+    """Let the summary say this. The same text again changes nothing.
+
+    `version` is the one the writer saw. Raises Problem (empty, over MAX_ENTRY_TOKENS), and Conflict when the summary
+    was rewritten meanwhile, or is waiting to be.
+    """
+    text = mask_secrets(clean_message_body(content)).strip()
+    tokens = count_tokens(text)
+    if tokens > MAX_ENTRY_TOKENS:
+        raise Problem(
+            f"A summary takes at most {MAX_ENTRY_TOKENS:,} tokens, and this has {tokens:,}. Nothing was changed:"
+            " shorten it, and save it again.",
+            code="too_long",
+            field="content",
+        )
+    with transaction.atomic():
+        Conversation.objects.select_for_update().get(pk=summary.conversation_id)
+        summary.refresh_from_db()
+        if summary.stale or summary.version != version:
+            raise Conflict(
+                "This summary was written anew while you were correcting it. Nothing was changed: look at what it says"
+                " now, and correct that.",
+                code="changed_meanwhile",
+            )
+        if text == summary.content:
+            return
+        SummaryCorrection.objects.create(
+            summary=summary,
+            author_id=session.access.participant_id,
+            version=version + 1,
+            previous=summary.content,
+            content=text,
+        )
+        Summary.objects.filter(pk=summary.pk).update(
+            content=text, token_count=tokens, level=Summary.Level.CORRECTED, version=F("version") + 1
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(BUMP_VERSION, {"conversation": summary.conversation_id})
+        containers = list(summary.containers.values_list("pk", flat=True))
+        if containers:
+            forget_summaries(summary.conversation_id, containers)

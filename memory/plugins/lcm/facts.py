@@ -1,0 +1,201 @@
+"""Facts of a conversation: the names, values, decisions and open questions that a summary has to keep. Pure.
+
+No language is asked for: names are recognised by capitals inside a sentence and by who spoke, values by their digits
+and signs, decisions and open questions by the words that mark them in a dozen languages. What stands in a script
+without capitals is known by speakers and values alone."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from openvibe.llm.extractive_summary import split_sentences
+from openvibe.search.lexical import STOP_WORDS, cjk_bigrams
+
+SOURCE_LINE = re.compile(r"^\[(?P<when>[^\]|\n]*) \| (?P<role>[^\]|\n]*) \| (?P<who>[^\]\n]*)\] (?P<text>.*)$")
+"""A line of a source: who said it when, or which messages a summary stands for."""
+
+MAX_NAME_CHARACTERS, MAX_SENTENCE_CHARACTERS = 80, 160
+MAX_DECISIONS, MAX_QUESTIONS = 6, 3
+DECISION_WEIGHT = 3
+"""A name or value in a decision counts like one that is mentioned so many times more."""
+
+_VALUE = re.compile(
+    r"https?://[^\s<>\"'`]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|(?<![\w/])[~.]{0,2}/[\w.-]+(?:/[\w.-]+)+|`[^`\n]{2,60}`"
+    r"|[#$€£¥]?(?:[^\W\d]+-)?\w*\d[\w.,:/%€$£°-]*"
+)
+_NAME = re.compile(r"@[\w-]{2,32}|[^\W\d_][\w’'-]*(?: [^\W\d_][\w’'-]*)*")
+_WORD = re.compile(r"[^\W_]+(?:[’'-][^\W_]+)*")
+_DECISION = re.compile(
+    r"\b(?:decid|agreed|approved|rejected|we will use|we'll use|settled on|deadline|must not|never again"
+    r"|beschlossen|entschieden|vereinbart|geeinigt|genehmigt|abgelehnt|décid|convenu|approuvé|rejeté"
+    r"|decidi|acord[aóe]|aprobad|rechazad|deciso|concordat|combinad|besloten|afgesproken|zdecydowa|ustalono|beslutad"
+    r"|решил|решен|договорил|утвержд|karar|uzgodnion)"
+    r"|决定|決定|同意|决议|決まり|決めた|결정|합의|قرر|اتفق|החלט|तय (?:किया|हुआ)",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(
+    r"\b(?:open question|still open|unresolved|undecided|to be (?:decided|clarified|confirmed)|TBD"
+    r"|noch offen|offene Frage"
+    r"|ungeklärt|question ouverte|reste à|pregunta abierta|por decidir|pendiente|da decidere|em aberto"
+    r"|открыт\w+ вопрос)"
+    r"|待定|未决|未定|미정",
+    re.IGNORECASE,
+)
+_QUESTION_MARKS = ("?", "？", "؟")
+_COUNT = re.compile(r"\d{1,4}\Z")
+"""A plain number, which says little unless it is said again or decided."""
+
+_NUMBER = re.compile(r"[#$€£¥]?[\d.,:/%€$£°-]+\Z")
+_SENTENCE_STARTS = (".", "!", "?", "…", "。", "！", "？", "\n", "-", "–", "•", ">")
+_STEM_CHARACTERS = 6
+
+
+class Facts(NamedTuple):
+    """What a source is full of, the most telling first: names and values in one order, sentences as they stand."""
+
+    keys: tuple[str, ...]
+    decisions: tuple[str, ...]
+    questions: tuple[str, ...]
+
+
+class SourceLine(NamedTuple):
+    """One line of a source, and who speaks in it: "" where a summary does."""
+
+    speaker: str
+    text: str
+
+
+def find_facts(source: str) -> Facts:
+    """The facts of a source, whose lines may begin with `[time | role | speaker] `."""
+    lines = list(_source_lines(source))
+    sentences = [one for line in lines for one in split_sentences(line.text, 4 * MAX_SENTENCE_CHARACTERS)]
+    decisions = [one for one in sentences if _DECISION.search(one) and not one.endswith(_QUESTION_MARKS)]
+    questions = [one for one in sentences if _OPEN.search(one)]
+    if lines and lines[-1].text.rstrip().endswith(_QUESTION_MARKS):
+        questions.append(split_sentences(lines[-1].text, 4 * MAX_SENTENCE_CHARACTERS)[-1])
+    weights: Counter[str] = Counter()
+    for line in lines:
+        weights.update(set(_mentions(line.text)) | ({line.speaker} if line.speaker else set()))
+    for sentence in decisions:
+        weights.update({key: DECISION_WEIGHT for key in set(_mentions(sentence)) if key in weights})
+    merged = _merge_spellings(weights)
+    keys = (key for key, weight in merged.items() if weight > 1 or not _COUNT.match(key))
+    return Facts(
+        tuple(sorted(keys, key=lambda key: (-merged[key], source.find(key)))),
+        tuple(dict.fromkeys(map(_cut_sentence, decisions)))[-MAX_DECISIONS:],
+        tuple(dict.fromkeys(map(_cut_sentence, questions)))[-MAX_QUESTIONS:],
+    )
+
+
+def missing_keys(text: str, keys: Sequence[str]) -> list[str]:
+    """Those of the names and values that the text does not name, in their order."""
+    held = _Held(text)
+    return [key for key in keys if not held.has(key)]
+
+
+def missing_sentences(text: str, sentences: Sequence[str]) -> list[str]:
+    """Those that the text does not repeat in other words: not half of their telling words and no value stands there."""
+    terms, held = set(telling_terms(text)), _Held(text)
+    missing = []
+    for sentence in sentences:
+        wanted = set(telling_terms(sentence))
+        values = [match[0] for match in _VALUE.finditer(sentence)]
+        is_there = 2 * len(wanted & terms) >= len(wanted) or (bool(values) and all(map(held.has, values)))
+        if not is_there:
+            missing.append(sentence)
+    return missing
+
+
+def telling_terms(text: str) -> Iterator[str]:
+    """Words that say what a text is about, cut short so that `decided` and `decision` are one. CJK as pairs."""
+    for word in _WORD.findall(cjk_bigrams(_fold(text))):
+        if word not in STOP_WORDS and (len(word) > 2 or not word.isascii()):
+            yield word[:_STEM_CHARACTERS]
+
+
+def source_terms(source: str) -> Iterator[str]:
+    """The telling words of what was said, without who said it and when."""
+    for line in _source_lines(source):
+        yield from telling_terms(line.text)
+
+
+class _Held:
+    """A text as facts are looked for in it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = _fold(text)
+        self._numbers = {_digits(match[0]) for match in _VALUE.finditer(text)}
+
+    def has(self, key: str) -> bool:
+        if _NUMBER.match(key):
+            return _digits(key) in self._numbers
+        folded = _fold(key).strip("`")
+        return re.search(rf"(?<!\w){re.escape(folded)}", self._text) is not None or (
+            not folded.isascii() and folded in self._text
+        )
+
+
+def _source_lines(source: str) -> Iterator[SourceLine]:
+    for line in source.split("\n"):
+        match = SOURCE_LINE.match(line)
+        if match is None:
+            yield SourceLine("", line.strip())
+        else:
+            is_summary = match["role"] == "summary"
+            yield SourceLine("" if is_summary else match["who"].strip(), match["text"])
+
+
+def _mentions(text: str) -> Iterator[str]:
+    """Names and values of a text, as they stand there."""
+    for match in _VALUE.finditer(text):
+        value = match[0].rstrip(".,:/-").lstrip(".")
+        if len(_digits(value)) >= 2 or not value.isdigit():
+            yield value[:MAX_NAME_CHARACTERS]
+    for match in _NAME.finditer(text):
+        before = text[max(0, match.start() - 8) : match.start()].rstrip(" \t\"'“„«([*_")
+        yield from _names_in(match[0], is_first=not before or before.endswith(_SENTENCE_STARTS))
+
+
+def _names_in(words: str, *, is_first: bool) -> Iterator[str]:
+    """Runs of capitalised words, without the word that a sentence begins with."""
+    run: list[str] = []
+    parts = words.split(" ")
+    if is_first and not (len(parts) > 1 and parts[1][:1].isupper()):  # any word has a capital there
+        parts = parts[1:]
+    for word in (*parts, ""):
+        is_name = word[:1].isupper() and len(word) > 1 and not _is_plain(word)
+        if (is_name or word.startswith("@")) and len(run) < 3:
+            run.append(word.removesuffix("'s").removesuffix("’s"))
+        elif run:
+            yield " ".join(run)[:MAX_NAME_CHARACTERS]
+            run = [word] if is_name else []
+
+
+def _is_plain(word: str) -> bool:
+    """A word of grammar or a shouted one is nobody's name."""
+    return re.split("['’]", word.lower())[0] in STOP_WORDS or (word.isupper() and len(word) > 6)
+
+
+def _merge_spellings(weights: Counter[str]) -> dict[str, int]:
+    """One entry for each name and value, by the spelling that is met most."""
+    by_fold: dict[str, str] = {}
+    merged: dict[str, int] = {}
+    for key, weight in sorted(weights.items(), key=lambda item: (-item[1], item[0])):
+        spelling = by_fold.setdefault(_fold(key), key)
+        merged[spelling] = merged.get(spelling, 0) + weight
+    return merged
+
+
+def _cut_sentence(sentence: str) -> str:
+    line = " ".join(sentence.split())
+    return line if len(line) <= MAX_SENTENCE_CHARACTERS else f"{line[:MAX_SENTENCE_CHARACTERS].rpartition(' ')[0]}…"
+
+
+def _digits(value: str) -> str:
+    return "".join(character for character in value if character.isdigit())
+
+
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()

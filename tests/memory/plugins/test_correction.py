@@ -1,0 +1,143 @@
+"""A member corrects a summary: prompts say it from then on, what it said is kept, and a deletion takes both."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import DatabaseError, transaction
+from django.test import Client
+
+from agents.models import Agent
+from memory.plugins.correction import correct_summary
+from memory.plugins.lcm.integrity import find_violations
+from memory.plugins.lcm.models import STALE_CONTENT, Summary, SummaryCorrection
+from memory.plugins.lcm.provider import LcmProvider
+from memory.plugins.models import Compaction
+from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import delete_message
+from openvibe.llm.tokens import count_tokens
+from openvibe.workspaces.models import Member
+from tests.api.client import Api, is_problem
+from tests.factories import access
+from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told
+
+RIGHT = "Ana said <b>May</b>, not March & not April."
+
+
+@pytest.fixture
+def summary(thread: Thread, ana: Member, vibe: Agent) -> Summary:
+    told(thread, ana.participant, *(f"Roses of bed {n} are pruned in May." for n in range(1, 61)))
+    return leaf(taken_in(thread), 1, 10, "Ana said to prune the roses in March.")
+
+
+def corrected(thread: Thread, by: Member, summary: Summary, content: str = RIGHT, version: int = 1) -> Summary:
+    correct_summary(thread=thread, by=access(by), summary_id=summary.pk, content=content, version=version)
+    summary.refresh_from_db()
+    return summary
+
+
+def test_prompts_say_what_a_member_wrote_and_what_it_said_before_is_kept(
+    thread: Thread, summary: Summary, dora: Member, vibe: Agent
+) -> None:
+    corrected(thread, dora, summary)
+    assert (summary.content, summary.token_count, summary.level) == (RIGHT, count_tokens(RIGHT), "corrected")
+    row = SummaryCorrection.objects.get()
+    assert (row.author, row.previous, row.content) == (dora.participant, "Ana said to prune the roses in March.", RIGHT)
+    entries = LcmProvider().assemble(session_of(thread, vibe.participant), 15_000, 20)
+    assert entries[0].text == RIGHT
+    assert find_violations(thread.pk) == []
+
+
+def test_a_stale_version_is_refused_and_nothing_is_lost(thread: Thread, summary: Summary, ana: Member) -> None:
+    corrected(thread, ana, summary)
+    with pytest.raises(Conflict, match="written anew while you"):
+        corrected(thread, ana, summary, "Something else.")
+    summary.refresh_from_db()
+    assert summary.content == RIGHT
+    assert corrected(thread, ana, summary, "Ana said May.", version=2).version == 3
+    assert SummaryCorrection.objects.count() == 2
+
+
+def test_the_same_text_again_changes_nothing(thread: Thread, summary: Summary, ana: Member) -> None:
+    assert corrected(thread, ana, summary, summary.content).version == 1
+    assert not SummaryCorrection.objects.exists()
+
+
+@pytest.mark.parametrize(("text", "code"), [("", "empty"), ("\u200b \n", "empty"), ("word " * 1_300, "too_long")])
+def test_what_cannot_be_a_summary_is_refused(
+    thread: Thread, summary: Summary, ana: Member, text: str, code: str
+) -> None:
+    with pytest.raises(Problem) as refused:
+        corrected(thread, ana, summary, text)
+    assert refused.value.code == code
+
+
+def test_secrets_are_masked(thread: Thread, summary: Summary, ana: Member) -> None:
+    assert "sk-" not in corrected(thread, ana, summary, f"The key is sk-{'a1' * 20}.").content
+
+
+def test_what_stands_above_is_written_anew(thread: Thread, summary: Summary, ana: Member) -> None:
+    conversation = summary.conversation
+    above = condensed(conversation, [summary, leaf(conversation, 11, 20, "Roses again.")], "Ana said March.")
+    corrected(thread, ana, summary)
+    above.refresh_from_db()
+    assert (above.stale, above.content, summary.stale) == (True, STALE_CONTENT, False)
+    assert Compaction.objects.get().trigger == "changed"
+    assert find_violations(thread.pk) == []
+
+
+def test_a_deletion_takes_the_correction_and_what_was_there_before(
+    thread: Thread, summary: Summary, ana: Member
+) -> None:
+    corrected(thread, ana, summary)
+    delete_message(message=Message.objects.get(thread=thread, seq=3), by=access(ana))
+    summary.refresh_from_db()
+    assert summary.content == STALE_CONTENT
+    row = SummaryCorrection.objects.get()
+    assert (row.author, row.previous, row.content) == (ana.participant, "", "")
+    with pytest.raises(Conflict):
+        corrected(thread, ana, summary, "Too late.", version=summary.version)
+
+
+def test_guests_agents_and_strangers_cannot(
+    thread: Thread, summary: Summary, vibe: Agent, ben: Member, cleo: Member
+) -> None:
+    agent = session_of(thread, vibe.participant).access
+    for by, error in ((agent, Refused), (access(ben), (Refused, Missing)), (access(cleo), Missing)):
+        with pytest.raises(error):
+            correct_summary(thread=thread, by=by, summary_id=summary.pk, content=RIGHT, version=1)
+    summary.refresh_from_db()
+    assert summary.version == 1
+
+
+def test_the_database_refuses_a_rewriting_that_is_no_correction(summary: Summary) -> None:
+    for change in ({"content": "Other words."}, {"content": "Other words.", "level": "corrected"}):
+        with pytest.raises(DatabaseError), transaction.atomic():
+            Summary.objects.filter(pk=summary.pk).update(**change)
+
+
+def test_on_the_page(thread: Thread, summary: Summary, ana: Member) -> None:
+    client, address = Client(), f"/w/{ana.workspace.slug}/t/{thread.pk}/memory/{summary.pk}/"
+    client.force_login(ana.user)
+    assert "Correct this summary" in client.get(address).content.decode()
+    assert client.post(f"{address}correct/", {"content": RIGHT, "version": "1"}).status_code == 302
+    page = " ".join(client.get(address).content.decode().split())
+    assert "Ana said &lt;b&gt;May&lt;/b&gt;, not March &amp; not April." in page
+    assert "corrected by Ana" in page
+    assert "Before that it said:" in page
+    assert client.post(f"{address}correct/", {"content": "Late.", "version": "1"}).status_code == 409
+    assert client.post(f"{address}correct/", {"content": "", "version": "x"}).status_code == 400
+
+
+def test_through_the_api(thread: Thread, summary: Summary, ana: Member) -> None:
+    client = Client()
+    client.force_login(ana.user)
+    api, path = Api(client, {"X-Workspace": ana.workspace.slug}), f"memory/summaries/{summary.pk}/"
+    read = api.get(f"{path}?thread={thread.pk}").json()
+    assert (read["version"], read["corrections"]) == (1, [])
+    body = {"thread": thread.pk, "version": 1, "content": RIGHT}
+    written = api.patch(path, body).json()
+    assert (written["version"], written["content"], written["level"]) == (2, RIGHT, "corrected")
+    assert [(one["author"], one["content"]) for one in written["corrections"]] == [("Ana", RIGHT)]
+    assert is_problem(api.patch(path, body), 409, "changed_meanwhile")
+    assert is_problem(api.patch("memory/summaries/987654321/", body), 404, "not_found")
