@@ -257,7 +257,7 @@ def _rows_query(shape: Access) -> CompiledQuery:
 
     def statement(workspace_id: int, participant_id: int, thread_id: int, person_id: int) -> QuerySet[Any, Any]:
         access = shape.with_ids(workspace_id, participant_id)
-        scope = QueryScope(participant_id, person_id, shape.reads_dive_results)
+        scope = QueryScope(participant_id, person_id, shape.reads_dive_results, access)
         parts = {"thread": json_array(THREAD_COLUMNS), **{rows.name: rows.expression(scope) for rows in FRAGMENTS}}
         return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
 

@@ -19,6 +19,7 @@ from agents.access import reply_denied_reason
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import data_block
 from agents.assembler.render import exact_tokens, message_tokens
+from agents.audience import save_sources
 from agents.models import RUNS, Agent, Run, ToolCall
 from agents.runs.store import (
     PartialReply,
@@ -29,7 +30,7 @@ from agents.runs.store import (
     save_partial,
     wait_for_approval,
 )
-from agents.tools.toolbox import Toolbox, refused_outcome
+from agents.tools.toolbox import Toolbox
 from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
@@ -364,9 +365,9 @@ class RunSession:
         if position < MAX_CALLS_PER_ROUND:
             outcome = toolbox.execute(call)
         else:
-            outcome = refused_outcome(f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
+            outcome = toolbox.refuse(call, f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
         tokens = count_tokens(outcome.result)
-        ToolCall.objects.create(
+        row = ToolCall.objects.create(
             run=self.run,
             attempt=self.run.attempt,
             round=round_number,
@@ -379,6 +380,7 @@ class RunSession:
             result_tokens=tokens,
             milliseconds=round((perf_counter() - started) * 1000),
         )
+        save_sources(row, outcome.sources)
         self.had_bulky_result = self.had_bulky_result or tokens > BULKY_RESULT_TOKENS
         if outcome.approval is not None:
             wait_for_approval(current, self.reply, self.answer, outcome.approval)

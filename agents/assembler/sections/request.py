@@ -68,6 +68,7 @@ class QueryScope(NamedTuple):
     participant_id: int
     person_id: int
     reads_dive_results: bool
+    access: Access
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 What her access or a deletion withholds is withheld everywhere: in items, raw messages, dropped items and API
 answers."""
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,7 +13,8 @@ from django.db.models import Max, Q
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import DroppedItem, Item
 from agents.assembler.snapshots.store import content_messages, key_ids, load_content, snapshot_content, snapshot_counts
-from agents.models import Run, Snapshot, ToolCall
+from agents.audience import visible_calls
+from agents.models import Run, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
 from knowledge.queries import restricted_at
 from memory.models import CarriedVersion, Episode, WorkItem
@@ -83,6 +83,7 @@ def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> S
         **_withheld_episodes(keys, access),
         **_withheld_profile_notes(keys, access),
         **_withheld_knowledge(keys, access, snapshot.created_at),
+        **_withheld_observations(keys, access),
         **_changed_quotations(content["items"], snapshot),
         **_withdrawn_sources([entry["key"] for entry in content["items"]], snapshot),
     }
@@ -148,6 +149,13 @@ def _withheld_knowledge(keys: Iterable[str], access: Access, at: datetime | None
     if access.knowledge == "none":
         reasons["topics:shared"] = NO_ACCESS
     return reasons
+
+
+def _withheld_observations(keys: Iterable[str], access: Access) -> dict[str, str]:
+    """What tools answered earlier, where the viewer may not see what it tells of."""
+    ids = key_ids(keys, "observation")
+    seen = set(visible_calls(access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
+    return {f"observation:{pk}": NO_ACCESS for pk in ids - seen}
 
 
 def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, str]:
@@ -258,7 +266,8 @@ def _pick_fields(entries: Iterable[Item | DroppedItem], fields: Iterable[str]) -
 CALL_QUOTES_DELETED = "A message it may have quoted was deleted since."
 CALL_QUOTES_NOTES = "Notes about a person are shown to that person and to admins only."
 CALL_QUOTES_KNOWLEDGE = "It may quote knowledge that you may not read."
-KNOWLEDGE_TOOL = "knowledge_search"
+CALL_WITHOUT_AUDIENCE = "The tool did not say who may see what it returned, so nobody does."
+CALL_HIDDEN = "It tells of something that you may not see."
 
 
 @dataclass(frozen=True)
@@ -283,30 +292,20 @@ class ToolCallView:
 def visible_tool_calls(run: Run, access: Access) -> tuple[ToolCallView, ...]:
     """All calls of all attempts, oldest first. The caller has checked that the run itself is visible.
 
-    At most three queries.
+    Four queries at most.
     """
-    calls = list(run.tool_calls.order_by("id"))
+    calls = list(run.tool_calls.order_by("id").prefetch_related("sources"))
     if not calls:
         return ()
     last_deletion = Message.objects.filter(thread=run.thread_id).aggregate(at=Max("deleted_at"))["at"]
-    reads_notes = access.administers or access.participant_id in (run.trigger.author_id, run.agent.participant_id)
-    reads_all = all(call.name != KNOWLEDGE_TOOL for call in calls) or can_read_run_knowledge(run, access)
-    return tuple(_tool_call_view(call, last_deletion, reads_notes, reads_all) for call in calls)
+    visible_ids = set(visible_calls(access).filter(run=run).values_list("pk", flat=True))
+    return tuple(_tool_call_view(call, last_deletion, call.pk in visible_ids) for call in calls)
 
 
-def can_read_run_knowledge(run: Run, access: Access) -> bool:
-    """Whether the asker may read every entry the run had before it, and could at that time."""
-    used = set(run.knowledge_uses.values_list("entry", flat=True))
-    readable = set(Entry.objects.visible_to(access).filter(pk__in=used).values_list("pk", flat=True))
-    return used == readable and not restricted_at(access, used, run.queued_at)
-
-
-def _tool_call_view(call: ToolCall, deleted: datetime | None, reads_notes: bool, reads_knowledge: bool) -> ToolCallView:
-    hidden = CALL_QUOTES_DELETED if deleted is not None and deleted >= call.created_at else ""
-    if not hidden and not reads_notes and _touches_profile_notes(call):
-        hidden = CALL_QUOTES_NOTES
-    if not hidden and call.name == KNOWLEDGE_TOOL and not reads_knowledge:
-        hidden = CALL_QUOTES_KNOWLEDGE
+def _tool_call_view(call: ToolCall, deleted: datetime | None, is_visible: bool) -> ToolCallView:
+    hidden = "" if is_visible else _why_hidden({source.kind for source in call.sources.all()})
+    if deleted is not None and deleted >= call.created_at:
+        hidden = CALL_QUOTES_DELETED
     return ToolCallView(
         attempt=call.attempt,
         round=call.round,
@@ -324,12 +323,10 @@ def _tool_call_view(call: ToolCall, deleted: datetime | None, reads_notes: bool,
     )
 
 
-def _touches_profile_notes(call: ToolCall) -> bool:
-    """Whether it read or wrote an agent's notes about whoever asked."""
-    if call.name != "memory":
-        return False
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return True  # refused, but nobody knows what it says
-    return not isinstance(arguments, dict) or str(arguments.get("action", "")).startswith("profile")
+def _why_hidden(sources: Collection[str]) -> str:
+    """Why a call with such sources is withheld, as a sentence."""
+    if not sources:
+        return CALL_WITHOUT_AUDIENCE
+    if ToolSource.Kind.NOTES in sources:
+        return CALL_QUOTES_NOTES
+    return CALL_QUOTES_KNOWLEDGE if ToolSource.Kind.ENTRY in sources else CALL_HIDDEN

@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.items import Item
 from agents.assembler.render import shared_prefix_tokens
-from agents.models import Run, Snapshot, ToolCall
+from agents.models import Run, Snapshot, ToolCall, ToolSource
 from agents.statistics import record_uses
 from memory.models import Episode
 from openvibe.base.events import emit
@@ -139,3 +139,10 @@ def erase_tool_calls(thread_id: int, message_id: int) -> None:
     quoting = Q(run__thread=thread_id) | Q(run__thread__dive__source=message_id)
     calls = ToolCall.objects.filter(quoting).exclude(arguments="", why="", result="")
     calls.update(arguments="", why="", result="")
+
+
+def erase_calls_about(*, agent_id: int, person_id: int) -> None:
+    """A person cleared what an agent noted about her (both participants): its calls that tell of it are emptied."""
+    of_agent = ToolCall.objects.filter(run__agent__participant=agent_id)
+    calls = of_agent.filter(sources__kind=ToolSource.Kind.NOTES, sources__ref=person_id)
+    ToolCall.objects.filter(pk__in=calls.values("pk")).update(arguments="", why="", result="")
