@@ -4,7 +4,7 @@ Each tool says what a call read or wrote (`Source`). A call is for those who may
 a call that names none is for nobody, so a tool that forgets to say it leaks nothing."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
@@ -68,11 +68,11 @@ def reusable_calls(access: Access, asker_id: int) -> QuerySet[ToolCall]:
     return _with_all_sources(is_reusable, _agent_of(access))
 
 
-def _agent_of(access: Access) -> QuerySet[Agent]:
+def _agent_of(access: Access) -> QuerySet[Agent, Any]:
     return Agent.objects.filter(participant=access.participant_id).values("pk")[:1]
 
 
-def _with_all_sources(is_visible: Q, reader: QuerySet[Agent] | None) -> QuerySet[ToolCall]:
+def _with_all_sources(is_visible: Q, reader: QuerySet[Agent, Any] | None) -> QuerySet[ToolCall]:
     """Calls that have a source, and none that fails the condition; `reader`: the agent that would read them."""
     sources = ToolSource.objects.filter(call=OuterRef("pk")).order_by()
     calls = ToolCall.objects.filter(Exists(sources), ~Exists(sources.filter(~is_visible)))

@@ -1,5 +1,6 @@
 """What memory plugs into chat, and where other apps plug into memory: registers, signals, jobs for its workers."""
 
+from memory import quotes
 from memory.blocks.services import notes_cleared
 from memory.episodes.queries import feedback_by_message
 from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
@@ -25,3 +26,4 @@ __all__ = [
 
 def wire() -> None:
     MESSAGE_DECORATORS.add(feedback_by_message)
+    quotes.wire()

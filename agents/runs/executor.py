@@ -9,6 +9,7 @@ from functools import partial
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
+from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.assemble import assemble, endpoint_for
@@ -80,6 +81,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         model=client.model,
         tools=tools,
     )
+    read_at = timezone.now()
     try:
         prompt = assemble_prompt()
     except Problem as problem:
@@ -88,7 +90,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         prompt = assemble_prompt(tools=())  # a small window may hold the answer, if not the tools
     with transaction.atomic():
         reply = begin_reply(run, prompt)
-    session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), block_stamps)
+    session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), block_stamps, read_at)
     try:
         is_over = session.run_turns(Transcript(prompt, lambda budget: assemble_prompt(budget=budget)))
         if is_over:

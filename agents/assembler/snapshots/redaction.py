@@ -79,7 +79,7 @@ def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
 def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> SnapshotView:
     keys = [entry["key"] for entry in (*content["items"], *content["dropped"])]
     withheld = {
-        **_withheld_messages(keys, access),
+        **_withheld_messages(keys, access, snapshot),
         **_withheld_episodes(keys, access),
         **_withheld_profile_notes(keys, access),
         **_withheld_knowledge(keys, access, snapshot.created_at),
@@ -87,6 +87,8 @@ def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> S
         **_changed_quotations(content["items"], snapshot),
         **_withdrawn_sources([entry["key"] for entry in content["items"]], snapshot),
     }
+    emptied = (entry["key"] for entry in content["items"] if not entry["text"])
+    withheld = {**dict.fromkeys(emptied, CHANGED_SINCE), **withheld}
     items = [_item_view(entry, withheld) for entry in content["items"]]
     return SnapshotView(
         snapshot=snapshot,
@@ -108,15 +110,24 @@ def previous_snapshot(run: Run) -> Snapshot | None:
     return earlier.order_by("-run_id").first()
 
 
-def _withheld_messages(keys: Iterable[str], access: Access) -> dict[str, str]:
-    """Keys whose text this viewer may not see, each with the reason."""
+def _withheld_messages(keys: Iterable[str], access: Access, snapshot: Snapshot) -> dict[str, str]:
+    """Messages the viewer may not see, or that say something else by now, each with the reason."""
     ids = key_ids(keys, "message")
-    deleted_at = dict(Message.objects.visible_to(access).filter(pk__in=ids).values_list("pk", "deleted_at"))
-    return {
-        f"message:{pk}": DELETED_SINCE if pk in deleted_at else NO_ACCESS
-        for pk in ids
-        if pk not in deleted_at or deleted_at[pk] is not None
-    }
+    rows = Message.objects.visible_to(access).filter(pk__in=ids).values_list("pk", "deleted_at", "edited_at")
+    reasons = {f"message:{pk}": NO_ACCESS for pk in ids}
+    read_at = _read_at(snapshot)
+    for pk, deleted_at, edited_at in rows:
+        is_edited = read_at is not None and edited_at is not None and edited_at > read_at
+        reason = DELETED_SINCE if deleted_at is not None else CHANGED_SINCE if is_edited else ""
+        reasons[f"message:{pk}"] = reason
+    return {key: reason for key, reason in reasons.items() if reason}
+
+
+def _read_at(snapshot: Snapshot) -> datetime | None:
+    """When the prompt was read, which is before it was stored; None for one that was not stored."""
+    if not snapshot.pk:
+        return None
+    return min(filter(None, (snapshot.run.started_at, snapshot.created_at)))
 
 
 def _withheld_episodes(keys: Iterable[str], access: Access) -> dict[str, str]:
@@ -164,7 +175,7 @@ def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> d
     quoting_keys = [entry["key"] for entry in items if str(entry["key"]).startswith("observation:")]
     if snapshot.pk is None or not (spans or quoting_keys):
         return {}
-    read_at = min(filter(None, (snapshot.run.started_at, snapshot.created_at)))  # it is read before it is stored
+    read_at = _read_at(snapshot)
     changed_since = Q(edited_at__gt=read_at) | Q(deleted_at__gt=read_at)
     changed = list(Message.objects.filter(changed_since, thread=snapshot.run.thread_id).values_list("seq", flat=True))
     dived_from = Message.objects.filter(changed_since, dives_from_here__thread=snapshot.run.thread_id)
@@ -225,7 +236,7 @@ def _redacted_messages(content: Mapping[str, Any], withheld: Mapping[str, str]) 
     """The prompt as sent, with a note where a withheld item stood."""
     messages = content_messages(content)
     for entry in content["items"]:
-        if reason := withheld.get(entry["key"]):
+        if entry["text"] and (reason := withheld.get(entry["key"])):
             note = f"[1 item {reason}]\n\n"
             messages = tuple(replace(each, content=each.content.replace(entry["text"], note)) for each in messages)
     return messages
