@@ -9,9 +9,9 @@ from django.db.models import Model, QuerySet
 from django.urls import reverse
 
 from memory.blocks.models import Block, ProfileNote
-from memory.episodes.models import Episode, Proposal
+from memory.episodes.models import Episode, Feedback, Proposal
 from memory.episodes.queries import access_episode, visible_episodes, visible_proposals
-from memory.episodes.services import delete_episode, delete_proposal
+from memory.episodes.services import delete_episode, delete_proposal, withdraw_feedback
 from memory.plugins.lcm.models import Summary
 from memory.work.models import Approval, Handoff, ProgressEntry, WorkItem
 from memory.work.services import delete_progress, may_erase_work, redact_work_item
@@ -67,6 +67,7 @@ def _refuse(advice: str) -> Callable[[int, Access], None]:
 
 
 ASK_AUTHOR = "Whoever wrote it, or an admin, can delete it."
+ASK_GIVER = "Whoever gave it can take it back."
 _work_items = _in_seen_threads(WorkItem, "author")
 _progress = _in_seen_threads(ProgressEntry, "author")
 
@@ -111,6 +112,28 @@ def _describe_episode(row: Episode, access: Access, slug: str) -> QuotePlace:
     what = "Feedback for" if row.kind == Episode.Kind.FEEDBACK_RECEIVED else "What was learned by"
     href = reverse("agent", args=[slug, row.agent.handle])
     return QuotePlace(f"{what} @{row.agent.handle}", href, access.administers or is_own, "")
+
+
+def _visible_feedback(access: Access) -> QuerySet[Feedback]:
+    """One's own, and for admins everybody's, on messages the asker sees."""
+    seen = Message.objects.visible_to(access).order_by().values("pk")
+    feedback = Feedback.objects.filter(message__in=seen).select_related("message__author", "participant")
+    return feedback if access.administers else feedback.filter(participant=access.participant_id)
+
+
+def _describe_feedback(row: Feedback, access: Access, slug: str) -> QuotePlace:
+    is_own = row.participant_id == access.participant_id
+    title = f"Feedback of {row.participant.name} on a message of {row.message.author.name}"
+    return QuotePlace(title, reverse("message", args=[slug, row.message_id]), is_own, "" if is_own else ASK_GIVER)
+
+
+def _withdraw_quoting_feedback(ref: int, by: Access) -> None:
+    row = _access_row(_visible_feedback(by), ref)
+    if row.participant_id != by.participant_id:
+        raise Refused(ASK_GIVER)
+    for episode in Episode.objects.filter(feedback=row):
+        delete_episode(episode=episode, by=by)
+    withdraw_feedback(message=row.message, by=by)
 
 
 def _visible_blocks(access: Access) -> QuerySet[Block]:
@@ -218,6 +241,13 @@ def wire() -> None:
             _texts_of(Episode, ("summary", "learning"), "agent", of_agent, "created_at"),
             _places_of(visible_episodes, _describe_episode),
             lambda ref, by: delete_episode(episode=access_episode(by, ref), by=by),
+        ),
+        QuoteKind(
+            "feedback",
+            "Feedback",
+            _texts_of(Feedback, ("text",), "participant", "message__thread__workspace", "updated_at"),
+            _places_of(_visible_feedback, _describe_feedback),
+            _withdraw_quoting_feedback,
         ),
         QuoteKind(
             "block",

@@ -276,12 +276,14 @@ def access_message(access: Access, message_id: int) -> Message:
 
 @dataclass(frozen=True)
 class QuoteView:
-    """A text that repeats a message, as its reader may see it. `is_own`: it is the reader's."""
+    """A text that repeats a message, as its reader may see it. `is_own`: it is the reader's; `may_keep`: she may say
+    that it stays, which admins may of what agents wrote."""
 
     quote: Quote
     label: str
     place: QuotePlace
     is_own: bool
+    may_keep: bool
 
 
 @dataclass(frozen=True)
@@ -305,7 +307,7 @@ def access_quotes(access: Access, message_id: int) -> MessageQuotes:
         texts = [message.body, *message.revisions.values_list("body", flat=True)]
         texts += DiveResult.objects.filter(message=message).values_list("full", flat=True)
         return MessageQuotes(message, _quote_views(access, find_quotes(message, Quotation(texts))), None)
-    quotes = list(message.quotes.all())
+    quotes = list(message.quotes.select_related("owner"))
     if erasure.finished_at is None:
         stored = {(quote.kind, quote.ref) for quote in quotes}
         found = find_quotes(message, erasure.quotation())
@@ -326,11 +328,22 @@ def _quote_views(access: Access, quotes: Sequence[Quote]) -> tuple[QuoteView, ..
         of_kind = [quote for quote in quotes if quote.kind == kind.name]
         places = kind.places(access, [quote.ref for quote in of_kind], slug) if of_kind else {}
         views += [
-            QuoteView(quote, kind.label, places[quote.ref], quote.owner_id == access.participant_id)
+            QuoteView(
+                quote,
+                kind.label,
+                places[quote.ref],
+                is_own=quote.owner_id == access.participant_id,
+                may_keep=quote.pk is not None and quote.kept_at is None and _may_keep(quote, access),
+            )
             for quote in of_kind
             if quote.ref in places
         ]
     return tuple(views)
+
+
+def _may_keep(quote: Quote, access: Access) -> bool:
+    is_nobodys = quote.owner is None or quote.owner.is_agent
+    return quote.owner_id == access.participant_id or (access.administers and is_nobodys)
 
 
 MAX_QUOTE_NOTES = 20
@@ -345,7 +358,7 @@ def quote_notes(access: Access) -> list[InboxNote]:
     by_reader = Erasure.objects.filter(message=OuterRef("message"), is_deletion=True, by=access.participant_id)
     seen = Message.objects.visible_to(access).order_by().values("pk")
     quotes = Quote.objects.filter(~Exists(by_reader), is_addressed, kept_at=None, message__in=seen)
-    rows = list(quotes.order_by("-id")[:MAX_QUOTE_NOTES])
+    rows = list(quotes.select_related("owner").order_by("-id")[:MAX_QUOTE_NOTES])
     if not rows:
         return []
     slug = Workspace.objects.values_list("slug", flat=True).get(pk=access.workspace_id)

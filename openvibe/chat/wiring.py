@@ -87,7 +87,6 @@ class ErasedText:
     seq: int
     posted_at: datetime
     erased_at: datetime
-    is_deletion: bool
     quotation: Quotation
 
 

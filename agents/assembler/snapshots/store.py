@@ -194,12 +194,12 @@ def _tells_of_nothing(item: Mapping[str, Any]) -> bool:
 
 
 def erase_calls_quoting(erased: ErasedText) -> int:
-    """Empty the calls that repeat the text, of those made while it was being deleted; how many."""
+    """Empty the calls that repeat the text; how many. Of a deleted message those made before went with it."""
     calls = ToolCall.objects.filter(
         _quoting_runs("run__", erased.thread_id, erased.message_id), created_at__gte=erased.posted_at
     ).exclude(arguments="", why="", result="")
     rows = calls.values_list("pk", "arguments", "why", "result").iterator(chunk_size=200)
-    quoting = [pk for pk, *texts in rows if erased.is_deletion and erased.quotation.is_in("\n".join(texts))]
+    quoting = [pk for pk, *texts in rows if erased.quotation.is_in("\n".join(texts))]
     return ToolCall.objects.filter(pk__in=quoting).update(arguments="", why="", result="")
 
 

@@ -57,7 +57,6 @@ def _erase(erasure: Erasure, now: datetime) -> None:
         seq=message.seq,
         posted_at=message.created_at,
         erased_at=erasure.created_at,
-        is_deletion=erasure.is_deletion,
         quotation=quotation,
     )
     for eraser in (ANSWERS, *TEXT_ERASERS):

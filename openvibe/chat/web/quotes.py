@@ -21,7 +21,7 @@ def message_quotes(request: WorkspaceRequest, message_id: int) -> HttpResponse:
     try:
         if "keep" not in request.POST:
             services.erase_quote(quote=view.quote, by=request.access)
-        elif view.is_own or request.access.administers:
+        elif view.may_keep:
             services.keep_quote(quote=view.quote)
     except Missing:
         raise

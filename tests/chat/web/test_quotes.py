@@ -55,7 +55,7 @@ def test_it_is_listed_before_and_after_the_message_is_deleted(
         assert "tulip" not in page or not Message.objects.get(pk=secret.pk).is_deleted
         delete_message(message=secret, by=access(dora))
     erase_texts()
-    assert "Ana in “Pruning”" in page_of(secret, dora)
+    assert "Ana, message 2 in “Pruning”" in page_of(secret, dora)
 
 
 def test_whoever_deletes_sees_only_places_she_may_see_and_the_owners_are_told(
@@ -87,8 +87,8 @@ def test_others_see_only_what_is_theirs(
     erase_texts()
 
     page = page_of(secret, ben)
-    assert "Ben in" in page
-    assert "Ana in" not in page
+    assert "Ben, message" in page
+    assert "Ana, message" not in page
     assert press(secret, ben, "message", own.pk).status_code == 302
     page_of(secret, ben, 404)
     stranger = signed_in(cleo).get(reverse("message-quotes", args=[cleo.workspace.slug, secret.pk]))
