@@ -307,5 +307,3 @@ def test_nobody_is_shown_what_they_may_not_see(
         check_records_and_search(fresh)
         erase_texts()
         check_records_and_search(fresh)
-    for agent in world.agents:
-        agent.refresh_from_db()
