@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from django.db import transaction
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from agents.access import reply_denied_reason, visible_to
@@ -49,11 +49,11 @@ from tests.llm.scripted_client import ScriptedModel
 
 WORD = re.compile(r"\bzq\d+x\b")
 VERBS = (
-    *("say", "ask", "ask", "enter", "note", "dive"),
+    *("say", "ask", "enter", "note", "dive"),
     *("lower", "leave", "close", "restrict", "archive", "rewrite", "delete", "clear"),
 )
 STEPS = st.lists(
-    st.tuples(st.sampled_from(VERBS), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=6, max_size=16
+    st.tuples(st.sampled_from(VERBS), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=10
 )
 
 
@@ -257,20 +257,20 @@ def check_prompts_and_tools(world: World, agent: Agent, person: Member) -> None:
             assert not unseen(world, box.execute(look).result, reader, thread=thread, asker=None)
 
 
-def check_records_and_search(world: World) -> None:
-    for person in world.people:
-        reader = access(person)
-        found = list(search_messages(reader, "roses").values_list("body", flat=True))
-        assert not unseen(world, found, reader, thread=None, asker=None)
-        for run in Run.objects.visible_to(reader).filter(snapshot__isnull=False):
-            view = read_snapshot(run, reader)
-            assert view is not None
-            items = [(item.text, item.author, item.source) for section in view.sections for item in section.items]
-            shown = [*items, *(message.content for message in view.messages)]
-            shown += [(dropped.source, dropped.author) for dropped in view.dropped]
-            assert not unseen(world, shown, reader, thread=None, asker=None)
-            calls = [(seen.arguments, seen.result, seen.why) for seen in visible_tool_calls(run, reader)]
-            assert not unseen(world, calls, reader, thread=None, asker=None)
+def check_records_and_search(world: World, person: Member) -> None:
+    """All that the person opens of what was stored, and finds."""
+    reader = access(person)
+    found = list(search_messages(reader, "roses").values_list("body", flat=True))
+    assert not unseen(world, found, reader, thread=None, asker=None)
+    for run in Run.objects.visible_to(reader).filter(snapshot__isnull=False):
+        view = read_snapshot(run, reader)
+        assert view is not None
+        items = [(item.text, item.author, item.source) for section in view.sections for item in section.items]
+        shown = [*items, *(message.content for message in view.messages)]
+        shown += [(dropped.source, dropped.author) for dropped in view.dropped]
+        assert not unseen(world, shown, reader, thread=None, asker=None)
+        calls = [(seen.arguments, seen.result, seen.why) for seen in visible_tool_calls(run, reader)]
+        assert not unseen(world, calls, reader, thread=None, asker=None)
 
 
 @contextmanager
@@ -294,16 +294,32 @@ def world(ana: Member, dora: Member, ben: Member) -> World:
     return World([ana, dora, ben], agents, channels, threads)
 
 
-@settings(max_examples=examples(300, daily=6), deadline=None, suppress_health_check=list(HealthCheck))
-@given(steps=STEPS, agent=st.integers(0, 3), person=st.integers(0, 1))
+def fill(world: World, agent: int, thread: int) -> None:
+    """What there is to leak: notes about everybody, knowledge of both kinds, and an agent that looked at it all."""
+    for number in range(3):
+        note_something(world, number, 0, agent)
+    for number in range(2):
+        write_entry(world, 0, number, 0)
+    for number in range(2):
+        ask_an_agent(world, number, thread, agent)
+
+
+@settings(
+    max_examples=examples(300, daily=5),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # an example takes half a second: what failed is not shrunk
+)
+@given(steps=STEPS, agent=st.integers(0, 3), person=st.integers(0, 2), thread=st.integers(0, 2))
 def test_nobody_is_shown_what_they_may_not_see(
-    world: World, steps: list[tuple[str, int, int, int]], agent: int, person: int
+    world: World, steps: list[tuple[str, int, int, int]], agent: int, person: int, thread: int
 ) -> None:
     with taken_back():
         fresh = World(world.people, world.agents, world.channels, world.threads)
+        fill(fresh, agent, thread)
         for verb, *numbers in steps:
             ACTIONS[verb](fresh, *numbers)
         check_prompts_and_tools(fresh, world.agents[agent], world.people[person])
-        check_records_and_search(fresh)
+        check_records_and_search(fresh, world.people[person])
         erase_texts()
-        check_records_and_search(fresh)
+        check_records_and_search(fresh, world.people[person])

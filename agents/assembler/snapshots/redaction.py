@@ -16,7 +16,7 @@ from agents.assembler.snapshots.store import content_messages, key_ids, load_con
 from agents.audience import visible_calls
 from agents.models import Run, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
-from knowledge.queries import restricted_at
+from knowledge.queries import restricted_at, was_any_restricted_since
 from memory.models import CarriedVersion, Episode, WorkItem
 from openvibe.chat.models import Channel, Message
 from openvibe.llm.values import ChatMessage
@@ -157,7 +157,8 @@ def _withheld_knowledge(keys: Iterable[str], access: Access, at: datetime | None
     reasons = {f"knowledge:{pk}": NO_ACCESS for pk in ids - readable_ids | restricted_ids}
     if access.knowledge != "restricted":
         reasons["topics:restricted"] = NO_ACCESS
-    if access.knowledge == "none":
+    is_narrowed = access.knowledge == "shared" and at is not None and was_any_restricted_since(access, at)
+    if access.knowledge == "none" or is_narrowed:
         reasons["topics:shared"] = NO_ACCESS
     return reasons
 
