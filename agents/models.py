@@ -255,6 +255,39 @@ class ToolCall(models.Model):
         return f"{self.name} ({self.decision})"
 
 
+class ToolSource(models.Model):
+    """Something that a tool call read or wrote. Who may not see all of its sources is not shown the call's arguments
+    and result (`agents.audience`); a call without any is shown to nobody.
+
+    `ref` is the id of what it was: a thread, an entry of knowledge, a context block; for notes, of the person they are
+    about. No foreign key: where the row is gone, nobody sees it any more. `version` is the one that was read.
+    """
+
+    class Kind(models.TextChoices):
+        THREAD = "thread", "A thread"
+        NOTES = "notes", "Notes about a person"
+        ENTRY = "entry", "An entry of knowledge"
+        BLOCK = "block", "A context block"
+
+    call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="sources")
+    kind = models.CharField(max_length=6, choices=Kind.choices)
+    ref = models.PositiveBigIntegerField()
+    version = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["call", "kind", "ref"], name="tool_source_once"),
+            models.CheckConstraint(
+                condition=Q(kind__in=["thread", "notes", "entry", "block"]), name="tool_source_known"
+            ),
+        ]
+        indexes = [models.Index(fields=["kind", "ref"], name="tool_source_of")]
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.ref}"
+
+
 class LoadedSkill(models.Model):
     """A skill an agent has taken up in a thread: its text stands in the agent's prompts there until it is put down."""
 

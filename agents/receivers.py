@@ -4,14 +4,17 @@ from typing import Any
 
 from django.dispatch import receiver
 
-from agents.assembler.snapshots.store import erase_tool_calls
+from agents.assembler.snapshots.store import erase_calls_about, erase_entry_from_records, erase_tool_calls
 from agents.models import Agent, Run
 from agents.runs.lifecycle import request_draft_run, request_run, resume_runs, stop_runs_in_dive
 from agents.tasks import enqueue_run_on_commit
-from memory.models import Approval
-from memory.wiring import approval_decided
+from knowledge.models import Entry
+from knowledge.services import entry_erased
+from memory.models import Approval, ProfileNote
+from memory.wiring import approval_decided, notes_cleared
 from openvibe.chat.models import Dive, Message
 from openvibe.chat.wiring import dive_ended, draft_requested, message_posted, message_revised
+from openvibe.workspaces.models import Participant
 
 
 @receiver(message_posted, dispatch_uid="agents.answer")
@@ -67,6 +70,18 @@ def erase_quoting_tool_calls(sender: type[Message], message: Message, **_: Any) 
     """What tools were asked and answered may quote a deleted message."""
     if message.is_deleted:
         erase_tool_calls(message.thread_id, message.pk)
+
+
+@receiver(entry_erased, dispatch_uid="agents.forget_entry")
+def erase_entry_from_prompts(sender: type[Entry], entry: Entry, **_: Any) -> None:
+    """Stored prompts and tool calls that tell of an entry lose it with the entry."""
+    erase_entry_from_records(entry.pk)
+
+
+@receiver(notes_cleared, dispatch_uid="agents.forget_calls_about")
+def erase_calls_about_person(sender: type[ProfileNote], agent: Participant, person: Participant, **_: Any) -> None:
+    """What tools were told and answered about the person goes with the notes."""
+    erase_calls_about(agent_id=agent.pk, person_id=person.pk)
 
 
 @receiver(approval_decided, dispatch_uid="agents.resume")

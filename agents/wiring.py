@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from agents.access import agent_access, agent_accesses, reply_denial, tokens_used_today, visible_to
 from agents.admin.dashboard import dashboard
 from agents.assembler.assemble import endpoint_for
+from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_snapshots
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.models import Agent, LoadedSkill, ToolCall
@@ -15,7 +16,7 @@ from knowledge.queries import ENTRY_USES
 from memory.wiring import ACTIONS, AGENT_CLIENT, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, REVIEWER_AGENTS, HandoffLine
 from openvibe.base.admin import DASHBOARD
 from openvibe.chat.models import Thread
-from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASON
+from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASON, TEXT_ERASERS, TextEraser
 from openvibe.llm.endpoints import ENDPOINT_CHECK, client_for
 from openvibe.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
@@ -39,6 +40,8 @@ def wire() -> None:
     HANDOFF_SOURCES.add(handoff_lines)
     REVIEWER_AGENTS.add(iter_reviewer_agents)
     AGENT_CLIENT.add(agent_client)
+    TEXT_ERASERS.add(TextEraser("stored prompts", erase_from_snapshots))
+    TEXT_ERASERS.add(TextEraser("tool calls", erase_calls_quoting))
 
 
 def agent_client(participant: Participant) -> ModelClient:

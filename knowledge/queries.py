@@ -94,6 +94,18 @@ def visible_revisions(access: Access, entry: Entry) -> QuerySet[Revision]:
     return revisions.filter(number__gt=shared_at or 0)
 
 
+def shared_after(at: OuterRef) -> QuerySet[Revision]:
+    """Inside a query of entries: the revisions that shared a restricted one after `at`."""
+    return _SHARING_REVISIONS.filter(entry=OuterRef("pk"), created_at__gt=at).order_by()
+
+
+def was_any_restricted_since(access: Access, at: datetime) -> bool:
+    """Whether an entry of the workspace that was shared at `at` is restricted now, or was meanwhile."""
+    narrowed = [Entry.Visibility.SHARED, Entry.Visibility.RESTRICTED]
+    revisions = Revision.objects.filter(entry__workspace=access.workspace_id, changes__visibility=narrowed)
+    return revisions.filter(created_at__gt=at).exists()
+
+
 def restricted_at(access: Access, entry_ids: Collection[int], at: datetime) -> set[int]:
     """Which of these entries the asker could not have read at `at`, since they were shared only afterwards."""
     if access.knowledge == "restricted" or not entry_ids:

@@ -14,10 +14,18 @@ from django.utils import timezone
 from knowledge.maintenance import flag_entries_without_source
 from knowledge.models import LIVE_STATUSES, Entry, Notice
 from knowledge.queries import entries_to_review, open_contradictions
+from knowledge.quotes import ENTRY_QUOTES
 from knowledge.search import ENTRY_VECTORS
 from knowledge.services.validation import may_manage
 from openvibe.chat.models import Message
-from openvibe.chat.wiring import INBOX_NOTES, MESSAGE_DECORATORS, SIDEBAR_EXTRAS, InboxNote, message_revised
+from openvibe.chat.wiring import (
+    INBOX_NOTES,
+    MESSAGE_DECORATORS,
+    QUOTE_KINDS,
+    SIDEBAR_EXTRAS,
+    InboxNote,
+    message_revised,
+)
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
@@ -40,6 +48,7 @@ def wire() -> None:
     SIDEBAR_EXTRAS.add(sidebar_counts)
     INBOX_NOTES.add(inbox_notes)
     VECTOR_TABLES.add(ENTRY_VECTORS)
+    QUOTE_KINDS.add(ENTRY_QUOTES)
 
 
 @dataclass(frozen=True)

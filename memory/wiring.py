@@ -1,5 +1,7 @@
 """What memory plugs into chat, and where other apps plug into memory: registers, signals, jobs for its workers."""
 
+from memory import quotes
+from memory.blocks.services import notes_cleared
 from memory.episodes.queries import feedback_by_message
 from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
 from memory.plugins.tasks import enqueue_compaction_on_commit
@@ -17,9 +19,11 @@ __all__ = [
     "HandoffLine",
     "approval_decided",
     "enqueue_compaction_on_commit",
+    "notes_cleared",
     "wire",
 ]
 
 
 def wire() -> None:
     MESSAGE_DECORATORS.add(feedback_by_message)
+    quotes.wire()

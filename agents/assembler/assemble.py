@@ -346,7 +346,7 @@ def _rows_query(shape: Access, is_draft: bool) -> CompiledQuery:
         workspace_id: int, participant_id: int, thread_id: int, person_id: int, request_seq: int
     ) -> QuerySet[Any, Any]:
         access = shape.with_ids(workspace_id, participant_id)
-        scope = QueryScope(participant_id, person_id, request_seq, shape.reads_dive_results, is_draft)
+        scope = QueryScope(participant_id, person_id, request_seq, shape.reads_dive_results, is_draft, access)
         parts = {"thread": json_array(THREAD_COLUMNS), **{rows.name: rows.expression(scope) for rows in FRAGMENTS}}
         return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
 

@@ -9,6 +9,7 @@ from functools import partial
 import structlog
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
+from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble, endpoint_for
@@ -74,6 +75,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     assemble_prompt = partial(
         assemble, agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, model=client.model
     )
+    read_at = timezone.now()
     prompt = assemble_prompt(tools=specs)
     if len(prompt.tools) < len(specs):
         log.warning("tools_left_out", why="over budget", tools=[spec.name for spec in specs[len(prompt.tools) :]])
@@ -83,7 +85,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
 
     with transaction.atomic():
         reply = begin_reply(run, prompt)
-    session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), block_stamps)
+    session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), block_stamps, read_at)
     try:
         is_over = session.run_turns(Transcript(prompt, reassemble))
         if is_over:

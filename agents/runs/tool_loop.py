@@ -10,15 +10,20 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from time import perf_counter
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from agents.access import reply_denied_reason
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import data_block
 from agents.assembler.render import exact_tokens, message_tokens
+from agents.assembler.sections.work import CHANGED_NOTICE
+from agents.assembler.snapshots.store import store_snapshot
+from agents.audience import save_sources
 from agents.models import RUNS, Agent, Run, ToolCall
 from agents.runs.store import (
     PartialReply,
@@ -29,7 +34,7 @@ from agents.runs.store import (
     save_partial,
     wait_for_approval,
 )
-from agents.tools.toolbox import Toolbox, refused_outcome
+from agents.tools.toolbox import Toolbox
 from agents.tools.values import ToolOutcome
 from openvibe.base.problems import Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
@@ -48,6 +53,8 @@ MIN_RESULT_TOKENS = 150
 
 NO_ROUNDS_LEFT = "The rounds for tools are used up. Answer the request now with what you have."
 NO_ROOM_LEFT = "There is no room left for tools. Answer the request now with what you have."
+CALL_MAY_QUOTE = "A message was edited or deleted meanwhile, which this call may quote. Look again at what stands now."
+TRIGGER_DELETED = "The message was deleted before it was answered."
 _CUT_MARKER = "\n[… cut here to make room …]\n"
 
 
@@ -98,6 +105,16 @@ class Transcript:
     def add(self, finished: Round) -> None:
         self.rounds.append(finished)
 
+    def renew(self) -> Prompt:
+        """The prompt anew, as things are now, and rounds without what may quote a message that was changed since.
+
+        Raises Problem where what every prompt needs does not fit any more.
+        """
+        self._prompt = self._reassemble(self._ceiling)
+        self._may_shrink = True
+        self.rounds = [Round("", tuple(map(_emptied, finished.results))) for finished in self.rounds]
+        return self._prompt
+
     def next_turn(self) -> ModelTurn:
         """The next turn, within the ceiling."""
         if not self.rounds:
@@ -140,6 +157,10 @@ class Transcript:
     def _build_turn(self, round_messages: Sequence[ChatMessage], tools: tuple[ToolSpec, ...]) -> ModelTurn:
         messages = (*self._prompt.messages, *round_messages)
         return ModelTurn(messages, tools, exact_tokens(messages, tools, self._counter))
+
+
+def _emptied(result: ToolResult) -> ToolResult:
+    return ToolResult(replace(result.call, arguments="{}"), CHANGED_NOTICE)
 
 
 def fit_rounds(
@@ -287,6 +308,7 @@ class RunSession:
     client: ModelClient
     max_output_tokens: int | None
     block_stamps: dict[str, str]
+    read_at: datetime
     answer: PartialReply = field(default_factory=PartialReply)
     had_bulky_result: bool = False
 
@@ -298,6 +320,7 @@ class RunSession:
         while True:
             if transcript.rounds:
                 self._check_trust_level()
+            self._renew_if_changed(transcript)
             turn = transcript.next_turn()
             completion = self._stream_turn(turn)
             if completion is None or not completion.tool_calls or not turn.tools:
@@ -314,6 +337,20 @@ class RunSession:
                     return False
                 results.append(ToolResult(call, outcome.result))
             transcript.add(Round(completion.text, tuple(results)))
+
+    def _renew_if_changed(self, transcript: Transcript) -> None:
+        """A message was edited or deleted since it was read: what it said is neither sent nor kept."""
+        now = timezone.now()
+        if not messages_changed(self.run, self.read_at):
+            return
+        self.read_at = now
+        self.run.trigger.refresh_from_db(fields=["body", "edited_at", "deleted_at"])
+        if self.run.trigger.is_deleted:
+            raise Problem(TRIGGER_DELETED, code="deleted")
+        prompt = transcript.renew()
+        with transaction.atomic():
+            RUNS.lock_owned(self.run)
+            store_snapshot(self.run, prompt)
 
     def _check_trust_level(self) -> None:
         """What tools answered before is not shown at a lower trust level. Raises Problem once it was lowered."""
@@ -361,12 +398,14 @@ class RunSession:
         """What the tool changes and the record of the call, together or not at all."""
         current = RUNS.lock_owned(self.run)
         started = perf_counter()
-        if position < MAX_CALLS_PER_ROUND:
+        if messages_changed(self.run, self.read_at):
+            outcome, call = toolbox.refuse(call, CALL_MAY_QUOTE), replace(call, arguments="{}")
+        elif position < MAX_CALLS_PER_ROUND:
             outcome = toolbox.execute(call)
         else:
-            outcome = refused_outcome(f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
+            outcome = toolbox.refuse(call, f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
         tokens = count_tokens(outcome.result)
-        ToolCall.objects.create(
+        row = ToolCall.objects.create(
             run=self.run,
             attempt=self.run.attempt,
             round=round_number,
@@ -379,10 +418,19 @@ class RunSession:
             result_tokens=tokens,
             milliseconds=round((perf_counter() - started) * 1000),
         )
+        save_sources(row, outcome.sources)
         self.had_bulky_result = self.had_bulky_result or tokens > BULKY_RESULT_TOKENS
         if outcome.approval is not None:
             wait_for_approval(current, self.reply, self.answer, outcome.approval)
         return outcome
+
+
+def messages_changed(run: Run, since: datetime) -> bool:
+    """Whether a message of the run's thread, or the one its dive began from, was edited or deleted since."""
+    ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
+    read = Q(thread=run.thread_id) | Q(dives_from_here__thread=run.thread_id)
+    changed = Q(edited_at__gte=since) | Q(deleted_at__gte=since)
+    return Message.objects.filter(ever_changed, read, changed).exists()
 
 
 def toolbox_for_run(run: Run, block_stamps: dict[str, str]) -> Toolbox:
@@ -391,5 +439,5 @@ def toolbox_for_run(run: Run, block_stamps: dict[str, str]) -> Toolbox:
     if reason is not None:
         raise Problem(reason, code="agent_silent")
     if run.trigger.is_deleted:
-        raise Problem("The message was deleted before it was answered.", code="deleted")
+        raise Problem(TRIGGER_DELETED, code="deleted")
     return Toolbox.for_agent(run.agent, run.thread, run=run, block_stamps=block_stamps)

@@ -6,8 +6,10 @@ from typing import Any
 from django.utils import timezone
 
 from agents.assembler.sections.knowledge import entry_block
+from agents.audience import Source
+from agents.models import ToolSource
 from agents.statistics import record_uses
-from agents.tools.values import STRING_SCHEMA, ToolContext, tool_factory, tool_spec
+from agents.tools.values import STRING_SCHEMA, ToolContext, ToolOutcome, tool_factory, tool_spec
 from knowledge.models import MAX_TOPIC_CHARACTERS, Entry
 from knowledge.queries import find_entries, parse_expiry
 from knowledge.services import default_visibility, suggest_entry
@@ -24,7 +26,7 @@ MAX_QUERY_CHARS = 2_000
 """Characters of a question that are looked at."""
 
 
-def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
+def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str | ToolOutcome:
     """The same entries as a prompt would find, whole; each counts as used by the run."""
     query, topic = str(arguments["query"])[:MAX_QUERY_CHARS], str(arguments.get("topic", ""))[:MAX_TOPIC_CHARACTERS]
     max_hits = min(max(int(arguments.get("most", DEFAULT_HITS)), 1), MAX_HITS)
@@ -35,7 +37,12 @@ def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
     if context.run is not None:
         record_uses(run=context.run, entry_ids=[hit.entry.pk for hit in hits], how="tool")
     now = timezone.now()
-    return "\n\n".join(entry_block(hit.entry, now) for hit in hits)
+    sources = tuple(_entry_source(hit.entry) for hit in hits)
+    return ToolOutcome("\n\n".join(entry_block(hit.entry, now) for hit in hits), sources=sources)
+
+
+def _entry_source(entry: Entry) -> Source:
+    return Source(ToolSource.Kind.ENTRY, entry.pk, entry.version)
 
 
 knowledge_search = tool_factory(
@@ -49,7 +56,7 @@ knowledge_search = tool_factory(
 )
 
 
-def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
+def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> ToolOutcome:
     """It belongs to whoever asked, and stays among those who may read the conversation it comes from."""
     run = context.run
     topic, content = str(arguments["topic"]), str(arguments["content"])
@@ -68,8 +75,10 @@ def _suggest_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str:
         how="agent",
     )
     if entry.status != Entry.Status.PROPOSED:
-        return f"knowledge:{entry.pk} was decided already: {entry.get_status_display().lower()}."
-    return f"knowledge:{entry.pk} is proposed under “{entry.topic}”. @{entry.owner.handle} decides on it."
+        text = f"knowledge:{entry.pk} was decided already: {entry.get_status_display().lower()}."
+    else:
+        text = f"knowledge:{entry.pk} is proposed under “{entry.topic}”. @{entry.owner.handle} decides on it."
+    return ToolOutcome(text, sources=(_entry_source(entry),))
 
 
 knowledge_suggest = tool_factory(

@@ -1,13 +1,24 @@
 """Tools over what an agent keeps: the memory plugin's own, context blocks, work, progress, approvals and skills."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from agents.assembler.sections.history import memory_session
-from agents.models import LoadedSkill
+from agents.audience import Source
+from agents.models import LoadedSkill, ToolSource
 from agents.skills import MAX_LOADED_SKILLS, loaded_skills, skill_index, skill_text
-from agents.tools.values import STRING_SCHEMA, Decision, Tool, ToolContext, ToolOutcome, tool_factory, tool_spec
-from memory.models import Approval, WorkItem
+from agents.tools.values import (
+    STRING_SCHEMA,
+    Decision,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    thread_source,
+    tool_factory,
+    tool_spec,
+)
+from memory.models import Approval, Block, ProfileNote, WorkItem
 from memory.queries import ContextBlocks, build_tool, is_public_thread, provider_for
 from memory.services import check_profile_update, check_thread_is_public, close_work_item, create_work_item
 from memory.services import log_progress as add_to_log
@@ -21,15 +32,26 @@ def memory(context: ToolContext) -> Tool:
     """The memory plugin's own tool, for this thread as the agent sees it."""
     plugin_tool = build_tool(provider_for(context.agent.workspace_id))
 
-    def run(arguments: dict[str, Any]) -> str:
+    trigger = context.run.trigger if context.run else None
+    member = trigger.author if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
+
+    def run(arguments: dict[str, Any]) -> ToolOutcome:
         """On the thread up to what the run answers; profile notes are those about whoever asks."""
-        trigger = context.run.trigger if context.run else None
-        member = trigger.author if trigger and trigger.author.kind == Participant.Kind.MEMBER else None
         session = memory_session(context.thread.pk, context.access, before=trigger, asker=member)
         check_profile_update(session, arguments)
-        return plugin_tool.perform(session, arguments)
+        return ToolOutcome(plugin_tool.perform(session, arguments))
 
-    return Tool(plugin_tool.spec, run, validates_arguments=True)
+    def sources(arguments: Mapping[str, Any] | None) -> tuple[Source, ...]:
+        """The thread, and the notes about whoever asks unless the call names another action."""
+        in_thread = thread_source(context.thread)(arguments)
+        action = (arguments or {}).get("action")
+        if member is None or (isinstance(action, str) and not action.startswith("profile")):
+            return in_thread
+        notes = ProfileNote.objects.filter(agent=context.access.participant_id, person=member)
+        version = notes.values_list("version", flat=True).first()
+        return (*in_thread, Source(ToolSource.Kind.NOTES, member.pk, version or 0))
+
+    return Tool(plugin_tool.spec, run, validates_arguments=True, sources=sources)
 
 
 def update_context_block(context: ToolContext) -> Tool | None:
@@ -46,7 +68,14 @@ def update_context_block(context: ToolContext) -> Tool | None:
     if context.run is not None:
         for block in blocks.list():
             context.block_stamps.setdefault(block.label, block.stamp)
-    return Tool(spec, partial(_write_block, context, blocks))
+
+    def sources(arguments: Mapping[str, Any] | None) -> tuple[Source, ...]:
+        """The thread, and the block as it stands after the call."""
+        rows = Block.objects.filter(agent=context.access.participant_id, label=str((arguments or {}).get("label")))
+        written = (Source(ToolSource.Kind.BLOCK, pk, version) for pk, version in rows.values_list("pk", "version"))
+        return (*thread_source(context.thread)(arguments), *written)
+
+    return Tool(spec, partial(_write_block, context, blocks), sources=sources)
 
 
 def _write_block(context: ToolContext, blocks: ContextBlocks, arguments: dict[str, Any]) -> str:
@@ -182,12 +211,16 @@ UNLOAD_SPEC = tool_spec("unload_skill", "Put down a skill you no longer need.", 
 
 def load_skill(context: ToolContext) -> Tool | None:
     """The tool, for agents that have skills."""
-    return Tool(LOAD_SPEC, partial(_load_named, context)) if skill_index(context.agent) else None
+    if not skill_index(context.agent):
+        return None
+    return Tool(LOAD_SPEC, partial(_load_named, context), sources=thread_source(context.thread))
 
 
 def unload_skill(context: ToolContext) -> Tool | None:
     """The tool, for agents that have `load_skill`."""
-    return Tool(UNLOAD_SPEC, partial(_unload_named, context)) if skill_index(context.agent) else None
+    if not skill_index(context.agent):
+        return None
+    return Tool(UNLOAD_SPEC, partial(_unload_named, context), sources=thread_source(context.thread))
 
 
 def _load_named(context: ToolContext, arguments: dict[str, Any]) -> str:

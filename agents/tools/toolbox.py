@@ -13,7 +13,7 @@ from agents.assembler.items import count_tool
 from agents.assembler.stack import REQUIRED_TOKENS
 from agents.models import Agent, Run
 from agents.tools import knowledge, memory
-from agents.tools.values import Decision, Tool, ToolContext, ToolFactory, ToolOutcome
+from agents.tools.values import Decision, Tool, ToolContext, ToolFactory, ToolOutcome, thread_source
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Thread
@@ -62,6 +62,7 @@ them write or read what belongs to the agent or the thread; none acts outside.""
 class Toolbox:
     """What one agent may call in one thread."""
 
+    thread: Thread
     tools: dict[str, Tool]
 
     @classmethod
@@ -88,7 +89,7 @@ class Toolbox:
                 continue
             tokens_left -= definition_tokens
             tools[tool.spec.name] = tool
-        return cls(tools)
+        return cls(thread, tools)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -107,11 +108,23 @@ class Toolbox:
         result = truncate_middle(mask_secrets(clean_text(outcome.result)), MAX_RESULT_TOKENS, _COUNTER, _CUT_MARKER)
         return replace(outcome, result=result or "(empty)")
 
+    def refuse(self, call: ToolCallRequest, why: str) -> ToolOutcome:
+        """A call that is not executed, for the audience it would have had."""
+        tool = self.tools.get(call.name)
+        sources = tool.sources(None) if tool else thread_source(self.thread)(None)
+        return replace(refused_outcome(why), sources=sources)
+
     def _execute_unchecked(self, call: ToolCallRequest) -> ToolOutcome:
         tool = self.tools.get(call.name)
         if tool is None:
             available = ", ".join(self.tools) or "none"
-            return refused_outcome(f'There is no tool "{call.name[:100]}" for you. Available: {available}.')
+            return self.refuse(call, f'There is no tool "{call.name[:100]}" for you. Available: {available}.')
+        outcome, arguments = self._execute_tool(tool, call)
+        return replace(outcome, sources=(*tool.sources(arguments), *outcome.sources))
+
+    def _execute_tool(self, tool: Tool, call: ToolCallRequest) -> tuple[ToolOutcome, dict[str, Any] | None]:
+        """What came of it, and the arguments; None where they could not be read."""
+        arguments = None
         try:
             arguments = _parse_arguments(call.arguments, tool.spec.parameters)
             if not tool.validates_arguments:
@@ -119,13 +132,13 @@ class Toolbox:
             with transaction.atomic():
                 result = tool.run(arguments)
         except Problem as problem:
-            return refused_outcome(problem.message)
+            return refused_outcome(problem.message), arguments
         except (OperationalError, InterfaceError):
             raise
         except Exception:
             log.exception("tool_failed", tool=call.name)
-            return refused_outcome(f"{call.name} failed inside OpenVibe. Go on without it.")
-        return result if isinstance(result, ToolOutcome) else ToolOutcome(result)
+            return refused_outcome(f"{call.name} failed inside OpenVibe. Go on without it."), arguments
+        return (result if isinstance(result, ToolOutcome) else ToolOutcome(result)), arguments
 
 
 def compact_spec(spec: ToolSpec) -> ToolSpec:

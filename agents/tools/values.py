@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from agents.models import Agent, Run, ToolCall
+from agents.audience import Source
+from agents.models import Agent, Run, ToolCall, ToolSource
 from memory.models import Approval
 from openvibe.chat.models import Thread
 from openvibe.llm.values import ToolSpec
@@ -32,13 +33,15 @@ class ToolContext:
 class ToolOutcome:
     """What came of a call: the text the model reads, and what was decided. `why` is for people.
 
-    `approval` is what the run has to wait for, when it has to.
+    `approval` is what the run has to wait for, when it has to. `sources`: what the call read or wrote, beside what its
+    arguments tell of by themselves (`Tool.sources`).
     """
 
     result: str
     decision: Decision = Decision.ALLOWED
     why: str = ""
     approval: Approval | None = None
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,14 @@ class Tool:
 
     `run` takes the arguments and returns what the model reads. It raises Problem for what cannot be done: the model is
     told its sentence. `validates_arguments`: it holds them against the schema itself; else that was done before.
+    `sources`: what a call with these arguments (None: they could not be read) tells of, whatever comes of it. Who may
+    see all of it may see the call; of a tool that says nothing here or in its outcomes, nobody.
     """
 
     spec: ToolSpec
     run: Callable[[dict[str, Any]], str | ToolOutcome]
     validates_arguments: bool = False
+    sources: Callable[[Mapping[str, Any] | None], tuple[Source, ...]] = lambda arguments: ()
 
 
 ToolFactory = Callable[[ToolContext], Tool | None]
@@ -70,5 +76,13 @@ def tool_spec(
 
 
 def tool_factory(spec: ToolSpec, run: Callable[[ToolContext, dict[str, Any]], str | ToolOutcome]) -> ToolFactory:
-    """For a tool that every agent has, with the same definition."""
-    return lambda context: Tool(spec, partial(run, context))
+    """For a tool that every agent has, with the same definition, and whose calls tell of the thread.
+
+    What `run` reads or writes besides stands in its outcomes.
+    """
+    return lambda context: Tool(spec, partial(run, context), sources=thread_source(context.thread))
+
+
+def thread_source(thread: Thread) -> Callable[[Mapping[str, Any] | None], tuple[Source, ...]]:
+    """The sources of a tool whose calls tell of nothing but the thread they are made in."""
+    return lambda arguments: (Source(ToolSource.Kind.THREAD, thread.pk),)

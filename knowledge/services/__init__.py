@@ -4,6 +4,8 @@ from knowledge.services.create import AlreadyPinned, create_entry, default_visib
 from knowledge.services.review import (
     accept_entry,
     archive_entry,
+    entry_erased,
+    erase_entry,
     flag_entry,
     reject_entry,
     restore_entry,
@@ -22,6 +24,8 @@ __all__ = [
     "change_owner",
     "create_entry",
     "default_visibility",
+    "entry_erased",
+    "erase_entry",
     "flag_entry",
     "mark_notices_seen",
     "may_manage",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Unpack
 
+import pgtrigger
 from django.db import transaction
+from django.dispatch import Signal
 from django.utils import timezone
 
 from knowledge.models import Contradiction, Entry, Revision
@@ -29,9 +31,17 @@ from knowledge.services.revisions import (
 from knowledge.services.update import EntryChanges, apply_changes
 from knowledge.services.validation import KEEP, ExpiryChange, clean_note, possible_owners
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 
 Status, Reason, Action = Entry.Status, Entry.Reason, Revision.Action
+ERASED_CONTENT = "What this entry said was deleted."
+ERASED_TOKENS = count_tokens(ERASED_CONTENT)
+
+# An entry was erased, its history included. Sent inside that transaction, with `entry`: Entry.
+# What else was stored of its words goes, too.
+entry_erased = Signal()
+
 REVIEW_REASONS = (Reason.WRONG, Reason.ASKED, Reason.CONTRADICTION)
 """Reasons for a review that people give; jobs and deletions have their own."""
 
@@ -295,3 +305,26 @@ def _check_successor(after: Entry) -> None:
         raise Conflict("Only an entry that holds can supersede another one.", code="not_active")
     if after.supersedes_id is not None:
         raise Conflict("That entry supersedes another one already. Archive this one instead.", code="superseded")
+
+
+@transaction.atomic
+def erase_entry(*, entry: Entry, by: Access, how: str = "page") -> Entry:
+    """What the entry says and ever said is gone, its history included; that there was one, and who did what, stays.
+
+    Raises Missing, Refused. Erased twice is erased once.
+    """
+    current = lock_entry(entry, by)
+    if current.content != ERASED_CONTENT:
+        before = {**entry_values(current), "topic": None, "content": None}
+        current.topic, current.content, current.tokens = f"Deleted {current.pk}", ERASED_CONTENT, ERASED_TOKENS
+        current.status, current.reason, current.reason_note, current.supersedes = Status.ARCHIVED, "", "", None
+        save_revision(current, before=before, action=Action.ARCHIVED, by=by, how=how)
+        with pgtrigger.ignore("knowledge.Revision:final"):
+            for revision in current.revisions.exclude(number=current.version):
+                kept = {name: change for name, change in revision.changes.items() if name not in ("topic", "content")}
+                Revision.objects.filter(pk=revision.pk).update(changes=kept, note="")
+        withdraw_notices(current)
+        settle_open_contradictions(current, by, "archived")
+        unlink_pending_successors(current, by, how)
+        entry_erased.send(sender=Entry, entry=current)
+    return current

@@ -213,6 +213,15 @@ def reject_proposal(*, proposal: Proposal, by: Access) -> Proposal:
 
 
 @transaction.atomic
+def delete_proposal(*, proposal: Proposal, by: Access) -> None:
+    """Gone for good, its words with it. Raises Missing, Refused, and Conflict for what is in force."""
+    current = _lock_proposal(proposal, by)
+    if current.state == Proposal.State.ACCEPTED:
+        raise Conflict("It is in force. Undo it first.", code="in_force")
+    current.delete()
+
+
+@transaction.atomic
 def undo_proposal(*, proposal: Proposal, by: Access) -> Proposal:
     """Take back what was accepted: the episode is gone, the notes say what they said before.
 

@@ -21,6 +21,7 @@ from openvibe.chat.services import check_dive_active, is_archived
 from openvibe.llm.fences import escape_text
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
 
 # A person decided an approval:
 #   approval: Approval, decided: its state is granted or denied
@@ -274,13 +275,44 @@ def redact_quotes(*, message: Message) -> None:
     """The message was deleted: rows that say its words are dropped and say them no more."""
     rows = WorkItem.objects.select_for_update(of=("self",)).filter(message=message, data__has_key=QUOTED_KEY)
     for row in rows:
-        row.text, row.tokens, row.data = DELETED_TEXT, count_tokens(DELETED_TEXT), {}
-        if row.state == State.OPEN:
-            row.state, row.closed_at = State.DROPPED, timezone.now()
-        row.version += 1
-        row.save(update_fields=["text", "tokens", "data", "state", "closed_at", "version", "updated_at"])
+        _redact(row)
     if rows:
         emit_work_changed(message.thread)
+
+
+def _redact(row: WorkItem) -> None:
+    row.text, row.tokens, row.data = DELETED_TEXT, count_tokens(DELETED_TEXT), {}
+    if row.state == State.OPEN:
+        row.state, row.closed_at = State.DROPPED, timezone.now()
+    row.version += 1
+    row.save(update_fields=["text", "tokens", "data", "state", "closed_at", "version", "updated_at"])
+
+
+def may_erase_work(author: Participant, by: Access) -> bool:
+    """Whoever wrote it, admins, and members what an agent wrote."""
+    is_members = author.is_agent and not by.is_agent and not by.is_guest
+    return author.pk == by.participant_id or by.administers or is_members
+
+
+@transaction.atomic
+def redact_work_item(*, item: WorkItem, by: Access) -> None:
+    """The row says its words no more, and is dropped if it still held. Raises Missing and Refused."""
+    thread, row = _lock_item(item, by)
+    if not may_erase_work(row.author, by):
+        raise Refused("Only whoever wrote it, or an admin, can delete it.")
+    if row.text != DELETED_TEXT:
+        _redact(row)
+        emit_work_changed(thread)
+
+
+@transaction.atomic
+def delete_progress(*, entry: ProgressEntry, by: Access) -> None:
+    """A line of the log that nobody may read any more. Raises Missing and Refused."""
+    thread = lock_thread(Thread(pk=entry.thread_id), by, allow_ended=True)
+    if not may_erase_work(entry.author, by):
+        raise Refused("Only whoever wrote it, or an admin, can delete it.")
+    entry.delete()
+    emit_work_changed(thread)
 
 
 def _clean_text(kind: str, text: str) -> tuple[str, int]:

@@ -7,6 +7,7 @@ key, and the same call sent twice at once waits for the first one's commit, then
 import hashlib
 import json
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from typing import Any
 
@@ -114,3 +115,26 @@ def _replay_response(participant_id: int, key: str, request_hash: str) -> Respon
         headers={"Idempotency-Replayed": "true"},
         content_type=MEDIA_TYPE if status >= 400 else None,
     )
+
+
+def rewrite_answers(*, workspace_id: int, since: datetime, rewrite: Callable[[Any], Any]) -> int:
+    """Rewrite the kept answers of a workspace's participants that were given since; how many said something else.
+
+    `rewrite` takes an answer's data and returns it without what may not be kept.
+    An answer that cannot be decrypted cannot be given again either.
+    """
+    keys = IdempotencyKey.objects.select_for_update().filter(
+        participant__workspace_id=workspace_id, created_at__gte=since, status__isnull=False
+    )
+    changed = 0
+    for key in keys.exclude(body="").order_by("pk"):
+        try:
+            data = json.loads(decrypt(key.body or "") or "null")
+        except CannotDecrypt:
+            continue
+        rewritten = rewrite(data)
+        if rewritten != data:
+            key.body = encrypt(JSONRenderer().render(rewritten).decode())
+            key.save(update_fields=["body"])
+            changed += 1
+    return changed

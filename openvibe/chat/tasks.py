@@ -2,6 +2,15 @@
 
 from celery import shared_task
 
+
+@shared_task(name="chat.erase_texts", ignore_result=True, expires=30)
+def erase_texts_task() -> None:
+    """What was deleted or replaced leaves what was stored of it."""
+    from openvibe.chat.services import erase_texts
+
+    erase_texts()
+
+
 TURN_SECONDS = 8.0
 """What waits longer is gone on with at the next turn, so that no worker is kept from answering people."""
 

@@ -6,7 +6,7 @@ a text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,8 +15,9 @@ from django.dispatch import Signal
 from psycopg import sql
 
 from openvibe.base.locks import LockKind
+from openvibe.base.quotation import Quotation
 from openvibe.base.registers import Register
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Message, Quote, Thread
 from openvibe.search.indexing import VECTOR_TABLES, EmbeddableText, VectorTable, embed_pending
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -71,6 +72,86 @@ REPLY_DENIED_REASON: Register[Callable[[Participant, Thread, str], str | None]] 
     "openvibe.chat.wiring.REPLY_DENIED_REASON"
 )
 """Why an agent may not take part in a dive (the task `dive` or `publish`), as a sentence; None when it may."""
+
+
+@dataclass(frozen=True)
+class ErasedText:
+    """What a message said before it was deleted, or edited: nothing that is stored may say it any more.
+
+    `quotation` finds it; `seq` and `posted_at` are the message's, `erased_at` is when it was deleted or edited.
+    """
+
+    message_id: int
+    thread_id: int
+    workspace_id: int
+    seq: int
+    posted_at: datetime
+    erased_at: datetime
+    quotation: Quotation
+
+
+@dataclass(frozen=True)
+class TextEraser:
+    """Rewrites what an app stored of a text. `name` is for people, in the plural; `erase` says how many it rewrote, and
+    may be called again."""
+
+    name: str
+    erase: Callable[[ErasedText], int]
+
+
+TEXT_ERASERS: Register[TextEraser] = Register("openvibe.chat.wiring.TEXT_ERASERS")
+"""Who stores texts of messages in another form."""
+
+
+@dataclass(frozen=True)
+class QuotingText:
+    """A text that may repeat a message: the id of its row, all that it says, and who keeps it (a participant)."""
+
+    ref: int
+    text: str
+    owner_id: int | None
+
+
+@dataclass(frozen=True)
+class QuotePlace:
+    """Where such a text stands, for somebody who may see it. `advice`: what to do where it cannot be deleted here."""
+
+    title: str
+    href: str
+    may_delete: bool
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class QuoteKind:
+    """A kind of text that people and agents write, and that may repeat a message.
+
+    `texts`: those of the message's workspace written or changed since the message; it may leave out what the quotation
+    is not in. `places`: of these rows the ones the
+    asker may see, by id; addresses begin with the workspace's slug. `erase` deletes one; it raises what its service
+    does.
+    """
+
+    name: str
+    label: str
+    texts: Callable[[Message, Quotation], Iterable[QuotingText]]
+    places: Callable[[Access, Sequence[int], str], Mapping[int, QuotePlace]]
+    erase: Callable[[int, Access], None]
+
+
+QUOTE_KINDS: Register[QuoteKind] = Register("openvibe.chat.wiring.QUOTE_KINDS")
+"""Where the words of a message may stand besides the message."""
+
+
+def find_quotes(message: Message, quotation: Quotation) -> list[Quote]:
+    """What repeats these words of the message, not stored."""
+    return [
+        Quote(message=message, kind=kind.name, ref=found.ref, owner_id=found.owner_id)
+        for kind in QUOTE_KINDS
+        if quotation
+        for found in kind.texts(message, quotation)
+        if quotation.is_in(found.text)
+    ]
 
 
 _SELECT_MESSAGES = sql.SQL(

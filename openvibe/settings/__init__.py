@@ -165,6 +165,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
     "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
     "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
+    "erase texts": {"task": "chat.erase_texts", "schedule": 10.0},
     "expire entries": {"task": "knowledge.expire_entries", "schedule": 60.0},
     "archive unused entries": {"task": "knowledge.archive_unused", "schedule": 86_400.0},
     "find contradictions": {"task": "knowledge.find_contradictions", "schedule": 60.0},

@@ -76,6 +76,9 @@ ROWS = {
     "GET api-message": Row("messages/{message}/", "message"),
     "PATCH api-message": Row("messages/{message}/", "message", 200, OTHERS, body={"body": "Changed"}),
     "DELETE api-message": Row("messages/{message}/", "message", 204, OTHERS),
+    # For whoever may delete the message; nothing repeats it.
+    "GET api-message-quotes": Row("messages/{message}/quotes/", "message", 200, dict.fromkeys(OTHERS, 404)),
+    "DELETE api-message-quote": Row("messages/{message}/quotes/message/1/", "message", 404),
     "GET api-dives": Row("dives/", lists="dive"),
     # Only Cleo's agent is of a level that dives.
     "POST api-dives": Row("dives/", "message", 403, {"cleo": 201}, {"message": "{message}", "agent": "{agent}"}),

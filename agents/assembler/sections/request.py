@@ -74,7 +74,8 @@ class QueryScope(NamedTuple):
     person_id: int
     request_seq: int
     reads_dive_results: bool
-    is_draft: bool = False
+    is_draft: bool
+    access: Access
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce
 
 from agents.assembler.items import Item, SectionCandidates, TrustLabel, make_item, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
-from agents.models import Agent, Run, Snapshot, ToolCall, TrustChange
+from agents.audience import reusable_calls
+from agents.models import Agent, Run, Snapshot, ToolCall
 from memory.models import Approval, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.base.masking import mask_secrets
@@ -142,18 +143,13 @@ class ToolResultRow(NamedTuple):
 
 
 def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
-    """The newest tool calls that were executed. What quotes a message that changed since is not shown again.
-
-    What was looked up in knowledge is not among them: an entry that holds no more would stand in prompts by that.
-    Nor is what an agent read before its trust level was lowered: it may no longer see that.
-    """
-    calls = ToolCall.objects.filter(_own_runs_in_thread(scope.participant_id), decision=ToolCall.Decision.ALLOWED)
-    lowered = TrustChange.objects.filter(agent__participant=scope.participant_id, level_after__lt=F("level_before"))
-    calls = calls.exclude(name="knowledge_search").exclude(
-        Exists(lowered.filter(created_at__gte=OuterRef("created_at")))
-    )
+    """The newest tool calls that were executed, of those that may be shown again (`agents.audience`). What quotes a
+    message that changed since is not."""
+    calls = reusable_calls(scope.access, scope.person_id)
+    calls = calls.filter(_own_runs_in_thread(scope.participant_id), decision=ToolCall.Decision.ALLOWED)
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
-    changed = Message.objects.filter(ever_changed, thread=OuterRef(OuterRef("pk"))).filter(
+    quoted = Q(thread=OuterRef(OuterRef("pk"))) | Q(dives_from_here__thread=OuterRef(OuterRef("pk")))
+    changed = Message.objects.filter(ever_changed, quoted).filter(
         Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))
     )
     return calls.annotate(is_changed=Exists(changed)).order_by("-run_id", "-id")[:MAX_TOOL_RESULTS]

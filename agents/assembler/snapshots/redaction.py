@@ -3,8 +3,7 @@
 What her access or a deletion withholds is withheld everywhere: in items, raw messages, dropped items and API
 answers."""
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,9 +13,10 @@ from django.db.models import Max, Q
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import DroppedItem, Item
 from agents.assembler.snapshots.store import content_messages, key_ids, load_content, snapshot_content, snapshot_counts
-from agents.models import Run, Snapshot, ToolCall
+from agents.audience import visible_calls
+from agents.models import Run, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
-from knowledge.queries import restricted_at
+from knowledge.queries import restricted_at, was_any_restricted_since
 from memory.models import CarriedVersion, Episode, WorkItem
 from openvibe.chat.models import Channel, Message
 from openvibe.llm.values import ChatMessage
@@ -80,13 +80,16 @@ def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> S
     keys = [entry["key"] for entry in (*content["items"], *content["dropped"])]
     withheld = {
         **_withheld_instructions(access),
-        **_withheld_messages(keys, access),
+        **_withheld_messages(keys, access, snapshot),
         **_withheld_episodes(keys, access),
         **_withheld_profile_notes(keys, access),
         **_withheld_knowledge(keys, access, snapshot.created_at),
+        **_withheld_observations(keys, access),
         **_changed_quotations(content["items"], snapshot),
         **_withdrawn_sources([entry["key"] for entry in content["items"]], snapshot),
     }
+    emptied = (entry["key"] for entry in content["items"] if not entry["text"])
+    withheld = {**dict.fromkeys(emptied, CHANGED_SINCE), **withheld}
     items = [_item_view(entry, withheld) for entry in content["items"]]
     return SnapshotView(
         snapshot=snapshot,
@@ -113,15 +116,24 @@ def _withheld_instructions(access: Access) -> dict[str, str]:
     return {"instructions:organisation": NO_ACCESS} if access.is_guest else {}
 
 
-def _withheld_messages(keys: Iterable[str], access: Access) -> dict[str, str]:
-    """Keys whose text this viewer may not see, each with the reason."""
+def _withheld_messages(keys: Iterable[str], access: Access, snapshot: Snapshot) -> dict[str, str]:
+    """Messages the viewer may not see, or that say something else by now, each with the reason."""
     ids = key_ids(keys, "message")
-    deleted_at = dict(Message.objects.visible_to(access).filter(pk__in=ids).values_list("pk", "deleted_at"))
-    return {
-        f"message:{pk}": DELETED_SINCE if pk in deleted_at else NO_ACCESS
-        for pk in ids
-        if pk not in deleted_at or deleted_at[pk] is not None
-    }
+    rows = Message.objects.visible_to(access).filter(pk__in=ids).values_list("pk", "deleted_at", "edited_at")
+    reasons = {f"message:{pk}": NO_ACCESS for pk in ids}
+    read_at = _read_at(snapshot)
+    for pk, deleted_at, edited_at in rows:
+        is_edited = read_at is not None and edited_at is not None and edited_at > read_at
+        reason = DELETED_SINCE if deleted_at is not None else CHANGED_SINCE if is_edited else ""
+        reasons[f"message:{pk}"] = reason
+    return {key: reason for key, reason in reasons.items() if reason}
+
+
+def _read_at(snapshot: Snapshot) -> datetime | None:
+    """When the prompt was read, which is before it was stored; None for one that was not stored."""
+    if not snapshot.pk:
+        return None
+    return min(filter(None, (snapshot.run.started_at, snapshot.created_at)))
 
 
 def _withheld_episodes(keys: Iterable[str], access: Access) -> dict[str, str]:
@@ -151,9 +163,17 @@ def _withheld_knowledge(keys: Iterable[str], access: Access, at: datetime | None
     reasons = {f"knowledge:{pk}": NO_ACCESS for pk in ids - readable_ids | restricted_ids}
     if access.knowledge != "restricted":
         reasons["topics:restricted"] = NO_ACCESS
-    if access.knowledge == "none":
+    is_narrowed = access.knowledge == "shared" and at is not None and was_any_restricted_since(access, at)
+    if access.knowledge == "none" or is_narrowed:
         reasons["topics:shared"] = NO_ACCESS
     return reasons
+
+
+def _withheld_observations(keys: Iterable[str], access: Access) -> dict[str, str]:
+    """What tools answered earlier, where the viewer may not see what it tells of."""
+    ids = key_ids(keys, "observation")
+    seen = set(visible_calls(access).filter(pk__in=ids).values_list("pk", flat=True)) if ids else set()
+    return {f"observation:{pk}": NO_ACCESS for pk in ids - seen}
 
 
 def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> dict[str, str]:
@@ -162,7 +182,7 @@ def _changed_quotations(items: list[Mapping[str, Any]], snapshot: Snapshot) -> d
     quoting_keys = [entry["key"] for entry in items if str(entry["key"]).startswith("observation:")]
     if snapshot.pk is None or not (spans or quoting_keys):
         return {}
-    read_at = min(filter(None, (snapshot.run.started_at, snapshot.created_at)))  # it is read before it is stored
+    read_at = _read_at(snapshot)
     changed_since = Q(edited_at__gt=read_at) | Q(deleted_at__gt=read_at)
     changed = list(Message.objects.filter(changed_since, thread=snapshot.run.thread_id).values_list("seq", flat=True))
     dived_from = Message.objects.filter(changed_since, dives_from_here__thread=snapshot.run.thread_id)
@@ -223,7 +243,7 @@ def _redacted_messages(content: Mapping[str, Any], withheld: Mapping[str, str]) 
     """The prompt as sent, with a note where a withheld item stood."""
     messages = content_messages(content)
     for entry in content["items"]:
-        if reason := withheld.get(entry["key"]):
+        if entry["text"] and (reason := withheld.get(entry["key"])):
             note = f"[1 item {reason}]\n\n"
             messages = tuple(replace(each, content=each.content.replace(entry["text"], note)) for each in messages)
     return messages
@@ -264,7 +284,8 @@ def _pick_fields(entries: Iterable[Item | DroppedItem], fields: Iterable[str]) -
 CALL_QUOTES_DELETED = "A message it may have quoted was deleted since."
 CALL_QUOTES_NOTES = "Notes about a person are shown to that person and to admins only."
 CALL_QUOTES_KNOWLEDGE = "It may quote knowledge that you may not read."
-KNOWLEDGE_TOOL = "knowledge_search"
+CALL_WITHOUT_AUDIENCE = "The tool did not say who may see what it returned, so nobody does."
+CALL_HIDDEN = "It tells of something that you may not see."
 
 
 @dataclass(frozen=True)
@@ -289,30 +310,20 @@ class ToolCallView:
 def visible_tool_calls(run: Run, access: Access) -> tuple[ToolCallView, ...]:
     """All calls of all attempts, oldest first. The caller has checked that the run itself is visible.
 
-    At most three queries.
+    Four queries at most.
     """
-    calls = list(run.tool_calls.order_by("id"))
+    calls = list(run.tool_calls.order_by("id").prefetch_related("sources"))
     if not calls:
         return ()
     last_deletion = Message.objects.filter(thread=run.thread_id).aggregate(at=Max("deleted_at"))["at"]
-    reads_notes = access.administers or access.participant_id in (run.trigger.author_id, run.agent.participant_id)
-    reads_all = all(call.name != KNOWLEDGE_TOOL for call in calls) or can_read_run_knowledge(run, access)
-    return tuple(_tool_call_view(call, last_deletion, reads_notes, reads_all) for call in calls)
+    visible_ids = set(visible_calls(access).filter(run=run).values_list("pk", flat=True))
+    return tuple(_tool_call_view(call, last_deletion, call.pk in visible_ids) for call in calls)
 
 
-def can_read_run_knowledge(run: Run, access: Access) -> bool:
-    """Whether the asker may read every entry the run had before it, and could at that time."""
-    used = set(run.knowledge_uses.values_list("entry", flat=True))
-    readable = set(Entry.objects.visible_to(access).filter(pk__in=used).values_list("pk", flat=True))
-    return used == readable and not restricted_at(access, used, run.queued_at)
-
-
-def _tool_call_view(call: ToolCall, deleted: datetime | None, reads_notes: bool, reads_knowledge: bool) -> ToolCallView:
-    hidden = CALL_QUOTES_DELETED if deleted is not None and deleted >= call.created_at else ""
-    if not hidden and not reads_notes and _touches_profile_notes(call):
-        hidden = CALL_QUOTES_NOTES
-    if not hidden and call.name == KNOWLEDGE_TOOL and not reads_knowledge:
-        hidden = CALL_QUOTES_KNOWLEDGE
+def _tool_call_view(call: ToolCall, deleted: datetime | None, is_visible: bool) -> ToolCallView:
+    hidden = "" if is_visible else _why_hidden({source.kind for source in call.sources.all()})
+    if deleted is not None and deleted >= call.created_at:
+        hidden = CALL_QUOTES_DELETED
     return ToolCallView(
         attempt=call.attempt,
         round=call.round,
@@ -330,12 +341,10 @@ def _tool_call_view(call: ToolCall, deleted: datetime | None, reads_notes: bool,
     )
 
 
-def _touches_profile_notes(call: ToolCall) -> bool:
-    """Whether it read or wrote an agent's notes about whoever asked."""
-    if call.name != "memory":
-        return False
-    try:
-        arguments = json.loads(call.arguments)
-    except (ValueError, RecursionError):
-        return True  # refused, but nobody knows what it says
-    return not isinstance(arguments, dict) or str(arguments.get("action", "")).startswith("profile")
+def _why_hidden(sources: Collection[str]) -> str:
+    """Why a call with such sources is withheld, as a sentence."""
+    if not sources:
+        return CALL_WITHOUT_AUDIENCE
+    if ToolSource.Kind.NOTES in sources:
+        return CALL_QUOTES_NOTES
+    return CALL_QUOTES_KNOWLEDGE if ToolSource.Kind.ENTRY in sources else CALL_HIDDEN

@@ -2,9 +2,10 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -14,14 +15,19 @@ from django.utils import timezone
 from agents.assembler.assemble import ASSEMBLER_VERSION, Prompt
 from agents.assembler.items import Item
 from agents.assembler.render import shared_prefix_tokens
-from agents.models import Run, Snapshot, ToolCall
+from agents.models import Run, Snapshot, ToolCall, ToolSource
 from agents.statistics import record_uses
 from memory.models import Episode
 from openvibe.base.events import emit
+from openvibe.base.quotation import Quotation
+from openvibe.chat.wiring import ErasedText
 from openvibe.llm.values import ChatMessage
 
 RETENTION = timedelta(days=30)
 """How long stored prompts and results of tools keep their text."""
+
+ERASED_NOTE = "[1 item deleted or changed since]\n\n"
+"""Stands in a stored prompt where an item said what may not be kept."""
 
 
 def shared_prefix_with_last_run(exclude_run: Run | None, prompt: Prompt, *, agent_id: int, thread_id: int) -> int:
@@ -51,7 +57,6 @@ def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
 
     Feedback, episodes and knowledge in the prompt count once more as used.
     """
-    content = json.dumps(snapshot_content(prompt), ensure_ascii=False)
     first_time = not Snapshot.objects.filter(run=run).exists()
     snapshot, _ = Snapshot.objects.update_or_create(
         run=run,
@@ -60,7 +65,7 @@ def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
             "soul": run.agent.soul,
             "prefix_shared": shared_prefix_with_last_run(run, prompt, agent_id=run.agent_id, thread_id=run.thread_id),
             "tool_names": sorted(tool.name for tool in prompt.tools),
-            "content": zlib.compress(content.encode(), level=6),
+            "content": pack_content(snapshot_content(prompt)),
         },
     )
     keys = [item.key for item in prompt.included]
@@ -122,6 +127,10 @@ def snapshot_content(prompt: Prompt) -> dict[str, Any]:
     }
 
 
+def pack_content(content: Mapping[str, Any]) -> bytes:
+    return zlib.compress(json.dumps(content, ensure_ascii=False).encode(), level=6)
+
+
 def load_content(snapshot: Snapshot) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(zlib.decompress(bytes(snapshot.content or b"")))
     return content
@@ -131,11 +140,90 @@ def content_messages(content: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     return tuple(ChatMessage(m["role"], m["content"]) for m in content["messages"])
 
 
+def erase_from_snapshots(erased: ErasedText) -> int:
+    """Rewrite the stored prompts that say what a message said no more; the counts stay. How many were rewritten.
+
+    Emptied are the message itself, summaries of it, what tools answered, work that was taken from it, and whatever
+    repeats it word for word.
+    """
+    snapshots = Snapshot.objects.select_for_update(of=("self",)).filter(
+        _quoting_runs("run__", erased.thread_id, erased.message_id),
+        content__isnull=False,
+        created_at__gte=erased.posted_at,
+    )
+    changed = 0
+    for snapshot in snapshots.order_by("pk").iterator(chunk_size=20):
+        was_there = partial(_tells_of, erased=erased) if snapshot.created_at <= erased.erased_at else _tells_of_nothing
+        changed += _rewrite(snapshot, was_there, erased.quotation)
+    return changed
+
+
+def _rewrite(snapshot: Snapshot, tells: Callable[[Mapping[str, Any]], bool], quotation: Quotation) -> bool:
+    """Empty the items of a stored prompt that tell of it or repeat it, in the messages too; whether there were any."""
+    content = load_content(snapshot)
+    quoting = [item for item in content["items"] if item["text"] and (tells(item) or quotation.is_in(item["text"]))]
+    for item in quoting:
+        for message in content["messages"]:
+            message["content"] = message["content"].replace(item["text"], ERASED_NOTE)
+        item["text"] = item["author"] = ""
+    leaking = [message for message in content["messages"] if quotation.is_in(message["content"])]
+    for message in leaking:  # it stands there in another form than its item has
+        message["content"] = ERASED_NOTE
+    if quoting or leaking:
+        snapshot.content = pack_content(content)
+        snapshot.save(update_fields=["content"])
+    return bool(quoting or leaking)
+
+
+def _quoting_runs(prefix: str, thread_id: int, message_id: int) -> Q:
+    """Runs of the message's thread, and of dives that began from it."""
+    return Q(**{f"{prefix}thread": thread_id}) | Q(**{f"{prefix}thread__dive__source": message_id})
+
+
+def _tells_of(item: Mapping[str, Any], *, erased: ErasedText) -> bool:
+    """Whether an item that was stored before is the message, a summary of it, or what a tool answered there."""
+    kind, _, _ = str(item["key"]).partition(":")
+    if kind == "summary":
+        first, _, last = str(item["ref"]).partition("-")
+        return not (first.isdigit() and last.isdigit()) or int(first) <= erased.seq <= int(last)
+    return kind == "observation" or item["key"] == f"message:{erased.message_id}"
+
+
+def _tells_of_nothing(item: Mapping[str, Any]) -> bool:
+    return False
+
+
+def erase_calls_quoting(erased: ErasedText) -> int:
+    """Empty the calls that repeat the text; how many. Of a deleted message those made before went with it."""
+    calls = ToolCall.objects.filter(
+        _quoting_runs("run__", erased.thread_id, erased.message_id), created_at__gte=erased.posted_at
+    ).exclude(arguments="", why="", result="")
+    rows = calls.values_list("pk", "arguments", "why", "result").iterator(chunk_size=200)
+    quoting = [pk for pk, *texts in rows if erased.quotation.is_in("\n".join(texts))]
+    return ToolCall.objects.filter(pk__in=quoting).update(arguments="", why="", result="")
+
+
 def erase_tool_calls(thread_id: int, message_id: int) -> None:
     """A message of the thread was deleted: what nobody is shown any more is not kept either.
 
     `message_id` is that message: dives that began from it quote it too.
     """
-    quoting = Q(run__thread=thread_id) | Q(run__thread__dive__source=message_id)
-    calls = ToolCall.objects.filter(quoting).exclude(arguments="", why="", result="")
-    calls.update(arguments="", why="", result="")
+    calls = ToolCall.objects.filter(_quoting_runs("run__", thread_id, message_id))
+    calls.exclude(arguments="", why="", result="").update(arguments="", why="", result="")
+
+
+def erase_calls_about(*, agent_id: int, person_id: int) -> None:
+    """A person cleared what an agent noted about her (both participants): its calls that tell of it are emptied."""
+    of_agent = ToolCall.objects.filter(run__agent__participant=agent_id)
+    calls = of_agent.filter(sources__kind=ToolSource.Kind.NOTES, sources__ref=person_id)
+    ToolCall.objects.filter(pk__in=calls.values("pk")).update(arguments="", why="", result="")
+
+
+def erase_entry_from_records(entry_id: int) -> None:
+    """An entry of knowledge was erased: stored prompts that held it, and calls that looked it up, say it no more."""
+    calls = ToolCall.objects.filter(sources__kind=ToolSource.Kind.ENTRY, sources__ref=entry_id)
+    ToolCall.objects.filter(pk__in=calls.values("pk")).update(arguments="", why="", result="")
+    rows = Snapshot.objects.select_for_update(of=("self",)).filter(content__isnull=False)
+    keys = {f"knowledge:{entry_id}", *(f"observation:{pk}" for pk in calls.values_list("pk", flat=True))}
+    for snapshot in rows.filter(run__knowledge_uses__entry=entry_id):
+        _rewrite(snapshot, lambda item: item["key"] in keys, Quotation(()))

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from openvibe.api.fields import IdField, SeqField, TextField
 from openvibe.base.params import MAX_ID
 from openvibe.chat.models import Channel, Dive, DiveResult, Mention, Message, Thread
+from openvibe.chat.queries import MessageQuotes
 from openvibe.workspaces.api.serializers import ParticipantOut
 
 
@@ -304,3 +305,31 @@ class EventsParams(serializers.Serializer[Any]):
     after = serializers.IntegerField(
         required=False, min_value=0, max_value=MAX_ID, help_text="The last position seen; or send Last-Event-ID."
     )
+
+
+class QuoteOut(serializers.Serializer[Any]):
+    """A text that repeats a message."""
+
+    kind = serializers.CharField(source="quote.kind", help_text="message, title, entry, work, progress, …")
+    ref = serializers.IntegerField(source="quote.ref", help_text="The id of its row.")
+    title = serializers.CharField(source="place.title")
+    url = serializers.CharField(source="place.href", help_text="Its page.")
+    is_own = serializers.BooleanField()
+    may_delete = serializers.BooleanField(source="place.may_delete")
+    advice = serializers.CharField(source="place.advice", help_text="What to do where it cannot be deleted here.")
+
+
+class QuotesOut(serializers.Serializer[Any]):
+    """`finished` is false while the words are still being taken out of stored prompts and kept answers."""
+
+    message = serializers.IntegerField(source="message.pk")
+    deleted_at = serializers.DateTimeField(source="message.deleted_at", allow_null=True)
+    finished = serializers.SerializerMethodField()
+    rewritten = serializers.SerializerMethodField(help_text="How much was rewritten, by what it is.")
+    quotes = QuoteOut(many=True)
+
+    def get_finished(self, found: MessageQuotes) -> bool:
+        return found.erasure is not None and found.erasure.finished_at is not None
+
+    def get_rewritten(self, found: MessageQuotes) -> dict[str, int]:
+        return dict(found.erasure.counts) if found.erasure is not None else {}

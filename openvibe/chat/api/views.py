@@ -18,7 +18,7 @@ from openvibe.api.auth import Caller, caller_of
 from openvibe.api.idempotency import idempotent
 from openvibe.api.models import Token
 from openvibe.api.views import ApiView
-from openvibe.base.problems import Problem
+from openvibe.base.problems import Missing, Problem
 from openvibe.chat import queries, services
 from openvibe.chat.api.serializers import (
     BearingOut,
@@ -35,6 +35,7 @@ from openvibe.chat.api.serializers import (
     MessageIn,
     MessageOut,
     MessagesParams,
+    QuotesOut,
     ResultIn,
     SearchParams,
     ThreadChange,
@@ -186,6 +187,30 @@ class OneMessage(ApiView):
         """Wipe the text, its history and mentions; a tombstone keeps the place. Authors and admins."""
         access = request_access(request)
         services.delete_message(message=queries.access_message(access, pk), by=access)
+        return Response(status=204)
+
+
+class MessageQuotes(ApiView):
+    @extend_schema(operation_id="message_quotes_list", responses=QuotesOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """Where the words of a message stand, deleted or not: texts of people and agents that repeat it.
+
+        For who may delete the message; for others their own texts that repeat a deleted one.
+        """
+        found = queries.access_quotes(request_access(request), pk)
+        return Response(QuotesOut(found).data)
+
+
+class OneQuote(ApiView):
+    @extend_schema(operation_id="message_quotes_delete", responses={204: None})
+    def delete(self, request: Request, pk: int, kind: str, ref: int) -> Response:
+        """Delete it there too, where you may."""
+        access = request_access(request)
+        views = queries.access_quotes(access, pk).quotes
+        view = next((view for view in views if (view.quote.kind, view.quote.ref) == (kind, ref)), None)
+        if view is None:
+            raise Missing
+        services.erase_quote(quote=view.quote, by=access)
         return Response(status=204)
 
 

@@ -2,6 +2,7 @@
 
 from openvibe.chat.models.channel import Channel, ChannelMembership
 from openvibe.chat.models.dive import MAX_ACTIVE_DIVES, Dive, DiveResult
+from openvibe.chat.models.erasure import Erasure, Quote
 from openvibe.chat.models.message import (
     Mention,
     Message,
@@ -19,11 +20,13 @@ __all__ = [
     "Dive",
     "DiveResult",
     "Draft",
+    "Erasure",
     "Mention",
     "Message",
     "MessageRevision",
     "MessageToEmbed",
     "MessageVector",
+    "Quote",
     "ReadMarker",
     "Thread",
     "break_long_words",

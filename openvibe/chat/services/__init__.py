@@ -9,6 +9,7 @@ from openvibe.chat.services.channels import (
     update_channel,
 )
 from openvibe.chat.services.dives import discard_dive, publish_dive, request_draft, start_dive
+from openvibe.chat.services.erasure import ERASED_TEXT, erase_quote, erase_texts, keep_quote
 from openvibe.chat.services.importing import clean_speaker_name, get_or_create_speaker, import_thread
 from openvibe.chat.services.messages import (
     clean_message_body,
@@ -30,6 +31,7 @@ from openvibe.chat.services.threads import (
 )
 
 __all__ = [
+    "ERASED_TEXT",
     "ImportedLine",
     "ImportedThread",
     "add_to_channel",
@@ -42,10 +44,13 @@ __all__ = [
     "create_thread",
     "delete_message",
     "discard_dive",
+    "erase_quote",
+    "erase_texts",
     "finish_reply",
     "get_or_create_speaker",
     "import_thread",
     "is_archived",
+    "keep_quote",
     "mark_read",
     "mark_unread_from",
     "post_message",

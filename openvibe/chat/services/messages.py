@@ -9,7 +9,8 @@ from django.utils import timezone
 from openvibe.base.markdown import mentioned_handles
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
-from openvibe.chat.models import Mention, Message, MessageRevision, Thread
+from openvibe.chat.models import DiveResult, Mention, Message, MessageRevision, Thread
+from openvibe.chat.services.erasure import begin_erasure
 from openvibe.chat.services.permissions import check_dive_party, check_not_archived
 from openvibe.chat.wiring import message_posted, message_revised
 from openvibe.llm.tokens import count_tokens
@@ -196,17 +197,22 @@ def update_message(*, message: Message, by: Access, body: str, based_on: str | N
     if text == current.body:
         return current
     MessageRevision.objects.create(message=current, body=current.body)
+    former = current.body
     current.body, current.token_count, current.edited_at = text, count_tokens(text), timezone.now()
     current.save(update_fields=["body", "token_count", "edited_at"])
     Mention.objects.filter(message=current).exclude(participant__handle__in=mentioned_handles(text)).delete()
     create_mentions(current)
+    begin_erasure(current, texts=[former], by=by)
     message_revised.send(sender=Message, message=current)
     return current
 
 
 @transaction.atomic
 def delete_message(*, message: Message, by: Access) -> Message:
-    """Wipe the text, its history and its mentions; a tombstone keeps the place. Authors and admins."""
+    """Wipe the text, its history and its mentions; a tombstone keeps the place. Authors and admins.
+
+    What was stored of the text elsewhere is rewritten by a job (`erasure`).
+    """
     current = Message.objects.select_for_update(of=("self",)).select_related("author").get(pk=message.pk)
     if current.author_id != by.participant_id and not by.administers:
         raise Refused("You can delete only what you wrote.")
@@ -214,9 +220,12 @@ def delete_message(*, message: Message, by: Access) -> Message:
         return current
     if current.state == Message.State.WRITING:
         raise Refused("This reply is still being written. Stop it first.", code="being_written")
+    results = DiveResult.objects.filter(message=current).values_list("full", flat=True)
+    texts = [current.body, *current.revisions.values_list("body", flat=True), *results]
     current.body, current.token_count, current.deleted_at = "", 0, timezone.now()
     current.save(update_fields=["body", "token_count", "deleted_at"])
     current.revisions.all().delete()
     current.mentions.all().delete()
+    begin_erasure(current, texts=texts, by=by)
     message_revised.send(sender=Message, message=current)
     return current

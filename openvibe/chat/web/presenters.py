@@ -115,6 +115,7 @@ class MessageRow:
     mentions_me: bool
     may_edit: bool
     may_delete: bool
+    may_trace: bool
     notes: tuple[str, ...]
     dives: tuple[DiveChip, ...]
     result: ResultCard | None
@@ -153,6 +154,7 @@ def message_rows(
                 mentions_me=any(m.participant_id == access.participant_id for m in mentions),
                 may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
                 may_delete=writable and (is_mine or access.administers),
+                may_trace=message.is_deleted and (is_mine or access.administers),
                 notes=tuple(m.note for m in mentions if m.note),
                 dives=dives.get(message.pk, ()),
                 result=results.get(message.pk),

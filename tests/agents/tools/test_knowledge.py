@@ -1,17 +1,19 @@
 """What an agent may propose for the workspace's knowledge, and what it may look up there."""
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from agents.assembler.assemble import assemble
+from agents.audience import save_sources
 from agents.models import Agent, KnowledgeUse, Run
 from agents.tools.toolbox import Toolbox
 from agents.tools.values import Decision
 from knowledge.models import Entry, Notice
-from knowledge.services import reject_entry
+from knowledge.services import archive_entry, reject_entry, update_entry
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message
 from openvibe.llm.fences import parse_fences
@@ -211,17 +213,30 @@ def test_advisors_search_nothing(vibe: Agent, ana: Member, asked: Run) -> None:
     assert "$29" not in outcome.result
 
 
-def test_what_was_looked_up_is_not_in_later_prompts(ana: Member, sage: Agent, looking: Run) -> None:
-    """Or an entry that expired meanwhile would still stand there."""
-    make_entry(ana, "Prices", "Starter costs $29.")
-    looked_up = box_of(looking).execute(call("knowledge_search", query="Starter"))
-    for name in ("knowledge_search", "log_progress"):
-        looking.tool_calls.create(
-            attempt=1, round=1, call_id=name, name=name, arguments="{}", decision="allowed", result=looked_up.result
-        )
-    Entry.objects.update(expires_at=timezone.now())
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entry, ana: Entry.objects.filter(pk=entry.pk).update(expires_at=timezone.now()),
+        lambda entry, ana: archive_entry(entry=entry, by=access(ana)),
+        lambda entry, ana: update_entry(entry=entry, by=access(ana), visibility="restricted"),
+        lambda entry, ana: update_entry(entry=entry, by=access(ana), content="Starter costs $31."),
+    ],
+    ids=["expired", "archived", "restricted", "edited"],
+)
+def test_what_was_looked_up_leaves_prompts_with_what_it_tells_of(
+    ana: Member, sage: Agent, looking: Run, change: Callable[[Entry, Member], object]
+) -> None:
+    entry = make_entry(ana, "Prices", "Starter costs $29.")
+    outcome = box_of(looking).execute(call("knowledge_search", query="Starter"))
+    row = looking.tool_calls.create(
+        attempt=1, round=1, call_id="c1", name="knowledge_search", arguments="{}", decision="allowed", result="$29"
+    )
+    save_sources(row, outcome.sources)
 
-    prompt = assemble(agent=sage, thread=looking.thread, task="mention", request="Hi", asked_by=ana.participant)
+    def observed() -> list[str]:
+        prompt = assemble(agent=sage, thread=looking.thread, task="mention", request="Hi", asked_by=ana.participant)
+        return [item.author for item in prompt.included if item.key.startswith("observation:")]
 
-    observed = [item.author for item in prompt.included if item.key.startswith("observation:")]
-    assert observed == ["log_progress"]
+    assert observed() == ["knowledge_search"]
+    change(entry, ana)
+    assert observed() == []

@@ -120,16 +120,16 @@ def test_a_tool_that_breaks_leaves_nothing_behind(vibe: Agent, thread: Thread) -
         ProgressEntry.objects.create(thread=thread, checkpoint="half", author=vibe.participant)
         raise RuntimeError("secret inside")
 
-    box = Toolbox({"breaks": Tool(ToolSpec("breaks", "", {}), breaks)})
+    box = Toolbox(thread, {"breaks": Tool(ToolSpec("breaks", "", {}), breaks)})
     outcome = box.execute(call("breaks"))
     assert "Go on without it" in outcome.result
     assert "secret inside" not in outcome.result
     assert not ProgressEntry.objects.exists()
 
 
-def test_results_are_cut_masked_and_cleaned(vibe: Agent) -> None:
+def test_results_are_cut_masked_and_cleaned(vibe: Agent, thread: Thread) -> None:
     said = "first \x00line\n" + "roses and mulch " * 5_000 + "password=hunter2hunter2 \ud800last line"
-    box = Toolbox({"big": Tool(ToolSpec("big", "", {}), lambda arguments: said)})
+    box = Toolbox(thread, {"big": Tool(ToolSpec("big", "", {}), lambda arguments: said)})
     result = box.execute(call("big")).result
     assert count_tokens(result) <= MAX_RESULT_TOKENS
     assert result.startswith("first line")

@@ -3,6 +3,7 @@
 import pytest
 
 from agents.assembler.snapshots.redaction import CALL_QUOTES_KNOWLEDGE, visible_tool_calls
+from agents.audience import Source, save_sources
 from agents.models import Agent, Run, ToolCall
 from agents.statistics import record_uses
 from agents.web.context_viewer import used_entries
@@ -112,7 +113,7 @@ def test_looking_changes_nothing(dora: Member, run: Run, entry: Entry) -> None:
 def test_results_of_a_search_are_shown_to_who_may_read_all_of_it(
     ana: Member, dora: Member, run: Run, entry: Entry
 ) -> None:
-    ToolCall.objects.create(
+    call = ToolCall.objects.create(
         run=run,
         attempt=1,
         round=1,
@@ -122,8 +123,9 @@ def test_results_of_a_search_are_shown_to_who_may_read_all_of_it(
         decision="allowed",
         result="Starter costs $29 a month.",
     )
+    save_sources(call, [Source("entry", entry.pk, entry.version)])
     (open_call,) = visible_tool_calls(run, access(dora))
-    record_uses(run=run, entry_ids=[make_entry(ana, "Pay", visibility="restricted").pk], how="tool")
+    save_sources(call, [Source("entry", make_entry(ana, "Pay", visibility="restricted").pk, 1)])
     (closed_call,) = visible_tool_calls(run, access(dora))
     (ana_sees,) = visible_tool_calls(run, access(ana))
 

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
+from agents.audience import Source, save_sources
 from agents.models import Agent, LoadedSkill, Run, Snapshot, ToolCall
 from memory.blocks.models import Block, ProfileNote
 from memory.plugins.base import Session
@@ -58,7 +59,7 @@ def ran(agent: Agent, thread: Thread, by: Member, tools: list[str]) -> Run:
         counter="o200k_base",
         tool_names=tools,
     )
-    ToolCall.objects.create(
+    call = ToolCall.objects.create(
         run=run,
         attempt=1,
         round=1,
@@ -68,6 +69,7 @@ def ran(agent: Agent, thread: Thread, by: Member, tools: list[str]) -> Run:
         decision="allowed",
         result="message 7: the mulch lies behind the shed",
     )
+    save_sources(call, [Source("thread", thread.pk)])
     return run
 
 

@@ -111,3 +111,18 @@ def test_knowledge_that_was_restricted_when_it_was_read_stays_with_those_who_cou
     for tab, holds in (("", True), ("dropped/", False), ("raw/", True), ("tools/", True)):
         assert ("ZQX9" in signed_in(ana).get(address + tab).content.decode()) == holds, tab
         assert "ZQX9" not in signed_in(dora).get(address + tab).content.decode(), tab
+
+
+def test_the_topic_of_an_entry_that_was_restricted_since_is_shown_no_more(
+    ana: Member, dora: Member, thread: Thread
+) -> None:
+    make_agent(ana, "max", level=4, channel=thread.channel)
+    deal = make_entry(ana, "Takeover of ZQX9", "It is in May.")
+    run = ask(thread, ana, "@max when do I prune?")
+    told(run, "In March.")
+    address = f"/w/{ana.workspace.slug}/runs/{run.pk}/context/raw/"
+    assert "ZQX9" in signed_in(dora).get(address).content.decode()
+
+    update_entry(entry=deal, by=access(ana), visibility="restricted")
+    assert "ZQX9" not in signed_in(dora).get(address).content.decode()
+    assert "ZQX9" in signed_in(ana).get(address).content.decode()

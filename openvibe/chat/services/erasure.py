@@ -1,0 +1,122 @@
+"""Erase what was deleted or replaced from all that was stored of it, and keep track of who else still says it.
+
+A pass rewrites stored prompts, answers and the like. Passes go on until whatever was being written at that moment (a
+reply, a call under way) has ended, so that nothing slips in behind them; then the words themselves are forgotten."""
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from openvibe.api.idempotency import rewrite_answers
+from openvibe.base.problems import Missing
+from openvibe.base.quotation import Quotation
+from openvibe.chat.models import Erasure, Message, Quote
+from openvibe.chat.wiring import QUOTE_KINDS, TEXT_ERASERS, ErasedText, QuoteKind, TextEraser, find_quotes
+from openvibe.workspaces.access import Access
+
+SETTLING_TIME = timedelta(seconds=20)
+"""How long passes go on at least: every call that had read the text has ended by then, or is a reply being written."""
+
+CALL_TIME = timedelta(minutes=1)
+"""A call's answer counts from its beginning, which is before what it posted."""
+
+ERASED_TEXT = "[This text was deleted or changed since.]"
+
+
+def begin_erasure(message: Message, *, texts: Iterable[str], by: Access) -> None:
+    """Ask for a message's former words to be erased, in the transaction that deletes or edits it."""
+    words = json.dumps(list(dict.fromkeys(filter(None, texts))), ensure_ascii=False)
+    Erasure.objects.create(message=message, by_id=by.participant_id, is_deletion=message.is_deleted, texts=words)
+
+
+def erase_texts(now: datetime | None = None) -> int:
+    """A pass over every erasure that is not finished; how many there were. Several workers may do this at once."""
+    pending = list(Erasure.objects.filter(finished_at=None).order_by("pk").values_list("pk", flat=True))
+    for pk in pending:
+        with transaction.atomic():
+            rows = Erasure.objects.select_for_update(of=("self",), skip_locked=True).filter(finished_at=None)
+            erasure = rows.select_related("message__thread").defer("texts").filter(pk=pk).first()
+            if erasure is not None:
+                _erase(erasure, now or timezone.now())
+    return len(pending)
+
+
+def _erase(erasure: Erasure, now: datetime) -> None:
+    message = erasure.message
+    is_last = now - erasure.created_at >= SETTLING_TIME and not _is_being_written(erasure)
+    quotation = erasure.quotation()
+    erased = ErasedText(
+        message_id=message.pk,
+        thread_id=message.thread_id,
+        workspace_id=message.thread.workspace_id,
+        seq=message.seq,
+        posted_at=message.created_at,
+        erased_at=erasure.created_at,
+        quotation=quotation,
+    )
+    for eraser in (ANSWERS, *TEXT_ERASERS):
+        if count := eraser.erase(erased):
+            erasure.counts[eraser.name] = erasure.counts.get(eraser.name, 0) + count
+    if erasure.is_deletion:
+        record_quotes(message, quotation)
+    if is_last:
+        erasure.texts, erasure.finished_at = "", now
+        erasure.save(update_fields=["texts", "finished_at"])
+    erasure.save(update_fields=["counts"])
+
+
+def _is_being_written(erasure: Erasure) -> bool:
+    """Whether an agent that may have read the text has not ended its answer yet."""
+    message = erasure.message
+    threads = Q(thread=message.thread_id) | Q(thread__dive__source=message.pk)
+    replies = Message.objects.filter(threads, state=Message.State.WRITING, created_at__lte=erasure.created_at)
+    return replies.exists()
+
+
+def _rewrite_kept_answers(erased: ErasedText) -> int:
+    def rewrite(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            is_message = value.get("id") == erased.message_id and value.get("thread") == erased.thread_id
+            return {
+                key: ERASED_TEXT if is_message and key == "body" and inner else rewrite(inner)
+                for key, inner in value.items()
+            }
+        if isinstance(value, list):
+            return [rewrite(inner) for inner in value]
+        return ERASED_TEXT if isinstance(value, str) and erased.quotation.is_in(value) else value
+
+    since = erased.posted_at - CALL_TIME
+    return rewrite_answers(workspace_id=erased.workspace_id, since=since, rewrite=rewrite)
+
+
+ANSWERS = TextEraser("answers kept for repeated API calls", _rewrite_kept_answers)
+
+
+def record_quotes(message: Message, quotation: Quotation) -> None:
+    """Store who repeats the deleted message; found twice it is stored once."""
+    Quote.objects.bulk_create(find_quotes(message, quotation), ignore_conflicts=True)
+
+
+def quote_kind(name: str) -> QuoteKind:
+    """Raises Missing for a kind that there is none of."""
+    kind = next((kind for kind in QUOTE_KINDS if kind.name == name), None)
+    if kind is None:
+        raise Missing
+    return kind
+
+
+@transaction.atomic
+def erase_quote(*, quote: Quote, by: Access) -> None:
+    """Delete what repeats the message, where the asker may. Raises what the service of that text does."""
+    quote_kind(quote.kind).erase(quote.ref, by)
+    Quote.objects.filter(message=quote.message_id, kind=quote.kind, ref=quote.ref).delete()
+
+
+def keep_quote(*, quote: Quote) -> None:
+    """Its owner says that it stays: nobody is reminded of it any more."""
+    Quote.objects.filter(pk=quote.pk, kept_at=None).update(kept_at=timezone.now())

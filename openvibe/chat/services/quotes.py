@@ -1,0 +1,95 @@
+"""Messages and titles that repeat a message: what chat itself adds to the places where its words may still stand."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from django.contrib.postgres.search import SearchQuery
+from django.db.models import Q, QuerySet
+from django.urls import reverse
+
+from openvibe.base.problems import Missing
+from openvibe.base.quotation import Quotation
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services.messages import delete_message
+from openvibe.chat.services.permissions import may_manage_thread
+from openvibe.chat.wiring import QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
+from openvibe.workspaces.access import Access
+
+MAX_NEAR_MESSAGES = 20_000
+"""Messages of the same thread and its dives that are read whole, the newest first."""
+
+FRAGMENTS_A_QUERY, MAX_HITS_A_QUERY = 100, 500
+"""Fragments asked for in one text search of the workspace, and messages looked at of what it finds."""
+
+
+def _quoting_messages(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
+    """Those of the same thread and of its dives are read; in the rest of the workspace the text index is asked."""
+    thread = message.thread
+    root = thread.parent_id or thread.pk
+    later = Message.objects.filter(created_at__gte=message.created_at, deleted_at=None).exclude(pk=message.pk)
+    near = later.filter(Q(thread=root) | Q(thread__parent=root))
+    yield from _as_texts(near.order_by("-id")[:MAX_NEAR_MESSAGES])
+    far = later.filter(thread__workspace=thread.workspace_id).exclude(Q(thread=root) | Q(thread__parent=root))
+    fragments = quotation.fragments()
+    for start in range(0, len(fragments), FRAGMENTS_A_QUERY):
+        matches = Q()
+        for fragment in fragments[start : start + FRAGMENTS_A_QUERY]:
+            matches |= Q(search=SearchQuery(fragment, config="english", search_type="phrase"))
+        yield from _as_texts(far.filter(matches).order_by("-id")[:MAX_HITS_A_QUERY])
+
+
+def _as_texts(messages: QuerySet[Message]) -> Iterator[QuotingText]:
+    """The text of a result is its message's, and the full one."""
+    rows = messages.values_list("pk", "body", "author_id", "dive_result__full")
+    return (QuotingText(pk, f"{body}\n\n{full or ''}", author) for pk, body, author, full in rows.iterator(500))
+
+
+def _message_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
+    rows = Message.objects.visible_to(access).filter(pk__in=refs, deleted_at=None)
+    return {
+        row.pk: QuotePlace(
+            title=f"{row.author.name}, message {row.seq} in “{row.thread.title}”",
+            href=reverse("message", args=[slug, row.pk]),
+            may_delete=_may_delete(row, access),
+            advice="It is still being written." if row.state == Message.State.WRITING else "",
+        )
+        for row in rows.select_related("author", "thread")
+    }
+
+
+def _may_delete(message: Message, access: Access) -> bool:
+    is_own = message.author_id == access.participant_id
+    return (is_own or access.administers) and message.state != Message.State.WRITING
+
+
+def _delete_quoting_message(ref: int, by: Access) -> None:
+    message = Message.objects.visible_to(by).filter(pk=ref).first()
+    if message is None:
+        raise Missing
+    delete_message(message=message, by=by)
+
+
+def _quoting_titles(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
+    threads = Thread.objects.filter(workspace=message.thread.workspace_id, updated_at__gte=message.created_at)
+    return (QuotingText(*row) for row in threads.values_list("pk", "title", "created_by_id").iterator(500))
+
+
+def _title_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
+    rows = Thread.objects.visible_to(access).filter(pk__in=refs)
+    return {
+        row.pk: QuotePlace(
+            title=f"The title of “{row.title}”",
+            href=reverse("thread", args=[slug, row.pk]),
+            may_delete=False,
+            advice="Rename the thread." if may_manage_thread(row, access) else "Whoever runs the thread can rename it.",
+        )
+        for row in rows
+    }
+
+
+def _refuse_title(ref: int, by: Access) -> None:
+    raise Missing("A title is not deleted: rename the thread.")
+
+
+def wire() -> None:
+    QUOTE_KINDS.add(QuoteKind("message", "Message", _quoting_messages, _message_places, _delete_quoting_message))
+    QUOTE_KINDS.add(QuoteKind("title", "Title", _quoting_titles, _title_places, _refuse_title))

@@ -1,0 +1,54 @@
+"""*Where does it still stand?*: the places where a message's words are, before and after it is deleted."""
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+
+from openvibe.base.problems import Missing, Problem
+from openvibe.chat import services
+from openvibe.chat.queries import MessageQuotes, QuoteView, access_quotes
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def message_quotes(request: WorkspaceRequest, message_id: int) -> HttpResponse:
+    """The list; POST takes one of it (`kind`, `ref`) and deletes it there too, or (`keep`) leaves it as it is."""
+    found = access_quotes(request.access, message_id)
+    if request.method != "POST":
+        return _render_quotes(request, found)
+    view = _access_quote(found, request.POST.get("kind", ""), request.POST.get("ref", ""))
+    try:
+        if "keep" not in request.POST:
+            services.erase_quote(quote=view.quote, by=request.access)
+        elif view.may_keep:
+            services.keep_quote(quote=view.quote)
+    except Missing:
+        raise
+    except Problem as problem:
+        return _render_quotes(request, access_quotes(request.access, message_id), problem)
+    slug = request.workspace.slug
+    return (
+        redirect("message-quotes", slug, message_id) if _is_any_left(request, message_id) else redirect("inbox", slug)
+    )
+
+
+def _render_quotes(request: WorkspaceRequest, found: MessageQuotes, problem: Problem | None = None) -> HttpResponse:
+    page = {"found": found, "message": found.message, "thread": found.message.thread, "problem": problem}
+    return render(request, "chat/quotes.html", page, status=problem.status if problem else 200)
+
+
+def _access_quote(found: MessageQuotes, kind: str, ref: str) -> QuoteView:
+    view = next((view for view in found.quotes if (view.quote.kind, str(view.quote.ref)) == (kind, ref)), None)
+    if view is None:
+        raise Missing
+    return view
+
+
+def _is_any_left(request: WorkspaceRequest, message_id: int) -> bool:
+    """Whether there is still something for the reader to see."""
+    try:
+        access_quotes(request.access, message_id)
+    except Missing:
+        return False
+    return True

@@ -1,0 +1,202 @@
+"""*Where does it still stand?*: the page, the API, and what becomes of each place."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from rest_framework.test import APIClient
+
+from agents.models import Agent
+from knowledge.models import Entry, Revision
+from knowledge.services import update_entry
+from memory.blocks.models import Block
+from memory.episodes.models import Proposal
+from memory.work.models import ProgressEntry, WorkItem
+from openvibe.chat.models import Message, Quote, Thread
+from openvibe.chat.services import delete_message, erase_texts
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_channel, make_entry, make_suggestion, make_thread, say
+
+SECRET = "The vault code is tulip, the fourth drawer holds the key to it."
+
+
+def signed_in(member: Member) -> Client:
+    client = Client()
+    client.force_login(member.user)
+    return client
+
+
+def page_of(message: Message, reader: Member, status: int = 200) -> str:
+    answer = signed_in(reader).get(reverse("message-quotes", args=[reader.workspace.slug, message.pk]))
+    assert answer.status_code == status
+    return str(answer.content.decode())
+
+
+def press(message: Message, by: Member, kind: str, ref: int, **button: str) -> Any:
+    address = reverse("message-quotes", args=[by.workspace.slug, message.pk])
+    return signed_in(by).post(address, {"kind": kind, "ref": str(ref), **button})
+
+
+@pytest.fixture
+def secret(dora: Member, thread: Thread) -> Message:
+    return say(thread, dora, SECRET)
+
+
+def test_it_is_listed_before_and_after_the_message_is_deleted(
+    ana: Member, dora: Member, thread: Thread, secret: Message
+) -> None:
+    quoting = say(thread, ana, f"> {SECRET}")
+    for _ in range(2):
+        page = page_of(secret, dora)
+        assert reverse("message", args=[ana.workspace.slug, quoting.pk]) in page
+        assert "tulip" not in page or not Message.objects.get(pk=secret.pk).is_deleted
+        delete_message(message=secret, by=access(dora))
+    erase_texts()
+    assert "Ana, message 2 in “Pruning”" in page_of(secret, dora)
+
+
+def test_whoever_deletes_sees_only_places_she_may_see_and_the_owners_are_told(
+    ana: Member, dora: Member, thread: Thread, secret: Message
+) -> None:
+    den = make_thread(make_channel(ana, "den", private=True), ana, "Plans")
+    hidden = say(den, ana, f"Dora says: {SECRET}")
+    delete_message(message=secret, by=access(dora))
+    erase_texts()
+
+    assert "Plans" not in page_of(secret, dora)
+    assert "Plans" in page_of(secret, ana)
+    inbox = signed_in(ana).get(f"/w/{ana.workspace.slug}/").content.decode()
+    assert "repeats a message that was deleted" in inbox
+    assert press(secret, ana, "message", hidden.pk).status_code == 302
+    assert Message.objects.get(pk=hidden.pk).is_deleted
+    assert "repeats a message" not in signed_in(ana).get(f"/w/{ana.workspace.slug}/").content.decode()
+
+
+def test_others_see_only_what_is_theirs(
+    ana: Member, ben: Member, dora: Member, cleo: Member, thread: Thread, secret: Message
+) -> None:
+    thread.channel.memberships.create(participant=ben.participant)
+    say(thread, ana, f"> {SECRET}")
+    page_of(secret, ben, 404)
+    own = say(thread, ben, f"{SECRET} Really?")
+    page_of(secret, ben, 404)  # the message still stands: it is nobody's but hers
+    delete_message(message=secret, by=access(dora))
+    erase_texts()
+
+    page = page_of(secret, ben)
+    assert "Ben, message" in page
+    assert "Ana, message" not in page
+    assert press(secret, ben, "message", own.pk).status_code == 302
+    page_of(secret, ben, 404)
+    stranger = signed_in(cleo).get(reverse("message-quotes", args=[cleo.workspace.slug, secret.pk]))
+    assert stranger.status_code == 404
+
+
+def test_what_its_owner_keeps_is_not_asked_for_again(
+    ana: Member, dora: Member, thread: Thread, secret: Message
+) -> None:
+    quoting = say(thread, ana, f"> {SECRET}")
+    delete_message(message=secret, by=access(dora))
+    erase_texts()
+    press(secret, ana, "message", quoting.pk, keep="1")
+
+    assert "repeats a message" not in signed_in(ana).get(f"/w/{ana.workspace.slug}/").content.decode()
+    assert "it stays, its owner says" in page_of(secret, dora)
+    assert not Message.objects.get(pk=quoting.pk).is_deleted
+
+
+def test_she_deletes_what_she_may_and_is_told_of_the_rest(
+    ana: Member, dora: Member, vibe: Agent, thread: Thread, secret: Message
+) -> None:
+    others = say(thread, ana, f"> {SECRET}")
+    entry = make_entry(ana, "Vault", SECRET)
+    update_entry(entry=entry, by=access(ana), content="It was changed.")
+    suggestion = make_suggestion(vibe, "Code", SECRET, why="It was said.")
+    todo = WorkItem.objects.create(thread=thread, kind="todo", text=SECRET, author=dora.participant)
+    line = ProgressEntry.objects.create(thread=thread, checkpoint="Vault", changed=SECRET, author=vibe.participant)
+    Block.objects.create(agent=vibe.participant, label="team", content=SECRET, tokens=20)
+    delete_message(message=secret, by=access(dora))
+    erase_texts()
+    page = page_of(secret, dora)
+    assert "Context block “team”" in page
+    assert "An admin can edit or delete the block." in page
+
+    for kind, ref in (("entry", entry.pk), ("entry", suggestion.pk), ("work", todo.pk), ("progress", line.pk)):
+        assert press(secret, dora, kind, ref).status_code == 302, kind
+    refused = press(secret, dora, "message", others.pk)
+    assert refused.status_code == 403
+    assert "only what you wrote" in refused.content.decode()
+
+    assert sorted(Quote.objects.values_list("kind", flat=True)) == ["block", "message"]
+    assert not Entry.objects.filter(content__contains="tulip").exists()
+    assert not [row for row in Revision.objects.all() if "tulip" in str(row.changes) + row.note]
+    assert not WorkItem.objects.filter(text__contains="tulip").exists()
+    assert not ProgressEntry.objects.exists()
+
+
+def test_a_suggestion_of_an_agent_is_taken_back_by_an_admin(
+    ana: Member, dora: Member, vibe: Agent, thread: Thread, secret: Message
+) -> None:
+    proposal = Proposal.objects.create(
+        agent=vibe.participant, thread=thread, kind="episode", text=SECRET, because="A talk", since_seq=0, upto_seq=9
+    )
+    delete_message(message=secret, by=access(dora))
+    erase_texts()
+    assert "would learn" not in page_of(secret, dora)
+    assert "What @vibe would learn" in page_of(secret, ana)
+    press(secret, ana, "proposal", proposal.pk)
+    assert not Proposal.objects.exists()
+
+
+def test_the_api_tells_the_same(ana: Member, dora: Member, thread: Thread, secret: Message) -> None:
+    quoting = say(thread, ana, f"> {SECRET}")
+    mine = say(thread, dora, f"As I said: {SECRET}")
+    client = APIClient()
+    client.force_login(dora.user)
+    headers = {"X-Workspace": dora.workspace.slug}
+    address = f"/api/v1/messages/{secret.pk}/quotes/"
+    before = client.get(address, headers=headers).json()
+    assert (before["deleted_at"], before["finished"]) == (None, False)
+    delete_message(message=secret, by=access(dora))
+    erase_texts()
+
+    after = client.get(address, headers=headers).json()
+    assert before["quotes"] == after["quotes"]
+    assert [(quote["ref"], quote["may_delete"]) for quote in after["quotes"]] == [(mine.pk, True), (quoting.pk, False)]
+    assert client.delete(f"{address}message/{mine.pk}/", headers=headers).status_code == 204
+    assert client.delete(f"{address}message/{quoting.pk}/", headers=headers).status_code == 403
+    assert client.delete(f"{address}message/{mine.pk}/", headers=headers).status_code == 404
+    assert client.delete(f"{address}spade/{mine.pk}/", headers=headers).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "sent", [{}, {"kind": "message"}, {"kind": "\x00", "ref": "-1"}, {"kind": "spade", "ref": "1"}]
+)
+def test_a_place_that_is_none_is_unknown(dora: Member, secret: Message, sent: dict[str, str]) -> None:
+    delete_message(message=secret, by=access(dora))
+    address = reverse("message-quotes", args=[dora.workspace.slug, secret.pk])
+    assert signed_in(dora).post(address, sent).status_code == 404
+
+
+def test_many_places_cost_as_many_queries_as_one(ana: Member, dora: Member, thread: Thread, secret: Message) -> None:
+    delete_message(message=secret, by=access(dora))
+    counts: list[int] = []
+    for _ in range(2):
+        for _ in range(3 if counts else 1):
+            say(thread, ana, f"> {SECRET}")
+            WorkItem.objects.create(thread=thread, kind="todo", text=SECRET, author=ana.participant)
+        with CaptureQueriesContext(connection) as seen:
+            page_of(secret, dora)
+        counts.append(len(seen))
+    assert counts[0] == counts[1]
+
+
+def test_the_tombstone_leads_there_for_whom_it_is(ana: Member, dora: Member, thread: Thread, secret: Message) -> None:
+    eve = signed_in(ana)
+    delete_message(message=secret, by=access(dora))
+    link = reverse("message-quotes", args=[ana.workspace.slug, secret.pk])
+    assert link in eve.get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").content.decode()
+    assert link in signed_in(dora).get(f"/w/{ana.workspace.slug}/t/{thread.pk}/").content.decode()
