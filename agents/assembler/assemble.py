@@ -170,6 +170,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
         dive.headline_candidates(request),
     ]
     fitted, hidden = _fit_with_history(request, sections, older_episodes)
+    fitted = situation.with_view(request, fitted)
     return Prompt(
         task=request.task,
         model=model,
