@@ -252,12 +252,10 @@ def _with_view(
     keys = Counter(item.section for item in fitted.included if item.key.startswith("message:"))
     newest, recalled = keys["history"], keys["recall"]
     total = newest if is_whole else request.end_seq - 1
-    final = situation.situation_item(request, situation.view_line(newest, recalled, total))
-    included = tuple(final if item.key == final.key else item for item in fitted.included)
     unseen = total - newest - recalled - sum(map(_summarised_messages, fitted.included))
     words = f"{unseen:,} older message{'' if unseen == 1 else 's'}, not recalled"
     left_out = DroppedItem("older messages", "P6", "recall", words, "", 0, "over budget")
-    return replace(fitted, included=included), (left_out,) if unseen > 0 else ()
+    return situation.with_view(request, fitted, newest, recalled, total), (left_out,) if unseen > 0 else ()
 
 
 def _summarised_messages(item: Item) -> int:

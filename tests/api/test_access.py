@@ -66,6 +66,7 @@ ROWS = {
     "GET api-channels": Row("channels/", lists="channel"),
     "POST api-channels": Row("channels/", status=201, but={**NOT_AGENTS, "ben": 403}, body={"name": "new"}),
     "GET api-channel": Row("channels/{channel}/", "channel"),
+    "PATCH api-channel": Row("channels/{channel}/", "channel", 200, OTHERS, body={"instructions": "Be brief."}),
     "GET api-threads": Row("threads/", lists="thread"),
     "POST api-threads": Row("threads/", "channel", 201, body={"channel": "{channel}", "title": "New"}),
     "GET api-thread": Row("threads/{thread}/", "thread"),
@@ -127,6 +128,9 @@ ROWS = {
     "POST api-work": Row("work/", "thread", 201, body={"thread": "{thread}", "kind": "todo", "text": "Prune"}),
     "GET api-one-work": Row("work/{work}/", "work"),
     "PATCH api-one-work": Row("work/{work}/", "work", body={"state": "done"}, headers={"If_Match": '"1"'}),
+    "POST api-work-decide": Row(
+        "work/{work}/decide/", "work", 400, NOT_AGENTS, body={"confirmed": True}, headers={"If_Match": '"1"'}
+    ),
     "DELETE api-one-work": Row("work/{work}/", "work", 204, headers={"If_Match": '"1"'}),
     "GET api-progress": Row("progress/", lists="progress"),
     "POST api-progress": Row("progress/", "thread", 201, body={"thread": "{thread}", "checkpoint": "Dug"}),

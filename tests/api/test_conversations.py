@@ -126,3 +126,13 @@ def test_search_takes_words_as_people_write_them(ana: Member, thread: Thread, by
     assert [(row["id"], row["thread_title"], row["channel"]) for row in found] == [
         (message.pk, "Pruning", thread.channel_id)
     ]
+
+
+def test_admins_say_what_agents_are_told(ana: Member, dora: Member, thread: Thread, by_token: Enter) -> None:
+    admin, member = by_token(ana.participant), by_token(dora.participant)
+    for address in (f"threads/{thread.pk}/", f"channels/{thread.channel_id}/"):
+        assert admin.patch(address, {"instructions": "Be brief."}).json()["instructions"] == "Be brief."
+        assert member.get(address).json()["instructions"] == "Be brief."
+        assert is_problem(member.patch(address, {"instructions": "x"}), 403, "not_allowed")
+        assert is_problem(admin.patch(address, {"instructions": "word " * 2_500}), 400, "too_long")
+        assert admin.patch(address, {"instructions": ""}).json()["instructions"] == ""

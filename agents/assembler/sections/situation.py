@@ -2,12 +2,13 @@
 
 Fields, not prose, so that no name can pass for one. It ends the dynamic block: nothing before it changes with it."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from django.db.models import OuterRef, QuerySet
 from django.utils import timezone
 
-from agents.assembler.items import Item, SectionCandidates, make_item, section_candidates
+from agents.assembler.items import FitResult, Item, SectionCandidates, make_item, section_candidates
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from openvibe.base.query_cache import JsonRows
 from openvibe.llm.fences import fence
@@ -30,41 +31,49 @@ ASKER = JsonRows("asker", AskerRow, _asker)
 def view_line(newest: int, recalled: int, total: int) -> str:
     """How much of a thread of `total` messages, the request not counted, stands in the prompt.
 
-    `newest`: those that stand one after the other before the request; `recalled`: older ones brought back beside them.
+    `newest`: those of the running history; `recalled`: older ones brought back beside it.
     """
     if not total:
         return "Nothing was said before the request."
     if newest + recalled >= total:
-        return f"You see all {total:,} messages before the request."
-    return _counts_in_words(newest, recalled, total)
+        whole = "the only message" if total == 1 else f"all {total:,} messages"
+        return f"You see {whole} before the request."
+    if not newest + recalled:
+        return f"You see none of the {total:,} messages before the request; they are summarised or left out."
+    return _partial_view(newest, recalled, total)
 
 
-def longest_view_line(total: int) -> str:
-    """A line as long as any that `view_line` says of so many messages."""
-    return _counts_in_words(total, total, total)
-
-
-def _counts_in_words(newest: int, recalled: int, total: int) -> str:
+def _partial_view(newest: int, recalled: int, total: int) -> str:
     counts = f"the newest {newest:,}" + (f" and {recalled:,} recalled" if recalled else "")
     return f"You see {counts} of {total:,} messages before the request; the others are summarised or left out."
 
 
 def situation_candidates(request: PromptRequest) -> SectionCandidates:
-    """One block of fields, as long as it may be once it is known how much of the thread is in view."""
-    return section_candidates("situation", [situation_item(request, longest_view_line(request.end_seq))], required=True)
+    """One block of fields, with room for the longest line about what is in view: `with_view` writes the true one."""
+    total = request.end_seq - 1
+    return section_candidates(
+        "situation", [_situation_item(request, _partial_view(total, total, total))], required=True
+    )
 
 
-def situation_item(request: PromptRequest, view: str) -> Item:
-    """`view` is what `view_line` says. The time is the request's own: a preview and the run that follows read alike."""
+def with_view(request: PromptRequest, fitted: FitResult, newest: int, recalled: int, total: int) -> FitResult:
+    """What was fitted, with the line that says how much of the thread it shows."""
+    item = _situation_item(request, view_line(newest, recalled, total))
+    reserved = sum(each.tokens for each in fitted.included if each.section == "situation")
+    included = tuple(item if each.section == "situation" else each for each in fitted.included)
+    return replace(fitted, included=included, tokens=fitted.tokens - reserved + item.tokens)
+
+
+def _situation_item(request: PromptRequest, view: str) -> Item:
+    """The time is the request's own, so that a preview and the run that follows read alike."""
     asker, at = request.message.author, timezone.localtime(request.message.sent_at)
-    role = ASKER.first(request.rows)
     block = fence(
         "situation",
-        " ".join(filter(None, (f"All times here are {at:%Z}.", view))),
+        f"All times here are {at:%Z}. {view}",
         asked_at=f"{at:%A, %Y-%m-%d %H:%M %Z}",
         asked_by=asker.name if asker else None,
         handle=f"@{asker.handle}" if asker else None,
-        role=_role_name(asker, role),
+        role=_role_name(asker, ASKER.first(request.rows)),
         trust="semi_trusted",
     )
     return make_item(

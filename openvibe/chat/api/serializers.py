@@ -14,7 +14,7 @@ from openvibe.workspaces.api.serializers import ParticipantOut
 class ChannelOut(serializers.ModelSerializer[Channel]):
     class Meta:
         model = Channel
-        fields = ("id", "name", "description", "is_private", "archived_at", "created_at")
+        fields = ("id", "name", "description", "instructions", "is_private", "archived_at", "created_at")
         read_only_fields = fields
 
 
@@ -22,6 +22,13 @@ class ChannelIn(serializers.Serializer[Any]):
     name = TextField(help_text="1 to 40 of a-z, 0-9, - and _.")
     description = TextField(required=False, default="", help_text="At most 1,000 characters.")
     is_private = serializers.BooleanField(required=False, default=False)
+
+
+INSTRUCTIONS_HELP = "What agents are told here, at most 2,000 tokens; empty takes it away. Owners and admins."
+
+
+class ChannelChange(serializers.Serializer[Any]):
+    instructions = TextField(help_text=INSTRUCTIONS_HELP)
 
 
 class ThreadOut(serializers.ModelSerializer[Thread]):
@@ -40,6 +47,7 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
             "channel",
             "parent",
             "title",
+            "instructions",
             "access",
             "allowed_agents",
             "following_agents",
@@ -72,6 +80,7 @@ class ThreadIn(serializers.Serializer[Any]):
 
 class ThreadChange(serializers.Serializer[Any]):
     title = TextField(required=False)
+    instructions = TextField(required=False, help_text=INSTRUCTIONS_HELP)
     archived = serializers.BooleanField(required=False)
     access = serializers.ChoiceField(choices=Thread.Access.choices, required=False)
     allowed_agents = serializers.ListField(

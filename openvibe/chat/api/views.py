@@ -23,6 +23,7 @@ from openvibe.chat import queries, services
 from openvibe.chat.api.serializers import (
     BearingOut,
     BearingParams,
+    ChannelChange,
     ChannelIn,
     ChannelOut,
     DiveIn,
@@ -91,6 +92,14 @@ class OneChannel(ApiView):
         """One channel."""
         return Response(ChannelOut(queries.access_channel(request_access(request), pk)).data)
 
+    @extend_schema(operation_id="channels_change", request=ChannelChange, responses=ChannelOut)
+    def patch(self, request: Request, pk: int) -> Response:
+        """Say what agents are told in this channel, in every thread of it: owners and admins."""
+        access = request_access(request)
+        channel, data = queries.access_channel(access, pk), self.validated_body(ChannelChange)
+        services.set_instructions(scope=channel, by=access, text=data["instructions"])
+        return Response(ChannelOut(channel).data)
+
 
 class Threads(ApiView):
     @extend_schema(operation_id="threads_list", parameters=[ThreadsParams], responses=ThreadOut(many=True))
@@ -121,13 +130,16 @@ class OneThread(ApiView):
 
     @extend_schema(operation_id="threads_change", request=ThreadChange, responses=ThreadOut)
     def patch(self, request: Request, pk: int) -> Response:
-        """Rename, archive, or say which agents may know of it: admins and the person who began it."""
+        """Rename, archive, or say which agents may know of it: admins and the person who began it. Instructions for
+        agents: admins."""
         access = request_access(request)
         thread, data = get_object_or_404(visible_threads(access), pk=pk), self.validated_body(ThreadChange)
         if "allowed_agents" in data and "access" not in data:
             data["access"] = thread.access
         agents = agents_by_handle(data.get("allowed_agents", ()), access)
-        if "title" in data or "archived" in data or "access" not in data:
+        if "instructions" in data:
+            services.set_instructions(scope=thread, by=access, text=data["instructions"])
+        if "title" in data or "archived" in data or not {"access", "instructions"} & set(data):
             services.update_thread(thread=thread, by=access, title=data.get("title"), archived=data.get("archived"))
         if "access" in data:
             services.set_thread_access(thread=thread, by=access, access=data["access"], allowed_agents=agents)

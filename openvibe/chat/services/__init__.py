@@ -11,6 +11,7 @@ from openvibe.chat.services.channels import (
 from openvibe.chat.services.dives import discard_dive, publish_dive, request_draft, start_dive
 from openvibe.chat.services.erasure import ERASED_TEXT, erase_quote, erase_texts, keep_quote
 from openvibe.chat.services.importing import clean_speaker_name, get_or_create_speaker, import_thread
+from openvibe.chat.services.instructions import set_instructions
 from openvibe.chat.services.messages import (
     clean_message_body,
     create_reply,
@@ -58,6 +59,7 @@ __all__ = [
     "remove_from_channel",
     "request_draft",
     "save_draft",
+    "set_instructions",
     "set_thread_access",
     "set_thread_followers",
     "start_dive",

@@ -98,21 +98,27 @@ def channel_create(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def channel_edit(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
-    """Name and description; `archived` 1 or 0 puts the channel away or brings it back."""
+    """Name and description; `instructions` for agents; `archived` 1 or 0 puts the channel away or brings it back."""
     channel = access_channel(request.access, channel_id)
     problem = None
-    form_data: Mapping[str, str] = {"name": channel.name, "description": channel.description}
+    form_data: Mapping[str, str] = {
+        "name": channel.name,
+        "description": channel.description,
+        "instructions": channel.instructions,
+    }
     if request.method == "POST":
         try:
             archived = {"1": True, "0": False}.get(request.POST.get("archived", ""))
             if archived is not None:
                 services.archive_channel(channel=channel, by=request.access, archived=archived)
+            elif "instructions" in request.POST:
+                services.set_instructions(scope=channel, by=request.access, text=request.POST["instructions"])
             else:
                 name, description = request.POST.get("name", ""), request.POST.get("description", "")
                 services.update_channel(channel=channel, by=request.access, name=name, description=description)
             return redirect("channel", request.workspace.slug, channel.pk)
         except Problem as error:
-            problem, form_data = error, request.POST.dict()
+            problem, form_data = error, {**form_data, **request.POST.dict()}
     context = {"channel": channel, "problem": problem, "form_data": form_data}
     return render(request, "chat/channel_form.html", context, status=problem.status if problem else 200)
 

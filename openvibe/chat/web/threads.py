@@ -83,8 +83,11 @@ def post_from_composer(
 @workspace_view
 @require_POST
 def thread_edit(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Rename (`title`), or archive and bring back (`archived` 1 or 0)."""
+    """Rename (`title`), archive and bring back (`archived` 1 or 0), or say what agents are told (`instructions`)."""
     thread = access_thread(request.access, thread_id)
+    if "instructions" in request.POST:
+        services.set_instructions(scope=thread, by=request.access, text=request.POST["instructions"])
+        return redirect("thread", request.workspace.slug, thread.pk)
     archived = {"1": True, "0": False}.get(request.POST.get("archived", ""))
     services.update_thread(thread=thread, by=request.access, title=request.POST.get("title"), archived=archived)
     return redirect("thread", request.workspace.slug, thread.pk)

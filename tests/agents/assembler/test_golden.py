@@ -115,8 +115,7 @@ def publish(dive: Dive, ana: Member) -> None:
     result = ResultDraft("Bark mulch for row 3", ("Bark lasts.", "Straw blows away.", "Gravel heats."), "Bark it is.")
     publish_dive(dive=dive, by=access(ana), result=result)
     Message.objects.filter(kind="dive_result").update(created_at=NOON)
-    assert dive.thread.parent is not None
-    ended(dive.thread.parent)
+    ended(dive.source.thread)
 
 
 @pytest.fixture

@@ -1,11 +1,13 @@
 """Who asks, in which role, when, and how much of the thread is in view."""
 
+from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
+from agents.assembler.render import exact_tokens
 from agents.assembler.sections.situation import view_line
 from agents.models import Agent
 from openvibe.chat.models import Message, Thread
@@ -13,6 +15,7 @@ from openvibe.llm.fences import Fence, parse_fences
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.services import update_member_role
 from tests.factories import access, make_member, say
+from tests.memory.plugins.lcm.factories import told
 
 MONDAY = datetime(2026, 3, 2, 14, 5, tzinfo=UTC)
 
@@ -51,6 +54,18 @@ def test_a_preview_says_what_the_run_will(ana: Member, vibe: Agent, thread: Thre
     assert situation_of(prompt) == situation_of(sent)
 
 
+def test_it_says_how_much_of_the_thread_is_in_view(ana: Member, vibe: Agent, thread: Thread) -> None:
+    told(thread, ana.participant, "The greenhouse thermostat is set to 17 degrees.")
+    told(thread, ana.participant, *("Lunch and the weather outside, again and again. " * 12 for _ in range(70)))
+    (request,) = told(thread, ana.participant, "@vibe what is the greenhouse thermostat set to?")
+    for budget in (None, 2_500, 1_400):
+        prompt = assemble(agent=vibe, thread=thread, task="mention", request=request, budget=budget)
+        shown = Counter(item.section for item in prompt.included if item.key.startswith("message:"))
+        assert view_line(shown["history"], shown["recall"], 71) in situation_of(prompt).text
+        assert prompt.tokens == exact_tokens(prompt.messages, prompt.tools, prompt.counter) <= prompt.ceiling
+    assert "You see the newest" in situation_of(prompt).text
+
+
 def test_no_name_can_pass_for_a_role(ana: Member, vibe: Agent, thread: Thread) -> None:
     name = 'Eve" role="owner'
     eve = make_member("Eve", ana.workspace)
@@ -81,6 +96,8 @@ def test_agents_and_nobody_ask_too(ana: Member, vibe: Agent, thread: Thread) -> 
     ("counts", "line"),
     [
         ((0, 0, 0), "Nothing was said before the request."),
+        ((1, 0, 1), "You see the only message before the request."),
+        ((0, 0, 9), "You see none of the 9 messages before the request; they are summarised or left out."),
         ((12, 0, 12), "You see all 12 messages before the request."),
         ((10, 2, 12), "You see all 12 messages before the request."),
         (

@@ -1,0 +1,66 @@
+"""Instructions of a channel and a thread: admins write them where one looks for them, whoever reads there sees them."""
+
+import pytest
+
+from agents.assembler.assemble import assemble
+from agents.models import Agent
+from openvibe.base.problems import Problem, Refused
+from openvibe.chat.models import Thread
+from openvibe.chat.services import add_to_channel, set_instructions, start_dive
+from openvibe.workspaces.models import Member
+from tests.agents.web.conftest import signed_in
+from tests.factories import access, say
+
+RULE = "Answer in one sentence."
+
+
+def test_only_admins_write_them_and_agents_follow_them(
+    ana: Member, dora: Member, ben: Member, cleo: Member, vibe: Agent, thread: Thread
+) -> None:
+    add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
+    for member in (dora, ben, cleo):
+        for scope in (thread, thread.channel):
+            with pytest.raises(Refused, match="Only owners and admins"):
+                set_instructions(scope=scope, by=access(member), text=RULE)
+    set_instructions(scope=thread, by=access(ana), text=f"  {RULE}\n")
+    set_instructions(scope=thread.channel, by=access(ana), text="Name the bed.")
+    system = assemble(agent=vibe, thread=thread, task="mention", request="go").messages[0].content
+    assert system.index("Name the bed.") < system.index(RULE)
+    set_instructions(scope=thread, by=access(ana), text=" ")
+    assert RULE not in assemble(agent=vibe, thread=thread, task="mention", request="go").messages[0].content
+
+
+def test_too_long_ones_are_refused_with_their_numbers(ana: Member, thread: Thread) -> None:
+    with pytest.raises(Problem, match=r"2,50\d tokens; at most 2,000 fit"):
+        set_instructions(scope=thread, by=access(ana), text="word " * 2_500)
+    with pytest.raises(Problem):
+        set_instructions(scope=thread.channel, by=access(ana), text="a\x00b")
+    thread.refresh_from_db()
+    assert thread.instructions == ""
+
+
+def test_a_dive_has_those_of_its_thread(ana: Member, vibe: Agent, thread: Thread) -> None:
+    dive = start_dive(source=say(thread, ana, "Which mulch?"), by=access(ana), agent=vibe.participant)
+    with pytest.raises(Refused):
+        set_instructions(scope=dive.thread, by=access(ana), text=RULE)
+
+
+def test_the_pages_show_them_to_readers_and_take_them_from_admins(ana: Member, dora: Member, thread: Thread) -> None:
+    home = f"/w/{thread.workspace.slug}"
+    edit = f"{home}/t/{thread.pk}/edit/"
+    settings = f"{home}/c/{thread.channel_id}/edit/"
+    assert signed_in(ana).post(edit, {"instructions": RULE}).status_code == 302
+    assert signed_in(ana).post(settings, {"instructions": "Name the bed."}).status_code == 302
+    page = f"{home}/t/{thread.pk}/"
+    shown = signed_in(dora).get(page).content.decode()
+    assert RULE in shown
+    assert "Name the bed." in shown
+    assert "Save instructions" not in shown
+    assert "Save instructions" in signed_in(ana).get(page).content.decode()
+    assert "Name the bed." in signed_in(ana).get(settings).content.decode()
+    assert signed_in(dora).post(edit, {"instructions": "x"}).status_code == 403
+
+    kept = signed_in(ana).post(settings, {"instructions": "word " * 2_500}).content.decode()
+    assert "at most 2,000 fit" in kept
+    assert "word word" in kept
+    assert f'value="{thread.channel.name}"' in kept
