@@ -45,7 +45,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
         measure_search(sizes=QUICK_SIZES[1:], entries=10_000, repeats=60) if options.quick else measure_search()
     ),
     "prompt": lambda options: measure_prompt(data=options.data, kinds=options.kinds, quick=options.quick),
-    "recall": lambda options: measure_recall(data=options.data, meetings=2 if options.quick else None),
+    "recall": lambda options: measure_recall(data=options.data, kinds=options.kinds, quick=options.quick),
     "http": lambda options: measure_http(seconds=0.5, turns=2) if options.quick else measure_http(),
 }
 

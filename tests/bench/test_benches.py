@@ -26,7 +26,7 @@ from tests.bench.http_load import measure_http
 from tests.bench.measurement import interleaved_medians
 from tests.bench.memory import measure_cache, measure_compact
 from tests.bench.prompt import ask_questions, measure_prompt
-from tests.bench.recall import measure_recall
+from tests.bench.recall import measure_recall, recall_by_budget
 from tests.bench.scratch_database import DATABASE_PREFIX, connect_bare, database_url, scratch_database
 
 
@@ -129,14 +129,10 @@ def test_prompts_about_meetings_of_a_file(scratch: None, tmp_path: Path) -> None
 
 
 def test_recall_of_a_few_facts(scratch: None) -> None:
-    found = measure_recall(meetings=1, facts=6)
-    rows = {row.what: row.value for row in found.rows}
-    assert rows["facts: evidence in 2,000 tokens"] == 100
-    assert rows["questions asked"] == 20 + 6 + 6
-    recalls = [rows[f"meetings: evidence in {budget:,} tokens"] for budget in (1_000, 2_000, 4_000, 8_000)]
-    assert 50 < recalls[0] < recalls[1] <= recalls[2] <= recalls[3] <= 100
-    assert found.aims[0].value == 100 - recalls[0]
-    assert len(found.aims) == 6
+    by_budget = recall_by_budget([ChatWriter(0).short_chat(45), ChatWriter(1).assistant_thread(12)])
+    assert [*by_budget] == [1_000, 2_000, 4_000, 8_000]
+    assert 50 < by_budget[1_000].bare <= by_budget[8_000].bare == 100
+    assert 50 < by_budget[1_000].shipped <= by_budget[8_000].shipped <= 100
 
 
 def test_recall_in_meetings_of_a_file(scratch: None, tmp_path: Path) -> None:
@@ -145,8 +141,9 @@ def test_recall_in_meetings_of_a_file(scratch: None, tmp_path: Path) -> None:
     query = {"query": "When are the roses pruned?", "relevant_text_span": [["4", "4"]]}
     data = tmp_path / "meetings.jsonl"
     data.write_text(json.dumps({"meeting_transcripts": said, "specific_query_list": [query]}) + "\n")
-    found = measure_recall(data=data, facts=2)
-    assert {row.value for row in found.rows if row.what.startswith("meetings")} == {100.0}
+    found = measure_recall(data=data, kinds=["meetings"])
+    assert [row.value for row in found.rows] == [100.0] * 8
+    assert all(aim.holds for aim in found.aims)
 
 
 def test_a_made_up_thread_is_like_a_real_one(scratch: None) -> None:
