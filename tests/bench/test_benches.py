@@ -20,6 +20,8 @@ from tests import bench
 from tests.bench import Aim, Measurement, Report
 from tests.bench.append import measure_append
 from tests.bench.assemble import measure_assemble
+from tests.bench.budget import measure_budget
+from tests.bench.budget_worlds import Shape
 from tests.bench.chats import ChatWriter
 from tests.bench.corpus import SyntheticLanguage, make_bench_workspace, make_thread
 from tests.bench.http_load import measure_http
@@ -126,6 +128,16 @@ def test_prompts_about_meetings_of_a_file(scratch: None, tmp_path: Path) -> None
     rows = {row.what: row.value for row in found.rows}
     assert rows["meetings, imported, mention: evidence found, mean of 1 questions"] == 100
     assert len(found.aims) == 4
+
+
+def test_budget_of_a_few_random_prompts(scratch: None) -> None:
+    shapes = (Shape(0, 1, 1), Shape(2, 1, 900), Shape(4, 1, 4_000), Shape(20, 1, 300), Shape(30, 400, 900))
+    found = measure_budget(cases=range(20), worlds=1, shapes=shapes)
+    rows = {row.what: row.value for row in found.rows}
+    assert rows["prompts assembled"] == 20
+    assert rows["anything left out: prompts"] > 1
+    assert sum(what.startswith("worst: case ") for what in rows) == min(rows["anything left out: prompts"], 5)
+    assert [aim.value for aim in found.aims[:4]] == [0, 0, 0, 0]
 
 
 def test_recall_of_a_few_facts(scratch: None) -> None:
