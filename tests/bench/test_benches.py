@@ -85,26 +85,28 @@ def test_compact_on_tiny_threads(scratch: None) -> None:
 
 
 def test_cache_on_a_short_talk(scratch: None) -> None:
-    found = measure_cache(turns=30)
+    found = measure_cache(turns=20)
     rows = {row.what: row.value for row in found.rows}
-    for talk in ("short messages", "460 tokens each"):
-        alone = f"{talk}, conversation alone"
+    for talk in ("short messages", "long messages"):
+        alone, shipped = f"{talk}, conversation alone", f"{talk}, as shipped"
         assert 0 < rows[f"{alone}: in the common prefix"] < 100
         assert 0 < rows[f"{alone}: uncached a turn"] < rows[f"{alone}: prompt"]
+        assert rows[f"{alone}: prompt"] <= rows[f"{shipped}: prompt"]
     aims = {aim.aim: aim for aim in found.aims}
-    assert aims["short messages: prompts over budget"].holds
-    assert aims["460 tokens each: prompts over budget"].holds
-    assert aims["short messages: % of history not represented"].value == 0
-    assert len(aims) == 7
+    assert aims["short messages, as shipped: prompts over budget"].holds
+    assert aims["long messages, as shipped: prompts over budget"].holds
+    assert aims["short messages, conversation alone: % of history not represented"].value == 0
+    assert len(aims) == 12
 
 
 def test_cache_talks_through_meetings(scratch: None, tmp_path: Path) -> None:
-    meeting = {"meeting_transcripts": [{"speaker": "A", "content": f"Rose {n}"} for n in range(6)]}
+    meeting = {"meeting_transcripts": [{"speaker": "A", "content": f"Rose {n}"} for n in range(14)]}
     data = tmp_path / "meetings.jsonl"
     data.write_text(json.dumps(meeting) + "\n")
     measure_cache(turns=5, data=data)
-    assert Message.objects.filter(body="Rose 4").exists()
-    assert not Message.objects.filter(body="Rose 5").exists()
+    assert Message.objects.get(body="Rose 8").author.kind == "member"
+    assert Message.objects.get(body="Rose 9").author.kind == "agent"
+    assert not Message.objects.filter(body="Rose 10").exists()
 
 
 def test_prompts_hold_what_a_short_chat_told(scratch: None) -> None:
