@@ -15,7 +15,7 @@ from memory.plugins.base import (
     pair_tool_calls,
 )
 from memory.plugins.registry import provider_for, provider_named
-from memory.plugins.sessions import context_budget, open_session
+from memory.plugins.sessions import context_budget, message_entries, messages_for_prompts, open_session
 from memory.plugins.tool import build_tool
 from memory.work.queries import row_text
 
@@ -34,6 +34,8 @@ __all__ = [
     "context_budget",
     "is_public_thread",
     "list_proposals",
+    "message_entries",
+    "messages_for_prompts",
     "notes_context",
     "open_session",
     "pair_tool_calls",

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple, cast, get_args
@@ -89,7 +89,12 @@ def assemble(
     message = _request_message(request, thread, asked_by, now)
     access = visible_to(agent)
     person_id = message.author.pk if message.author else None
-    rows = read_prompt_rows(access, thread_id=thread.pk, person_id=person_id) if agent.is_active else None
+    request_seq = message.row.seq if message.row else 0
+    rows = (
+        read_prompt_rows(access, thread_id=thread.pk, person_id=person_id, request_seq=request_seq)
+        if agent.is_active
+        else None
+    )
     if rows is None:
         raise Missing
     context = ThreadContext._make(rows["thread"])
@@ -128,6 +133,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec])
     sections = [
         *basis,
         message,
+        history.later_candidates(request),
         constraints,
         dive.source_candidates(request),
         other_work,
@@ -150,7 +156,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec])
         tools=tuple(tools),
         included=fitted.included,
         dropped=(*_dropped_items(fitted), *hidden, *private_episodes, *unreadable),
-        tokens=sent_tokens(fitted),
+        tokens=sent_tokens(fitted, request.counter),
         soul_number=request.agent.soul.number if request.agent.soul else None,
     )
 
@@ -164,30 +170,23 @@ def _room_beside(request: PromptRequest, sections: Iterable[SectionCandidates]) 
 def _fit_with_history(
     request: PromptRequest, sections: Sequence[SectionCandidates], older_episodes: SectionCandidates
 ) -> tuple[FitResult, list[DroppedItem]]:
-    """The prompt with all of a short thread; else with what bears on the request, and as much history as then fits.
+    """The prompt with all of a thread that fits; else with the window of P1 and, in what is left, what bears on the
+    request of all that was said before it.
 
-    Inside a layer, sections fill in the order in which they are given: history after other work of P1, and in P6 before
-    episodes and recall, which share what is left.
+    The window depends on nothing that was asked, so that consecutive prompts begin alike: recall fills the rest.
     """
-    room = _room_beside(request, sections)
-    initial_room = history.initial_history_room(request, room)
-    entries, is_all = history.recall_history(request, initial_room)
-    past = history.history_candidates(request, entries)
+    entries, is_all = history.recall_history(request, _room_beside(request, sections))
     hidden_dives = history.hidden_dive_results(request, entries)
     if is_all and not any(entry.summary_id for entry in entries):
+        past = history.history_candidates(request, entries, whole=True)
         fitted = _fit_or_problem(request, [*sections, *past, older_episodes])
         if not _is_history_over_budget(fitted):
             return fitted, hidden_dives
-    # Which messages are in view themselves, not in a summary, before anything is recalled, and the tokens left for it.
-    capped = [replace(section, extendable=False) for section in past]
-    fitted = _fit_or_problem(request, [*sections, *capped, older_episodes])
+    in_place = [*sections, *history.history_candidates(request, entries), older_episodes]
+    fitted = _fit_or_problem(request, in_place)
     in_view = [item.order for item in fitted.included if item.section == "history" and item.key.startswith("message:")]
-    p6 = [older_episodes, recall.recall_candidates(request, in_view, request.budget.ceiling - fitted.tokens)]
-    fitted = _fit_or_problem(request, [*sections, *past, *p6])
-    if initial_room < room and not is_all and not _is_history_over_budget(fitted):
-        past = history.history_candidates(request, history.recall_history(request, room)[0])
-        fitted = _fit_or_problem(request, [*sections, *past, *p6])
-    return fitted, hidden_dives
+    recalled = recall.recall_candidates(request, in_view, request.budget.ceiling - fitted.tokens)
+    return _fit_or_problem(request, [*in_place, recalled]), hidden_dives
 
 
 def _is_history_over_budget(fitted: FitResult) -> bool:
@@ -226,6 +225,7 @@ DEFAULT_ENDPOINT = JsonRows("default_endpoint", ModelWindow, _default_endpoint)
 FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     DEFAULT_ENDPOINT,
     history.MEMORY_PLUGIN,
+    history.LATER_MESSAGES,
     episodes.FEEDBACK,
     episodes.EPISODES,
     blocks.BLOCKS,
@@ -242,26 +242,32 @@ FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
 """The sub-selects of the prompt's one statement, in their order; each stands in the section that reads its rows."""
 
 
-def read_prompt_rows(access: Access, *, thread_id: int, person_id: int | None) -> Mapping[str, Any] | None:
+def read_prompt_rows(
+    access: Access, *, thread_id: int, person_id: int | None, request_seq: int = 0
+) -> Mapping[str, Any] | None:
     """What the agent may read besides the conversation: `thread` and the rows of every fragment, by name. One query.
 
-    `person_id` is the participant who asks. None when the agent may not see the thread.
+    `person_id` is the participant who asks, `request_seq` the number of the request. None when the agent may not see
+    the thread.
     """
-    answers = _rows_query(access.shape).rows(access.workspace_id, access.participant_id, thread_id, person_id or 0)
+    ids = (access.workspace_id, access.participant_id, thread_id, person_id or 0, request_seq)
+    answers = _rows_query(access.shape).rows(*ids)
     return answers[0][0] if answers else None
 
 
 @cache
 def _rows_query(shape: Access) -> CompiledQuery:
-    """The statement of one kind of access, four numbers to be filled in: which conditions there are depends on it."""
+    """The statement of one kind of access, five numbers to be filled in: which conditions there are depends on it."""
 
-    def statement(workspace_id: int, participant_id: int, thread_id: int, person_id: int) -> QuerySet[Any, Any]:
+    def statement(
+        workspace_id: int, participant_id: int, thread_id: int, person_id: int, request_seq: int
+    ) -> QuerySet[Any, Any]:
         access = shape.with_ids(workspace_id, participant_id)
-        scope = QueryScope(participant_id, person_id, shape.reads_dive_results)
+        scope = QueryScope(participant_id, person_id, request_seq, shape.reads_dive_results)
         parts = {"thread": json_array(THREAD_COLUMNS), **{rows.name: rows.expression(scope) for rows in FRAGMENTS}}
         return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
 
-    return CompiledQuery(statement, 4)
+    return CompiledQuery(statement, 5)
 
 
 def endpoint_for(agent: Agent) -> Endpoint | None:

@@ -7,7 +7,7 @@ goes back to the extendable sections (the history of P1), whose caps no longer c
 from collections.abc import Mapping, Sequence
 
 from agents.assembler.items import AtomicGroup, DroppedItem, FitResult, Item, SectionCandidates, make_dropped
-from agents.assembler.stack import LAYER_NAMES, LayerName
+from agents.assembler.stack import LAYER_NAMES, LayerName, SectionName
 
 
 class RequiredPartsTooLarge(ValueError):
@@ -60,6 +60,7 @@ class _Fitter:
         self.caps = caps
         self.used = overhead
         self.in_layer: dict[LayerName, int] = dict.fromkeys(LAYER_NAMES, 0)
+        self.framed: set[SectionName] = set()
         self.included: dict[str, Item] = {}
         self.dropped: list[DroppedItem] = []
 
@@ -70,9 +71,11 @@ class _Fitter:
         taken = 0
         missed: list[AtomicGroup] = []
         for group in groups:
-            cost = self.cost(group)
+            cost = self.cost(group) + (0 if section.section in self.framed else section.frame)
             room = self.room_for(section, taken) if capped else self.ceiling - self.used
             if cost <= room and not (section.contiguous and missed):
+                if section.frame:
+                    self.framed.add(section.section)
                 self.include(section, group, cost)
                 taken += cost
             else:
@@ -91,9 +94,9 @@ class _Fitter:
     def cost(self, group: AtomicGroup) -> int:
         """Tokens the group would add; what is in the prompt, or twice in the group, adds nothing."""
         if len(group.items) == 1:
-            return 0 if group.items[0].key in self.included else group.items[0].tokens
-        fresh = {item.key: item.tokens for item in reversed(group.items) if item.key not in self.included}
-        return sum(fresh.values())
+            return 0 if group.items[0].key in self.included else group.tokens
+        fresh = {item.key: item for item in reversed(group.items) if item.key not in self.included}
+        return sum(item.tokens + item.opening_tokens for item in fresh.values())
 
     def include(self, section: SectionCandidates, group: AtomicGroup, cost: int) -> None:
         for item in group.items:

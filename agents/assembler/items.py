@@ -2,14 +2,15 @@
 token counts, so that what was planned is what is sent. Everything is frozen; every size is in tokens. Pure.
 
 Counts of two texts do not simply add up: a tokenizer may merge across their border. They do add up when the
-first ends in an empty line and the second starts with neither white space nor a slash, because both
-vocabularies (o200k_base, cl100k_base) always start a new word there. So every part of a message is stripped,
-ends in PART_SEPARATOR, even the last one, and is counted with it: the parts' tokens sum to exactly the message's."""
+first ends in a line break and the second starts with neither white space nor a slash, because both
+vocabularies (o200k_base, cl100k_base) always start a new word there. So every line of a transcript ends in a line
+break, every part of a message is stripped and ends in PART_SEPARATOR, even the last one, and each is counted with it:
+the parts' tokens sum to exactly the message's."""
 
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
@@ -19,6 +20,7 @@ from agents.assembler.stack import SECTION_ORDER, STACK, LayerName, SectionName,
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import MESSAGE_OVERHEAD, TokenCounter, truncate_middle
+from openvibe.llm.transcripts import CLOSING
 from openvibe.llm.values import ToolSpec
 
 TrustLabel = Literal["trusted", "semi_trusted", "untrusted"]
@@ -35,6 +37,8 @@ class Item:
     `key` is unique in a prompt and stable between prompts, such as `message:123`.
     `source` says in words where it comes from; `ref` is what a reader may follow.
     `order` sorts the items of one section, lowest first.
+    `opening` opens the transcript in which the text is a line; empty for text that stands by itself. `opening_tokens`
+    is what the transcript's own wrapping takes where this line begins one.
     """
 
     layer: LayerName
@@ -49,6 +53,8 @@ class Item:
     ref: str = ""
     role: ItemRole = "user"
     order: int = 0
+    opening: str = ""
+    opening_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,7 @@ class AtomicGroup:
 
     @property
     def tokens(self) -> int:
-        return sum(item.tokens for item in self.items)
+        return sum(item.tokens + item.opening_tokens for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,7 @@ class SectionCandidates:
     `contiguous`: nothing after the first group that does not fit.
     `extendable`: may take what is left after P6, past its caps; for the history of P1.
     `beyond_layer_cap`: does not count against its layer's cap; for blocks, which have their own limits.
+    `frame`: tokens that come with the first group of the section, such as a transcript's wrapping.
     """
 
     layer: LayerName
@@ -81,6 +88,7 @@ class SectionCandidates:
     contiguous: bool = False
     extendable: bool = False
     beyond_layer_cap: bool = False
+    frame: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +132,15 @@ PART_SEPARATOR = "\n\n"
 TOOL_OVERHEAD = 8
 """Tokens around each tool definition, on top of its JSON, which providers rewrite into something shorter."""
 
-_PARAGRAPH_BREAK = re.compile(r"(?<=\n\n)(?=[^\s/]| /)")
+_COUNT_BREAK = re.compile(r"(?<=\n)(?=[^\s/])|(?<=\n\n)(?= /)")
 
 _LAYERS: dict[SectionName, LayerName] = {section: layer.name for layer in STACK for section in layer.sections}
 _SLOTS: dict[SectionName, Slot] = {section: slot for slot, sections in SECTION_ORDER.items() for section in sections}
 
 
 def count_text(text: str, counter: TokenCounter) -> int:
-    """Tokens of a text, paragraph by paragraph, so that counts of parts add up to the count of the whole."""
-    return sum(map(counter.count, _PARAGRAPH_BREAK.split(text))) if text else 0
+    """Tokens of a text, line by line, so that counts of parts add up to the count of the whole."""
+    return sum(map(counter.count, _COUNT_BREAK.split(text))) if text else 0
 
 
 def count_tool(tool: ToolSpec, counter: TokenCounter) -> int:
@@ -166,17 +174,32 @@ def make_item(
     ref: str = "",
     role: ItemRole = "user",
     order: int = 0,
+    opening: str = "",
 ) -> Item:
-    """An Item of this section, with its tokens counted and its layer and slot read from the stack."""
+    """An Item of this section, with its tokens counted and its layer and slot read from the stack.
+
+    Where `opening` opens a transcript, the text is a line of it, line break included.
+    """
     slot = _SLOTS[section]
-    if slot in ("history", "request"):
-        tokens = count_text(text, counter) + MESSAGE_OVERHEAD
-    else:
+    is_message = slot == "history" and not opening
+    if not is_message and not opening:
         text = message_part(text)
-        tokens = count_text(text, counter)
+    tokens = count_text(text, counter) + (MESSAGE_OVERHEAD if is_message else 0)
     if slot == "system":
         role = "system"
-    return Item(_LAYERS[section], section, slot, key, text, tokens, trust, source, author, ref, role, order)
+    return Item(_LAYERS[section], section, slot, key, text, tokens, trust, source, author, ref, role, order, opening)
+
+
+@lru_cache(maxsize=64)
+def opening_tokens(counter: TokenCounter, slot: Slot, opening: str) -> int:
+    """Tokens around the lines of one transcript: in the history it is a message of its own, elsewhere a part of one."""
+    ending = CLOSING if slot == "history" else CLOSING + PART_SEPARATOR
+    return count_text(opening, counter) + count_text(ending, counter) + (MESSAGE_OVERHEAD if slot == "history" else 0)
+
+
+def begin_transcript(counter: TokenCounter, line: Item) -> Item:
+    """The line as the first of a transcript: the wrapping is reckoned with it."""
+    return replace(line, opening_tokens=opening_tokens(counter, line.slot, line.opening))
 
 
 def make_tool_item(counter: TokenCounter, tool: ToolSpec) -> Item:

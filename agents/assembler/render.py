@@ -5,13 +5,14 @@ dynamic (work, notes, feedback, knowledge, dives, recall) · the request, which 
 Providers can so cache the longest prefix. Only trusted text stands in the system message."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import groupby, takewhile
 
-from agents.assembler.items import FitResult, Item, count_text, count_tool, message_part
+from agents.assembler.items import PART_SEPARATOR, FitResult, Item, count_text, count_tool, message_part, opening_tokens
 from agents.assembler.stack import SECTION_ORDER, SectionName, Slot
 from openvibe.llm.tokens import MESSAGE_OVERHEAD, PROMPT_OVERHEAD, TokenCounter
+from openvibe.llm.transcripts import CLOSING
 from openvibe.llm.values import ChatMessage, ToolSpec
 
 DATA_NOTICE = message_part(
@@ -37,13 +38,13 @@ def render(fitted: FitResult) -> tuple[ChatMessage, ...]:
     """
     for item in fitted.included:
         _check_trust(item)
-    system, dynamic = _joined_text(fitted, "system"), _joined_text(fitted, "dynamic")
+    system, dynamic, request = (_joined_text(fitted, slot) for slot in ("system", "dynamic", "request"))
     return (
         *([ChatMessage("system", system)] if system else ()),
         ChatMessage("user", DATA_NOTICE + _joined_text(fitted, "reference")),
-        *_slot_messages(fitted, "history"),
+        *_history_messages(fitted),
         *([ChatMessage("user", dynamic)] if dynamic else ()),
-        *_slot_messages(fitted, "request"),
+        *([ChatMessage("user", request)] if request else ()),
     )
 
 
@@ -51,15 +52,25 @@ def render(fitted: FitResult) -> tuple[ChatMessage, ...]:
 def overhead_tokens(counter: TokenCounter) -> int:
     """Tokens that rendering adds whatever is included: the `overhead` for `fit`.
 
-    The start of the answer, the overhead of the system, reference and dynamic messages, and the data notice.
+    The start of the answer, the overhead of the system, reference, dynamic and request messages, and the data notice.
     """
-    return PROMPT_OVERHEAD + 3 * MESSAGE_OVERHEAD + count_text(DATA_NOTICE, counter)
+    return PROMPT_OVERHEAD + 4 * MESSAGE_OVERHEAD + count_text(DATA_NOTICE, counter)
 
 
-def sent_tokens(fitted: FitResult) -> int:
-    """Tokens of what was fitted, as sent: a dynamic message that would be empty is not sent at all."""
-    has_dynamic = any(item.slot == "dynamic" for item in fitted.included)
-    return fitted.tokens - (0 if has_dynamic else MESSAGE_OVERHEAD)
+def sent_tokens(fitted: FitResult, counter: TokenCounter) -> int:
+    """Tokens of what was fitted, as sent: at most `fitted.tokens`, which reckons with every transcript that may begin.
+
+    A dynamic message that would be empty is not sent at all.
+    """
+    empty_count = sum(not any(item.slot == slot for item in fitted.included) for slot in ("dynamic", "request"))
+    lines = sum(item.tokens for item in fitted.included)
+    wrapping = sum(
+        opening_tokens(counter, slot, opening)
+        for slot in SECTION_ORDER
+        for opening, _ in _transcripts(_slot_items(fitted, slot))
+        if opening
+    )
+    return overhead_tokens(counter) - empty_count * MESSAGE_OVERHEAD + lines + wrapping
 
 
 def exact_tokens(messages: Iterable[ChatMessage], tools: Iterable[ToolSpec], counter: TokenCounter) -> int:
@@ -92,16 +103,38 @@ def _common_prefix(one: str, other: str) -> str:
 
 
 def _slot_items(fitted: FitResult, slot: Slot) -> list[Item]:
+    """In the history by their order alone; elsewhere by section, the lines of each trust label together."""
     slot_items = [item for item in fitted.included if item.slot == slot]
-    return sorted(slot_items, key=lambda item: (_SECTION_RANKS[item.section], item.order))
+    if slot == "history":
+        return sorted(slot_items, key=lambda item: item.order)
+    return sorted(slot_items, key=lambda item: (_SECTION_RANKS[item.section], item.opening, item.order))
+
+
+def _transcripts(items: Iterable[Item]) -> Iterator[tuple[str, list[Item]]]:
+    """Consecutive lines of one transcript together, with what opens it; every other item by itself, with ""."""
+    for (_, opening), run in groupby(enumerate(items), key=lambda pair: _transcript_key(*pair)):
+        yield opening, [item for _, item in run]
+
+
+def _transcript_key(place: int, item: Item) -> tuple[int, str]:
+    return (-1, item.opening) if item.opening else (place, "")
+
+
+def _transcript_text(opening: str, lines: Iterable[Item], ending: str) -> str:
+    return f"{opening}{''.join(line.text for line in lines)}{CLOSING}{ending}"
 
 
 def _joined_text(fitted: FitResult, slot: Slot) -> str:
-    return "".join(item.text for item in _slot_items(fitted, slot))
+    return "".join(
+        _transcript_text(opening, items, PART_SEPARATOR) if opening else items[0].text
+        for opening, items in _transcripts(_slot_items(fitted, slot))
+    )
 
 
-def _slot_messages(fitted: FitResult, slot: Slot) -> Iterable[ChatMessage]:
-    return (ChatMessage(item.role, item.text) for item in _slot_items(fitted, slot))
+def _history_messages(fitted: FitResult) -> Iterator[ChatMessage]:
+    for opening, items in _transcripts(_slot_items(fitted, "history")):
+        text = _transcript_text(opening, items, "") if opening else items[0].text
+        yield ChatMessage(items[0].role, text)
 
 
 def _check_trust(item: Item) -> None:
@@ -111,5 +144,5 @@ def _check_trust(item: Item) -> None:
         raise UntrustedText(f"{item.key} is {item.trust}: it may not stand in the system message.")
     is_own_text = item.slot == "history" and item.role == "assistant"
     text = item.text.strip()
-    if not is_own_text and not (text.startswith("<") and text.endswith(">")):
+    if not is_own_text and not item.opening and not (text.startswith("<") and text.endswith(">")):
         raise UntrustedText(f"{item.key} is {item.trust}: it must stand in a fenced block.")

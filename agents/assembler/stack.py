@@ -20,6 +20,7 @@ SectionName = Literal[
     "instructions",
     "tools",
     "request",
+    "later",
     "source",
     "history",
     "work",
@@ -46,7 +47,7 @@ class Layer:
 
 STACK: tuple[Layer, ...] = (
     Layer("P0", "SOUL, policy, organisation instructions, tools", ("policy", "soul", "instructions", "tools")),
-    Layer("P1", "current task", ("request", "source", "history", "work")),
+    Layer("P1", "current task", ("request", "later", "source", "history", "work")),
     Layer("P2", "active feedback, the agent's blocks and profile notes", ("feedback", "blocks", "profile", "skills")),
     Layer("P3", "knowledge", ("topics", "knowledge")),
     Layer("P4", "channel and workspace", ("workspace", "channel")),
@@ -61,7 +62,7 @@ SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
         "reference": ("workspace", "channel", "blocks", "skills", "topics", "source"),
         "history": ("history",),
         "dynamic": ("work", "profile", "feedback", "knowledge", "dives", "episodes", "recall"),
-        "request": ("request",),
+        "request": ("request", "later"),
     }
 )
 """The order of sections inside each slot; slots stand in this order too. What changes least stands first."""

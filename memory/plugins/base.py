@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from openvibe.workspaces.access import Access
 
-ENVELOPE_TOKENS = 44
-"""Tokens a prompt needs around one entry: its fence, with author, reference and time, and the message's own frame."""
+ENVELOPE_TOKENS = 12
+"""Tokens a prompt needs around one entry on average: reference, author, now and then the time, its share of a fence."""
 
 MAX_ENTRY_TOKENS = 1_200
 """Tokens of one entry that prompts show; longer ones show head and tail."""

@@ -24,6 +24,7 @@ from openvibe.chat.models import (
     Thread,
     break_long_words,
 )
+from openvibe.chat.search.thread import SEARCHED_KINDS as SEARCHED_KINDS
 from openvibe.chat.search.thread import MessageHit as MessageHit
 from openvibe.chat.search.thread import find_messages as find_messages
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft

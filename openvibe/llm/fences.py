@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -45,22 +46,23 @@ def fence(tag: str, text: str, **attributes: object) -> str:
         if not _NAME.match(name):
             raise ValueError(f"{name!r} cannot name a fence: use lower-case letters, digits and _.")
     rendered = "".join(
-        f' {name}="{_escape_attribute(str(value))}"' for name, value in attributes.items() if value is not None
+        f' {name}="{escape_attribute(str(value))}"' for name, value in attributes.items() if value is not None
     )
     return f"<{tag}{rendered}>\n{escape_text(text)}\n</{tag}>"
 
 
 def parse_fences(text: str) -> list[Fence]:
     """Every fenced block of a prompt, in order, unescaped. Takes time linear in the text's length."""
-    return [
-        Fence(
-            tag=match[1],
-            text=html.unescape(match[3]) if "&" in match[3] else match[3],
-            attributes={name: html.unescape(value) for name, value in _ATTRIBUTE.findall(match[2])},
-        )
-        for match in _FENCE.finditer(text)
-    ]
+    return [block for _, block in find_fences(text)]
 
 
-def _escape_attribute(value: str) -> str:
+def find_fences(text: str) -> Iterator[tuple[int, Fence]]:
+    """The same, each with where it begins."""
+    for match in _FENCE.finditer(text):
+        attributes = {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(match[2])}
+        yield match.start(), Fence(match[1], html.unescape(match[3]) if "&" in match[3] else match[3], attributes)
+
+
+def escape_attribute(value: str) -> str:
+    """The value as it stands between the quotes of an attribute, on one line."""
     return html.escape(" ".join(clean_text(value).split()), quote=True)

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from openvibe.llm import tokens
 from openvibe.llm.drafts import DRAFT_FORMAT, OFFLINE_NOTE, extract_draft, parse_draft, render_draft, strip_markdown
 from openvibe.llm.extractive_summary import Passage, best_passages, extractive_summary, stem_words
-from openvibe.llm.fences import Fence, parse_fences
+from openvibe.llm.fences import Fence
 from openvibe.llm.protocol import ModelStream
+from openvibe.llm.transcripts import parse_blocks
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolSpec, Usage
 
 OPENING = "I am the offline model: I do not think, I quote what I was shown."
@@ -61,7 +62,7 @@ class OfflineModel:
 
 def compose_answer(messages: Sequence[ChatMessage], max_output_tokens: int | None = None) -> str:
     """The answer in Markdown. With a limit, the best quotes that fit are kept whole."""
-    fences = [fence for m in messages if m.role != "system" for fence in parse_fences(m.content)]
+    fences = [fence for m in messages if m.role != "system" for fence in parse_blocks(m.content)]
     request = next((fence.attributes for fence in reversed(fences) if fence.tag == "request"), {})
     if request.get("task") == "summarise":
         return _summarise(fences, request.get("tokens", ""), max_output_tokens)
@@ -94,7 +95,7 @@ def _draft_result(messages: Sequence[ChatMessage], max_output_tokens: int | None
         elif message.role == "user":
             transcript += [
                 (fence.attributes.get("author", ""), _quotable_text(fence.text))
-                for fence in parse_fences(message.content)
+                for fence in parse_blocks(message.content)
                 if _is_dive_message(fence)
             ]
     max_tokens = _DRAFT_TOKENS if max_output_tokens is None else min(_DRAFT_TOKENS, max_output_tokens // 2)
@@ -126,7 +127,7 @@ def _find_question(messages: Sequence[ChatMessage], fences: Sequence[Fence]) -> 
     texts = [fence.text for fence in fences if fence.tag == "request"]
     if not texts:
         message = next((m.content for m in reversed(messages) if m.role == "user"), "")
-        texts = [fence.text for fence in parse_fences(message)] or [message]
+        texts = [fence.text for fence in parse_blocks(message)] or [message]
     return _MENTION.sub(" ", texts[-1])
 
 

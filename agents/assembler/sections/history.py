@@ -4,26 +4,32 @@ Which messages and summaries there are is the plugin's business; how they stand 
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from functools import lru_cache
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from django.db.models import OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from agents.assembler.items import (
     AtomicGroup,
     DroppedItem,
     Item,
     SectionCandidates,
-    data_block,
+    TrustLabel,
+    begin_transcript,
     format_minute,
     group_in_steps,
     make_dropped,
     make_item,
+    opening_tokens,
+    section_candidates,
     shorten_message,
     trust_drop_reason,
 )
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
+from agents.assembler.stack import SectionName
+from agents.models import Run
 from memory.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.queries import (
     FRESH_TAIL,
@@ -31,6 +37,7 @@ from memory.queries import (
     WINDOW_STEP,
     ContextEntry,
     Session,
+    messages_for_prompts,
     pair_tool_calls,
     provider_named,
 )
@@ -39,6 +46,7 @@ from openvibe.base.query_cache import JsonRows
 from openvibe.chat.models import Message
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import OVERCOUNT_FACTOR, TokenCounter
+from openvibe.llm.transcripts import message_line, opening
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -49,7 +57,16 @@ SUMMARY_TOKENS = 1_200
 """Tokens of summaries that stand beside a mention's neighbours, the newest first."""
 
 SHORT_THREAD_MESSAGES = 240
-"""A thread of at most so many messages may stand whole."""
+"""A thread of at most so many messages may stand whole in a mention's prompt."""
+
+MAX_LATER_MESSAGES, LATER_MESSAGE_TOKENS, LATER_TOKENS = 30, 400, 1_500
+"""Of what was posted after the request: so many messages, tokens of one, and tokens in all."""
+
+MESSAGE_LABELS: tuple[TrustLabel, ...] = ("semi_trusted", "untrusted")
+"""Trust labels that messages have."""
+
+TIME_JUMP = timedelta(minutes=30)
+"""After so long a silence a line says when it was said."""
 
 MAX_HIDDEN_RESULTS = 20
 """Dive results the level hides that are named, the newest first."""
@@ -80,7 +97,12 @@ def memory_session(thread_id: int, access: Access, *, before: Message | None, as
 
 
 def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry], bool]:
-    """What the plugin recalls within `room` tokens, oldest first, and whether it reaches back to the first message."""
+    """What the plugin recalls within `room` tokens, oldest first, and whether it reaches back to the first message.
+
+    A mention in a long thread needs little more than its neighbours.
+    """
+    if request.task == "mention" and request.end_seq > SHORT_THREAD_MESSAGES:
+        room = min(room, request.budget.caps["P1"] or room)
     budget = room if request.counter.exact else int(room / OVERCOUNT_FACTOR)
     message, plugin = request.message, enabled_plugin(request.rows)
     session = memory_session(request.thread.thread_id, request.access, before=message.row, asker=message.author)
@@ -89,33 +111,24 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
     return entries, min((entry.ordinal for entry in entries), default=request.end_seq) <= 1
 
 
-def initial_history_room(request: PromptRequest, room: int) -> int:
-    """How much to ask for at first: a mention in a long thread needs little more than its neighbours."""
-    if request.task != "mention" or request.end_seq <= SHORT_THREAD_MESSAGES:
-        return room
-    return min(room, request.budget.caps["P1"] or room)
+def history_candidates(
+    request: PromptRequest, entries: Sequence[ContextEntry], *, whole: bool = False
+) -> list[SectionCandidates]:
+    """What was said before the request; where it may be the `whole` thread, past the caps too.
 
-
-def history_candidates(request: PromptRequest, entries: Sequence[ContextEntry]) -> list[SectionCandidates]:
-    """What was said before the request.
-
-    A mention asks for its neighbours and the gist; more of it comes last of all. Other tasks stand on all that the
-    plugin recalls: what P1's cap keeps out comes before anything is recalled by its words.
+    A mention asks for its neighbours and the gist; other tasks for all that the plugin recalls, up to P1's cap. A
+    window that depends on nothing else begins at the same message in the next prompt.
     """
     groups = _history_groups(request, entries)
+    frame = max((opening_tokens(request.counter, "history", opening(trust)) for trust in MESSAGE_LABELS), default=0)
+    candidates = partial(SectionCandidates, "P1", "history", contiguous=True, frame=frame)
     if request.task != "mention":
-        return [
-            SectionCandidates("P1", "history", groups, contiguous=True),
-            SectionCandidates("P6", "history", groups, contiguous=True, beyond_layer_cap=True),
-        ]
+        return [candidates(groups, extendable=whole)]
     tail = _first_messages(groups, MENTION_TAIL)
     others = groups[len(tail) :]
     summaries = tuple(group for group in others if group.items[0].key.startswith("summary:"))
-    return [
-        SectionCandidates("P1", "history", tail, contiguous=True, extendable=True),
-        SectionCandidates("P1", "history", summaries, cap=SUMMARY_TOKENS, contiguous=True),
-        SectionCandidates("P1", "history", others, cap=0, contiguous=True, extendable=True),
-    ]
+    rest = (candidates(others, cap=0, extendable=True),) if whole else ()
+    return [candidates(tail, extendable=whole), candidates(summaries, cap=SUMMARY_TOKENS), *rest]
 
 
 def _history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> tuple[AtomicGroup, ...]:
@@ -123,14 +136,34 @@ def _history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> 
     own_id = request.agent.participant_id
     items: list[Item] = []
     summaries: list[AtomicGroup] = []
+    previous: ContextEntry | None = None
+    last_opening = ""
     for entry in entries:
-        item = _history_item(request.counter, entry, is_own=entry.author_id == own_id)
-        if entry.summary_id is None:
-            items.append(item)
-        else:
+        if entry.summary_id is not None:
+            item = _summary_item(request.counter, entry)
             summaries.append(AtomicGroup((item,)))
+        else:
+            is_own = entry.author_id == own_id
+            item = _message_item(request.counter, entry, is_own, _time_note(entry, previous), last_opening)
+            items.append(item)
+        previous, last_opening = entry, item.opening
     groups = [*_merge_tool_pairs(group_in_steps(items, step=WINDOW_STEP), entries), *summaries]
     return tuple(sorted(groups, key=lambda group: -group.items[0].order))
+
+
+def _time_note(entry: ContextEntry, previous: ContextEntry | None) -> str:
+    """When it was said, where time has jumped since the message before, or where a window may begin with it."""
+    at = datetime.fromisoformat(entry.at)
+    if previous is None or previous.summary_id is not None or entry.ordinal % WINDOW_STEP == 0:
+        return format_minute(at)
+    return time_note(at, datetime.fromisoformat(previous.at))
+
+
+def time_note(at: datetime, before: datetime) -> str:
+    """The day and the minute, the minute alone, or nothing, by how much later than `before` it was said. UTC."""
+    if at.date() != before.date():
+        return format_minute(at)
+    return f"{at:%H:%M}" if abs(at - before) >= TIME_JUMP else ""
 
 
 def _merge_tool_pairs(groups: Sequence[AtomicGroup], entries: Sequence[ContextEntry]) -> list[AtomicGroup]:
@@ -160,27 +193,63 @@ def _first_messages(groups: Sequence[AtomicGroup], limit: int) -> tuple[AtomicGr
 
 
 @lru_cache(maxsize=8_192)
-def _history_item(counter: TokenCounter, entry: ContextEntry, *, is_own: bool) -> Item:
-    """One message or summary: the agent's own words as they are, all else fenced."""
-    if entry.summary_id is not None:
-        return _summary_item(counter, entry)
+def _message_item(counter: TokenCounter, entry: ContextEntry, is_own: bool, note: str, last_opening: str) -> Item:
+    """One message: the agent's own words as they are, all else as a line; `last_opening` opened the line before."""
     ref = str(entry.ordinal)
-    is_own_text = is_own and entry.kind == Message.Kind.TEXT
     body = entry.text
     if entry.tokens >= MAX_ENTRY_TOKENS:
         body = shorten_message(body, MAX_ENTRY_TOKENS, counter, ref=ref)
+    if not (is_own and entry.kind == Message.Kind.TEXT):
+        item = message_line_item(counter, entry, body, section="history", is_own=is_own, note=note)
+        return item if item.opening == last_opening else begin_transcript(counter, item)
     return make_item(
         counter,
         section="history",
         key=f"message:{entry.message_id}",
-        text=mask_secrets(body) if is_own_text else message_block(entry, body, is_own=is_own),
-        trust=author_trust(entry.author_kind, is_own=is_own),
+        text=mask_secrets(body),
+        trust=author_trust(entry.author_kind, is_own=True),
         source=f"message {ref}",
         author=entry.author_name,
         ref=ref,
-        role="assistant" if is_own_text else "user",
+        role="assistant",
         order=entry.ordinal,
     )
+
+
+def message_line_item(
+    counter: TokenCounter,
+    entry: ContextEntry,
+    body: str,
+    *,
+    section: SectionName,
+    is_own: bool,
+    note: str,
+    **attributes: str,
+) -> Item:
+    """A message as a line of a transcript. `note` says when it was said; `attributes` are the transcript's own."""
+    ref = str(entry.ordinal)
+    trust = message_trust(entry, is_own=is_own)
+    kind = "" if entry.kind == Message.Kind.TEXT else entry.kind.replace("_", " ")
+    line_note = ", ".join(filter(None, (kind, note)))
+    return make_item(
+        counter,
+        section=section,
+        key=f"message:{entry.message_id}",
+        text=message_line(ref, entry.author_name, mask_secrets(body), note=line_note),
+        trust=trust,
+        source=f"message {ref}",
+        author=entry.author_name,
+        ref=ref,
+        order=entry.ordinal,
+        opening=opening(trust, **attributes),
+    )
+
+
+def message_trust(entry: ContextEntry, *, is_own: bool) -> TrustLabel:
+    """The label of a message: what a tool answered is not trusted, whoever called it."""
+    if entry.kind == Message.Kind.TOOL_RESULT:
+        return "untrusted"
+    return author_trust(entry.author_kind, is_own=is_own)
 
 
 def _summary_item(counter: TokenCounter, entry: ContextEntry) -> Item:
@@ -208,15 +277,52 @@ def _summary_item(counter: TokenCounter, entry: ContextEntry) -> Item:
     )
 
 
-def message_block(entry: ContextEntry, body: str, *, is_own: bool) -> str:
-    return data_block(
-        body,
-        source="message" if entry.kind == Message.Kind.TEXT else entry.kind,
-        ref=str(entry.ordinal),
-        author=entry.author_name,
-        trust=author_trust(entry.author_kind, is_own=is_own),
-        time=format_minute(datetime.fromisoformat(entry.at)),
-    )
+class LaterMessageRow(NamedTuple):
+    """A message that was posted after the request."""
+
+    seq: int
+    kind: str
+    body: str
+    tokens: int
+    at: str
+    pk: int
+    author_id: int
+    author_name: str
+    author_kind: str
+
+
+def _later_messages(scope: QueryScope) -> QuerySet[Any, Any]:
+    """The newest that stand above the answer, the agent's own included, except its answers to this very request."""
+    shown = messages_for_prompts(scope.reads_dive_results, thread=OuterRef("pk"), seq__gt=scope.request_seq)
+    answers = Run.objects.filter(reply=OuterRef("pk"), trigger__seq=scope.request_seq)
+    return shown.exclude(Exists(answers)).order_by("-seq")[:MAX_LATER_MESSAGES]
+
+
+LATER_MESSAGES = JsonRows(
+    "later_messages",
+    LaterMessageRow,
+    _later_messages,
+    columns={"tokens": "token_count", "at": "created_at", "author_name": "author__name", "author_kind": "author__kind"},
+)
+
+
+def later_candidates(request: PromptRequest) -> SectionCandidates:
+    """What was posted between the request and the answer, the newest first: nobody answers blind to it."""
+    counter, own_id = request.counter, request.agent.participant_id
+    items = []
+    for row in LATER_MESSAGES.all(request.rows) if request.message.row else ():
+        entry = ContextEntry(row.seq, *row)
+        body = shorten_message(row.body, LATER_MESSAGE_TOKENS, counter, ref=str(row.seq))
+        note = format_minute(datetime.fromisoformat(row.at))
+        is_own = row.author_id == own_id
+        items.append(
+            message_line_item(
+                counter, entry, body, section="later", is_own=is_own, note=note, posted="after the request"
+            )
+        )
+    openings = {(item.slot, item.opening) for item in items}
+    frame = sum(opening_tokens(counter, slot, each) for slot, each in openings)
+    return replace(section_candidates("later", items, cap=LATER_TOKENS), contiguous=True, frame=frame)
 
 
 def hidden_dive_results(request: PromptRequest, entries: Sequence[ContextEntry]) -> list[DroppedItem]:

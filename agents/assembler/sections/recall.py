@@ -6,59 +6,85 @@ that the rest of the prompt leaves."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from bisect import bisect
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
-from agents.assembler.items import Item, SectionCandidates, make_item, section_candidates
-from agents.assembler.sections.history import message_block
-from agents.assembler.sections.request import PromptRequest, author_trust
-from memory.queries import ContextEntry
+from agents.assembler.items import Item, SectionCandidates, format_minute, opening_tokens, section_candidates
+from agents.assembler.sections.history import MESSAGE_LABELS, message_line_item, time_note
+from agents.assembler.sections.request import PromptRequest
+from memory.queries import ContextEntry, message_entries, messages_for_prompts
 from openvibe.base.masking import mask_secrets
-from openvibe.chat.queries import MessageHit, find_messages
+from openvibe.chat.queries import SEARCHED_KINDS, MessageHit, find_messages
 from openvibe.llm.extractive_summary import stem_words
 from openvibe.llm.tokens import TokenCounter
+from openvibe.llm.transcripts import opening
 from openvibe.search.lexical import query_terms, strip_stop_words
 from openvibe.search.passages import split_passages
 from openvibe.search.ranking import z_scores
 from openvibe.search.spaces import BUILT_IN_EMBEDDER
 from openvibe.search.values import Floats
 
-MAX_RECALLED = 60
-
 MAX_MESSAGE_TOKENS = 300
 """Tokens one recalled message may take; of a longer one the passages that bear on the request are shown."""
 
-MIN_SCORE_RATIO = 0.12
-"""Share of the best score below which a message no longer bears on the request."""
+LINE_TOKENS = 6
+"""Tokens of a line besides name and text, as the search reckons with them."""
 
-FENCE_TOKENS = 40
-"""Tokens of the fence around one."""
+SEARCH_SURPLUS = 1.15
+"""How much more than the room the search is asked to fill."""
+
+MIN_EXCERPT_TOKENS = 60
+"""The least room in which an excerpt of a long message still says something."""
+
+_OPENINGS = {label: opening(label, recalled="yes") for label in MESSAGE_LABELS}
 
 
 def recall_candidates(request: PromptRequest, in_view: Collection[int], room: int) -> SectionCandidates:
-    """The best of what others said out of view, within `room` tokens. `in_view`: seqs."""
+    """What fills `room` tokens of what was said out of view: what bears on the request first, then the newest.
+
+    `in_view` are the seqs that stand in the history; nothing is lifted out of what runs from the first of them on.
+    Nothing is bounded by a count, and everything given fits.
+    """
+    frame = sum(opening_tokens(request.counter, "dynamic", each) for each in _OPENINGS.values())
     before = min(in_view, default=request.end_seq)
-    if before <= 1 or room <= FENCE_TOKENS:
+    if before <= 1 or room <= frame + MIN_EXCERPT_TOKENS:
         return section_candidates("recall", ())
-    results = find_messages(
+    packer = _Packer(request, room - frame)
+    packer.add(map(_hit_entry, _find_hits(request, before, packer.room)))
+    packer.add(_newest_entries(request, before, packer))
+    return replace(section_candidates("recall", packer.items()), frame=frame)
+
+
+def _find_hits(request: PromptRequest, before: int, room: int) -> Sequence[MessageHit]:
+    """What bears on the request, the best first; a little more than fits, since lines differ in what is around them."""
+    return find_messages(
         request.access,
         request.message.text,
         thread_id=request.thread.thread_id,
-        budget=room,
+        budget=int(room * SEARCH_SURPLUS),
         before=before,
-        exclude_author_id=request.agent.participant_id,
-        max_hits=MAX_RECALLED,
         max_message_tokens=MAX_MESSAGE_TOKENS,
-        overhead=FENCE_TOKENS,
-    )
-    min_score = max(MIN_SCORE_RATIO * max((hit.score for hit in results.hits), default=0.0), 0.0)
-    return section_candidates("recall", (_hit_item(request, hit) for hit in results.hits if hit.score > min_score))
+        overhead=LINE_TOKENS,
+    ).hits
 
 
-def _hit_item(request: PromptRequest, hit: MessageHit) -> Item:
-    entry = ContextEntry(
+def _newest_entries(request: PromptRequest, before: int, packer: _Packer) -> Sequence[ContextEntry]:
+    """The messages just before the window, the newest first: as many as may fill what the search left."""
+    if packer.room < MIN_EXCERPT_TOKENS:
+        return ()
+    thread = {"thread_id": request.thread.thread_id, "kind__in": SEARCHED_KINDS, "seq__lt": before}
+    messages = messages_for_prompts(request.access.reads_dive_results, **thread).exclude(seq__in=packer.seqs)
+    return message_entries(messages.order_by("-seq")[: packer.room // LINE_TOKENS])
+
+
+def _hit_entry(hit: MessageHit) -> ContextEntry:
+    return ContextEntry(
         hit.seq,
         hit.seq,
         hit.kind,
@@ -70,28 +96,70 @@ def _hit_item(request: PromptRequest, hit: MessageHit) -> Item:
         hit.author_name,
         hit.author_kind,
     )
-    return _recalled_item(request.counter, entry, request.message.text if hit.tokens > MAX_MESSAGE_TOKENS else "")
+
+
+class _Packer:
+    """Fills `room` tokens with lines, the first given first, each with its time where it jumps between those chosen."""
+
+    def __init__(self, request: PromptRequest, room: int) -> None:
+        self.request = request
+        self.room = room
+        self.seqs: list[int] = []
+        self.chosen: dict[int, tuple[ContextEntry, str]] = {}
+
+    def add(self, entries: Iterable[ContextEntry]) -> None:
+        """As many of them as fit; of a long one what fits of it."""
+        for entry in entries:
+            if self.room < LINE_TOKENS:
+                return
+            self._add_entry(entry)
+
+    def _add_entry(self, entry: ContextEntry) -> None:
+        counter, question = self.request.counter, self.request.message.text
+        place = bisect(self.seqs, entry.ordinal)
+        before = self.chosen[self.seqs[place - 1]][0] if place else None
+        body = _shown_text(counter, entry, question, MAX_MESSAGE_TOKENS)
+        cost = _line(self.request, entry, body, before).tokens
+        if cost > self.room >= MIN_EXCERPT_TOKENS and entry.tokens >= MIN_EXCERPT_TOKENS:
+            body = _shown_text(counter, entry, question, self.room - cost + counter.count(body))
+            cost = _line(self.request, entry, body, before).tokens if body else self.room + 1
+        if body and cost <= self.room:
+            self.room -= cost - self._saved_by(entry, before, place)
+            self.chosen[entry.ordinal] = (entry, body)
+            self.seqs.insert(place, entry.ordinal)
+
+    def _saved_by(self, entry: ContextEntry, before: ContextEntry | None, place: int) -> int:
+        """Tokens that the line after it needs less, once its time jumps from this one."""
+        if place == len(self.seqs):
+            return 0
+        after, body = self.chosen[self.seqs[place]]
+        return _line(self.request, after, body, before).tokens - _line(self.request, after, body, entry).tokens
+
+    def items(self) -> list[Item]:
+        """The lines in the order in which they were added."""
+        before = {seq: self.chosen[previous][0] for previous, seq in pairwise(self.seqs)}
+        return [_line(self.request, entry, body, before.get(seq)) for seq, (entry, body) in self.chosen.items()]
+
+
+def _line(request: PromptRequest, entry: ContextEntry, body: str, before: ContextEntry | None) -> Item:
+    at = datetime.fromisoformat(entry.at)
+    note = time_note(at, datetime.fromisoformat(before.at)) if before else format_minute(at)
+    return _line_item(request.counter, entry, body, entry.author_id == request.agent.participant_id, note)
 
 
 @lru_cache(maxsize=8_192)
-def _recalled_item(counter: TokenCounter, message: ContextEntry, question: str) -> Item:
-    """A message as it is quoted; of a long one, what bears on the question."""
-    ref = str(message.ordinal)
-    body = message.text
-    if message.tokens > MAX_MESSAGE_TOKENS:
-        note = f"[… passages of message {ref}, which is stored whole …]"
-        body = excerpt(body, question, MAX_MESSAGE_TOKENS, counter, note=note)
-    return make_item(
-        counter,
-        section="recall",
-        key=f"message:{message.message_id}",
-        text=message_block(message, body, is_own=False),
-        trust=author_trust(message.author_kind, is_own=False),
-        source=f"message {ref}, recalled",
-        author=message.author_name,
-        ref=ref,
-        order=message.ordinal,
-    )
+def _line_item(counter: TokenCounter, entry: ContextEntry, body: str, is_own: bool, note: str) -> Item:
+    item = message_line_item(counter, entry, body, section="recall", is_own=is_own, note=note, recalled="yes")
+    return replace(item, source=f"{item.source}, recalled")
+
+
+@lru_cache(maxsize=4_096)
+def _shown_text(counter: TokenCounter, entry: ContextEntry, question: str, limit: int) -> str:
+    """The message, or of a long one what bears on the question within `limit` tokens."""
+    if entry.tokens <= min(limit, MAX_MESSAGE_TOKENS):
+        return entry.text
+    note = f"[… passages of message {entry.ordinal}, which is stored whole …]"
+    return excerpt(entry.text, question, limit, counter, note=note)
 
 
 PASSAGE_BYTES = 240

@@ -9,7 +9,6 @@ from agents.assembler.items import (
     Item,
     SectionCandidates,
     TrustLabel,
-    data_block,
     format_minute,
     make_item,
     section_candidates,
@@ -18,9 +17,11 @@ from agents.assembler.items import (
 from agents.assembler.stack import MIN_REQUEST_TOKENS, TaskBudget
 from agents.models import Agent
 from agents.soul import TaskType
+from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import row_columns
 from openvibe.chat.models import Message
 from openvibe.llm.tokens import TokenCounter
+from openvibe.llm.transcripts import message_line, request_block
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -60,13 +61,15 @@ THREAD_COLUMNS = row_columns(
 
 
 class QueryScope(NamedTuple):
-    """Whose prompt a section's sub-select reads for, who asks, and whether results of dives may be read.
+    """Whose prompt a section's sub-select reads for, who asks, after which message of the thread, and whether results
+    of dives may be read.
 
     The sub-select stands in a query of threads: `OuterRef("pk")` is the thread of the prompt.
     """
 
     participant_id: int
     person_id: int
+    request_seq: int
     reads_dive_results: bool
 
 
@@ -108,23 +111,20 @@ def author_trust(author_kind: str, *, is_own: bool) -> TrustLabel:
 
 
 def request_candidates(request: PromptRequest, room: int) -> SectionCandidates:
-    """The request whole, or its head and tail when it needs more than `room` tokens. It ends the prompt.
-
-    The message stands exactly as it will stand in the history of the next prompt, which therefore begins alike.
-    """
-    message, time = request.message, format_minute(request.message.sent_at)
+    """The request whole, or its head and tail when it needs more than `room` tokens."""
+    message, time = request.message, f"{format_minute(request.message.sent_at)} UTC"
     ref = str(message.row.seq) if message.row else "draft"
     author = message.author.name if message.author else "somebody"
     is_own = message.author is None or message.author.pk == request.agent.participant_id
     trust = author_trust(message.author.kind if message.author else "", is_own=is_own)
 
     def make_request_item(text: str) -> Item:
-        block = data_block(text, source="message", ref=ref, author=author, trust=trust, time=time)
+        line = message_line(ref, author, mask_secrets(text), note=time)
         return make_item(
             request.counter,
             section="request",
             key=f"message:{message.row.pk}" if message.row else "draft",
-            text=block,
+            text=request_block(line, trust),
             trust=trust,
             source="request",
             author=author,

@@ -249,7 +249,8 @@ class ReviewMixin:
         mark = ReviewMark.objects.filter(agent=access.participant_id, thread=OuterRef("pk")).values("reviewed_seq")
         writing = Message.objects.filter(thread=OuterRef("pk"), seq__gt=OuterRef("since"), state=Message.State.WRITING)
         last_finished = writing.order_by("seq").values(place=F("seq") - 1)[:1]
-        new = messages_for_prompts(access, thread=OuterRef("pk"), seq__gt=OuterRef("since"), seq__lte=OuterRef("upto"))
+        stretch = {"thread": OuterRef("pk"), "seq__gt": OuterRef("since"), "seq__lte": OuterRef("upto")}
+        new = messages_for_prompts(access.reads_dive_results, **stretch)
         counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
         threads: QuerySet[Any, Any] = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
         threads = threads.annotate(since=Coalesce(Subquery(mark), Value(0))).filter(last_seq__gt=F("since"))

@@ -1,5 +1,6 @@
 """Prompts for real conversations in a real database."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -9,14 +10,15 @@ from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.render import exact_tokens, shared_prefix_tokens
-from agents.models import Agent
+from agents.models import Agent, Run
 from agents.services import set_trust_level
 from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback, mark_applied
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, set_thread_access, update_message
-from openvibe.llm.tokens import PROMPT_OVERHEAD
+from openvibe.llm.tokens import MESSAGE_OVERHEAD, count_prompt_tokens
+from openvibe.llm.transcripts import parse_blocks
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, say
 
@@ -37,7 +39,7 @@ def test_a_mention_carries_soul_neighbours_and_request(ana: Member, vibe: Agent,
     prompt = assemble(agent=vibe, thread=thread, task="mention", request=asked)
     assert "Quote before you conclude" in prompt.messages[0].content
     assert "The roses froze" in text_of(prompt)
-    assert prompt.messages[-1].content.startswith('<data source="message" ref="2" author="Ana" trust="semi_trusted"')
+    assert re.match(r'<request trust="semi_trusted">\n2 Ana \[[^]]+ UTC\]: @vibe', prompt.messages[-1].content)
     assert "@vibe when do I prune?" in prompt.messages[-1].content
 
 
@@ -176,7 +178,7 @@ def test_queries_do_not_grow_with_the_thread(ana: Member, vibe: Agent, thread: T
         for n in range(rows):
             say(thread, ana, f"The roses in row {n} are fine, and so are the apples.")
 
-    talk(60)
+    talk(240)
     cost()  # the agent's SOUL is read once and kept
     few = cost()
     talk(120)
@@ -192,12 +194,29 @@ def test_a_short_thread_stands_whole_and_in_order(ana: Member, vibe: Agent, thre
     assert prompt.dropped == ()
 
 
-def test_a_request_stands_as_it_will_stand_in_the_history_of_the_next_prompt(
-    ana: Member, vibe: Agent, thread: Thread
-) -> None:
+def test_a_prompt_begins_as_the_one_before_up_to_its_request(ana: Member, vibe: Agent, thread: Thread) -> None:
     say(thread, ana, "The roses froze in 2019.")
     first = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "And the apples?"))
     second = assemble(agent=vibe, thread=thread, task="thread", request=say(thread, ana, "And the pears?"))
 
-    assert first.messages[-1] == second.messages[-2]
-    assert shared_prefix_tokens(first.messages, second.messages, first.counter) == first.tokens - PROMPT_OVERHEAD
+    request_tokens = count_prompt_tokens([first.messages[-1]], [], first.counter)
+    before_request = first.tokens - request_tokens - MESSAGE_OVERHEAD - first.counter.count("</messages>")
+    assert shared_prefix_tokens(first.messages, second.messages, first.counter) >= before_request
+
+
+def test_what_was_said_while_the_agent_answered_stands_after_the_next_request(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    """Two requests; the answer to the first comes after the second was asked."""
+    first, second = say(thread, ana, "@vibe when do I prune?"), say(thread, ana, "@vibe and with what?")
+    answered = reply(thread, vibe, "In March, as every year.")
+    Run.objects.filter(trigger=first).update(reply=answered, state=Run.State.DONE)
+    say(thread, ana, "The saw is blunt.")
+    final = assemble(agent=vibe, thread=thread, task="mention", request=second).messages[-1].content
+    said = [block for block in parse_blocks(final) if block.tag == "data"]
+    assert [(block.attributes["author"], block.text) for block in said] == [
+        ("Vibe", "In March, as every year."),
+        ("Ana", "The saw is blunt."),
+    ]
+    assert {block.attributes["posted"] for block in said} == {"after the request"}
+    assert "In March" not in assemble(agent=vibe, thread=thread, task="mention", request=first).messages[-1].content

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents.access import visible_to
 from agents.models import Agent
-from memory.plugins.base import MAX_PAIR_DISTANCE, WINDOW_STEP, ContextEntry, Session, capabilities_of
+from memory.plugins.base import ENVELOPE_TOKENS, MAX_PAIR_DISTANCE, WINDOW_STEP, ContextEntry, Session, capabilities_of
 from memory.plugins.sessions import open_session
 from memory.plugins.simple import SimpleProvider, WindowMessage, select_window
 from openvibe.chat.models import Thread
@@ -137,14 +137,14 @@ def test_a_long_thread_costs_two_statements_that_read_little(ana: Member, thread
     with CaptureQueriesContext(connection) as captured:
         entries = SimpleProvider({}).assemble(session, 1_000, 5)
 
-    assert 10 <= len(entries) <= 20
+    assert 40 <= len(entries) <= 70
     assert len(captured) == 2
-    assert f"LIMIT {1_000 // 45 + 5 + MAX_PAIR_DISTANCE + WINDOW_STEP}" in captured[0]["sql"]
+    assert f"LIMIT {1_000 // (ENVELOPE_TOKENS + 1) + 5 + MAX_PAIR_DISTANCE + WINDOW_STEP}" in captured[0]["sql"]
 
 
 def test_stats_count_what_was_said(ana: Member, thread: Thread, session: Session) -> None:
     first = factories.say(thread, ana, "One two three")
     stats = SimpleProvider({}).stats(session)
 
-    assert (stats.messages, stats.entries, stats.tokens) == (1, 1, first.token_count + 44)
+    assert (stats.messages, stats.entries, stats.tokens) == (1, 1, first.token_count + ENVELOPE_TOKENS)
     assert stats.summaries == stats.deepest == 0

@@ -5,8 +5,9 @@ import pytest
 from agents.assembler.assemble import assemble
 from agents.models import Agent
 from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import delete_message
 from openvibe.workspaces.models import Member
-from tests.factories import say
+from tests.factories import access, say
 
 
 def test_what_was_said_long_ago_comes_back(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -33,11 +34,11 @@ def test_what_just_left_the_view_comes_back_too(
     assert "behind the pump" in "".join(message.content for message in prompt.messages)
 
 
-def test_neither_deleted_nor_own_nor_unfinished_text_is_recalled(ana: Member, vibe: Agent, thread: Thread) -> None:
-    for state, author in (("failed", ana.participant), ("complete", vibe.participant)):
-        Message(thread=thread, author=author, body="The code is swordfish.", state=state, token_count=6).save(
-            force_insert=True
-        )
+def test_neither_deleted_nor_unfinished_text_is_recalled(ana: Member, vibe: Agent, thread: Thread) -> None:
+    Message(thread=thread, author=vibe.participant, body="The code is swordfish.", state="failed", token_count=6).save(
+        force_insert=True
+    )
+    delete_message(message=say(thread, ana, "The code was swordfish once."), by=access(ana))
     for n in range(300):
         say(thread, ana, f"Row {n}: " + "roses want water and mulch " * 6)
     asked = say(thread, ana, "@vibe what is the code, swordfish?")

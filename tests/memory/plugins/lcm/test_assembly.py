@@ -89,7 +89,7 @@ def test_messages_leave_the_window_ten_at_a_time(session: Session, thread: Threa
     begins = set()
     for _ in range(25):
         told(thread, ana.participant, *["word " * 50] * 4)
-        begins.add(recalled(session, budget=6_000)[0].ordinal)
+        begins.add(recalled(session, budget=4_500)[0].ordinal)
     assert len(begins) > 3
     assert {first % WINDOW_STEP for first in begins - {1}} == {0}
 

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memory.plugins.base import Session
+from memory.plugins.base import ENVELOPE_TOKENS, Session
 from memory.plugins.lcm import planner
 from memory.plugins.lcm.compaction import needs_compaction
 from memory.plugins.lcm.integrity import find_violations
@@ -28,7 +28,7 @@ def test_the_threshold_is_a_fraction_of_the_budget_and_not_a_number_of_tokens(
     thread: Thread, session: Session, ana: Member
 ) -> None:
     told(thread, ana.participant, *[TEXT] * 30)
-    size = sum(message.token_count + 44 for message in Message.objects.filter(thread=thread))
+    size = sum(message.token_count + ENVELOPE_TOKENS for message in Message.objects.filter(thread=thread))
     assert not needs_compaction(session, int(size / 0.75) + 2, {})
     assert needs_compaction(session, int(size / 0.75) - 2, {})
 
@@ -121,7 +121,7 @@ def test_the_first_summaries_may_be_long(long: Thread, session: Session, ana: Me
 
 
 def test_a_full_compaction_goes_on_until_nothing_can_be_folded(long: Thread, session: Session, ana: Member) -> None:
-    told(long, ana.participant, *[TEXT * 30] * 100)
+    told(long, ana.participant, *[TEXT * 34] * 100)
     seen: list[tuple[int, int]] = []
     done = fold(session, full=True, progress=lambda so_far, of: seen.append((so_far, of)))
     assert done.rounds >= 1

@@ -1,0 +1,102 @@
+"""Transcripts: consecutive messages of one trust label share one fenced block of a prompt, a line each.
+
+    <messages trust="semi_trusted">
+    1226 Grad F [2026-03-04 10:42]: Should it be yellow?
+      A second line of the same message.
+    1227 Ana: No.
+    </messages>
+
+The number is the message's in its thread. Lines after a message's first are indented and names hold no colon, so that
+no text can begin a line of its own. Code and Markdown stand as they were written; only what would open or close a
+fence is escaped, and reading a block back gives the text again. Pure.
+"""
+
+import re
+from collections.abc import Iterator
+
+from openvibe.llm.fences import Fence, clean_text, escape_attribute, find_fences
+
+CLOSING = "</messages>"
+INDENT = "  "
+FENCE_TAGS = (
+    "messages",
+    "data",
+    "summary",
+    "request",
+    "approval",
+    "earlier",
+    "context_block",
+    "constraint",
+    "constraints",
+    "reference",
+)
+"""Tags of fences in prompts: what messages may not open or close."""
+
+_INVISIBLE = "[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]*"
+_TAG_NAMES = "|".join(_INVISIBLE.join(tag) for tag in FENCE_TAGS)
+_FENCE_SIGN = re.compile(rf"<(?=(?:\s|/|{_INVISIBLE[:-1]})*(?:{_TAG_NAMES})(?![a-z0-9]))", re.IGNORECASE)
+_ESCAPED_SIGN = re.compile(r"&(?=(?:amp;)*lt;)")
+_LINE_BREAK = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_OPENING = re.compile(r'<(messages|request)((?: [a-z][a-z0-9_]*="[^"<>\n]*")*)>\n(?=\S+ [^:\n]*:)')
+_ATTRIBUTE = re.compile(r'([a-z][a-z0-9_]*)="([^"]*)"')
+_LINE = re.compile(r"(\S+) ([^:\[\]\n]*?)(?: \[([^\]\n]*)\])?:(?: (.*))?\Z", re.DOTALL)
+
+
+def opening(trust: str, **attributes: str) -> str:
+    """The line that opens a transcript of messages of this trust label."""
+    rest = "".join(f' {name}="{escape_attribute(value)}"' for name, value in attributes.items())
+    return f'<messages trust="{trust}"{rest}>\n'
+
+
+def request_block(line: str, trust: str) -> str:
+    """The message that is to be answered, as a fenced block of one line."""
+    return f'<request trust="{trust}">\n{line}</request>'
+
+
+def message_line(ref: str, name: str, text: str, *, note: str = "") -> str:
+    """A message as it stands in a transcript, line break included."""
+    brackets = f" [{note}]" if note else ""
+    return f"{ref} {_clean_name(name)}{brackets}: {_escape(_indent(text))}\n"
+
+
+def parse_transcripts(text: str) -> Iterator[tuple[int, Fence]]:
+    """Every message of every transcript of a prompt, and the request, each with where its block begins."""
+    end = 0
+    while found := _OPENING.search(text, end):
+        end = text.find(f"</{found[1]}>", found.end())
+        if end < 0:
+            return
+        attributes = {**dict(_ATTRIBUTE.findall(found[2])), "source": "message"}
+        for lines in re.split(r"\n(?=\S)", text[found.end() : end].rstrip("\n")):
+            if line := _LINE.match(lines):
+                body = _unescape((line[4] or "").replace(f"\n{INDENT}", "\n"))
+                tag = "request" if found[1] == "request" else "data"
+                yield (
+                    found.start(),
+                    Fence(tag, body, {**attributes, "ref": line[1], "author": line[2], "time": line[3] or ""}),
+                )
+
+
+def parse_blocks(text: str) -> list[Fence]:
+    """Every fenced block of a prompt, in order, unescaped; each message of a transcript as a `data` of its own."""
+    lines = list(parse_transcripts(text))
+    transcripts = {start for start, _ in lines}
+    others = [(start, block) for start, block in find_fences(text) if start not in transcripts]
+    return [block for _, block in sorted([*others, *lines], key=lambda pair: pair[0])]
+
+
+def _indent(text: str) -> str:
+    lines = [clean_text(line).rstrip() for line in _LINE_BREAK.split(text.strip())]
+    return "\n".join([lines[0], *(f"{INDENT}{line}" if line else "" for line in lines[1:])])
+
+
+def _clean_name(name: str) -> str:
+    return " ".join(re.sub(r"[:\[\]<>]", " ", clean_text(name)).split()) or "somebody"
+
+
+def _escape(text: str) -> str:
+    return _FENCE_SIGN.sub("&lt;", _ESCAPED_SIGN.sub("&amp;", text))
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"&amp;(?=(?:amp;)*lt;)", "&", text.replace("&lt;", "<")) if "&" in text else text
