@@ -184,9 +184,15 @@ def _fit_with_history(
             return fitted, hidden_dives
     in_place = [*sections, *history.history_candidates(request, entries), older_episodes]
     fitted = _fit_or_problem(request, in_place)
+    in_place.append(history.more_history(request, entries, taken=_history_tokens(fitted)))
+    fitted = _fit_or_problem(request, in_place)
     in_view = [item.order for item in fitted.included if item.section == "history" and item.key.startswith("message:")]
     recalled = recall.recall_candidates(request, in_view, request.budget.ceiling - fitted.tokens)
     return _fit_or_problem(request, [*in_place, recalled]), hidden_dives
+
+
+def _history_tokens(fitted: FitResult) -> int:
+    return sum(item.tokens + item.opening_tokens for item in fitted.included if item.section == "history")
 
 
 def _is_history_over_budget(fitted: FitResult) -> bool:

@@ -62,6 +62,9 @@ SHORT_THREAD_MESSAGES = 240
 MAX_LATER_MESSAGES, LATER_MESSAGE_TOKENS, LATER_TOKENS = 30, 400, 1_500
 """Of what was posted after the request: so many messages, tokens of one, and tokens in all."""
 
+HISTORY_SHARE = 0.75
+"""Share of a prompt that history may take before anything is recalled: what compaction lets a conversation grow to."""
+
 MESSAGE_LABELS: tuple[TrustLabel, ...] = ("semi_trusted", "untrusted")
 """Trust labels that messages have."""
 
@@ -129,6 +132,13 @@ def history_candidates(
     summaries = tuple(group for group in others if group.items[0].key.startswith("summary:"))
     rest = (candidates(others, cap=0, extendable=True),) if whole else ()
     return [candidates(tail, extendable=whole), candidates(summaries, cap=SUMMARY_TOKENS), *rest]
+
+
+def more_history(request: PromptRequest, entries: Sequence[ContextEntry], taken: int) -> SectionCandidates:
+    """History past P1's cap, before anything is recalled; `taken` tokens of it stand in the prompt already."""
+    room = int(request.budget.ceiling * HISTORY_SHARE) - taken if request.task != "mention" else 0
+    groups = _history_groups(request, entries)
+    return SectionCandidates("P6", "history", groups, cap=max(room, 0), contiguous=True, beyond_layer_cap=True)
 
 
 def _history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> tuple[AtomicGroup, ...]:
