@@ -1,5 +1,6 @@
 """Workspaces to assemble random prompts in: every layer furnished, threads of all shapes, compacted ones and dives."""
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -111,7 +112,7 @@ class TextWriter:
 
     def size(self, low: int, high: int) -> int:
         """Every order of magnitude is as likely."""
-        return round(low * (high / low) ** self.source.random())
+        return round(low * math.pow(high / low, self.source.random()))
 
 
 @cache
