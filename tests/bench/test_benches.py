@@ -51,8 +51,8 @@ def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 
 def test_assemble_on_tiny_threads(scratch: None) -> None:
     before = EntryVector.objects.count()
-    found = measure_assemble(sizes=(20, 60), entries=30, repeats=3, warm_up=1).as_values()
-    assert MessageVector.objects.filter(thread__title="60 messages").count() == 60
+    found = measure_assemble(sizes=(20, 160), entries=30, repeats=3, warm_up=1).as_values()
+    assert MessageVector.objects.filter(thread__title="160 messages").count() == 160
     assert EntryVector.objects.count() == before + 30
     assert Entry.objects.exclude(visibility="shared", status="active").count() == 6
     assert len(Entry.objects.current()) == 24
