@@ -82,7 +82,7 @@ def _report_rows(results: Sequence[Case]) -> Iterator[Measurement]:
 
 def _percentile(shares: Sequence[float]) -> float:
     """The first of a hundred."""
-    return quantiles(shares, n=100)[0] if len(shares) > 1 else shares[0]
+    return quantiles(shares, n=100, method="inclusive")[0] if len(shares) > 1 else shares[0]
 
 
 def _aims(results: Sequence[Case]) -> Iterator[Aim]:

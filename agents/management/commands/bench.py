@@ -23,7 +23,7 @@ class Command(BaseCommand):
         parser.add_argument("--quick", action="store_true", help="fewer repeats, no thread of 100,000 messages")
         parser.add_argument("--kind", choices=KINDS, help="prompt, recall: one kind of conversation instead of three")
         parser.add_argument("--data", type=Path, help="cache, prompt, recall: a QMSum file whose meetings are used")
-        parser.add_argument("--case", type=int, help="budget: only the case of this number")
+        parser.add_argument("--case", type=int, help="budget: only this case (of the worlds of --quick, if given)")
         parser.add_argument("--json", action="store_true")
 
     def handle(self, *_arguments: Any, name: str, **options: Any) -> None:
