@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from tests.bench.append import measure_append
 from tests.bench.assemble import measure_assemble
+from tests.bench.budget import CASES, QUICK_CASES, QUICK_WORLDS, WORLDS, measure_budget
 from tests.bench.http_load import ServerDidNotStart, measure_http
 from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.memory import TURNS, measure_cache, measure_compact
@@ -21,11 +22,13 @@ QUICK_SIZES = (100, 1_000, 10_000)
 
 
 class Options(NamedTuple):
-    """What the command was told. `data` is a QMSum file, `kind` one of KINDS, all of them when None."""
+    """What the command was told. `data` is a QMSum file, `kind` one of KINDS, all of them when None, `case` one case
+    of `budget`."""
 
     quick: bool = False
     data: Path | None = None
     kind: str | None = None
+    case: int | None = None
 
     @property
     def kinds(self) -> Sequence[str]:
@@ -37,6 +40,10 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
         measure_assemble(sizes=QUICK_SIZES, repeats=30) if options.quick else measure_assemble()
     ),
     "append": lambda options: measure_append(sizes=QUICK_SIZES, repeats=60) if options.quick else measure_append(),
+    "budget": lambda options: measure_budget(
+        cases=range(QUICK_CASES if options.quick else CASES) if options.case is None else (options.case,),
+        worlds=QUICK_WORLDS if options.quick else WORLDS,
+    ),
     "cache": lambda options: measure_cache(turns=150 if options.quick else TURNS, data=options.data),
     "compact": lambda options: (
         measure_compact(messages=QUICK_SIZES[-1], sizes=QUICK_SIZES[1:]) if options.quick else measure_compact()
@@ -45,7 +52,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
         measure_search(sizes=QUICK_SIZES[1:], entries=10_000, repeats=60) if options.quick else measure_search()
     ),
     "prompt": lambda options: measure_prompt(data=options.data, kinds=options.kinds, quick=options.quick),
-    "recall": lambda options: measure_recall(data=options.data, meetings=2 if options.quick else None),
+    "recall": lambda options: measure_recall(data=options.data, kinds=options.kinds, quick=options.quick),
     "http": lambda options: measure_http(seconds=0.5, turns=2) if options.quick else measure_http(),
 }
 

@@ -134,6 +134,14 @@ REQUESTS: tuple[str, ...] = (
     "Back to {subject}. The {thing} are done, what comes after?",
 )
 
+QUESTION_FRAMES: tuple[str, ...] = (
+    "{question}",
+    "Going back to what we said about {subject}: {question}",
+    "You gave me advice on {subject} some time ago. {question}",
+    "I am doing it now, {subject} I mean, and can't find your answer any more. {question}",
+    "Remind me, when we talked about {subject} and you made a list, {question}",
+)
+
 ADVICE_SLOTS: dict[str, tuple[str, ...]] = {
     "number": ("3", "5", "8", "12", "16", "18", "24", "35", "42", "60", "75", "90"),
     "percent": ("4", "7", "12", "15", "22", "28", "33", "65", "68", "72", "78"),

@@ -18,6 +18,7 @@ from tests.bench.advice_texts import (
     ITEMS,
     LEADS,
     LIST_LEADS,
+    QUESTION_FRAMES,
     REQUESTS,
     SUBJECTS,
     Subject,
@@ -30,6 +31,7 @@ SPEAKERS = ("Mara", "Jonas", "Priya", "Emil", "Noor", "Sven", "Chiara", "Tom", "
 ASSISTANT = "Assistant"
 LONG_MESSAGE_TOKENS = 460  # tokens of an assistant's message
 MESSAGES_PER_FACT = 15  # of a short chat; the rest is talk, rivals and mentions
+RIVALS = 3  # of each fact that an assistant tells
 MAX_TRIES = 20
 
 
@@ -96,17 +98,19 @@ class ChatWriter:
         return make_sample(f"assistant {self._number}", lines, questions)
 
     def _facts_told_by_assistant(self, subjects: Sequence[Subject]) -> dict[int, list[ToldFact]]:
-        """By turn: each fact on a subject in one answer on it, and the same of something else in another."""
+        """By turn: each fact on a subject in one answer on it, and the same of other things in others."""
         turns: dict[str, list[int]] = {}
         for turn, subject in enumerate(subjects):
             turns.setdefault(subject.name, []).append(turn)
         by_turn: dict[int, list[ToldFact]] = {}
         for name, subject_turns in turns.items():
             for number, fact in enumerate(ADVICE_FACTS.get(name, ())):
-                told = self._tell(fact, ASSISTANT, ADVICE_SLOTS, number % 2 == 1)
+                told = self._tell(fact, ASSISTANT, ADVICE_SLOTS, number % 3 > 0)
+                framed = self._random.choice(QUESTION_FRAMES).format(subject=name, question=told.question)
+                told = replace(told, question=framed)
                 by_turn.setdefault(self._random.choice(subject_turns), []).append(told)
-                if rival := self._rival(told, (ASSISTANT,), ADVICE_SLOTS):
-                    silent = ToldFact(ASSISTANT, rival[1], "", fact)
+                rivals = [self._rival(told, (ASSISTANT,), ADVICE_SLOTS) for _ in range(RIVALS)]
+                for silent in (ToldFact(ASSISTANT, rival[1], "", fact) for rival in rivals if rival):
                     by_turn.setdefault(self._random.choice(subject_turns), []).append(silent)
         return by_turn
 
@@ -140,9 +144,10 @@ class ChatWriter:
         for _ in range(MAX_TRIES):
             speaker = self._random.choice(speakers)
             values = self._draw(slots) | {"me": speaker}
-            questions = {each.format_map(values) for each in (told.fact.question, told.fact.paraphrase)}
-            if told.question not in questions and told.fact.statement.format_map(values) != told.statement:
-                return speaker, told.fact.statement.format_map(values)
+            questions = (told.fact.question.format_map(values), told.fact.paraphrase.format_map(values))
+            statement = told.fact.statement.format_map(values)
+            if not told.question.endswith(questions) and statement != told.statement:
+                return speaker, statement
         return None
 
     def _draw(self, slots: Mapping[str, Sequence[str]]) -> dict[str, str]:

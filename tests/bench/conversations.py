@@ -2,19 +2,17 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from openvibe.chat.importing.readers import ImportedLine, ImportedThread, fingerprint, read_qmsum
-from openvibe.llm.tokens import count_tokens
 from tests.bench.corpus import SEED, SyntheticLanguage
 
 SPEAKERS = ("Ana", "Dora", "Ben", "Vibe")
 SUBJECT_WORDS = 10  # words that one stretch of a made-up meeting keeps coming back to
 FIRST_RARE_RANK = 800  # frequent words of the made-up language stand before this place
-LONG_MESSAGE_TOKENS = 460  # tokens of a long message
 
 
 @dataclass(frozen=True)
@@ -87,36 +85,10 @@ class SyntheticConversations:
                 questions.append(Question(self._question(self._random.sample(subject, 3)), evidence))
             yield make_sample(f"meeting {number}", lines, questions)
 
-    def facts(self, facts: int) -> SampleConversation:
-        """Short messages, one in 25 of which tells a fact that is never mentioned again."""
-        return self._with_facts("facts", facts, 25 * facts, lambda: self._line([]).text)
-
-    def long_messages(self, facts: int) -> SampleConversation:
-        """Messages of 460 tokens and more, one in three of which holds a fact somewhere inside."""
-        return self._with_facts("long messages", facts, 3 * facts, self._long)
-
-    def _with_facts(self, name: str, facts: int, messages: int, text: Callable[[], str]) -> SampleConversation:
-        lines = [ImportedLine(self._random.choice(SPEAKERS), text()) for _ in range(messages)]
-        questions: list[Question] = []
-        for position in self._random.sample(range(messages), facts):
-            fact_words = self._random.sample(self._rare, 4)
-            words = lines[position].text.split()
-            at = self._random.randint(0, len(words))
-            body = " ".join((*words[:at], *fact_words, *words[at:]))
-            lines[position] = ImportedLine(lines[position].author, body)
-            questions.append(Question(self._question(fact_words[1:3]), frozenset((position + 1,))))
-        return make_sample(name, lines, questions)
-
     def _line(self, subject: Sequence[str]) -> ImportedLine:
         words = self._language.message().split()[: self._random.choice((3, 6, 10, 14, 40))]
         subject_words = self._random.sample(subject, self._random.randint(1, 3)) if subject else []
         return ImportedLine(self._random.choice(SPEAKERS), " ".join((*words, *subject_words)))
-
-    def _long(self) -> str:
-        body = ""
-        while count_tokens(body) < LONG_MESSAGE_TOKENS:
-            body = f"{body} {self._language.message()}".strip()
-        return body
 
     def _question(self, telling: Sequence[str]) -> str:
         common = self._random.choices(self._language.words[:200], k=4)

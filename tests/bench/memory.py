@@ -2,10 +2,12 @@
 from one turn to the next, so that providers need not read it again."""
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
+
+from django.db import transaction
 
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
@@ -17,20 +19,19 @@ from memory.plugins.base import CompactionResult, Compactor, MemoryProvider, Ses
 from memory.plugins.models import MemoryPlugin
 from memory.plugins.registry import provider_named
 from memory.plugins.sessions import context_budget
-from openvibe.chat.importing.readers import read_qmsum
+from openvibe.chat.importing.readers import ImportedLine, read_qmsum
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import create_thread, post_message
-from openvibe.llm.tokens import count_tokens
+from openvibe.chat.services import create_reply, create_thread, finish_reply, post_message
+from openvibe.chat.wiring import embed_pending_messages
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import member_access
+from tests.bench.chats import ChatWriter
 from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
 from tests.bench.measurement import Aim, Measurement, Report, Step
 
 LCM_PLUGIN = "memory/lcm"
 LCM_CONFIG = {"summaries": "deterministic"}
 TURNS = 1_000
-LONG_MESSAGE_TOKENS = 460  # tokens of a message of the second kind of conversation
-CHANGING_TOKENS = 1_500  # tokens that change with every request
 MAX_GROWTH = 1.5
 STEP_SIZES = (1_000, 10_000, 100_000)
 
@@ -143,44 +144,36 @@ def _represented_messages(prompt: Prompt) -> int:
     return len(seen)
 
 
-VARIANTS: dict[str, dict[str, int]] = {
-    "conversation alone": {"P6": 0},
-    f"with {CHANGING_TOKENS:,} changing tokens": {"P6": CHANGING_TOKENS},
-    "with everything that can be recalled": {},
-}
-"""What a workspace allows P6: nothing recalled, some of it, or whatever is left."""
+VARIANTS: dict[str, dict[str, int]] = {"conversation alone": {"P6": 0}, "as shipped": {}}
+"""What a workspace allows P6: nothing recalled, or whatever is left."""
+
+MAX_READ_ANEW = {"short messages": (0.7, 12.0), "long messages": (7.0, 30.0)}
+"""Percent of prompt tokens that may stand outside the common prefix, by talk, for each of VARIANTS."""
 
 
 def measure_cache(*, turns: int = TURNS, data: Path | None = None) -> Report:
-    """One prompt for each message of a conversation an agent follows, ceiling 15,000 tokens, compacting when due.
+    """One prompt for each message to an agent that follows a thread and answers there; ceiling 15,000 tokens, compacted
+    when due.
 
-    `data` is a QMSum file whose meetings are strung together; without one, talk of the same lengths is made up.
+    `data` is a QMSum file whose meetings are strung together for the short messages; without one they are made up.
     """
     world = make_bench_workspace()
     Episode.objects.filter(agent=world.vibe.participant).delete()  # feedback changes between requests: measured apart
     MemoryPlugin.objects.create(workspace=world.ana.workspace, name=LCM_PLUGIN, enabled=True, config=LCM_CONFIG)
     rows: list[Measurement] = []
     aims: list[Aim] = []
-    conversations = (
-        ("short messages", _short_messages(world, turns, data), 99.0),
-        (f"{LONG_MESSAGE_TOKENS} tokens each", _long_messages(world, turns), 92.5),
-    )
-    for name, bodies, share in conversations:
-        tallies = _tally_conversation(world, list(bodies))
-        for variant, tally in tallies.items():
-            rows += _tally_rows(f"{name}, {variant}", tally)
-        alone = tallies["conversation alone"]
-        represented = 100 * sum(alone.represented) / len(alone.represented)
-        aims += [
-            Aim(f"{name}: % of prompt tokens read anew", 100 - alone.share, round(100 - share, 1)),
-            Aim(f"{name}: % of history not represented", 100 - represented, 2.0),
-            Aim(f"{name}: prompts over budget", sum(tally.over for tally in tallies.values()), 0),
-        ]
-        if share == 99.0:
-            changing = tallies[f"with {CHANGING_TOKENS:,} changing tokens"]
-            aims.append(
-                Aim(f"{name}: % read anew with {CHANGING_TOKENS:,} changing tokens", 100 - changing.share, 17.0)
-            )
+    talks = {"short messages": _short_messages(turns, data), "long messages": _long_messages(turns)}
+    for talk, lines in talks.items():
+        tallies = _tally_conversation(world, list(lines))
+        for (variant, tally), limit in zip(tallies.items(), MAX_READ_ANEW[talk], strict=True):
+            name = f"{talk}, {variant}"
+            rows += _tally_rows(name, tally)
+            represented = 100 * sum(tally.represented) / len(tally.represented)
+            aims += [
+                Aim(f"{name}: % of prompt tokens read anew", 100 - tally.share, limit),
+                Aim(f"{name}: % of history not represented", 100 - represented, 2.0),
+                Aim(f"{name}: prompts over budget", tally.over, 0),
+            ]
     return Report("cache", rows, tuple(aims))
 
 
@@ -190,44 +183,55 @@ def _tally_rows(name: str, tally: PrefixTally) -> Iterator[Measurement]:
     yield Measurement(f"{name}: prompt", tally.tokens / tally.prompts, "tok")
 
 
-def _tally_conversation(world: BenchWorkspace, bodies: Sequence[str]) -> dict[str, PrefixTally]:
+def _tally_conversation(world: BenchWorkspace, lines: Sequence[ImportedLine]) -> dict[str, PrefixTally]:
+    """Every second line is said by a person, the one after it is what the agent answers."""
     thread = create_thread(channel=world.channel, by=world.by, title="Cache")
     provider = provider_named(LCM_PLUGIN, LCM_CONFIG)
     session, budget = _session(world.vibe, thread), context_budget(thread)
     tools = Toolbox.for_agent(world.vibe, thread).specs
     tallies = {name: PrefixTally() for name in VARIANTS}
     speakers = (world.by, member_access(world.dora))
-    for turn, body in enumerate(bodies):
-        posted = post_message(thread=thread, by=speakers[turn % 2], body=body)
+    for turn, (line, answer) in enumerate(zip(lines[::2], lines[1::2], strict=False)):
+        posted = post_message(thread=thread, by=speakers[turn % 2], body=line.text)
+        _keep_time(posted, line)
         request = Message.objects.select_related("author").get(pk=posted.pk)
         for name, caps in VARIANTS.items():
             Workspace.objects.filter(pk=world.ana.workspace_id).update(budgets={"thread": caps} if caps else {})
             prompt = assemble(agent=world.vibe, thread=thread, task="thread", request=request, tools=tools)
             tallies[name].add_prompt(prompt, max(request.seq - 1, 1))
+        _answer(world, request, answer)
+        embed_pending_messages()
         provider.bootstrap(session)
         if _check_compactor(provider).needs_compaction(session, budget):
             _check_compactor(provider).compact(session, budget)
     return tallies
 
 
-def _short_messages(world: BenchWorkspace, turns: int, data: Path | None) -> Iterator[str]:
-    """Utterances of real meetings, or made-up ones of the same lengths: most are a few words, some are long."""
+def _answer(world: BenchWorkspace, request: Message, line: ImportedLine) -> None:
+    with transaction.atomic():
+        reply = create_reply(
+            thread=request.thread, author=world.vibe.participant, client_id=f"answer-{request.seq}", at=line.at
+        )
+        finish_reply(reply=reply, body=line.text, state=Message.State.COMPLETE)
+
+
+def _keep_time(message: Message, line: ImportedLine) -> None:
+    if line.at is not None:
+        Message.objects.filter(pk=message.pk).update(created_at=line.at)
+
+
+def _short_messages(turns: int, data: Path | None) -> Iterator[ImportedLine]:
+    """Utterances of real meetings, or lines of a chat, three to a message: about 30 tokens."""
     if data is None:
-        for turn in range(turns):
-            words = world.language.message().split()
-            yield " ".join(words[: (3, 6, 10, 14, 40)[turn % 5]])
+        lines = tuple(ChatWriter(0).short_chat(6 * turns).imported.lines)
+        for three in zip(lines[::3], lines[1::3], lines[2::3], strict=True):
+            yield replace(three[0], text=". ".join(line.text for line in three))
         return
-    utterances = (line.text for meeting in read_qmsum(data) for line in meeting.lines if line.text.strip())
-    for _, body in zip(range(turns), utterances, strict=False):
-        yield body
+    utterances = (line for meeting in read_qmsum(data) for line in meeting.lines if line.text.strip())
+    for _, line in zip(range(2 * turns), utterances, strict=False):
+        yield line
 
 
-def _long_messages(world: BenchWorkspace, turns: int) -> Iterator[str]:
-    """Messages of LONG tokens, or a word less: the last sentence breaks off there."""
-    for _ in range(turns):
-        words: list[str] = []
-        while count_tokens(" ".join(words)) <= LONG_MESSAGE_TOKENS:
-            words += world.language.message().split()
-        while count_tokens(" ".join(words)) > LONG_MESSAGE_TOKENS:
-            words.pop()
-        yield " ".join(words)
+def _long_messages(turns: int) -> Iterable[ImportedLine]:
+    """Requests of a few sentences, answers of about 460 tokens."""
+    return ChatWriter(0).assistant_thread(2 * turns).imported.lines

@@ -5,8 +5,6 @@ and each question is posted, as a mention and in a thread the agent follows, bef
 What `assemble` makes of it is searched for the text of each piece of evidence, white space as one blank and escapes
 undone on both sides."""
 
-import html
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +18,9 @@ from agents.tools.toolbox import Toolbox
 from memory.plugins.compaction import execute_compaction, request_compaction_if_due
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import post_message
-from openvibe.chat.services.importing import import_thread
-from openvibe.chat.wiring import embed_pending_messages
 from tests.bench.conversations import Question, SampleConversation
-from tests.bench.corpus import BenchWorkspace, make_bench_workspace, vacuum_messages
+from tests.bench.corpus import BenchWorkspace, make_bench_workspace
+from tests.bench.evidence import holds_text, import_conversations, normalize
 from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.samples import KINDS, sample_conversations
 
@@ -92,13 +89,7 @@ def _found(answers: Sequence[Answer]) -> float:
 def ask_questions(conversations: Iterable[SampleConversation]) -> dict[str, dict[TaskType, list[Answer]]]:
     """What prompts hold of every question's evidence, by state of the threads and task."""
     world = make_bench_workspace()
-    threads = [
-        (import_thread(channel=world.channel, imported=conversation.imported).thread, conversation)
-        for conversation in conversations
-    ]
-    while embed_pending_messages():
-        pass
-    vacuum_messages()
+    threads = import_conversations(world, conversations)
     questions = [
         (thread, question, texts)
         for thread, conversation in threads
@@ -142,11 +133,5 @@ def make_prompt(world: BenchWorkspace, thread: Thread, question: Question, task:
 
 def count_evidence(prompt: Prompt, texts: Sequence[str]) -> Answer:
     """How many of the texts stand word for word in the prompt."""
-    words = f" {normalize(' '.join(message.content for message in prompt.messages))} "
-    found = sum(f" {normalize(text)} " in words for text in texts)
-    return Answer(found, len(texts), prompt.tokens, prompt.ceiling)
-
-
-def normalize(text: str) -> str:
-    """The text with escapes undone, all white space as one blank, in normal form C."""
-    return " ".join(unicodedata.normalize("NFC", html.unescape(text)).split())
+    words = normalize(" ".join(message.content for message in prompt.messages))
+    return Answer(sum(holds_text(words, text) for text in texts), len(texts), prompt.tokens, prompt.ceiling)

@@ -9,7 +9,7 @@ from tests.bench.conversations import SampleConversation, SyntheticConversations
 KINDS = ("meetings", "short facts", "long messages")
 
 CHAT_SIZES = (400, 900, 1_500, 3_000)  # messages
-ASSISTANT_THREAD_SIZES = (80, 160, 300, 500)  # messages, half of them long
+ASSISTANT_THREAD_SIZES = (120, 250, 500, 900)  # messages, half of them long
 QUICK_MEETINGS = 3
 QUICK_SIZES = 2
 

@@ -20,13 +20,15 @@ from tests import bench
 from tests.bench import Aim, Measurement, Report
 from tests.bench.append import measure_append
 from tests.bench.assemble import measure_assemble
+from tests.bench.budget import measure_budget
+from tests.bench.budget_worlds import Shape
 from tests.bench.chats import ChatWriter
 from tests.bench.corpus import SyntheticLanguage, make_bench_workspace, make_thread
 from tests.bench.http_load import measure_http
 from tests.bench.measurement import interleaved_medians
 from tests.bench.memory import measure_cache, measure_compact
 from tests.bench.prompt import ask_questions, measure_prompt
-from tests.bench.recall import measure_recall
+from tests.bench.recall import measure_recall, recall_by_budget
 from tests.bench.scratch_database import DATABASE_PREFIX, connect_bare, database_url, scratch_database
 
 
@@ -49,8 +51,8 @@ def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 
 def test_assemble_on_tiny_threads(scratch: None) -> None:
     before = EntryVector.objects.count()
-    found = measure_assemble(sizes=(20, 60), entries=30, repeats=3, warm_up=1).as_values()
-    assert MessageVector.objects.filter(thread__title="60 messages").count() == 60
+    found = measure_assemble(sizes=(20, 160), entries=30, repeats=3, warm_up=1).as_values()
+    assert MessageVector.objects.filter(thread__title="160 messages").count() == 160
     assert EntryVector.objects.count() == before + 30
     assert Entry.objects.exclude(visibility="shared", status="active").count() == 6
     assert len(Entry.objects.current()) == 24
@@ -83,26 +85,28 @@ def test_compact_on_tiny_threads(scratch: None) -> None:
 
 
 def test_cache_on_a_short_talk(scratch: None) -> None:
-    found = measure_cache(turns=30)
+    found = measure_cache(turns=20)
     rows = {row.what: row.value for row in found.rows}
-    for talk in ("short messages", "460 tokens each"):
-        alone = f"{talk}, conversation alone"
+    for talk in ("short messages", "long messages"):
+        alone, shipped = f"{talk}, conversation alone", f"{talk}, as shipped"
         assert 0 < rows[f"{alone}: in the common prefix"] < 100
         assert 0 < rows[f"{alone}: uncached a turn"] < rows[f"{alone}: prompt"]
+        assert rows[f"{alone}: prompt"] <= rows[f"{shipped}: prompt"]
     aims = {aim.aim: aim for aim in found.aims}
-    assert aims["short messages: prompts over budget"].holds
-    assert aims["460 tokens each: prompts over budget"].holds
-    assert aims["short messages: % of history not represented"].value == 0
-    assert len(aims) == 7
+    assert aims["short messages, as shipped: prompts over budget"].holds
+    assert aims["long messages, as shipped: prompts over budget"].holds
+    assert aims["short messages, conversation alone: % of history not represented"].value == 0
+    assert len(aims) == 12
 
 
 def test_cache_talks_through_meetings(scratch: None, tmp_path: Path) -> None:
-    meeting = {"meeting_transcripts": [{"speaker": "A", "content": f"Rose {n}"} for n in range(6)]}
+    meeting = {"meeting_transcripts": [{"speaker": "A", "content": f"Rose {n}"} for n in range(14)]}
     data = tmp_path / "meetings.jsonl"
     data.write_text(json.dumps(meeting) + "\n")
     measure_cache(turns=5, data=data)
-    assert Message.objects.filter(body="Rose 4").exists()
-    assert not Message.objects.filter(body="Rose 5").exists()
+    assert Message.objects.get(body="Rose 8").author.kind == "member"
+    assert Message.objects.get(body="Rose 9").author.kind == "agent"
+    assert not Message.objects.filter(body="Rose 10").exists()
 
 
 def test_prompts_hold_what_a_short_chat_told(scratch: None) -> None:
@@ -128,15 +132,21 @@ def test_prompts_about_meetings_of_a_file(scratch: None, tmp_path: Path) -> None
     assert len(found.aims) == 4
 
 
-def test_recall_of_a_few_facts(scratch: None) -> None:
-    found = measure_recall(meetings=1, facts=6)
+def test_budget_of_a_few_random_prompts(scratch: None) -> None:
+    shapes = (Shape(0, 1, 1), Shape(2, 1, 900), Shape(4, 1, 4_000), Shape(20, 1, 300), Shape(30, 400, 900))
+    found = measure_budget(cases=range(20), worlds=1, shapes=shapes)
     rows = {row.what: row.value for row in found.rows}
-    assert rows["facts: evidence in 2,000 tokens"] == 100
-    assert rows["questions asked"] == 20 + 6 + 6
-    recalls = [rows[f"meetings: evidence in {budget:,} tokens"] for budget in (1_000, 2_000, 4_000, 8_000)]
-    assert 50 < recalls[0] < recalls[1] <= recalls[2] <= recalls[3] <= 100
-    assert found.aims[0].value == 100 - recalls[0]
-    assert len(found.aims) == 6
+    assert rows["prompts assembled"] == 20
+    assert rows["anything left out: prompts"] > 1
+    assert sum(what.startswith("worst: case ") for what in rows) == min(rows["anything left out: prompts"], 5)
+    assert [aim.value for aim in found.aims[:4]] == [0, 0, 0, 0]
+
+
+def test_recall_of_a_few_facts(scratch: None) -> None:
+    by_budget = recall_by_budget([ChatWriter(0).short_chat(45), ChatWriter(1).assistant_thread(12)])
+    assert [*by_budget] == [1_000, 2_000, 4_000, 8_000]
+    assert 50 < by_budget[1_000].bare <= by_budget[8_000].bare == 100
+    assert 50 < by_budget[1_000].shipped <= by_budget[8_000].shipped <= 100
 
 
 def test_recall_in_meetings_of_a_file(scratch: None, tmp_path: Path) -> None:
@@ -145,8 +155,9 @@ def test_recall_in_meetings_of_a_file(scratch: None, tmp_path: Path) -> None:
     query = {"query": "When are the roses pruned?", "relevant_text_span": [["4", "4"]]}
     data = tmp_path / "meetings.jsonl"
     data.write_text(json.dumps({"meeting_transcripts": said, "specific_query_list": [query]}) + "\n")
-    found = measure_recall(data=data, facts=2)
-    assert {row.value for row in found.rows if row.what.startswith("meetings")} == {100.0}
+    found = measure_recall(data=data, kinds=["meetings"])
+    assert [row.value for row in found.rows] == [100.0] * 8
+    assert all(aim.holds for aim in found.aims)
 
 
 def test_a_made_up_thread_is_like_a_real_one(scratch: None) -> None:

@@ -12,7 +12,7 @@ from openvibe.llm.tokens import count_tokens
 from tests.bench.advice_texts import ADVICE_FACTS
 from tests.bench.chat_texts import FACTS
 from tests.bench.chats import ASSISTANT, ChatWriter
-from tests.bench.conversations import FIRST_RARE_RANK, LONG_MESSAGE_TOKENS, SyntheticConversations, read_meetings
+from tests.bench.conversations import FIRST_RARE_RANK, SyntheticConversations, read_meetings
 from tests.bench.corpus import SyntheticLanguage
 
 
@@ -50,24 +50,6 @@ def test_made_up_meetings_name_their_subjects_where_the_evidence_is() -> None:
         assert len(telling) >= 3
         holding = {place for place, text in enumerate(lines, start=1) if telling & {*text.lower().split()}}
         assert len(holding & asked.evidence) > 2
-
-
-@pytest.mark.parametrize("kind", ["facts", "long_messages"])
-def test_a_made_up_fact_stands_in_one_message(kind: str) -> None:
-    talk = getattr(SyntheticConversations(), kind)(5)
-    lines = [line.text for line in talk.imported.lines]
-    assert len(lines) == {"facts": 125, "long_messages": 15}[kind]
-    assert len({*talk.asked}) == 5
-    for asked in talk.asked:
-        (place,) = asked.evidence
-        telling = asked.text.removeprefix("What was said about ").split()[:2]
-        assert {*telling} <= {*lines[place - 1].split()}
-
-
-def test_long_messages_are_long_and_the_same_every_time() -> None:
-    talk = SyntheticConversations().long_messages(2)
-    assert all(count_tokens(line.text) >= LONG_MESSAGE_TOKENS for line in talk.imported.lines)
-    assert talk == SyntheticConversations().long_messages(2)
 
 
 @pytest.mark.parametrize("shape", ["short_chat", "assistant_thread"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-BENCHES = ("append", "assemble", "cache", "compact", "http", "prompt", "recall", "search")
+BENCHES = ("append", "assemble", "budget", "cache", "compact", "http", "prompt", "recall", "search")
 KINDS = ("meetings", "short facts", "long messages")
 
 
@@ -21,8 +21,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", choices=BENCHES)
         parser.add_argument("--quick", action="store_true", help="fewer repeats, no thread of 100,000 messages")
-        parser.add_argument("--kind", choices=KINDS, help="prompt: one kind of conversation instead of all three")
+        parser.add_argument("--kind", choices=KINDS, help="prompt, recall: one kind of conversation instead of three")
         parser.add_argument("--data", type=Path, help="cache, prompt, recall: a QMSum file whose meetings are used")
+        parser.add_argument("--case", type=int, help="budget: only this case (of the worlds of --quick, if given)")
         parser.add_argument("--json", action="store_true")
 
     def handle(self, *_arguments: Any, name: str, **options: Any) -> None:
@@ -35,7 +36,8 @@ class Command(BaseCommand):
                 "The benches are part of the tests, which are not installed here. Run this in a checkout of OpenVibe."
             ) from None
         try:
-            report = bench.run_bench(name, bench.Options(options["quick"], options["data"], options["kind"]))
+            chosen = bench.Options(**{part: options[part] for part in bench.Options._fields})
+            report = bench.run_bench(name, chosen)
         except bench.ServerDidNotStart as error:
             raise CommandError(str(error)) from None
         if options["json"]:
