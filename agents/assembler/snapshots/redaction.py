@@ -12,7 +12,14 @@ from django.db.models import Max, Q
 
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import DroppedItem, Item
-from agents.assembler.snapshots.store import content_messages, key_ids, load_content, snapshot_content, snapshot_counts
+from agents.assembler.snapshots.store import (
+    content_messages,
+    key_ids,
+    load_content,
+    replace_item,
+    snapshot_content,
+    snapshot_counts,
+)
 from agents.audience import visible_calls
 from agents.models import Run, Snapshot, ToolCall, ToolSource
 from knowledge.models import Entry
@@ -245,7 +252,7 @@ def _redacted_messages(content: Mapping[str, Any], withheld: Mapping[str, str]) 
     for entry in content["items"]:
         if entry["text"] and (reason := withheld.get(entry["key"])):
             note = f"[1 item {reason}]\n\n"
-            messages = tuple(replace(each, content=each.content.replace(entry["text"], note)) for each in messages)
+            messages = tuple(replace(each, content=replace_item(each.content, entry, note)) for each in messages)
     return messages
 
 

@@ -1,6 +1,7 @@
 """Storing what a run saw: snapshots written, compared with the one before, and emptied when their retention ends."""
 
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -164,7 +165,7 @@ def _rewrite(snapshot: Snapshot, tells: Callable[[Mapping[str, Any]], bool], quo
     quoting = [item for item in content["items"] if item["text"] and (tells(item) or quotation.is_in(item["text"]))]
     for item in quoting:
         for message in content["messages"]:
-            message["content"] = message["content"].replace(item["text"], ERASED_NOTE)
+            message["content"] = replace_item(message["content"], item, ERASED_NOTE)
         item["text"] = item["author"] = ""
     leaking = [message for message in content["messages"] if quotation.is_in(message["content"])]
     for message in leaking:  # it stands there in another form than its item has
@@ -173,6 +174,15 @@ def _rewrite(snapshot: Snapshot, tells: Callable[[Mapping[str, Any]], bool], quo
         snapshot.content = pack_content(content)
         snapshot.save(update_fields=["content"])
     return bool(quoting or leaking)
+
+
+def replace_item(content: str, item: Mapping[str, Any], note: str) -> str:
+    """A message of a stored prompt with `note` in the place of an item; a line of a transcript only where one begins:
+    the end of a longer number is another message's.
+    """
+    if not item.get("opening"):
+        return content.replace(item["text"], note)
+    return re.sub(rf"^{re.escape(item['text'])}", lambda _: f"{note.strip()}\n", content, flags=re.MULTILINE)
 
 
 def _quoting_runs(prefix: str, thread_id: int, message_id: int) -> Q:
