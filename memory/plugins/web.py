@@ -22,7 +22,7 @@ from memory.plugins.tasks import enqueue_compaction_on_commit
 from memory.plugins.token_chart import CompactionStep, TokenChart, build_token_chart
 from openvibe.base.markdown import render_markdown
 from openvibe.base.params import MAX_ID, int_param
-from openvibe.base.problems import Conflict, Missing
+from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_thread
 from openvibe.workspaces.access import Access
@@ -50,13 +50,22 @@ def thread_memory(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 @require_safe
 def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpResponse:
     """One summary and what it stands for, one step down. `?inside` gives that without a heading, `?after=` the rest."""
-    thread = access_thread(request.access, thread_id)
+    context = _summary_context(request, access_thread(request.access, thread_id), summary_id)
+    if request.htmx:
+        name = "memory/_map_inside.html" if "inside" in request.GET else "memory/_summary.html"
+    else:
+        name = "memory/summary.html"
+    return render(request, name, context)
+
+
+def _summary_context(request: WorkspaceRequest, thread: Thread, summary_id: int) -> dict[str, Any]:
+    """What a summary's templates need. Raises Missing."""
     session, provider = open_session(request.access, thread.pk), provider_for(thread.workspace_id)
     if not isinstance(provider, Explorer):
         raise Missing
     description = provider.describe(session, min(summary_id, MAX_ID))
     expansion = provider.expand(session, description.id, int_param(request.GET, "after"))
-    context = {
+    return {
         "thread": thread,
         "summary": description,
         "lines": [
@@ -69,25 +78,26 @@ def summary(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
         "cursor": expansion.cursor,
         "is_rest": "after" in request.GET,
     }
-    if request.htmx:
-        name = "memory/_map_inside.html" if "inside" in request.GET else "memory/_summary.html"
-    else:
-        name = "memory/summary.html"
-    return render(request, name, context)
 
 
 @workspace_view
 @require_POST
 def correct(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpResponse:
-    """Put right what a summary says, on the `version` that was shown."""
-    thread = access_thread(request.access, thread_id)
-    _, rebuild = correct_summary(
-        thread=thread,
-        by=request.access,
-        summary_id=min(summary_id, MAX_ID),
-        content=request.POST.get("content", ""),
-        version=int_param(request.POST, "version") or 0,
-    )
+    """Put right what a summary says, on the `version` that was shown. What cannot be saved stays in the form."""
+    thread, content = access_thread(request.access, thread_id), request.POST.get("content", "")
+    try:
+        _, rebuild = correct_summary(
+            thread=thread,
+            by=request.access,
+            summary_id=min(summary_id, MAX_ID),
+            content=content,
+            version=int_param(request.POST, "version") or 0,
+        )
+    except (Missing, Refused):
+        raise
+    except Problem as problem:
+        context = _summary_context(request, thread, summary_id) | {"problem": problem.message, "unsaved": content}
+        return render(request, "memory/summary.html", context, status=problem.status)
     if rebuild is not None:
         enqueue_compaction_on_commit(rebuild.pk)
     messages.info(request, "The summary says what you wrote. Prompts have it from now on.")

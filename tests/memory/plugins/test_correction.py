@@ -125,7 +125,10 @@ def test_on_the_page(thread: Thread, summary: Summary, ana: Member) -> None:
     assert "Ana said &lt;b&gt;May&lt;/b&gt;, not March &amp; not April." in page
     assert "corrected by Ana" in page
     assert "Before that it said:" in page
-    assert client.post(f"{address}correct/", {"content": "Late.", "version": "1"}).status_code == 409
+    late = client.post(f"{address}correct/", {"content": "Too <late>.", "version": "1"})
+    assert late.status_code == 409
+    assert "Too &lt;late&gt;.</textarea>" in late.content.decode()
+    assert "was written anew while you were correcting it" in late.content.decode()
     assert client.post(f"{address}correct/", {"content": "", "version": "x"}).status_code == 400
 
 
