@@ -128,7 +128,7 @@ def test_figures_of_a_thread(ana: Member, vibe: Agent, thread: Thread, by_token:
     found = by_token(vibe.participant).get(f"memory/stats/?thread={thread.pk}").json()
     assert (found["thread"], found["plugin"], found["messages"], found["summaries"]) == (thread.pk, "memory/lcm", 3, 0)
     assert found["budget"] == 15_000
-    assert 3 * 44 < found["tokens"] < 3 * 60
+    assert 3 * 12 < found["tokens"] < 3 * 60
     assert "Compactor" in found["capabilities"]
 
 

@@ -187,7 +187,7 @@ def an_earlier_run(vibe: Agent, thread: Thread, ana: Member) -> None:
         counter="o200k_base",
         tool_names=["memory", "update_context_block", "weather"],
     )
-    ToolCall.objects.create(
+    call = ToolCall.objects.create(
         run=run,
         attempt=1,
         round=1,
@@ -197,6 +197,7 @@ def an_earlier_run(vibe: Agent, thread: Thread, ana: Member) -> None:
         decision="allowed",
         result="message 7: the mulch lies behind the shed",
     )
+    call.sources.create(kind="thread", ref=run.thread_id)
 
 
 def test_a_mention_in_a_long_thread(ask: Ask, ana: Member, dora: Member, thread: Thread) -> None:

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt, assemble
+from agents.assembler.render import DATA_NOTICE
 from agents.models import Agent, Run, Snapshot, ToolCall
 from knowledge.models import Entry
 from memory.blocks.models import Block, ProfileNote
@@ -137,7 +138,8 @@ def _furnish(ana: Member, vibe: Agent, thread: Thread) -> None:
     Snapshot.objects.create(
         run=run, task="mention", model="m", assembler_version=1, budget=1, tokens=1, counter="c", tool_names=["old"]
     )
-    ToolCall.objects.create(run=run, attempt=1, round=1, call_id="c1", name="memory", decision="allowed", result="x")
+    call = {"run": run, "attempt": 1, "round": 1, "call_id": "c1", "name": "memory", "decision": "allowed"}
+    ToolCall.objects.create(**call, result="x").sources.create(kind="thread", ref=run.thread_id)
 
 
 Write = Callable[[World, str], object]
@@ -216,7 +218,7 @@ FIELDS: dict[str, Write] = {
     "summary": _summarise,
     "arguments of a tool": lambda _, text: ToolCall.objects.update(arguments=text),
     "answer of a tool": lambda _, text: ToolCall.objects.update(result=text),
-}  # fmt: skip
+}
 WORDS = {name: f"f{number:02}q" for number, name in enumerate(FIELDS)}
 """A word for each field, which nothing else holds."""
 
@@ -317,7 +319,7 @@ def check_prompt(prompt: Prompt, names: frozenset[str]) -> Counter[str]:
     refs: Counter[str] = Counter()
     for message in others:
         assert message.role == "user"
-        blocks, outside = read_message(message.content)
+        blocks, outside = read_message(message.content.removeprefix(DATA_NOTICE))
         assert not re.search(r"f\d\dq", outside)
         for block in blocks:
             words = set(re.findall(r"f\d\dq", block.text)) - names
