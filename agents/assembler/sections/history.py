@@ -62,8 +62,9 @@ SHORT_THREAD_MESSAGES = 240
 MAX_LATER_MESSAGES, LATER_MESSAGE_TOKENS, LATER_TOKENS = 30, 400, 1_500
 """Of what was posted after the request: so many messages, tokens of one, and tokens in all."""
 
-HISTORY_SHARE = 0.75
-"""Share of a prompt that history may take before anything is recalled: what compaction lets a conversation grow to."""
+COMPACTED_SHARE, WINDOW_SHARE = 0.75, 0.6
+"""Share of a prompt that history may take before anything is recalled. With summaries, what compaction lets a
+conversation grow to, so that all of it is represented; without, recall has more to bring back."""
 
 MESSAGE_LABELS: tuple[TrustLabel, ...] = ("semi_trusted", "untrusted")
 """Trust labels that messages have."""
@@ -136,7 +137,8 @@ def history_candidates(
 
 def more_history(request: PromptRequest, entries: Sequence[ContextEntry], taken: int) -> SectionCandidates:
     """History past P1's cap, before anything is recalled; `taken` tokens of it stand in the prompt already."""
-    room = int(request.budget.ceiling * HISTORY_SHARE) - taken if request.task != "mention" else 0
+    share = COMPACTED_SHARE if any(entry.summary_id for entry in entries) else WINDOW_SHARE
+    room = int(request.budget.ceiling * share) - taken if request.task != "mention" else 0
     groups = _history_groups(request, entries)
     return SectionCandidates("P6", "history", groups, cap=max(room, 0), contiguous=True, beyond_layer_cap=True)
 

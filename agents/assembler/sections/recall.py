@@ -30,8 +30,9 @@ from openvibe.search.ranking import z_scores
 from openvibe.search.spaces import BUILT_IN_EMBEDDER
 from openvibe.search.values import Floats
 
-MAX_MESSAGE_TOKENS = 300
-"""Tokens one recalled message may take; of a longer one the passages that bear on the request are shown."""
+MIN_SHOWN_TOKENS, MAX_SHOWN_TOKENS, SHOWN_DIVISOR = 300, 600, 8
+"""Tokens one recalled message may take: one in so many of the room, between these two. Of a longer one the passages
+that bear on the request are shown: whole ones answer better, where there is room for several."""
 
 LINE_TOKENS = 6
 """Tokens of a line besides name and text, as the search reckons with them."""
@@ -69,9 +70,13 @@ def _find_hits(request: PromptRequest, before: int, room: int) -> Sequence[Messa
         thread_id=request.thread.thread_id,
         budget=int(room * SEARCH_SURPLUS),
         before=before,
-        max_message_tokens=MAX_MESSAGE_TOKENS,
+        max_message_tokens=_shown_limit(room),
         overhead=LINE_TOKENS,
     ).hits
+
+
+def _shown_limit(room: int) -> int:
+    return min(max(room // SHOWN_DIVISOR, MIN_SHOWN_TOKENS), MAX_SHOWN_TOKENS)
 
 
 def _newest_entries(request: PromptRequest, before: int, packer: _Packer) -> Sequence[ContextEntry]:
@@ -104,6 +109,7 @@ class _Packer:
     def __init__(self, request: PromptRequest, room: int) -> None:
         self.request = request
         self.room = room
+        self.limit = _shown_limit(room)
         self.seqs: list[int] = []
         self.chosen: dict[int, tuple[ContextEntry, str]] = {}
 
@@ -118,7 +124,7 @@ class _Packer:
         counter, question = self.request.counter, self.request.message.text
         place = bisect(self.seqs, entry.ordinal)
         before = self.chosen[self.seqs[place - 1]][0] if place else None
-        body = _shown_text(counter, entry, question, MAX_MESSAGE_TOKENS)
+        body = _shown_text(counter, entry, question, self.limit)
         cost = _line(self.request, entry, body, before).tokens
         if cost > self.room >= MIN_EXCERPT_TOKENS and entry.tokens >= MIN_EXCERPT_TOKENS:
             body = _shown_text(counter, entry, question, self.room - cost + counter.count(body))
@@ -156,7 +162,7 @@ def _line_item(counter: TokenCounter, entry: ContextEntry, body: str, is_own: bo
 @lru_cache(maxsize=4_096)
 def _shown_text(counter: TokenCounter, entry: ContextEntry, question: str, limit: int) -> str:
     """The message, or of a long one what bears on the question within `limit` tokens."""
-    if entry.tokens <= min(limit, MAX_MESSAGE_TOKENS):
+    if entry.tokens <= limit:
         return entry.text
     note = f"[… passages of message {entry.ordinal}, which is stored whole …]"
     return excerpt(entry.text, question, limit, counter, note=note)
