@@ -240,7 +240,7 @@ def _fit_with_history(
     fitted = _fit_or_problem(request, in_place)
     in_place.append(history.more_history(request, entries, taken=_history_tokens(fitted)))
     fitted = _fit_or_problem(request, in_place)
-    in_view = [item.order for item in fitted.included if item.section == "history" and item.key.startswith("message:")]
+    in_view = (item for item in fitted.included if item.section == "history")
     recalled = recall.recall_candidates(request, in_view, request.budget.ceiling - fitted.tokens)
     return _fit_or_problem(request, [*in_place, recalled]), hidden_dives, False
 

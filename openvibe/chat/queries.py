@@ -29,7 +29,6 @@ from openvibe.chat.models import (
     Thread,
     break_long_words,
 )
-from openvibe.chat.search.thread import SEARCHED_KINDS as SEARCHED_KINDS
 from openvibe.chat.search.thread import MessageHit as MessageHit
 from openvibe.chat.search.thread import find_messages as find_messages
 from openvibe.chat.wiring import QUOTE_KINDS, InboxNote, QuotePlace, find_quotes

@@ -56,8 +56,8 @@ MENTION_TAIL = 5
 SUMMARY_TOKENS = 1_200
 """Tokens of summaries that stand beside a mention's neighbours, the newest first."""
 
-SHORT_THREAD_MESSAGES = 240
-"""A thread of at most so many messages may stand whole in a mention's prompt."""
+SHORT_THREAD_MESSAGES, WHOLE_MESSAGE_TOKENS = 240, 30
+"""A thread of at most so many messages, or of one for so many tokens of room, may stand whole in a mention's prompt."""
 
 MAX_LATER_MESSAGES, LATER_MESSAGE_TOKENS, LATER_TOKENS = 30, 400, 1_500
 """Of what was posted after the request: so many messages, tokens of one, and tokens in all."""
@@ -105,7 +105,7 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
 
     A mention in a long thread needs little more than its neighbours.
     """
-    if request.task == "mention" and request.end_seq > SHORT_THREAD_MESSAGES:
+    if request.task == "mention" and request.end_seq > max(SHORT_THREAD_MESSAGES, room // WHOLE_MESSAGE_TOKENS):
         room = min(room, request.budget.caps["P1"] or room)
     budget = room if request.counter.exact else int(room / OVERCOUNT_FACTOR)
     message, plugin = request.message, enabled_plugin(request.rows)

@@ -20,7 +20,7 @@ from agents.assembler.sections.history import MESSAGE_LABELS, message_line_item,
 from agents.assembler.sections.request import PromptRequest
 from memory.queries import ContextEntry, message_entries, messages_for_prompts
 from openvibe.base.masking import mask_secrets
-from openvibe.chat.queries import SEARCHED_KINDS, MessageHit, find_messages
+from openvibe.chat.queries import MessageHit, find_messages
 from openvibe.llm.extractive_summary import stem_words
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.transcripts import opening
@@ -46,23 +46,36 @@ MIN_EXCERPT_TOKENS = 60
 _OPENINGS = {label: opening(label, recalled="yes") for label in MESSAGE_LABELS}
 
 
-def recall_candidates(request: PromptRequest, in_view: Collection[int], room: int) -> SectionCandidates:
+def recall_candidates(request: PromptRequest, history: Iterable[Item], room: int) -> SectionCandidates:
     """What fills `room` tokens of what was said out of view: what bears on the request first, then the newest.
 
-    `in_view` are the seqs that stand in the history; nothing is lifted out of what runs from the first of them on.
-    Nothing is bounded by a count, and everything given fits.
+    `history` stands in the prompt; nothing is lifted out of what runs on from its last summary to the request. Nothing
+    is bounded by a count, and everything given fits.
     """
+    before, in_view = _running_window(request, history)
     frame = sum(opening_tokens(request.counter, "dynamic", each) for each in _OPENINGS.values())
-    before = min(in_view, default=request.end_seq)
     if before <= 1 or room <= frame + MIN_EXCERPT_TOKENS:
         return section_candidates("recall", ())
     packer = _Packer(request, room - frame)
-    packer.add(map(_hit_entry, _find_hits(request, before, packer.room)))
-    packer.add(_newest_entries(request, before, packer))
+    packer.add(map(_hit_entry, _find_hits(request, before, in_view, packer.room)))
+    packer.add(_newest_entries(request, before, in_view, packer))
     return replace(section_candidates("recall", packer.items()), frame=frame)
 
 
-def _find_hits(request: PromptRequest, before: int, room: int) -> Sequence[MessageHit]:
+def _running_window(request: PromptRequest, history: Iterable[Item]) -> tuple[int, set[int]]:
+    """Where the window that runs up to the request begins, and the seqs of the messages that stand before it."""
+    before, seqs = request.end_seq, set()
+    is_running = True
+    for item in sorted(history, key=lambda item: -item.order):
+        is_running = is_running and item.key.startswith("message:")
+        if is_running:
+            before = item.order
+        elif item.key.startswith("message:"):
+            seqs.add(item.order)
+    return before, seqs
+
+
+def _find_hits(request: PromptRequest, before: int, in_view: Collection[int], room: int) -> Sequence[MessageHit]:
     """What bears on the request, the best first; a little more than fits, since lines differ in what is around them."""
     return find_messages(
         request.access,
@@ -70,6 +83,7 @@ def _find_hits(request: PromptRequest, before: int, room: int) -> Sequence[Messa
         thread_id=request.thread.thread_id,
         budget=int(room * SEARCH_SURPLUS),
         before=before,
+        exclude_seqs=in_view,
         max_message_tokens=_shown_limit(room),
         overhead=LINE_TOKENS,
     ).hits
@@ -79,13 +93,16 @@ def _shown_limit(room: int) -> int:
     return min(max(room // SHOWN_DIVISOR, MIN_SHOWN_TOKENS), MAX_SHOWN_TOKENS)
 
 
-def _newest_entries(request: PromptRequest, before: int, packer: _Packer) -> Sequence[ContextEntry]:
-    """The messages just before the window, the newest first: as many as may fill what the search left."""
+def _newest_entries(
+    request: PromptRequest, before: int, in_view: Collection[int], packer: _Packer
+) -> Sequence[ContextEntry]:
+    """What was said and called just before the window, the newest first: as much as may fill what the search left."""
     if packer.room < MIN_EXCERPT_TOKENS:
         return ()
-    thread = {"thread_id": request.thread.thread_id, "kind__in": SEARCHED_KINDS, "seq__lt": before}
-    messages = messages_for_prompts(request.access.reads_dive_results, **thread).exclude(seq__in=packer.seqs)
-    return message_entries(messages.order_by("-seq")[: packer.room // LINE_TOKENS])
+    thread = {"thread_id": request.thread.thread_id, "seq__lt": before}
+    messages = messages_for_prompts(request.access.reads_dive_results, **thread)
+    unseen = messages.exclude(seq__in={*packer.seqs, *in_view})
+    return message_entries(unseen.order_by("-seq")[: packer.room // LINE_TOKENS])
 
 
 def _hit_entry(hit: MessageHit) -> ContextEntry:
