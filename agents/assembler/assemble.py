@@ -172,7 +172,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
         dive.headline_candidates(request),
     ]
     fitted, hidden, is_whole = _fit_with_history(request, sections, older_episodes)
-    fitted, unseen = _with_view(request, fitted, is_whole=is_whole)
+    fitted, unseen = _with_view(request, fitted, is_whole=is_whole, hidden_count=len(hidden))
     return Prompt(
         task=request.task,
         model=model,
@@ -246,13 +246,16 @@ def _fit_with_history(
 
 
 def _with_view(
-    request: PromptRequest, fitted: FitResult, *, is_whole: bool
+    request: PromptRequest, fitted: FitResult, *, is_whole: bool, hidden_count: int
 ) -> tuple[FitResult, tuple[DroppedItem, ...]]:
-    """The prompt saying how much of the thread it shows, and what it does not show as one item left out."""
+    """The prompt saying how much of the thread it shows, and what it does not show as one item left out.
+
+    `hidden_count` messages are kept back by the agent's level, and said so one by one.
+    """
     keys = Counter(item.section for item in fitted.included if item.key.startswith("message:"))
     newest, recalled = keys["history"], keys["recall"]
     total = newest if is_whole else request.end_seq - 1
-    unseen = total - newest - recalled - sum(map(_summarised_messages, fitted.included))
+    unseen = total - newest - recalled - hidden_count - sum(map(_summarised_messages, fitted.included))
     words = f"{unseen:,} older message{'' if unseen == 1 else 's'}, not recalled"
     left_out = DroppedItem("older messages", "P6", "recall", words, "", 0, "over budget")
     return situation.with_view(request, fitted, newest, recalled, total), (left_out,) if unseen > 0 else ()
