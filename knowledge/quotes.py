@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from django.urls import reverse
 
 from knowledge.models import Entry, Revision
-from knowledge.services import erase_entry, may_manage
+from knowledge.services import erase_entry, may_erase
 from openvibe.base.problems import Missing
 from openvibe.base.quotation import Quotation
 from openvibe.chat.models import Message
@@ -33,14 +33,14 @@ def _texts(changes: Mapping[str, Sequence[object]]) -> list[str]:
 
 
 def _entry_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
-    rows = Entry.objects.visible_to(access).filter(pk__in=refs)
+    rows = Entry.objects.visible_to(access).filter(pk__in=refs).select_related("author")
     status = {Entry.Status.PROPOSED: "Suggested knowledge", Entry.Status.ARCHIVED: "Archived knowledge"}
     return {
         row.pk: QuotePlace(
             title=f"{status.get(Entry.Status(row.status), 'Knowledge')}: “{row.topic}”",
             href=reverse("knowledge-entry", args=[slug, row.pk]),
-            may_delete=may_manage(access),
-            advice="" if may_manage(access) else "A member can change it or take it out.",
+            may_delete=may_erase(row, access),
+            advice="" if may_erase(row, access) else "Its author, its owner or an admin can delete it.",
         )
         for row in rows.defer("search")
     }

@@ -33,6 +33,7 @@ from knowledge.services.validation import KEEP, ExpiryChange, clean_note, possib
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
 
 Status, Reason, Action = Entry.Status, Entry.Reason, Revision.Action
 ERASED_CONTENT = "What this entry said was deleted."
@@ -307,13 +308,24 @@ def _check_successor(after: Entry) -> None:
         raise Conflict("That entry supersedes another one already. Archive this one instead.", code="superseded")
 
 
+def may_erase(entry: Entry, by: Access) -> bool:
+    """Admins, its author and its owner; of what an agent wrote, any member."""
+    is_of_agent = entry.author.kind == Participant.Kind.AGENT
+    return by.administers or is_of_agent or by.participant_id in (entry.author_id, entry.owner_id)
+
+
 @transaction.atomic
 def erase_entry(*, entry: Entry, by: Access, how: str = "page") -> Entry:
     """What the entry says and ever said is gone, its history included; that there was one, and who did what, stays.
 
-    Raises Missing, Refused. Erased twice is erased once.
+    Only for its author, its owner and admins: everybody else may archive it, which can be taken back. Raises Missing,
+    Refused. Erased twice is erased once.
     """
     current = lock_entry(entry, by)
+    if not may_erase(current, by):
+        raise Refused(
+            "Only its author, its owner or an admin can delete knowledge with its history. You can archive it."
+        )
     if current.content != ERASED_CONTENT:
         before = {**entry_values(current), "topic": None, "content": None}
         current.topic, current.content, current.tokens = f"Deleted {current.pk}", ERASED_CONTENT, ERASED_TOKENS

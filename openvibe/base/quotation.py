@@ -27,8 +27,8 @@ class Quotation:
     def __init__(self, texts: Iterable[str], kept: str = "") -> None:
         self._texts = tuple(texts)
         self._runs: set[str] = {run for text in self._texts for run in _runs(_words(text))}
-        kept_words = _words(kept)
-        self._runs -= {run for run in self._runs if _holds(kept_words, {run})}
+        lengths = {run.count(" ") + 1 for run in self._runs}
+        self._runs.difference_update(*(_windows(_words(kept), length) for length in lengths))
         self._lengths = {run.count(" ") + 1 for run in self._runs}
         self._first_words = {run.partition(" ")[0] for run in self._runs}
 
@@ -71,5 +71,6 @@ def _runs(words: list[str]) -> Iterator[str]:
         yield " ".join(words[start : start + RUN_WORDS])
 
 
-def _holds(words: list[str], runs: set[str]) -> bool:
-    return any(f" {run} " in f" {' '.join(words)} " for run in runs)
+def _windows(words: list[str], length: int) -> Iterator[str]:
+    """Every run of so many words."""
+    return (" ".join(words[start : start + length]) for start in range(len(words) - length + 1))

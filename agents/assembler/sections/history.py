@@ -124,8 +124,7 @@ def history_candidates(
     window that depends on nothing else begins at the same message in the next prompt.
     """
     groups = _history_groups(request, entries)
-    frame = max((opening_tokens(request.counter, "history", opening(trust)) for trust in MESSAGE_LABELS), default=0)
-    candidates = partial(SectionCandidates, "P1", "history", contiguous=True, frame=frame)
+    candidates = partial(SectionCandidates, "P1", "history", contiguous=True, frame=_opening_room(request.counter))
     if request.task != "mention":
         return [candidates(groups, extendable=whole)]
     tail = _first_messages(groups, MENTION_TAIL)
@@ -140,7 +139,13 @@ def more_history(request: PromptRequest, entries: Sequence[ContextEntry], taken:
     share = COMPACTED_SHARE if any(entry.summary_id for entry in entries) else WINDOW_SHARE
     room = int(request.budget.ceiling * share) - taken if request.task != "mention" else 0
     groups = _history_groups(request, entries)
-    return SectionCandidates("P6", "history", groups, cap=max(room, 0), contiguous=True, beyond_layer_cap=True)
+    candidates = partial(SectionCandidates, "P6", "history", contiguous=True, frame=_opening_room(request.counter))
+    return candidates(groups, cap=max(room, 0), beyond_layer_cap=True)
+
+
+def _opening_room(counter: TokenCounter) -> int:
+    """Tokens of the transcript that the oldest line opens when what began its run does not fit."""
+    return max(opening_tokens(counter, "history", opening(trust)) for trust in MESSAGE_LABELS)
 
 
 def _history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> tuple[AtomicGroup, ...]:

@@ -177,9 +177,13 @@ def _rewrite(snapshot: Snapshot, tells: Callable[[Mapping[str, Any]], bool], quo
 
 
 def replace_item(content: str, item: Mapping[str, Any], note: str) -> str:
-    """A message of a stored prompt with `note` in the place of an item; a line of a transcript only where one begins:
-    the end of a longer number is another message's.
+    """A message of a stored prompt with `note` in the place of an item.
+
+    An answer of the agent's own is all of its message, and nothing else: its words, such as "No", may stand anywhere. A
+    line of a transcript begins a line: the end of a longer number is another message's.
     """
+    if item.get("role") == "assistant":
+        return note if content == item["text"] else content
     if not item.get("opening"):
         return content.replace(item["text"], note)
     return re.sub(rf"^{re.escape(item['text'])}", lambda _: f"{note.strip()}\n", content, flags=re.MULTILINE)

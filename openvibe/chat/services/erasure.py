@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+import structlog
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -25,6 +26,8 @@ SETTLING_TIME = timedelta(seconds=20)
 CALL_TIME = timedelta(minutes=1)
 """A call's answer counts from its beginning, which is before what it posted."""
 
+log = structlog.get_logger(__name__)
+
 ERASED_TEXT = "[This text was deleted or changed since.]"
 
 
@@ -38,12 +41,19 @@ def erase_texts(now: datetime | None = None) -> int:
     """A pass over every erasure that is not finished; how many there were. Several workers may do this at once."""
     pending = list(Erasure.objects.filter(finished_at=None).order_by("pk").values_list("pk", flat=True))
     for pk in pending:
-        with transaction.atomic():
-            rows = Erasure.objects.select_for_update(of=("self",), skip_locked=True).filter(finished_at=None)
-            erasure = rows.select_related("message__thread").defer("texts").filter(pk=pk).first()
-            if erasure is not None:
-                _erase(erasure, now or timezone.now())
+        try:
+            _erase_once(pk, now or timezone.now())
+        except Exception:
+            log.exception("texts_not_erased", erasure=pk)  # tried again in the next pass; the others do not wait for it
     return len(pending)
+
+
+@transaction.atomic
+def _erase_once(pk: int, now: datetime) -> None:
+    rows = Erasure.objects.select_for_update(of=("self",), skip_locked=True).filter(finished_at=None)
+    erasure = rows.select_related("message__thread").defer("texts").filter(pk=pk).first()
+    if erasure is not None:
+        _erase(erasure, now)
 
 
 def _erase(erasure: Erasure, now: datetime) -> None:

@@ -25,7 +25,8 @@ def _quoting_messages(message: Message, quotation: Quotation) -> Iterator[Quotin
     """Those of the same thread and of its dives are read; in the rest of the workspace the text index is asked."""
     thread = message.thread
     root = thread.parent_id or thread.pk
-    later = Message.objects.filter(created_at__gte=message.created_at, deleted_at=None).exclude(pk=message.pk)
+    since = Q(created_at__gte=message.created_at) | Q(edited_at__gte=message.created_at)
+    later = Message.objects.filter(since, deleted_at=None).exclude(pk=message.pk)
     near = later.filter(Q(thread=root) | Q(thread__parent=root))
     yield from _as_texts(near.order_by("-id")[:MAX_NEAR_MESSAGES])
     far = later.filter(thread__workspace=thread.workspace_id).exclude(Q(thread=root) | Q(thread__parent=root))

@@ -112,8 +112,8 @@ def test_she_deletes_what_she_may_and_is_told_of_the_rest(
     ana: Member, dora: Member, vibe: Agent, thread: Thread, secret: Message
 ) -> None:
     others = say(thread, ana, f"> {SECRET}")
-    entry = make_entry(ana, "Vault", SECRET)
-    update_entry(entry=entry, by=access(ana), content="It was changed.")
+    entry, of_ana = make_entry(dora, "Vault", SECRET), make_entry(ana, "Safe", SECRET)
+    update_entry(entry=entry, by=access(dora), content="It was changed.")
     suggestion = make_suggestion(vibe, "Code", SECRET, why="It was said.")
     todo = WorkItem.objects.create(thread=thread, kind="todo", text=SECRET, author=dora.participant)
     line = ProgressEntry.objects.create(thread=thread, checkpoint="Vault", changed=SECRET, author=vibe.participant)
@@ -129,6 +129,11 @@ def test_she_deletes_what_she_may_and_is_told_of_the_rest(
     refused = press(secret, dora, "message", others.pk)
     assert refused.status_code == 403
     assert "only what you wrote" in refused.content.decode()
+
+    refused = press(secret, dora, "entry", of_ana.pk)
+    assert refused.status_code == 403
+    assert "its owner or an admin" in refused.content.decode()
+    assert press(secret, ana, "entry", of_ana.pk).status_code == 302
 
     assert sorted(Quote.objects.values_list("kind", flat=True)) == ["block", "message"]
     assert not Entry.objects.filter(content__contains="tulip").exists()

@@ -2,6 +2,7 @@
 
 from agents.assembler.items import DroppedItem, Item
 from agents.assembler.snapshots.redaction import ItemView
+from agents.assembler.snapshots.store import replace_item
 
 STORED_ITEM = {
     "layer": "P1",
@@ -39,3 +40,13 @@ def test_a_dropped_item_stored_by_the_first_version_is_read() -> None:
     dropped = DroppedItem(**STORED_DROPPED_ITEM)  # type: ignore[arg-type]  # as JSON gave it
 
     assert (dropped.key, dropped.reason, dropped.tokens) == ("message:8", "over budget", 12)
+
+
+def test_a_withheld_answer_takes_nothing_with_it() -> None:
+    """The agent once answered "No": its words may begin other words anywhere in the prompt."""
+    answer = {"role": "assistant", "text": "No"}
+    assert replace_item("No", answer, "[gone]") == "[gone]"
+    assert replace_item("<data>\nNovember\n</data>", answer, "[gone]") == "<data>\nNovember\n</data>"
+    line = {"role": "user", "text": "6 Ana: No.\n", "opening": '<messages trust="semi_trusted">\n'}
+    stored = '<messages trust="semi_trusted">\n6 Ana: No.\n16 Ana: No.\n</messages>'
+    assert replace_item(stored, line, "[gone]\n\n") == stored.replace("\n6 Ana: No.", "\n[gone]")
