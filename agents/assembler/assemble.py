@@ -231,15 +231,19 @@ def _fit_with_history(
     """
     entries, is_all = history.recall_history(request, _room_beside(request, sections))
     hidden_dives = history.hidden_dive_results(request, entries)
-    if is_all and not any(entry.summary_id for entry in entries):
-        past = history.history_candidates(request, entries, whole=True)
+    groups = history.history_groups(request, entries)
+    has_summaries = any(entry.summary_id for entry in entries)
+    if is_all and not has_summaries:
+        past = history.history_candidates(request, groups, whole=True)
         fitted = _fit_or_problem(request, [*sections, *past, older_episodes])
         if not _is_history_over_budget(fitted):
             return fitted, hidden_dives, True
-    in_place = [*sections, *history.history_candidates(request, entries), older_episodes]
+    in_place = [*sections, *history.history_candidates(request, groups), older_episodes]
     fitted = _fit_or_problem(request, in_place)
-    in_place.append(history.more_history(request, entries, taken=_history_tokens(fitted)))
-    fitted = _fit_or_problem(request, in_place)
+    if request.task != "mention":
+        taken = _history_tokens(fitted)
+        in_place.append(history.more_history(request, groups, taken=taken, has_summaries=has_summaries))
+        fitted = _fit_or_problem(request, in_place)
     in_view = (item for item in fitted.included if item.section == "history")
     recalled = recall.recall_candidates(request, in_view, request.budget.ceiling - fitted.tokens)
     return _fit_or_problem(request, [*in_place, recalled]), hidden_dives, False
@@ -250,12 +254,14 @@ def _with_view(
 ) -> tuple[FitResult, tuple[DroppedItem, ...]]:
     """The prompt saying how much of the thread it shows, and what it does not show as one item left out.
 
-    `hidden_count` messages are kept back by the agent's level, and said so one by one.
+    Messages that are named one by one as left out, `hidden_count` of them by the agent's level, are not counted again.
     """
     keys = Counter(item.section for item in fitted.included if item.key.startswith("message:"))
     newest, recalled = keys["history"], keys["recall"]
     total = newest if is_whole else request.end_seq - 1
-    unseen = total - newest - recalled - hidden_count - sum(map(_summarised_messages, fitted.included))
+    named = sum(left.section == "history" and left.key.startswith("message:") for left in _dropped_items(fitted))
+    summarised = sum(map(_summarised_messages, fitted.included))
+    unseen = total - newest - recalled - hidden_count - named - summarised
     words = f"{unseen:,} older message{'' if unseen == 1 else 's'}, not recalled"
     left_out = DroppedItem("older messages", "P6", "recall", words, "", 0, "over budget")
     return situation.with_view(request, fitted, newest, recalled, total), (left_out,) if unseen > 0 else ()
@@ -347,7 +353,7 @@ def _rows_query(shape: Access, is_draft: bool) -> CompiledQuery:
         workspace_id: int, participant_id: int, thread_id: int, person_id: int, request_seq: int
     ) -> QuerySet[Any, Any]:
         access = shape.with_ids(workspace_id, participant_id)
-        scope = QueryScope(participant_id, person_id, request_seq, shape.reads_dive_results, is_draft, access)
+        scope = QueryScope(participant_id, person_id, request_seq, is_draft, access)
         parts = {"thread": json_array(THREAD_COLUMNS), **{rows.name: rows.expression(scope) for rows in FRAGMENTS}}
         return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
 

@@ -169,21 +169,19 @@ def _author_ids(session: Session, messages: Sequence[NewMessage]) -> list[int]:
     return [speakers[clean_speaker_name(m.name or "User")] if m.role == "user" else own for m in messages]
 
 
-def messages_for_prompts(reads_dive_results: bool, **scope: Any) -> QuerySet[Message]:
+def messages_for_prompts(access: Access, **scope: Any) -> QuerySet[Message]:
     """The messages of a scope that prompts may hold, without order: said to the end or stopped, not deleted, of
     people, agents and tools; dive results only for who reads them."""
     messages = Message.objects.filter(
         **scope, state__in=(Message.State.COMPLETE, Message.State.STOPPED), deleted_at=None
     ).exclude(Q(kind=Message.Kind.SYSTEM) | Q(body=""))
-    return messages if reads_dive_results else messages.exclude(kind=Message.Kind.DIVE_RESULT)
+    return messages if access.reads_dive_results else messages.exclude(kind=Message.Kind.DIVE_RESULT)
 
 
 def prompt_messages(session: Session) -> QuerySet[Message]:
     """The messages of a session that prompts may hold, without order; only what came before `session.before`."""
     workspace_id = session.access.workspace_id
-    messages = messages_for_prompts(
-        session.access.reads_dive_results, thread_id=session.thread_id, thread__workspace_id=workspace_id
-    )
+    messages = messages_for_prompts(session.access, thread_id=session.thread_id, thread__workspace_id=workspace_id)
     return messages if session.before is None else messages.filter(seq__lt=session.before)
 
 

@@ -21,55 +21,103 @@ def _subject(name: str, things: str, actions: str, reasons: str) -> Subject:
 
 
 SUBJECTS: tuple[Subject, ...] = (
-    _subject("growing vegetables", "seedlings, raised beds, compost heaps, drip hoses, seed trays, nets, weeds",
+    _subject(
+        "growing vegetables",
+        "seedlings, raised beds, compost heaps, drip hoses, seed trays, nets, weeds",
         "thin the rows, loosen the soil, water at dusk, rotate the beds, harden off young plants, mulch with straw",
-        "roots need air, frost comes back late, slugs love shelter, wet leaves invite mildew, soil tires of one crop"),
-    _subject("learning a language", "flash cards, podcasts, verbs, dialogues, accents, pronouns, dictations",
+        "roots need air, frost comes back late, slugs love shelter, wet leaves invite mildew, soil tires of one crop",
+    ),
+    _subject(
+        "learning a language",
+        "flash cards, podcasts, verbs, dialogues, accents, pronouns, dictations",
         "read aloud, repeat in the evening, keep a diary, shadow a speaker, label the furniture, sing along",
-        "memory fades fast, hearing comes before speaking, small habits last, mistakes teach, grammar likes stories"),
-    _subject("planning a trip", "timetables, hostels, day packs, rail passes, ferries, museum passes, maps",
+        "memory fades fast, hearing comes before speaking, small habits last, mistakes teach, grammar likes stories",
+    ),
+    _subject(
+        "planning a trip",
+        "timetables, hostels, day packs, rail passes, ferries, museum passes, maps",
         "book the first night, leave a free day, copy the papers, compare the passes, pack for layers, ask the locals",
-        "plans meet weather, seats sell out, borders take time, rest is part of travel, prices rise near the date"),
-    _subject("baking bread", "sourdough starters, bannetons, tins, rye loaves, steam trays, flours, crusts",
+        "plans meet weather, seats sell out, borders take time, rest is part of travel, prices rise near the date",
+    ),
+    _subject(
+        "baking bread",
+        "sourdough starters, bannetons, tins, rye loaves, steam trays, flours, crusts",
         "fold the dough, weigh the salt, preheat the stone, score the loaf, chill overnight, feed the starter",
-        "gluten needs rest, water differs by flour, heat escapes at the door, acid builds slowly, salt slows yeast"),
-    _subject("saving money", "standing orders, receipts, subscriptions, envelopes, index funds, loans, bonuses",
+        "gluten needs rest, water differs by flour, heat escapes at the door, acid builds slowly, salt slows yeast",
+    ),
+    _subject(
+        "saving money",
+        "standing orders, receipts, subscriptions, envelopes, index funds, loans, bonuses",
         "list fixed costs, automate the transfer, cancel the unused, wait a night, compare the fees, set a target",
-        "small sums add up, fees eat returns, habits beat willpower, surprises come yearly, interest compounds"),
-    _subject("running a half marathon", "intervals, long runs, gels, shoes, hill repeats, rest days, splits",
+        "small sums add up, fees eat returns, habits beat willpower, surprises come yearly, interest compounds",
+    ),
+    _subject(
+        "running a half marathon",
+        "intervals, long runs, gels, shoes, hill repeats, rest days, splits",
         "build up slowly, run by feel, drink early, taper in time, strengthen the hips, vary the pace",
-        "tendons adapt late, sleep repairs, the start tempts, heat costs pace, boredom ends plans"),
-    _subject("repairing a bicycle", "chains, brake pads, spokes, bearings, cables, tyres, bottom brackets",
+        "tendons adapt late, sleep repairs, the start tempts, heat costs pace, boredom ends plans",
+    ),
+    _subject(
+        "repairing a bicycle",
+        "chains, brake pads, spokes, bearings, cables, tyres, bottom brackets",
         "clean the drivetrain, true the wheel, grease the threads, check the wear, replace the cable, note the torque",
-        "dirt grinds metal, rubber hardens, threads strip easily, slack shifts badly, rust starts inside"),
-    _subject("teaching a class", "worksheets, seating plans, quizzes, group tasks, rubrics, field trips, parents",
+        "dirt grinds metal, rubber hardens, threads strip easily, slack shifts badly, rust starts inside",
+    ),
+    _subject(
+        "teaching a class",
+        "worksheets, seating plans, quizzes, group tasks, rubrics, field trips, parents",
         "start with a question, plan the pauses, mix the groups, give time to think, return marks soon, end early",
-        "attention comes in waves, silence is work too, fairness is noticed, praise needs detail, noise spreads"),
-    _subject("caring for a dog", "leashes, treats, crates, vaccinations, walks, toys, puppies",
+        "attention comes in waves, silence is work too, fairness is noticed, praise needs detail, noise spreads",
+    ),
+    _subject(
+        "caring for a dog",
+        "leashes, treats, crates, vaccinations, walks, toys, puppies",
         "reward at once, keep the hours, brush the coat, visit the vet, train in short bouts, meet other dogs",
-        "dogs read bodies, boredom chews, fear lingers, teeth decay unseen, routine calms"),
-    _subject("taking photographs", "lenses, tripods, filters, raw files, shadows, portraits, histograms",
+        "dogs read bodies, boredom chews, fear lingers, teeth decay unseen, routine calms",
+    ),
+    _subject(
+        "taking photographs",
+        "lenses, tripods, filters, raw files, shadows, portraits, histograms",
         "move closer, wait for the light, clear the background, expose for the bright, back up twice, print a few",
-        "noon flattens faces, sensors clip, memory cards fail, eyes follow lines, editing takes longer"),
-    _subject("renovating a flat", "skirting boards, fuses, plaster, tiles, radiators, primers, permits",
+        "noon flattens faces, sensors clip, memory cards fail, eyes follow lines, editing takes longer",
+    ),
+    _subject(
+        "renovating a flat",
+        "skirting boards, fuses, plaster, tiles, radiators, primers, permits",
         "draw the plan, cut the power, test the walls, order spare tiles, air the rooms, photograph the pipes",
-        "old paint hides damp, dust travels, deliveries slip, floors are never level, neighbours have ears"),
-    _subject("writing a novel", "chapters, drafts, scenes, villains, timelines, readers, endings",
+        "old paint hides damp, dust travels, deliveries slip, floors are never level, neighbours have ears",
+    ),
+    _subject(
+        "writing a novel",
+        "chapters, drafts, scenes, villains, timelines, readers, endings",
         "write daily, cut the prologue, give wants to everybody, read dialogue aloud, keep a ledger, finish first",
-        "first drafts lie, tension needs cost, readers skip weather, names confuse, distance helps"),
-    _subject("sleeping better", "curtains, alarms, naps, mattresses, screens, ear plugs, routines",
+        "first drafts lie, tension needs cost, readers skip weather, names confuse, distance helps",
+    ),
+    _subject(
+        "sleeping better",
+        "curtains, alarms, naps, mattresses, screens, ear plugs, routines",
         "dim the lamps, rise at one hour, cool the bedroom, stop coffee at noon, write worries down, walk in daylight",
-        "light sets the clock, warmth wakes, caffeine lingers, beds become offices, snoozing fragments"),
-    _subject("organising a festival", "stages, volunteers, permits, toilets, sponsors, fences, generators",
+        "light sets the clock, warmth wakes, caffeine lingers, beds become offices, snoozing fragments",
+    ),
+    _subject(
+        "organising a festival",
+        "stages, volunteers, permits, toilets, sponsors, fences, generators",
         "walk the ground, brief the helpers, mark the exits, order early, plan for rain, thank the neighbours",
-        "queues sour the mood, cables trip, noise has limits, cash runs out, helpers get hungry"),
-    _subject("brewing coffee", "grinders, filters, kettles, scales, beans, espresso baskets, milk jugs",
+        "queues sour the mood, cables trip, noise has limits, cash runs out, helpers get hungry",
+    ),
+    _subject(
+        "brewing coffee",
+        "grinders, filters, kettles, scales, beans, espresso baskets, milk jugs",
         "weigh the dose, rinse the paper, grind last, descale monthly, pour in circles, taste side by side",
-        "water carries the taste, old oil turns rancid, heat scorches, fines clog, beans breathe"),
-    _subject("keeping bees", "hives, frames, smokers, queens, swarms, supers, mites",
+        "water carries the taste, old oil turns rancid, heat scorches, fines clog, beans breathe",
+    ),
+    _subject(
+        "keeping bees",
+        "hives, frames, smokers, queens, swarms, supers, mites",
         "inspect on warm days, read the brood, mark the queen, feed after harvest, treat in winter, move calmly",
-        "bees remember, damp kills sooner than cold, mites multiply, honey draws robbers, space prevents swarming"),
-)  # fmt: skip
+        "bees remember, damp kills sooner than cold, mites multiply, honey draws robbers, space prevents swarming",
+    ),
+)
 
 FRAMES: tuple[str, ...] = tuple(
     """
@@ -157,7 +205,7 @@ ADVICE_SLOTS: dict[str, tuple[str, ...]] = {
     "bean": ("Yirgacheffe", "Huila", "Antigua", "Sidamo", "Mandheling"),
     "unit": ("grams", "litres", "minutes", "centimetres", "hours"),
     "character": ("Marguerite", "Old Pell", "Inspector Vane", "the ferryman", "Doctor Ilse"),
-}  # fmt: skip
+}
 
 ADVICE_FACTS = read_facts("advice_facts.txt")
 """The facts by subject."""

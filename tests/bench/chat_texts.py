@@ -56,7 +56,7 @@ SLOTS: dict[str, tuple[str, ...]] = {
     "game": ("backgammon", "canasta", "Catan", "dominoes", "darts", "pinball"),
     "train": ("night train", "regional express", "early ferry", "airport coach", "tram"),
     "adjective": ("lovely", "odd", "quiet", "busy", "long", "decent", "messy", "slow", "great", "so-so"),
-}  # fmt: skip
+}
 
 
 class Fact(NamedTuple):
@@ -202,16 +202,66 @@ Nothing new, come back in {month}
 )
 
 REACTIONS: tuple[str, ...] = (
-    "Ha", "ok", "Same here", "Really?", "Oh no", "Nice", "Yes please", "No idea", "I think so", "Of course", "lol",
-    "Good point", "Wow", "Not sure", "Sounds good", "On my way", "Sure", "Why?", "When?", "Me too", "👍", "❤️",
-    "Fine by me", "You are right", "Sorry, was away", "Hm", "Let me see", "Thanks!", "That is true", "Never mind",
-)  # fmt: skip
+    "Ha",
+    "ok",
+    "Same here",
+    "Really?",
+    "Oh no",
+    "Nice",
+    "Yes please",
+    "No idea",
+    "I think so",
+    "Of course",
+    "lol",
+    "Good point",
+    "Wow",
+    "Not sure",
+    "Sounds good",
+    "On my way",
+    "Sure",
+    "Why?",
+    "When?",
+    "Me too",
+    "👍",
+    "❤️",
+    "Fine by me",
+    "You are right",
+    "Sorry, was away",
+    "Hm",
+    "Let me see",
+    "Thanks!",
+    "That is true",
+    "Never mind",
+)
 
 OPENERS: tuple[str, ...] = (
-    "", "", "", "", "By the way: ", "Oh, and one more thing. ", "News: ", "You won't believe it. ", "Finally! ",
-    "So, ", "Just so you know, ", "Sorry for the silence. ", "Update from me: ", "Guess what. ",
-)  # fmt: skip
+    "",
+    "",
+    "",
+    "",
+    "By the way: ",
+    "Oh, and one more thing. ",
+    "News: ",
+    "You won't believe it. ",
+    "Finally! ",
+    "So, ",
+    "Just so you know, ",
+    "Sorry for the silence. ",
+    "Update from me: ",
+    "Guess what. ",
+)
 CLOSERS: tuple[str, ...] = (
-    "", "", "", "", " 🙂", ", can you imagine?", ". More later", ". What about you?", ", finally",
-    ". Took me long enough", ". Don't laugh", ". I told you", ". Long story",
-)  # fmt: skip
+    "",
+    "",
+    "",
+    "",
+    " 🙂",
+    ", can you imagine?",
+    ". More later",
+    ". What about you?",
+    ", finally",
+    ". Took me long enough",
+    ". Don't laugh",
+    ". I told you",
+    ". Long story",
+)

@@ -99,7 +99,7 @@ class DiveResultRow(NamedTuple):
 def _dive_results(scope: QueryScope) -> QuerySet[Any, Any]:
     """What dives of this thread brought; nothing for those whose level keeps results out."""
     results = DiveResult.objects.filter(dive__parent=OuterRef("pk"), message__deleted_at=None)
-    visible = results if scope.reads_dive_results else results.filter(pk__lt=0)
+    visible = results if scope.access.reads_dive_results else results.filter(pk__lt=0)
     return visible.order_by("-message_id")[:MAX_DIVE_RESULTS]
 
 

@@ -116,14 +116,13 @@ def recall_history(request: PromptRequest, room: int) -> tuple[list[ContextEntry
 
 
 def history_candidates(
-    request: PromptRequest, entries: Sequence[ContextEntry], *, whole: bool = False
+    request: PromptRequest, groups: tuple[AtomicGroup, ...], *, whole: bool = False
 ) -> list[SectionCandidates]:
     """What was said before the request; where it may be the `whole` thread, past the caps too.
 
     A mention asks for its neighbours and the gist; other tasks for all that the plugin recalls, up to P1's cap. A
     window that depends on nothing else begins at the same message in the next prompt.
     """
-    groups = _history_groups(request, entries)
     candidates = partial(SectionCandidates, "P1", "history", contiguous=True, frame=_opening_room(request.counter))
     if request.task != "mention":
         return [candidates(groups, extendable=whole)]
@@ -134,11 +133,11 @@ def history_candidates(
     return [candidates(tail, extendable=whole), candidates(summaries, cap=SUMMARY_TOKENS), *rest]
 
 
-def more_history(request: PromptRequest, entries: Sequence[ContextEntry], taken: int) -> SectionCandidates:
+def more_history(
+    request: PromptRequest, groups: tuple[AtomicGroup, ...], *, taken: int, has_summaries: bool
+) -> SectionCandidates:
     """History past P1's cap, before anything is recalled; `taken` tokens of it stand in the prompt already."""
-    share = COMPACTED_SHARE if any(entry.summary_id for entry in entries) else WINDOW_SHARE
-    room = int(request.budget.ceiling * share) - taken if request.task != "mention" else 0
-    groups = _history_groups(request, entries)
+    room = int(request.budget.ceiling * (COMPACTED_SHARE if has_summaries else WINDOW_SHARE)) - taken
     candidates = partial(SectionCandidates, "P6", "history", contiguous=True, frame=_opening_room(request.counter))
     return candidates(groups, cap=max(room, 0), beyond_layer_cap=True)
 
@@ -148,7 +147,7 @@ def _opening_room(counter: TokenCounter) -> int:
     return max(opening_tokens(counter, "history", opening(trust)) for trust in MESSAGE_LABELS)
 
 
-def _history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> tuple[AtomicGroup, ...]:
+def history_groups(request: PromptRequest, entries: Sequence[ContextEntry]) -> tuple[AtomicGroup, ...]:
     """The newest first. Calls and their results together; plain messages in steps; each summary by itself."""
     own_id = request.agent.participant_id
     items: list[Item] = []
@@ -310,7 +309,7 @@ class LaterMessageRow(NamedTuple):
 
 def _later_messages(scope: QueryScope) -> QuerySet[Any, Any]:
     """The newest that stand above the answer, the agent's own included, except its answers to this very request."""
-    shown = messages_for_prompts(scope.reads_dive_results, thread=OuterRef("pk"), seq__gt=scope.request_seq)
+    shown = messages_for_prompts(scope.access, thread=OuterRef("pk"), seq__gt=scope.request_seq)
     answers = Run.objects.filter(reply=OuterRef("pk"), trigger__seq=scope.request_seq)
     return shown.exclude(Exists(answers)).order_by("-seq")[:MAX_LATER_MESSAGES]
 

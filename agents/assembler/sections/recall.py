@@ -100,7 +100,7 @@ def _newest_entries(
     if packer.room < MIN_EXCERPT_TOKENS:
         return ()
     thread = {"thread_id": request.thread.thread_id, "seq__lt": before}
-    messages = messages_for_prompts(request.access.reads_dive_results, **thread)
+    messages = messages_for_prompts(request.access, **thread)
     unseen = messages.exclude(seq__in={*packer.seqs, *in_view})
     return message_entries(unseen.order_by("-seq")[: packer.room // LINE_TOKENS])
 

@@ -64,8 +64,8 @@ THREAD_COLUMNS = row_columns(
 
 
 class QueryScope(NamedTuple):
-    """Whose prompt a section's sub-select reads for, who asks, after which message of the thread, whether results of
-    dives may be read, and whether the prompt is for drafting one.
+    """Whose prompt a section's sub-select reads for, who asks, in which message of the thread, whether a result is to
+    be drafted, and what may be read.
 
     The sub-select stands in a query of threads: `OuterRef("pk")` is the thread of the prompt.
     """
@@ -73,7 +73,6 @@ class QueryScope(NamedTuple):
     participant_id: int
     person_id: int
     request_seq: int
-    reads_dive_results: bool
     is_draft: bool
     access: Access
 

@@ -258,7 +258,7 @@ class ReviewMixin:
         writing = Message.objects.filter(thread=OuterRef("pk"), seq__gt=OuterRef("since"), state=Message.State.WRITING)
         last_finished = writing.order_by("seq").values(place=F("seq") - 1)[:1]
         stretch = {"thread": OuterRef("pk"), "seq__gt": OuterRef("since"), "seq__lte": OuterRef("upto")}
-        new = messages_for_prompts(access.reads_dive_results, **stretch)
+        new = messages_for_prompts(access, **stretch)
         counted = new.order_by().values("thread").annotate(counted=Count("pk")).values("counted")
         threads: QuerySet[Any, Any] = Thread.objects.visible_to(access).exclude(access=Thread.Access.HUMAN_ONLY)
         threads = threads.annotate(since=Coalesce(Subquery(mark), Value(0))).filter(last_seq__gt=F("since"))

@@ -221,3 +221,17 @@ def test_what_was_said_while_the_agent_answered_stands_after_the_next_request(
     ]
     assert {block.attributes["posted"] for block in said} == {"after the request"}
     assert "In March" not in assemble(agent=vibe, thread=thread, task="mention", request=first).messages[-1].content
+
+
+@pytest.mark.parametrize("task", ["mention", "thread"])
+def test_every_message_is_shown_summarised_or_left_out_once(
+    task: str, ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    for n in range(200):
+        say(thread, ana, f"Row {n} of roses: " + "water and mulch " * 20)
+    prompt = assemble(agent=vibe, thread=thread, task=task, request=say(thread, ana, "@vibe which rows?"))
+    shown = {item.key for item in prompt.included if item.key.startswith("message:") and item.section != "request"}
+    named = [left for left in prompt.dropped if left.key.startswith("message:")]
+    counted = [int(left.source.split()[0].replace(",", "")) for left in prompt.dropped if left.key == "older messages"]
+    assert len(shown) + len(named) + sum(counted) == 200
+    assert not shown & {left.key for left in named}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from memory.plugins.lcm.facts import find_facts
 from memory.plugins.lcm.summarizer import SourceMessage, SourceSummary, message_source, summarize, summary_source
 from memory.plugins.lcm.validation import clean_answer, find_problem, word_floor
+from openvibe.base.text import has_visible_character
 from openvibe.llm.tokens import count_tokens
 from tests.examples import examples
 from tests.llm.scripted_client import ScriptedModel
@@ -216,4 +217,7 @@ def test_cleaning_leaves_no_thoughts_and_cleans_once(text: str) -> None:
 @given(st.lists(ODD, min_size=1, max_size=8), ODD)
 def test_any_text_and_any_source_can_be_judged(texts: list[str], answer: str) -> None:
     source = message_source([said(text) for text in texts], chunk_tokens=3_000)
-    find_problem(clean_answer(answer), source.text, find_facts(source.text), messages=len(texts))
+    text = clean_answer(answer)
+    problem = find_problem(text, source.text, find_facts(source.text), messages=len(texts))
+    assert problem == problem.strip(), "half a sentence, or nothing"
+    assert problem or has_visible_character(text), "what shows no word is no summary"
