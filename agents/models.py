@@ -324,6 +324,7 @@ class Snapshot(models.Model):
     dropped_count = models.PositiveIntegerField(default=0)
     tool_names = models.JSONField(default=list, help_text="The tools the run was offered.")
     content = models.BinaryField(null=True)
+    recall = models.JSONField(default=list, help_text="Where recalled messages stood, by number: RecallBlock.")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     def __str__(self) -> str:

@@ -27,6 +27,7 @@ from agents.assembler.sections import (
     situation,
     work,
 )
+from agents.assembler.sections.recall_blocks import LAST_RECALL, RecallBlock
 from agents.assembler.sections.request import (
     THREAD_COLUMNS,
     PromptRequest,
@@ -72,6 +73,7 @@ class Prompt:
     dropped: tuple[DroppedItem, ...]
     tokens: int
     soul_number: int | None
+    recall: tuple[RecallBlock, ...] = ()
 
     @property
     def ceiling(self) -> int:
@@ -171,8 +173,8 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
         identity.workspace_candidates(request),
         dive.headline_candidates(request),
     ]
-    fitted, hidden, is_whole = _fit_with_history(request, sections, older_episodes)
-    fitted, unseen = _with_view(request, fitted, is_whole=is_whole, hidden_count=len(hidden))
+    fitted, hidden, recalled = _fit_with_history(request, sections, older_episodes)
+    fitted, unseen = _with_view(request, fitted, is_whole=recalled is None, hidden_count=len(hidden))
     return Prompt(
         task=request.task,
         model=model,
@@ -184,6 +186,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
         dropped=(*_dropped_items(fitted), *unseen, *hidden, *private_episodes, *unreadable),
         tokens=sent_tokens(fitted, request.counter),
         soul_number=request.agent.soul.number if request.agent.soul else None,
+        recall=recalled.blocks if recalled else (),
     )
 
 
@@ -223,9 +226,10 @@ def _room_beside(request: PromptRequest, sections: Iterable[SectionCandidates]) 
 
 def _fit_with_history(
     request: PromptRequest, sections: Sequence[SectionCandidates], older_episodes: SectionCandidates
-) -> tuple[FitResult, list[DroppedItem], bool]:
+) -> tuple[FitResult, list[DroppedItem], recall.Recall | None]:
     """The prompt with all of a thread that fits; else with the window of P1 and, in what is left, what bears on the
-    request of all that was said before it. Hidden results of dives besides, and whether the thread stands whole.
+    request of all that was said before it. Hidden results of dives besides, and what is recalled; None where the thread
+    stands whole.
 
     The window depends on nothing that was asked, so that consecutive prompts begin alike: recall fills the rest.
     """
@@ -237,7 +241,7 @@ def _fit_with_history(
         past = history.history_candidates(request, groups, whole=True)
         fitted = _fit_or_problem(request, [*sections, *past, older_episodes])
         if not _is_history_over_budget(fitted):
-            return fitted, hidden_dives, True
+            return fitted, hidden_dives, None
     in_place = [*sections, *history.history_candidates(request, groups), older_episodes]
     fitted = _fit_or_problem(request, in_place)
     if request.task != "mention":
@@ -245,8 +249,15 @@ def _fit_with_history(
         in_place.append(history.more_history(request, groups, taken=taken, has_summaries=has_summaries))
         fitted = _fit_or_problem(request, in_place)
     in_view = (item for item in fitted.included if item.section == "history")
-    recalled = recall.recall_candidates(request, in_view, request.budget.ceiling - fitted.tokens)
-    return _fit_or_problem(request, [*in_place, recalled]), hidden_dives, False
+    recalled = recall.recall_messages(request, in_view, _recall_room(request, fitted))
+    return _fit_or_problem(request, [*in_place, recalled.candidates]), hidden_dives, recalled
+
+
+def _recall_room(request: PromptRequest, fitted: FitResult) -> int:
+    """Tokens that the rest of the prompt leaves, at most what P6 may take."""
+    room, cap = request.budget.ceiling - fitted.tokens, request.budget.caps["P6"]
+    episode_tokens = sum(item.tokens for item in fitted.included if item.section == "episodes")
+    return room if cap is None else min(room, cap - episode_tokens)
 
 
 def _with_view(
@@ -314,6 +325,7 @@ FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     DEFAULT_ENDPOINT,
     history.MEMORY_PLUGIN,
     history.LATER_MESSAGES,
+    LAST_RECALL,
     episodes.FEEDBACK,
     episodes.EPISODES,
     blocks.BLOCKS,

@@ -190,7 +190,7 @@ def make_item(
     return Item(_LAYERS[section], section, slot, key, text, tokens, trust, source, author, ref, role, order, opening)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1_024)
 def opening_tokens(counter: TokenCounter, slot: Slot, opening: str) -> int:
     """Tokens around the lines of one transcript: in the history it is a message of its own, elsewhere a part of one."""
     ending = CLOSING if slot == "history" else CLOSING + PART_SEPARATOR

@@ -1,7 +1,7 @@
 """Rendering a prompt: the data notice and the order of messages, stable first, changing last. Pure.
 
-tools · system (policy, SOUL, instructions) · reference (workspace, channel, blocks, skills) · history ·
-dynamic (work, notes, feedback, knowledge, dives, recall, constraints, time and asker) · the request.
+tools · system (policy, SOUL, instructions) · reference (workspace, channel, blocks, skills) · history with recall ·
+dynamic (work, notes, feedback, knowledge, dives, constraints, time and asker) · the request.
 Providers can so cache the longest prefix. Only trusted text stands in the system message."""
 
 from bisect import bisect_left
@@ -104,10 +104,11 @@ def _common_prefix(one: str, other: str) -> str:
 
 
 def _slot_items(fitted: FitResult, slot: Slot) -> list[Item]:
-    """In the history by their order alone; elsewhere by section, the lines of each trust label together."""
+    """In the history by their order alone, what was recalled for a message before it; elsewhere by section, the lines
+    of each trust label together."""
     slot_items = [item for item in fitted.included if item.slot == slot]
     if slot == "history":
-        return sorted(slot_items, key=lambda item: item.order)
+        return sorted(slot_items, key=lambda item: (item.order, item.section == "history"))
     return sorted(slot_items, key=lambda item: (_SECTION_RANKS[item.section], item.opening, item.order))
 
 

@@ -62,11 +62,8 @@ SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
         "tools": ("tools",),
         "system": ("policy", "soul", "instructions"),
         "reference": ("workspace", "channel", "blocks", "skills", "topics", "source"),
-        "history": ("history",),
-        "dynamic": (
-            *("work", "profile", "feedback", "knowledge", "dives", "episodes", "recall"),
-            *("constraints", "situation"),
-        ),
+        "history": ("history", "recall"),
+        "dynamic": (*("work", "profile", "feedback", "knowledge", "dives", "episodes"), *("constraints", "situation")),
         "request": ("request", "later"),
     }
 )

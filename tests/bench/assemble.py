@@ -27,7 +27,7 @@ PROFILED_FUNCTIONS = (
     ("making items of history", "agents/assembler/sections/history.py", "history_candidates"),
     ("episodes and feedback", "agents/assembler/sections/episodes.py", "episode_candidates"),
     ("knowledge, with its searches", "agents/assembler/sections/knowledge.py", "knowledge_candidates"),
-    ("recall", "agents/assembler/sections/recall.py", "recall_candidates"),
+    ("recall", "agents/assembler/sections/recall.py", "recall_messages"),
     ("ranking, of knowledge and of messages", "openvibe/search/ranking.py", "rank"),
     ("counting tokens, everywhere", "agents/assembler/items.py", "count_text"),
     ("choosing what fits", "agents/assembler/fit.py", "fit"),

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-from django.db import transaction
-
 from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.snapshots.store import shared_prefix_with
@@ -21,12 +19,13 @@ from memory.plugins.registry import provider_named
 from memory.plugins.sessions import context_budget
 from openvibe.chat.importing.readers import ImportedLine, read_qmsum
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import create_reply, create_thread, finish_reply, post_message
+from openvibe.chat.services import create_thread, post_message
 from openvibe.chat.wiring import embed_pending_messages
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import member_access
 from tests.bench.chats import ChatWriter
 from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
+from tests.bench.dialogue import answer_request, store_prompt
 from tests.bench.measurement import Aim, Measurement, Report, Step
 
 LCM_PLUGIN = "memory/lcm"
@@ -199,20 +198,13 @@ def _tally_conversation(world: BenchWorkspace, lines: Sequence[ImportedLine]) ->
             Workspace.objects.filter(pk=world.ana.workspace_id).update(budgets={"thread": caps} if caps else {})
             prompt = assemble(agent=world.vibe, thread=thread, task="thread", request=request, tools=tools)
             tallies[name].add_prompt(prompt, max(request.seq - 1, 1))
-        _answer(world, request, answer)
+        store_prompt(world, request, prompt)
+        answer_request(world, request, answer.text, at=answer.at)
         embed_pending_messages()
         provider.bootstrap(session)
         if _check_compactor(provider).needs_compaction(session, budget):
             _check_compactor(provider).compact(session, budget)
     return tallies
-
-
-def _answer(world: BenchWorkspace, request: Message, line: ImportedLine) -> None:
-    with transaction.atomic():
-        reply = create_reply(
-            thread=request.thread, author=world.vibe.participant, client_id=f"answer-{request.seq}", at=line.at
-        )
-        finish_reply(reply=reply, body=line.text, state=Message.State.COMPLETE)
 
 
 def _keep_time(message: Message, line: ImportedLine) -> None:

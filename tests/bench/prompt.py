@@ -1,12 +1,14 @@
 """`bench prompt`: how much of what a question needs stands, word for word, in the prompt that the agent is sent.
 
 The whole way is measured: conversations are imported as the command does, their vectors made by the built-in embedder,
-and each question is posted, as a mention and in a thread the agent follows, before and after the thread was compacted.
+and each question is posted, as a mention and in a thread the agent follows, before and after the thread was compacted;
+in a followed thread also one after the other, each answered, so that what was recalled for one keeps its place.
 What `assemble` makes of it is searched for the text of each piece of evidence, white space as one blank and escapes
 undone on both sides."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from statistics import mean, median
 
@@ -20,6 +22,7 @@ from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import post_message
 from tests.bench.conversations import Question, SampleConversation
 from tests.bench.corpus import BenchWorkspace, make_bench_workspace
+from tests.bench.dialogue import answer_request, store_prompt
 from tests.bench.evidence import holds_text, import_conversations, normalize
 from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.samples import KINDS, sample_conversations
@@ -33,6 +36,9 @@ MAX_MISSED: dict[str, tuple[float, float]] = {
 }
 """Percent of the evidence that may be missing, by kind, as a mention and in a thread."""
 
+
+AskedQuestion = tuple[Thread, Question, Sequence[str]]
+"""Where a question is asked, and the texts of its evidence that are looked for."""
 
 MIN_EVIDENCE_WORDS = 5
 """Shorter texts ("Yeah .") stand in any prompt: they are not looked for."""
@@ -62,8 +68,8 @@ def measure_prompt(*, data: Path | None = None, kinds: Sequence[str] = KINDS, qu
     aims: list[Aim] = []
     for kind in kinds:
         for state, answers_by_task in ask_questions(sample_conversations(kind, data=data, quick=quick)).items():
-            for task, limit in zip(TASKS, MAX_MISSED[kind], strict=True):
-                name, answers = f"{kind}, {state}, {task}", answers_by_task[task]
+            for task, answers in answers_by_task.items():
+                name, limit = f"{kind}, {state}, {task}", MAX_MISSED[kind][TASKS.index(task)]
                 rows += _answer_rows(name, answers)
                 aims.append(Aim(f"{name}: % of the evidence missing", 100 - _found(answers), limit))
     return Report("prompt", rows, tuple(aims))
@@ -99,13 +105,30 @@ def ask_questions(conversations: Iterable[SampleConversation]) -> dict[str, dict
     imported = {task: _ask_as(task, world, questions) for task in TASKS}
     for thread, _ in threads:
         compact_if_due(thread)
-    return {"imported": imported, "compacted": {task: _ask_as(task, world, questions) for task in TASKS}}
+    return {
+        "imported": imported,
+        "compacted": {task: _ask_as(task, world, questions) for task in TASKS},
+        "one after the other": {"thread": _ask_in_turn(world, questions)},
+    }
 
 
-def _ask_as(
-    task: TaskType, world: BenchWorkspace, questions: Sequence[tuple[Thread, Question, Sequence[str]]]
-) -> list[Answer]:
+def _ask_as(task: TaskType, world: BenchWorkspace, questions: Sequence[AskedQuestion]) -> list[Answer]:
     return [count_evidence(make_prompt(world, thread, question, task), texts) for thread, question, texts in questions]
+
+
+def _ask_in_turn(world: BenchWorkspace, questions: Sequence[AskedQuestion]) -> list[Answer]:
+    """The questions of each thread in a dialogue with the agent, whose prompts are stored; none of it stays."""
+    answers: list[Answer] = []
+    for thread, asked in groupby(questions, key=lambda each: each[0]):
+        with transaction.atomic():
+            for _, question, texts in asked:
+                request = _post(world, thread, question.text)
+                prompt = _assemble(world, request, "thread")
+                answers.append(count_evidence(prompt, texts))
+                store_prompt(world, request, prompt)
+                answer_request(world, request, "I looked that up for you above.")
+            transaction.set_rollback(True)
+    return answers
 
 
 def compact_if_due(thread: Thread) -> None:
@@ -123,12 +146,19 @@ def make_prompt(world: BenchWorkspace, thread: Thread, question: Question, task:
     """The prompt of a question that Ana posts; nothing of it stays in the thread."""
     body = f"@{world.vibe.participant.handle} {question.text}" if task == "mention" else question.text
     with transaction.atomic():
-        posted = post_message(thread=thread, by=world.by, body=body)
-        request = Message.objects.select_related("author").get(pk=posted.pk)
-        tools = Toolbox.for_agent(world.vibe, thread).specs
-        prompt = assemble(agent=world.vibe, thread=thread, task=task, request=request, tools=tools)
+        prompt = _assemble(world, _post(world, thread, body), task)
         transaction.set_rollback(True)
     return prompt
+
+
+def _post(world: BenchWorkspace, thread: Thread, body: str) -> Message:
+    posted = post_message(thread=thread, by=world.by, body=body)
+    return Message.objects.select_related("author", "thread").get(pk=posted.pk)
+
+
+def _assemble(world: BenchWorkspace, request: Message, task: TaskType) -> Prompt:
+    tools = Toolbox.for_agent(world.vibe, request.thread).specs
+    return assemble(agent=world.vibe, thread=request.thread, task=task, request=request, tools=tools)
 
 
 def count_evidence(prompt: Prompt, texts: Sequence[str]) -> Answer:

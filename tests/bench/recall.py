@@ -13,7 +13,7 @@ from statistics import mean
 
 from agents.access import visible_to
 from agents.assembler.assemble import read_prompt_rows
-from agents.assembler.sections.recall import recall_candidates
+from agents.assembler.sections.recall import recall_messages
 from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
 from agents.assembler.stack import BUDGETS
 from openvibe.chat.models import Message, Thread
@@ -93,7 +93,7 @@ def _shipped_share(
     """
     left = budget
     recalled: set[int] = set()
-    for group in recall_candidates(_prompt_request(world, thread, question), (), budget).groups:
+    for group in recall_messages(_prompt_request(world, thread, question), (), budget).candidates.groups:
         if group.tokens <= left:
             left -= group.tokens
             recalled.update(

@@ -1,34 +1,32 @@
 """Recall (P6): messages of this thread that are no longer in view but bear on the request, long ones as excerpts.
 
 Searched with `openvibe.chat.search`: words and meaning, with what stands beside a good message, chosen into the room
-that the rest of the prompt leaves."""
+that the rest of the prompt leaves. What was recalled for an earlier request keeps its place while what bears on this
+one has room beside it, so that providers need not read it again."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from typing import NamedTuple
 
-import numpy as np
-
-from agents.assembler.items import Item, SectionCandidates, format_minute, opening_tokens, section_candidates
-from agents.assembler.sections.history import MESSAGE_LABELS, message_line_item, time_note
+from agents.assembler.excerpts import choose_passages, join_passages
+from agents.assembler.items import Item, SectionCandidates, opening_tokens, section_candidates
+from agents.assembler.sections.recall_blocks import (
+    RecallBlock,
+    ShownMessage,
+    StandingBlock,
+    block_items,
+    history_checksum,
+    line_item,
+    passages_note,
+    standing_blocks,
+)
 from agents.assembler.sections.request import PromptRequest
 from memory.queries import ContextEntry, message_entries, messages_for_prompts
-from openvibe.base.masking import mask_secrets
 from openvibe.chat.queries import MessageHit, find_messages
-from openvibe.llm.extractive_summary import stem_words
 from openvibe.llm.tokens import TokenCounter
-from openvibe.llm.transcripts import opening
-from openvibe.search.lexical import query_terms, strip_stop_words
-from openvibe.search.passages import split_passages
-from openvibe.search.ranking import z_scores
-from openvibe.search.spaces import BUILT_IN_EMBEDDER
-from openvibe.search.values import Floats
 
 MIN_SHOWN_TOKENS, MAX_SHOWN_TOKENS, SHOWN_DIVISOR = 300, 600, 8
 """Tokens one recalled message may take: one in so many of the room, between these two. Of a longer one the passages
@@ -43,46 +41,68 @@ SEARCH_SURPLUS = 1.15
 MIN_EXCERPT_TOKENS = 60
 """The least room in which an excerpt of a long message still says something."""
 
-_OPENINGS = {label: opening(label, recalled="yes") for label in MESSAGE_LABELS}
+BEARING_SCORE, BEARING_SHARE = 1.2, 0.8
+"""What bears on a request always stands in its prompt: messages that stand out by about so many standard deviations
+(`search.ranking.rank`), up to so much of the room. The rest of the room is for what was recalled before, then for what
+else was found."""
+
+MAX_PARTS, MIN_PART_TOKENS = 3, 400
+"""Blocks of one request, the best first, and tokens of each: the next prompt may keep the first and not the last."""
 
 
-def recall_candidates(request: PromptRequest, history: Iterable[Item], room: int) -> SectionCandidates:
+class Recall(NamedTuple):
+    """What is recalled, and the blocks in which it stands, as they are stored."""
+
+    candidates: SectionCandidates
+    blocks: tuple[RecallBlock, ...]
+
+
+NOTHING = Recall(section_candidates("recall", ()), ())
+
+
+def recall_messages(request: PromptRequest, history: Iterable[Item], room: int) -> Recall:
     """What fills `room` tokens of what was said out of view: what bears on the request first, then the newest.
 
     `history` stands in the prompt; nothing is lifted out of what runs on from its last summary to the request. Nothing
     is bounded by a count, and everything given fits.
     """
-    before, in_view = _running_window(request, history)
-    frame = sum(opening_tokens(request.counter, "dynamic", each) for each in _OPENINGS.values())
-    if before <= 1 or room <= frame + MIN_EXCERPT_TOKENS:
-        return section_candidates("recall", ())
-    packer = _Packer(request, room - frame)
-    packer.add(map(_hit_entry, _find_hits(request, before, in_view, packer.room)))
-    packer.add(_newest_entries(request, before, in_view, packer))
-    return replace(section_candidates("recall", packer.items()), frame=frame)
+    history = sorted(history, key=lambda item: item.order)
+    window_start, in_view = _running_window(request, history)
+    if window_start <= 1 or room <= MIN_EXCERPT_TOKENS:
+        return NOTHING
+    hits = _find_hits(request, window_start, in_view, room)
+    standing = standing_blocks(request, history, window_start=window_start, in_view=in_view)
+    kept = _keep(standing, hits, room)
+    kept_seqs = {seq for each in kept for seq, _ in each.block.messages}
+    entries = [_hit_entry(hit) for hit in hits if hit.seq not in kept_seqs]
+    unseen = _Unseen(request, window_start, {*in_view, *kept_seqs})
+    checksum = history_checksum(history, request.end_seq)
+    blocks = [*kept, *_new_blocks(request, entries, unseen, room - sum(each.tokens for each in kept), checksum)]
+    items = (item for each in blocks for item in each.items)
+    return Recall(section_candidates("recall", items), tuple(each.block for each in blocks))
 
 
-def _running_window(request: PromptRequest, history: Iterable[Item]) -> tuple[int, set[int]]:
+def _running_window(request: PromptRequest, history: Sequence[Item]) -> tuple[int, set[int]]:
     """Where the window that runs up to the request begins, and the seqs of the messages that stand before it."""
-    before, seqs = request.end_seq, set()
+    window_start, seqs = request.end_seq, set()
     is_running = True
-    for item in sorted(history, key=lambda item: -item.order):
+    for item in reversed(history):
         is_running = is_running and item.key.startswith("message:")
         if is_running:
-            before = item.order
+            window_start = item.order
         elif item.key.startswith("message:"):
             seqs.add(item.order)
-    return before, seqs
+    return window_start, seqs
 
 
-def _find_hits(request: PromptRequest, before: int, in_view: Collection[int], room: int) -> Sequence[MessageHit]:
+def _find_hits(request: PromptRequest, window_start: int, in_view: Collection[int], room: int) -> Sequence[MessageHit]:
     """What bears on the request, the best first; a little more than fits, since lines differ in what is around them."""
     return find_messages(
         request.access,
         request.message.text,
         thread_id=request.thread.thread_id,
         budget=int(room * SEARCH_SURPLUS),
-        before=before,
+        before=window_start,
         exclude_seqs=in_view,
         max_message_tokens=_shown_limit(room),
         overhead=LINE_TOKENS,
@@ -93,16 +113,65 @@ def _shown_limit(room: int) -> int:
     return min(max(room // SHOWN_DIVISOR, MIN_SHOWN_TOKENS), MAX_SHOWN_TOKENS)
 
 
-def _newest_entries(
-    request: PromptRequest, before: int, in_view: Collection[int], packer: _Packer
-) -> Sequence[ContextEntry]:
-    """What was said and called just before the window, the newest first: as much as may fill what the search left."""
-    if packer.room < MIN_EXCERPT_TOKENS:
-        return ()
-    thread = {"thread_id": request.thread.thread_id, "seq__lt": before}
-    messages = messages_for_prompts(request.access, **thread)
-    unseen = messages.exclude(seq__in={*packer.seqs, *in_view})
-    return message_entries(unseen.order_by("-seq")[: packer.room // LINE_TOKENS])
+def _keep(standing: Sequence[StandingBlock], hits: Sequence[MessageHit], room: int) -> Sequence[StandingBlock]:
+    """As many of the blocks, the first ones, as leave room for what bears on the request and does not stand there."""
+    bearing = dict(_bearing(hits, room))
+    used, kept_count = 0, 0
+    needed = sum(bearing.values())
+    for count, each in enumerate(standing, 1):
+        used += each.tokens
+        needed -= sum(bearing.get(seq, 0) for seq, _ in each.block.messages)
+        if used + needed <= room:
+            kept_count = count
+    return standing[:kept_count]
+
+
+def _bearing(hits: Sequence[MessageHit], room: int) -> Iterator[tuple[int, int]]:
+    """The numbers of the messages that bear on the request, each with the tokens it takes."""
+    limit, left = _shown_limit(room), room * BEARING_SHARE
+    for hit in hits:
+        cost = min(hit.tokens, limit) + LINE_TOKENS
+        left -= cost
+        if hit.score < BEARING_SCORE or left < 0:
+            return
+        yield hit.seq, cost
+
+
+class _Unseen(NamedTuple):
+    """The messages out of view of which none was found: what was said and called just before the window."""
+
+    request: PromptRequest
+    window_start: int
+    in_view: Collection[int]
+
+    def newest(self, chosen: Collection[int], room: int) -> Sequence[ContextEntry]:
+        """As many as may fill the room, without those chosen already, the newest first."""
+        if room < MIN_EXCERPT_TOKENS:
+            return ()
+        thread = {"thread_id": self.request.thread.thread_id, "seq__lt": self.window_start}
+        messages = messages_for_prompts(self.request.access, **thread)
+        unseen = messages.exclude(seq__in={*chosen, *self.in_view})
+        return message_entries(unseen.order_by("-seq")[: room // LINE_TOKENS])
+
+
+def _new_blocks(
+    request: PromptRequest, entries: Sequence[ContextEntry], unseen: _Unseen, room: int, checksum: int
+) -> Iterator[StandingBlock]:
+    """What fills `room` tokens, in blocks that hold the best, the next best and the rest."""
+    parts = 1 if request.task == "mention" else min(max(room // MIN_PART_TOKENS, 1), MAX_PARTS)
+    limit = _shown_limit(room)
+    chosen: set[int] = set()
+    for part in range(1, parts + 1):
+        is_last = part == parts
+        packer = _Packer(request, room // (parts - part + 1), limit, part)
+        entries = packer.add(entries, shorten=is_last)
+        if is_last:
+            packer.add(unseen.newest({*chosen, *packer.shown}, packer.room), shorten=True)
+        if packer.shown:
+            chosen.update(packer.shown)
+            block = packer.block(checksum)
+            room -= block.tokens
+            yield block
 
 
 def _hit_entry(hit: MessageHit) -> ContextEntry:
@@ -123,134 +192,73 @@ def _hit_entry(hit: MessageHit) -> ContextEntry:
 class _Packer:
     """Fills `room` tokens with lines, the first given first, each with its time where it jumps between those chosen."""
 
-    def __init__(self, request: PromptRequest, room: int) -> None:
+    def __init__(self, request: PromptRequest, room: int, limit: int, part: int) -> None:
         self.request = request
         self.room = room
-        self.limit = _shown_limit(room)
+        self.limit = limit
+        self.part = part
         self.seqs: list[int] = []
-        self.chosen: dict[int, tuple[ContextEntry, str]] = {}
+        self.shown: dict[int, ShownMessage] = {}
+        self.openings: set[str] = set()
 
-    def add(self, entries: Iterable[ContextEntry]) -> None:
-        """As many of them as fit; of a long one what fits of it."""
-        for entry in entries:
+    def add(self, entries: Sequence[ContextEntry], *, shorten: bool) -> list[ContextEntry]:
+        """As many of them as fit, with `shorten` what fits of a long one; returns the others."""
+        left: list[ContextEntry] = []
+        for place, entry in enumerate(entries):
             if self.room < LINE_TOKENS:
-                return
-            self._add_entry(entry)
+                return [*left, *entries[place:]]
+            if not self._add_entry(entry, shorten):
+                left.append(entry)
+        return left
 
-    def _add_entry(self, entry: ContextEntry) -> None:
+    def _add_entry(self, entry: ContextEntry, shorten: bool) -> bool:
         counter, question = self.request.counter, self.request.message.text
         place = bisect(self.seqs, entry.ordinal)
-        before = self.chosen[self.seqs[place - 1]][0] if place else None
-        body = _shown_text(counter, entry, question, self.limit)
-        cost = _line(self.request, entry, body, before).tokens
-        if cost > self.room >= MIN_EXCERPT_TOKENS and entry.tokens >= MIN_EXCERPT_TOKENS:
-            body = _shown_text(counter, entry, question, self.room - cost + counter.count(body))
-            cost = _line(self.request, entry, body, before).tokens if body else self.room + 1
-        if body and cost <= self.room:
-            self.room -= cost - self._saved_by(entry, before, place)
-            self.chosen[entry.ordinal] = (entry, body)
-            self.seqs.insert(place, entry.ordinal)
+        before = self.shown[self.seqs[place - 1]].entry if place else None
+        shown = _shown_message(counter, entry, question, self.limit)
+        line, cost = self._cost(shown, before)
+        if shorten and cost > self.room >= MIN_EXCERPT_TOKENS and entry.tokens >= MIN_EXCERPT_TOKENS:
+            shown = _shown_message(counter, entry, question, self.room - cost + counter.count(shown.body))
+            line, cost = self._cost(shown, before)
+        if not shown.body or cost > self.room:
+            return False
+        self.room -= cost - self._saved_by(entry, before, place)
+        self.openings.add(line.opening)
+        self.shown[entry.ordinal] = shown
+        self.seqs.insert(place, entry.ordinal)
+        return True
+
+    def _cost(self, shown: ShownMessage, before: ContextEntry | None) -> tuple[Item, int]:
+        """The line, and its tokens with those of the transcript that it would begin."""
+        line = self._line(shown, before)
+        wrapping = 0 if line.opening in self.openings else opening_tokens(self.request.counter, line.slot, line.opening)
+        return line, line.tokens + wrapping
 
     def _saved_by(self, entry: ContextEntry, before: ContextEntry | None, place: int) -> int:
         """Tokens that the line after it needs less, once its time jumps from this one."""
         if place == len(self.seqs):
             return 0
-        after, body = self.chosen[self.seqs[place]]
-        return _line(self.request, after, body, before).tokens - _line(self.request, after, body, entry).tokens
+        after = self.shown[self.seqs[place]]
+        return self._line(after, before).tokens - self._line(after, entry).tokens
 
-    def items(self) -> list[Item]:
-        """The lines in the order in which they were added."""
-        before = {seq: self.chosen[previous][0] for previous, seq in pairwise(self.seqs)}
-        return [_line(self.request, entry, body, before.get(seq)) for seq, (entry, body) in self.chosen.items()]
+    def _line(self, shown: ShownMessage, before: ContextEntry | None) -> Item:
+        return line_item(self.request, self.request.end_seq, self.part, shown.entry, shown.body, before)
 
-
-def _line(request: PromptRequest, entry: ContextEntry, body: str, before: ContextEntry | None) -> Item:
-    at = datetime.fromisoformat(entry.at)
-    note = time_note(at, datetime.fromisoformat(before.at)) if before else format_minute(at)
-    return _line_item(request.counter, entry, body, entry.author_id == request.agent.participant_id, note)
-
-
-@lru_cache(maxsize=8_192)
-def _line_item(counter: TokenCounter, entry: ContextEntry, body: str, is_own: bool, note: str) -> Item:
-    item = message_line_item(counter, entry, body, section="recall", is_own=is_own, note=note, recalled="yes")
-    return replace(item, source=f"{item.source}, recalled")
+    def block(self, checksum: int) -> StandingBlock:
+        """The lines chosen, and what is stored of them."""
+        end_seq, shown = self.request.end_seq, [self.shown[seq] for seq in self.seqs]
+        messages = tuple((each.entry.ordinal, each.passages) for each in shown)
+        block = RecallBlock(end_seq, self.part, checksum, messages)
+        return StandingBlock(block, block_items(self.request, end_seq, self.part, shown))
 
 
 @lru_cache(maxsize=4_096)
-def _shown_text(counter: TokenCounter, entry: ContextEntry, question: str, limit: int) -> str:
+def _shown_message(counter: TokenCounter, entry: ContextEntry, question: str, limit: int) -> ShownMessage:
     """The message, or of a long one what bears on the question within `limit` tokens."""
     if entry.tokens <= limit:
-        return entry.text
-    note = f"[… passages of message {entry.ordinal}, which is stored whole …]"
-    return excerpt(entry.text, question, limit, counter, note=note)
-
-
-PASSAGE_BYTES = 240
-"""Bytes (UTF-8), about 60 tokens: a few sentences, or a short paragraph."""
-
-MAX_PASSAGES = 120
-"""Of one message; those of a longer one are longer."""
-
-GAP_MARKER = "[…]"
-GAP_TOKENS = 6
-
-
-def excerpt(text: str, question: str, limit: int, counter: TokenCounter, *, note: str) -> str:
-    """The text when it fits `limit` tokens, else its passages that bear most on the question, in their order.
-
-    Cut where lines, sentences or words end; `[…]` stands for what is left out, and `note` at the end says so. Secrets
-    are masked first, so that no cut leaves half of one. Empty where not even one passage fits.
-    """
-    safe = mask_secrets(text)
-    if counter.count(safe) <= limit:
-        return safe
-    passages = split_passages(safe, size=PASSAGE_BYTES, max_passages=MAX_PASSAGES)
-    tokens_left = limit - counter.count(note) - GAP_TOKENS
-    chosen: list[int] = []
-    scores = _passage_scores(passages, question)
-    for index in np.argsort(-scores, kind="stable").tolist():
-        cost = counter.count(passages[index]) + GAP_TOKENS
-        if cost > tokens_left or (chosen and scores[index] <= 0):
-            break
-        tokens_left -= cost
-        chosen.append(index)
-    return _join_passages(passages, chosen, note) if chosen else ""
-
-
-def _passage_scores(passages: Sequence[str], question: str) -> Floats:
-    """How much each passage bears on the question: words and meaning on one scale, 0 for the average passage."""
-    terms = _question_patterns(question)
-    lowered = [passage.lower() for passage in passages]
-    term_matrix = np.array([[bool(term.search(each)) for term in terms] for each in lowered]).reshape(
-        len(lowered), len(terms)
-    )
-    by_words = term_matrix @ np.log1p(len(lowered) / (term_matrix.sum(axis=0) + 0.5))
-    by_meaning = BUILT_IN_EMBEDDER.embed(passages) @ _question_vector(question)
-    return z_scores(by_words.astype(np.float32)) + z_scores(by_meaning)
-
-
-@lru_cache(maxsize=64)
-def _question_vector(question: str) -> Floats:
-    vector: Floats = BUILT_IN_EMBEDDER.embed([strip_stop_words(question)])[0]
-    return vector
-
-
-@lru_cache(maxsize=64)
-def _question_patterns(question: str) -> list[re.Pattern[str]]:
-    """For each telling word: words that begin as it does without its ending; without blanks, what holds it."""
-    stems = dict.fromkeys(next(iter(stem_words(term)), term) for term in query_terms(question))
-    return [re.compile(rf"(?<![^\W_]){re.escape(stem)}" if stem.isascii() else re.escape(stem)) for stem in stems]
-
-
-def _join_passages(passages: Sequence[str], chosen: Collection[int], note: str) -> str:
-    """The chosen passages in their order, with a sign where something is left out."""
-    last = -1
-    pieces: list[str] = []
-    for index in sorted(chosen):
-        if index - last > 1:
-            pieces.append(f"\n{GAP_MARKER}\n" if pieces else f"{GAP_MARKER}\n")
-        pieces.append(passages[index])
-        last = index
-    if last < len(passages) - 1:
-        pieces.append(f"\n{GAP_MARKER}")
-    return f"{''.join(pieces)}\n{note}"
+        return ShownMessage(entry, entry.text, None)
+    note = passages_note(entry)
+    passages = choose_passages(entry.text, question, limit, counter, note=note)
+    if passages is None:
+        return ShownMessage(entry, entry.text, None)
+    return ShownMessage(entry, join_passages(entry.text, passages, note), passages)

@@ -67,6 +67,7 @@ def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
             "prefix_shared": shared_prefix_with_last_run(run, prompt, agent_id=run.agent_id, thread_id=run.thread_id),
             "tool_names": sorted(tool.name for tool in prompt.tools),
             "content": pack_content(snapshot_content(prompt)),
+            "recall": prompt.recall,
         },
     )
     keys = [item.key for item in prompt.included]

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.assembler.assemble import assemble
-from agents.assembler.sections.recall import GAP_MARKER, excerpt
+from agents.assembler.excerpts import GAP_MARKER, excerpt
 from agents.models import Agent
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member

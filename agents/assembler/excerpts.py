@@ -1,0 +1,104 @@
+"""Excerpts of long messages: the passages that bear most on a question, in the order in which they were written."""
+
+import re
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from openvibe.base.masking import mask_secrets
+from openvibe.llm.extractive_summary import stem_words
+from openvibe.llm.tokens import TokenCounter
+from openvibe.search.lexical import query_terms, strip_stop_words
+from openvibe.search.passages import split_passages
+from openvibe.search.ranking import z_scores
+from openvibe.search.spaces import BUILT_IN_EMBEDDER
+from openvibe.search.values import Floats
+
+PASSAGE_BYTES = 240
+"""Bytes (UTF-8), about 60 tokens: a few sentences, or a short paragraph."""
+
+MAX_PASSAGES = 120
+"""Of one message; those of a longer one are longer."""
+
+GAP_MARKER = "[…]"
+GAP_TOKENS = 6
+
+
+def excerpt(text: str, question: str, limit: int, counter: TokenCounter, *, note: str) -> str:
+    """The text when it fits `limit` tokens, else its passages that bear most on the question, in their order.
+
+    Cut where lines, sentences or words end; `[…]` stands for what is left out, and `note` at the end says so. Secrets
+    are masked first, so that no cut leaves half of one. Empty where not even one passage fits.
+    """
+    chosen = choose_passages(text, question, limit, counter, note=note)
+    return mask_secrets(text) if chosen is None else join_passages(text, chosen, note)
+
+
+def choose_passages(
+    text: str, question: str, limit: int, counter: TokenCounter, *, note: str
+) -> tuple[int, ...] | None:
+    """Which passages of the text an excerpt shows, in their order; None for a text that fits `limit` tokens."""
+    safe = mask_secrets(text)
+    if counter.count(safe) <= limit:
+        return None
+    passages = _passages(safe)
+    tokens_left = limit - counter.count(note) - GAP_TOKENS
+    chosen: list[int] = []
+    scores = _passage_scores(passages, question)
+    for index in np.argsort(-scores, kind="stable").tolist():
+        cost = counter.count(passages[index]) + GAP_TOKENS
+        if cost > tokens_left or (chosen and scores[index] <= 0):
+            break
+        tokens_left -= cost
+        chosen.append(index)
+    return tuple(sorted(chosen))
+
+
+def join_passages(text: str, chosen: Collection[int], note: str) -> str:
+    """These passages of the text, in ascending order, with a sign where something is left out; empty without any.
+
+    Secrets are masked. Raises IndexError for a passage that the text has not got.
+    """
+    passages = _passages(mask_secrets(text))
+    last = -1
+    pieces: list[str] = []
+    for index in chosen:
+        if index - last > 1:
+            pieces.append(f"\n{GAP_MARKER}\n" if pieces else f"{GAP_MARKER}\n")
+        pieces.append(passages[index])
+        last = index
+    if not pieces:
+        return ""
+    if last < len(passages) - 1:
+        pieces.append(f"\n{GAP_MARKER}")
+    return f"{''.join(pieces)}\n{note}"
+
+
+def _passages(safe: str) -> Sequence[str]:
+    return split_passages(safe, size=PASSAGE_BYTES, max_passages=MAX_PASSAGES)
+
+
+def _passage_scores(passages: Sequence[str], question: str) -> Floats:
+    """How much each passage bears on the question: words and meaning on one scale, 0 for the average passage."""
+    terms = _question_patterns(question)
+    lowered = [passage.lower() for passage in passages]
+    term_matrix = np.array([[bool(term.search(each)) for term in terms] for each in lowered]).reshape(
+        len(lowered), len(terms)
+    )
+    by_words = term_matrix @ np.log1p(len(lowered) / (term_matrix.sum(axis=0) + 0.5))
+    by_meaning = BUILT_IN_EMBEDDER.embed(passages) @ _question_vector(question)
+    return z_scores(by_words.astype(np.float32)) + z_scores(by_meaning)
+
+
+@lru_cache(maxsize=64)
+def _question_vector(question: str) -> Floats:
+    vector: Floats = BUILT_IN_EMBEDDER.embed([strip_stop_words(question)])[0]
+    return vector
+
+
+@lru_cache(maxsize=64)
+def _question_patterns(question: str) -> list[re.Pattern[str]]:
+    """For each telling word: words that begin as it does without its ending; without blanks, what holds it."""
+    stems = dict.fromkeys(next(iter(stem_words(term)), term) for term in query_terms(question))
+    return [re.compile(rf"(?<![^\W_]){re.escape(stem)}" if stem.isascii() else re.escape(stem)) for stem in stems]

@@ -1,0 +1,169 @@
+"""Blocks of recalled messages: each stands in the history, before the request it was recalled for.
+
+Where blocks stood is stored with the prompt, by the numbers of messages and passages, never their words. The next
+prompt shows them again at the same place, byte for byte, as its reader may see them now."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from itertools import pairwise, takewhile
+from typing import Any, NamedTuple
+
+from django.db.models import OuterRef, QuerySet
+
+from agents.assembler.excerpts import join_passages
+from agents.assembler.items import Item, begin_transcript, format_minute, opening_tokens
+from agents.assembler.sections.history import MESSAGE_LABELS, message_line_item, time_note
+from agents.assembler.sections.request import PromptRequest, QueryScope
+from agents.models import Snapshot
+from memory.queries import ContextEntry, message_entries, messages_for_prompts
+from openvibe.base.query_cache import JsonRows
+from openvibe.llm.tokens import TokenCounter
+from openvibe.llm.transcripts import opening
+
+
+class RecallBlock(NamedTuple):
+    """Where a block stood and what of which messages it showed: as stored in Snapshot.recall.
+
+    `before`: the number of the request it was recalled for. `part`: which of that request's blocks. `checksum`: of the
+    history that stood before it. `messages`: their numbers, each with the passages shown, None for all of it.
+    """
+
+    before: int
+    part: int
+    checksum: int
+    messages: Sequence[tuple[int, Sequence[int] | None]]
+
+
+class ShownMessage(NamedTuple):
+    """A recalled message, what stands of it in the prompt, and of which of its passages that is made; None for all."""
+
+    entry: ContextEntry
+    body: str
+    passages: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class StandingBlock:
+    """A block with the lines that show it."""
+
+    block: RecallBlock
+    items: tuple[Item, ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(item.tokens + item.opening_tokens for item in self.items)
+
+
+class LastRecall(NamedTuple):
+    """The blocks of the agent's newest prompt in the thread."""
+
+    blocks: Any
+
+
+def _last_recall(scope: QueryScope) -> QuerySet[Any, Any]:
+    stored = Snapshot.objects.filter(run__agent__participant=scope.participant_id, run__thread=OuterRef("pk"))
+    return stored.order_by("-run_id")[:1]
+
+
+LAST_RECALL = JsonRows("last_recall", LastRecall, _last_recall, columns={"blocks": "recall"})
+
+
+def standing_blocks(
+    request: PromptRequest, history: Sequence[Item], *, window_start: int, in_view: Collection[int]
+) -> list[StandingBlock]:
+    """The blocks of the newest prompt that stand after the same history in this one and show the same, in their order.
+
+    `history`: the items in view in their order; nothing that stands there, before or since `window_start`, is recalled
+    as well. One query where there are any.
+    """
+    last = LAST_RECALL.first(request.rows)
+    stored = map(RecallBlock._make, last.blocks if last else ())
+    unchanged = list(
+        takewhile(
+            lambda block: (
+                block.before < request.end_seq
+                and block.checksum == history_checksum(history, block.before)
+                and all(seq < window_start and seq not in in_view for seq, _ in block.messages)
+            ),
+            stored,
+        )
+    )
+    if not unchanged:
+        return []
+    seqs = [seq for block in unchanged for seq, _ in block.messages]
+    messages = messages_for_prompts(request.access, thread_id=request.thread.thread_id, seq__in=seqs)
+    entries = {entry.ordinal: entry for entry in message_entries(messages)}
+    return _show_again(request, unchanged, entries)
+
+
+def _show_again(
+    request: PromptRequest, blocks: Iterable[RecallBlock], entries: Mapping[int, ContextEntry]
+) -> list[StandingBlock]:
+    """As many of the blocks as still show what they showed. The history goes on in a new transcript after each."""
+    standing: list[StandingBlock] = []
+    reopened = max(opening_tokens(request.counter, "history", opening(label)) for label in MESSAGE_LABELS)
+    for block in blocks:
+        try:
+            shown = [_shown_again(entries[seq], passages) for seq, passages in block.messages]
+        except (KeyError, IndexError):  # deleted, hidden or shortened since
+            break
+        items = block_items(request, block.before, block.part, shown)
+        if not standing or standing[-1].block.before != block.before:
+            items = (replace(items[0], opening_tokens=items[0].opening_tokens + reopened), *items[1:])
+        standing.append(StandingBlock(block, items))
+    return standing
+
+
+def _shown_again(entry: ContextEntry, passages: Sequence[int] | None) -> ShownMessage:
+    if passages is None:
+        return ShownMessage(entry, entry.text, None)
+    chosen = tuple(passages)
+    return ShownMessage(entry, join_passages(entry.text, chosen, passages_note(entry)), chosen)
+
+
+def passages_note(entry: ContextEntry) -> str:
+    """What ends an excerpt of a message."""
+    return f"[… passages of message {entry.ordinal}, which is stored whole …]"
+
+
+def history_checksum(history: Iterable[Item], before: int) -> int:
+    """CRC-32 of what stands in the history before a message of this number: which messages and summaries."""
+    return zlib.crc32("\n".join(item.key for item in history if item.order < before).encode())
+
+
+def block_items(request: PromptRequest, before: int, part: int, shown: Iterable[ShownMessage]) -> tuple[Item, ...]:
+    """The lines of a block, each trust label in a transcript of its own, oldest first."""
+    ordered = sorted(shown, key=lambda each: each.entry.ordinal)
+    previous = {later.entry.ordinal: earlier.entry for earlier, later in pairwise(ordered)}
+    lines = [line_item(request, before, part, entry, body, previous.get(entry.ordinal)) for entry, body, _ in ordered]
+    lines.sort(key=lambda line: line.opening)
+    openings = [None, *(line.opening for line in lines)]
+    return tuple(
+        line if line.opening == last else begin_transcript(request.counter, line)
+        for line, last in zip(lines, openings, strict=False)
+    )
+
+
+def line_item(
+    request: PromptRequest, before: int, part: int, entry: ContextEntry, body: str, previous: ContextEntry | None
+) -> Item:
+    """A recalled message as a line; it says when it was said where that jumps after the `previous` one."""
+    at = datetime.fromisoformat(entry.at)
+    note = time_note(at, datetime.fromisoformat(previous.at)) if previous else format_minute(at)
+    is_own = entry.author_id == request.agent.participant_id
+    return _line_item(request.counter, entry, body, is_own, note, before, part)
+
+
+@lru_cache(maxsize=8_192)
+def _line_item(
+    counter: TokenCounter, entry: ContextEntry, body: str, is_own: bool, note: str, before: int, part: int
+) -> Item:
+    parts = {"part": str(part)} if part > 1 else {}
+    recalled = {"recalled": f"for {before}", **parts}
+    item = message_line_item(counter, entry, body, section="recall", is_own=is_own, note=note, **recalled)
+    return replace(item, source=f"{item.source}, recalled", order=before)
