@@ -7,18 +7,23 @@ what the cap of another layer keeps out does not count."""
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median, quantiles
+
+from django.db import transaction
 
 from agents.assembler.assemble import Prompt, assemble
 from agents.assembler.render import exact_tokens
 from agents.assembler.stack import BUDGETS, LAYER_NAMES, MIN_CEILING, MIN_REQUEST_TOKENS, check_budgets
+from agents.models import Run
 from agents.soul import TaskType
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message
 from openvibe.workspaces.models import Workspace
 from tests.bench.budget_worlds import SHAPES, BudgetThread, BudgetWorld, Shape, TextWriter, make_budget_worlds
+from tests.bench.dialogue import store_prompt
 from tests.bench.measurement import Aim, Measurement, Report
 
 CASES, QUICK_CASES = 100_000, 500
@@ -28,6 +33,9 @@ MIN_USED = 97.0
 """Percent of the ceiling that is used wherever anything was left out."""
 
 WORST_CASES = 5
+DIALOGUE_SHARE = 0.4
+"""Of the cases: the agent was asked before, so that recalled messages keep their place."""
+
 USUAL_TASKS: Mapping[str, Sequence[TaskType]] = {
     "thread": ("mention", "thread"),
     "compacted thread": ("mention", "thread"),
@@ -103,17 +111,23 @@ def run_case(pool: Sequence[BudgetWorld], number: int) -> Case:
     model = source.choice(MODELS)
     kind = f"{task} in a {place.kind}" if task in USUAL_TASKS[place.kind] else "task of another place"
     _set_budgets(source, world, task)
+    request = _choose_request(source, place)
+    ask = partial(
+        assemble,
+        agent=world.agent,
+        thread=place.thread,
+        task=task,
+        asked_by=world.asker,
+        budget=source.choice((None, None, source.randint(MIN_CEILING, 40_000))),
+        model=model,
+        tools=source.choice((world.tools, world.tools[: source.randint(0, len(world.tools))])),
+    )
     try:
-        prompt = assemble(
-            agent=world.agent,
-            thread=place.thread,
-            task=task,
-            request=_choose_request(source, place),
-            asked_by=world.asker,
-            budget=source.choice((None, None, source.randint(MIN_CEILING, 40_000))),
-            model=model,
-            tools=source.choice((world.tools, world.tools[: source.randint(0, len(world.tools))])),
-        )
+        with transaction.atomic():
+            if source.random() < DIALOGUE_SHARE:
+                _store_earlier_prompts(source, world, place, ask)
+            prompt = ask(request=request)
+            transaction.set_rollback(True)
     except Problem as error:
         return Case(number, kind, problem=error.code)
     tokens = exact_tokens(prompt.messages, prompt.tools, prompt.counter)
@@ -144,6 +158,17 @@ def _choose_request(source: random.Random, place: BudgetThread) -> Message | str
         writer = TextWriter(source)
         return writer.text(writer.size(1, 60 if choice < 0.75 else 20_000))
     return None
+
+
+def _store_earlier_prompts(
+    source: random.Random, world: BudgetWorld, place: BudgetThread, ask: Callable[..., Prompt]
+) -> None:
+    """The agent was asked before, a little earlier in the thread: what was recalled then keeps its place."""
+    messages = Message.objects.select_related("author").filter(thread=place.thread, kind=Message.Kind.TEXT)
+    for seq in sorted(place.thread.last_seq - source.randint(0, 6) for _ in range(source.randint(1, 3))):
+        request = messages.filter(seq__lte=seq).order_by("-seq").first()
+        if request is not None and not Run.objects.filter(agent=world.agent, trigger=request).exists():
+            store_prompt(world.agent, request, ask(request=request))
 
 
 def _set_budgets(source: random.Random, world: BudgetWorld, task: TaskType) -> None:

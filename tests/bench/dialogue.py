@@ -6,17 +6,17 @@ from django.db import transaction
 
 from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
-from agents.models import Run
+from agents.models import Agent, Run
 from openvibe.chat.models import Message
 from openvibe.chat.services import create_reply, finish_reply
 from tests.bench.corpus import BenchWorkspace
 
 
-def store_prompt(world: BenchWorkspace, request: Message, prompt: Prompt) -> None:
+def store_prompt(agent: Agent, request: Message, prompt: Prompt) -> None:
     """What a run keeps of its prompt: the next one reads there what was recalled."""
     run = Run.objects.create(
-        workspace_id=world.ana.workspace_id,
-        agent=world.vibe,
+        workspace_id=agent.workspace_id,
+        agent=agent,
         thread=request.thread,
         trigger=request,
         requested_by=request.author,

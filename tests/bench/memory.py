@@ -198,7 +198,7 @@ def _tally_conversation(world: BenchWorkspace, lines: Sequence[ImportedLine]) ->
             Workspace.objects.filter(pk=world.ana.workspace_id).update(budgets={"thread": caps} if caps else {})
             prompt = assemble(agent=world.vibe, thread=thread, task="thread", request=request, tools=tools)
             tallies[name].add_prompt(prompt, max(request.seq - 1, 1))
-        store_prompt(world, request, prompt)
+        store_prompt(world.vibe, request, prompt)
         answer_request(world, request, answer.text, at=answer.at)
         embed_pending_messages()
         provider.bootstrap(session)

@@ -125,7 +125,7 @@ def _ask_in_turn(world: BenchWorkspace, questions: Sequence[AskedQuestion]) -> l
                 request = _post(world, thread, question.text)
                 prompt = _assemble(world, request, "thread")
                 answers.append(count_evidence(prompt, texts))
-                store_prompt(world, request, prompt)
+                store_prompt(world.vibe, request, prompt)
                 answer_request(world, request, "I looked that up for you above.")
             transaction.set_rollback(True)
     return answers
