@@ -19,7 +19,7 @@ from agents.assembler.excerpts import join_passages
 from agents.assembler.items import Item, begin_transcript, format_minute, opening_tokens
 from agents.assembler.sections.history import MESSAGE_LABELS, message_line_item, time_note
 from agents.assembler.sections.request import PromptRequest, QueryScope
-from agents.models import Snapshot
+from agents.models import Run
 from memory.queries import ContextEntry, message_entries, messages_for_prompts
 from openvibe.base.query_cache import JsonRows
 from openvibe.llm.tokens import TokenCounter
@@ -66,11 +66,11 @@ class LastRecall(NamedTuple):
 
 
 def _last_recall(scope: QueryScope) -> QuerySet[Any, Any]:
-    stored = Snapshot.objects.filter(run__agent__participant=scope.participant_id, run__thread=OuterRef("pk"))
-    return stored.order_by("-run_id")[:1]
+    runs = Run.objects.filter(thread=OuterRef("pk"), agent__participant=scope.participant_id, snapshot__isnull=False)
+    return runs.order_by("agent_id", "thread_id", "-id")[:1]  # as the index run_in_thread
 
 
-LAST_RECALL = JsonRows("last_recall", LastRecall, _last_recall, columns={"blocks": "recall"})
+LAST_RECALL = JsonRows("last_recall", LastRecall, _last_recall, columns={"blocks": "snapshot__recall"})
 
 
 def standing_blocks(
