@@ -16,6 +16,7 @@ from openvibe.base.problems import Problem
 from openvibe.search.models import VectorSpace
 from openvibe.search.services import try_embedder, use_embedder
 from openvibe.search.space_lifecycle import space_statuses
+from openvibe.search.spaces import LOCAL_EMBEDDERS
 
 Kind = VectorSpace.Kind
 
@@ -102,6 +103,15 @@ def _embedder_options(endpoints: list[Any], states: dict[tuple[str, int | None],
             "Built in",
             "Vectors are made on this server; no text leaves it and no model is asked. Knows words and their kin.",
             states.get((Kind.STATIC, None), ""),
+        ),
+        EmbedderOption(
+            "multilingual",
+            "Multilingual",
+            "Vectors are made on this server, as with the built-in embedder. A question in German, French, Spanish or "
+            "twelve other languages finds what stands in English, and the other way round. It takes about thirty times "
+            "as long as the built-in one: 2 milliseconds for a short text, and 120 MB of memory in each process. "
+            + LOCAL_EMBEDDERS[Kind.MULTILINGUAL].missing,
+            states.get((Kind.MULTILINGUAL, None), ""),
         ),
         *(
             EmbedderOption(

@@ -13,7 +13,7 @@ from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.indexing import VECTOR_TABLES, back_off, create_hnsw_indexes, drop_hnsw_indexes, record_dimension
 from openvibe.search.models import VectorSpace
 from openvibe.search.services import lock_workspace, retire_space, use_embedder
-from openvibe.search.spaces import clear_space_cache, embed_texts
+from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts
 
 State = VectorSpace.State
 ENDPOINT_DELETED = (
@@ -144,6 +144,9 @@ def diagnose_search() -> tuple[str, str, str]:
     pending = sum(table.count_pending(space.pk) for space in spaces for table in VECTOR_TABLES)
     failing = spaces.exclude(problem="").select_related("workspace")
     summary = f"{pending:,} texts wait for their vectors." if pending else "every text has its vector."
+    for kind, embedder in LOCAL_EMBEDDERS.items():
+        if embedder.missing and spaces.filter(kind=kind).exists():
+            return "search", summary, f"{embedder.missing} Or choose another one at “Search embedder” in the admin."
     if not failing:
         return "search", summary, ""
     problems = " ".join(f"{space.workspace}: {space.problem}" for space in failing[:3])
