@@ -107,9 +107,10 @@ def _embedder_options(endpoints: list[Any], states: dict[tuple[str, int | None],
         EmbedderOption(
             "multilingual",
             "Multilingual",
-            "Vectors are made on this server, as with the built-in embedder. A question in German, French, Spanish or "
-            "twelve other languages finds what stands in English, and the other way round. It takes about thirty times "
-            "as long as the built-in one: 2 milliseconds for a short text, and 120 MB of memory in each process. "
+            "Vectors are made on this server; no text leaves it and no model is asked. A question in one language "
+            "finds what stands in another: English, German, French, Spanish, Italian, Portuguese, Dutch, Polish, "
+            "Russian, Turkish, Arabic, Chinese, Japanese, Korean or Thai. It takes some 30 times as long as the "
+            "built-in embedder, about 2 milliseconds for a short text, and 120 MB of memory in each process. "
             + LOCAL_EMBEDDERS[Kind.MULTILINGUAL].missing,
             states.get((Kind.MULTILINGUAL, None), ""),
         ),

@@ -122,7 +122,7 @@ class MultilingualEmbedder:
         if self.missing:
             raise EmbedderUnavailable(self.missing)
         with self._load_lock:
-            encoder = import_module(self._package).USE()
+            encoder = import_module(self._package).USE(threads=1)  # more only wait for each other on a busy server
             encoder.encode("It reads its weights now, while no other thread does.")
             return encoder
 
@@ -141,7 +141,8 @@ def _clean_words(text: str) -> str:
 def _to_unit_length(vectors: Floats) -> Floats:
     """The vectors (texts × dimension), changed in place; those of all zeros stay so."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.divide(vectors, norms, out=vectors, where=norms > 0)
+    np.divide(vectors, norms, out=vectors, where=norms > 0)
+    return vectors
 
 
 def _package_file(path: str) -> str:
