@@ -1,9 +1,12 @@
 # One image for web, worker and beat; compose.yaml says which is which.
 FROM python:3.12-slim AS build
 WORKDIR /srv/openvibe
-COPY requirements.txt ./
+COPY requirements.txt requirements-multilingual.txt ./
+# `docker build --build-arg LOCKS="requirements.txt requirements-multilingual.txt"` adds the multilingual embedder.
+ARG LOCKS=requirements.txt
 RUN python -m venv /opt/venv \
- && /opt/venv/bin/pip install --no-cache-dir --only-binary :all: --require-hashes -r requirements.txt
+ && for lock in $LOCKS; do \
+      /opt/venv/bin/pip install --no-cache-dir --only-binary :all: --require-hashes -r $lock || exit 1; done
 
 FROM python:3.12-slim
 RUN useradd --system --create-home --uid 10001 openvibe

@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE  # compiled once and kept: each process of a ru
 
 PYTEST := $(IN) -m pytest -n 2
 
-.PHONY: help python setup setup-test browser run check unit journeys test nightly lock clean
+.PHONY: help python setup setup-test multilingual browser run check unit journeys test nightly lock clean
 
 help:
 	@echo "make run       start OpenVibe on http://127.0.0.1:$(PORT)/ (the first time sets everything up)"
@@ -20,6 +20,7 @@ help:
 	@echo "make test      run every check and test"
 	@echo "make nightly   the same, with many more made-up examples"
 	@echo "make setup     only install what make run needs, into .venv"
+	@echo "make multilingual  install the multilingual search embedder as well (33 MB)"
 	@echo "make lock      choose the versions of all dependencies anew"
 
 python:
@@ -30,6 +31,9 @@ setup: python
 
 setup-test: python
 	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py test
+
+multilingual: setup
+	@$(PYTHON) -I openvibe/runner/bootstrap_venv.py multilingual
 
 run: setup
 	@exec $(IN) manage.py serve --port $(PORT)
@@ -67,6 +71,8 @@ test nightly: browser
 lock: setup-test
 	$(IN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		requirements.in -o requirements.txt $(UPGRADE)
+	$(IN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		requirements-multilingual.in -o requirements-multilingual.txt $(UPGRADE)
 	$(IN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		requirements-dev.in -o requirements-dev.txt $(UPGRADE)
 

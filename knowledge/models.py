@@ -388,6 +388,7 @@ class EntryToEmbed(models.Model):
 
     space = models.ForeignKey(VectorSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
     entry = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="+")
+    try_again_at = models.DateTimeField(null=True, help_text="Set where the embedder could not take it.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["space", "entry"], name="entry_to_embed_once")]

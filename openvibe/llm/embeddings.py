@@ -1,7 +1,7 @@
 """Vectors of texts from any endpoint that speaks the embeddings protocol of OpenAI (`POST …/embeddings`).
 
 The same checked addresses, time-outs and errors as for chat completions. Answers are checked to the last number:
-what is not exactly one finite vector a text, all of one dimension, is refused.
+what is not exactly one finite vector a text, none of zeros, all of one dimension, is refused.
 """
 
 from __future__ import annotations
@@ -152,7 +152,9 @@ def _parse_vectors(response: Any, expected: int) -> Floats:
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     if not np.isfinite(norms).all():
         raise BadAnswer("The endpoint answered with numbers that are not finite.")
-    unit_vectors: Floats = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0).astype(np.float32)
+    if not norms.all():
+        raise BadAnswer("The endpoint answered with vectors that say nothing: all their numbers are zero.")
+    unit_vectors: Floats = (matrix / norms).astype(np.float32)
     return unit_vectors
 
 

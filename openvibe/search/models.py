@@ -30,6 +30,7 @@ class VectorSpace(models.Model):
 
     class Kind(models.TextChoices):
         STATIC = "static", "Built in (no network)"
+        MULTILINGUAL = "multilingual", "Multilingual (no network)"
         OPENAI = "openai", "OpenAI-compatible endpoint"
         NONE = "none", "None: full text alone"
 
@@ -39,7 +40,7 @@ class VectorSpace(models.Model):
         RETIRED = "retired", "Being removed"
 
     workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="vector_spaces")
-    kind = models.CharField(max_length=8, choices=Kind.choices, default=Kind.STATIC)
+    kind = models.CharField(max_length=12, choices=Kind.choices, default=Kind.STATIC)
     endpoint = models.ForeignKey("llm.Endpoint", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     model = models.CharField(max_length=200, blank=True, help_text="The embedding model, as the endpoint knows it.")
     address = models.CharField(
@@ -65,7 +66,9 @@ class VectorSpace(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["workspace"], condition=Q(state="serving"), name="search_one_serving"),
             models.UniqueConstraint(fields=["workspace"], condition=Q(state="building"), name="search_one_building"),
-            models.CheckConstraint(condition=Q(kind__in=["static", "openai", "none"]), name="search_kind_known"),
+            models.CheckConstraint(
+                condition=Q(kind__in=["static", "multilingual", "openai", "none"]), name="search_kind_known"
+            ),
             models.CheckConstraint(
                 condition=Q(state__in=["building", "serving", "retired"]), name="search_state_known"
             ),

@@ -13,7 +13,7 @@ from openvibe.base.problems import Problem, Refused
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.search.models import VectorSpace
-from openvibe.search.spaces import BUILT_IN_EMBEDDER, clear_space_cache, embed_texts
+from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts
 
 Kind = VectorSpace.Kind
 
@@ -92,7 +92,9 @@ def try_embedder(*, kind: str, endpoint: Any = None) -> EmbedderTryResult:
 def _clean_space(workspace_id: int, kind: str, endpoint: Any) -> VectorSpace:
     """A space of this embedder, not saved. Raises Problem."""
     if kind not in Kind.values:
-        raise Problem("There is no such embedder. Choose static, openai or none.", field="kind")
+        raise Problem("There is no such embedder. Choose static, multilingual, openai or none.", field="kind")
+    if kind in LOCAL_EMBEDDERS and LOCAL_EMBEDDERS[kind].missing:
+        raise Problem(LOCAL_EMBEDDERS[kind].missing, field="kind")
     if kind != Kind.OPENAI:
         return VectorSpace(workspace_id=workspace_id, kind=kind)
     if endpoint is None or endpoint.workspace_id != workspace_id:
@@ -116,8 +118,8 @@ def _change_embedder(chosen: VectorSpace, serving: VectorSpace | None, building:
         retire_space(building)
     if chosen.kind == Kind.NONE and serving is not None:
         retire_space(serving)
-    if chosen.kind == Kind.STATIC:
-        chosen.dimension = BUILT_IN_EMBEDDER.dimension
+    if chosen.kind in LOCAL_EMBEDDERS:
+        chosen.dimension = LOCAL_EMBEDDERS[chosen.kind].dimension
     if chosen.kind == Kind.NONE or serving is None:
         chosen.state, chosen.served_since = VectorSpace.State.SERVING, timezone.now()
     chosen.save()

@@ -13,7 +13,7 @@ from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.indexing import VECTOR_TABLES, back_off, create_hnsw_indexes, drop_hnsw_indexes, record_dimension
 from openvibe.search.models import VectorSpace
 from openvibe.search.services import lock_workspace, retire_space, use_embedder
-from openvibe.search.spaces import clear_space_cache, embed_texts
+from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts
 
 State = VectorSpace.State
 ENDPOINT_DELETED = (
@@ -113,11 +113,12 @@ def delete_retired_spaces() -> None:
 
 @dataclass(frozen=True)
 class SpaceStatus:
-    """A space, how many texts have a vector in it, and how many wait for one."""
+    """A space, how many texts have a vector in it, how many wait for one, and how many its embedder could not take."""
 
     space: VectorSpace
     embedded: int
     pending: int
+    set_aside: int
 
     @property
     def percent(self) -> int:
@@ -133,6 +134,7 @@ def space_statuses(workspace_id: int) -> list[SpaceStatus]:
             space,
             embedded=sum(table.count_embedded(space.pk) for table in VECTOR_TABLES),
             pending=sum(table.count_pending(space.pk) for table in VECTOR_TABLES),
+            set_aside=sum(table.count_set_aside(space.pk) for table in VECTOR_TABLES),
         )
         for space in spaces.order_by("-state")
     ]
@@ -143,7 +145,15 @@ def diagnose_search() -> tuple[str, str, str]:
     spaces = VectorSpace.objects.exclude(state=State.RETIRED)
     pending = sum(table.count_pending(space.pk) for space in spaces for table in VECTOR_TABLES)
     failing = spaces.exclude(problem="").select_related("workspace")
+    set_aside = sum(table.count_set_aside(space.pk) for space in spaces for table in VECTOR_TABLES)
     summary = f"{pending:,} texts wait for their vectors." if pending else "every text has its vector."
+    if set_aside:
+        texts = "1 text" if set_aside == 1 else f"{set_aside:,} texts"
+        wait = "no text waits." if not pending else summary
+        summary = f"{wait} {texts} got no usable vector; words find them, and they are tried again every hour."
+    for kind, embedder in LOCAL_EMBEDDERS.items():
+        if embedder.missing and spaces.filter(kind=kind).exists():
+            return "search", summary, f"{embedder.missing} Or choose another one at “Search embedder” in the admin."
     if not failing:
         return "search", summary, ""
     problems = " ".join(f"{space.workspace}: {space.problem}" for space in failing[:3])

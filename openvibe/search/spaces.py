@@ -16,13 +16,19 @@ from django.utils import timezone
 
 from openvibe.base.masking import mask_secrets
 from openvibe.base.registers import Register
-from openvibe.search.embedders import Embedder, EmbedderUnavailable, StaticEmbedder
+from openvibe.search.embedders import Embedder, EmbedderUnavailable, LocalEmbedder, MultilingualEmbedder, StaticEmbedder
 from openvibe.search.models import MAX_DIMENSION, VectorSpace
 from openvibe.search.values import Floats
 
 log = structlog.get_logger(__name__)
 
 BUILT_IN_EMBEDDER = StaticEmbedder()
+LOCAL_EMBEDDERS: dict[str, LocalEmbedder] = {
+    VectorSpace.Kind.STATIC: BUILT_IN_EMBEDDER,
+    VectorSpace.Kind.MULTILINGUAL: MultilingualEmbedder(),
+}
+"""Those that run on this server, by kind."""
+
 SPACE_CACHE_SECONDS = 3.0
 """How long a process goes on using what it knows of a workspace's space."""
 QUERY_CACHE_SIZE = 512
@@ -85,7 +91,7 @@ def embed_query(workspace_id: int, text: str) -> QueryVector | None:
 
 def _embed_words(space: VectorSpace, words: str) -> Floats | None:
     """Asked of the embedder and remembered. None when it is to be left alone or cannot answer; the space says why."""
-    if space.kind != VectorSpace.Kind.STATIC and space.try_again_at and space.try_again_at > timezone.now():
+    if space.kind not in LOCAL_EMBEDDERS and space.try_again_at and space.try_again_at > timezone.now():
         return None
     try:
         vector: Floats = embed_texts(space, [words], for_query=True)[0]
@@ -107,8 +113,8 @@ def embed_texts(space: VectorSpace, texts: Sequence[str], *, for_query: bool = F
     into this space. `for_query`: with little patience.
     """
     try:
-        embedder: Embedder = BUILT_IN_EMBEDDER
-        if space.kind != VectorSpace.Kind.STATIC:
+        embedder: Embedder | None = LOCAL_EMBEDDERS.get(space.kind)
+        if embedder is None:
             embedder_for = ENDPOINT_EMBEDDER.only()
             embedder = embedder_for(space.endpoint_id, address=space.address, model=space.model, for_query=for_query)
         vectors = np.asarray(embedder.embed(texts), np.float32)

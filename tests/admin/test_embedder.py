@@ -6,8 +6,10 @@ from django.test import Client
 
 from openvibe.chat.wiring import embed_pending_messages
 from openvibe.llm.models import Endpoint
+from openvibe.search.embedders import MultilingualEmbedder
 from openvibe.search.models import VectorSpace
 from openvibe.search.space_lifecycle import advance_spaces
+from openvibe.search.spaces import LOCAL_EMBEDDERS
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.admin.conftest import staff
@@ -68,6 +70,22 @@ def test_one_click_switches(ana: Member, browser: Client, endpoint: Endpoint, fa
     assert kinds(ana) == ["openai"]
     assert "by words alone" in ask(browser, ana, use="none")
     assert kinds(ana) == ["none"]
+
+
+def test_the_multilingual_embedder_is_one_click_where_it_is_installed(
+    ana: Member, browser: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "512 numbers a text" in ask(browser, ana, test="multilingual")
+    assert "0 texts wait for their vectors." in ask(browser, ana, use="multilingual")
+    assert kinds(ana) == ["static", "multilingual"]
+    assert "stays in use" in ask(browser, ana, use="static")
+    assert kinds(ana) == ["static"]
+
+    monkeypatch.setitem(LOCAL_EMBEDDERS, "multilingual", MultilingualEmbedder(package="not_there"))
+    page = browser.get(PAGE).content.decode()
+    assert "The multilingual embedder is not installed on this server. Run `make multilingual`" in page
+    assert "is not installed on this server" in ask(browser, ana, use="multilingual")
+    assert kinds(ana) == ["static"]
 
 
 def test_an_embedder_is_tried_without_being_chosen(

@@ -8,6 +8,7 @@ from tests.bench.append import measure_append
 from tests.bench.assemble import measure_assemble
 from tests.bench.budget import CASES, QUICK_CASES, QUICK_WORLDS, WORLDS, measure_budget
 from tests.bench.http_load import ServerDidNotStart, measure_http
+from tests.bench.languages import measure_languages
 from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.memory import TURNS, measure_cache, measure_compact
 from tests.bench.prompt import measure_prompt
@@ -48,6 +49,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     "compact": lambda options: (
         measure_compact(messages=QUICK_SIZES[-1], sizes=QUICK_SIZES[1:]) if options.quick else measure_compact()
     ),
+    "languages": lambda options: measure_languages(subjects=6 if options.quick else None),
     "search": lambda options: (
         measure_search(sizes=QUICK_SIZES[1:], entries=10_000, repeats=60) if options.quick else measure_search()
     ),

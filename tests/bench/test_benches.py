@@ -25,6 +25,7 @@ from tests.bench.budget_worlds import Shape
 from tests.bench.chats import ChatWriter
 from tests.bench.corpus import SyntheticLanguage, make_bench_workspace, make_thread
 from tests.bench.http_load import measure_http
+from tests.bench.languages import MAX_MISSED, measure_languages, read_subjects
 from tests.bench.measurement import interleaved_medians
 from tests.bench.memory import measure_cache, measure_compact
 from tests.bench.prompt import ask_questions, measure_prompt
@@ -158,6 +159,15 @@ def test_recall_in_meetings_of_a_file(scratch: None, tmp_path: Path) -> None:
     found = measure_recall(data=data, kinds=["meetings"])
     assert [row.value for row in found.rows] == [100.0] * 8
     assert all(aim.holds for aim in found.aims)
+
+
+def test_questions_in_other_languages_find_english_entries(scratch: None) -> None:
+    found = measure_languages(kinds=["multilingual"], subjects=6, distractors=0)
+    (missed,) = found.aims
+    assert missed.limit == MAX_MISSED
+    assert missed.value < 40, "the built-in embedder misses nine in ten"
+    assert {row.unit for row in found.rows} == {"%", "ms"}
+    assert [len(subject.questions) for subject in read_subjects()] == [4] * 24
 
 
 def test_a_made_up_thread_is_like_a_real_one(scratch: None) -> None:

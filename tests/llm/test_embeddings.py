@@ -99,6 +99,7 @@ NOT_VECTORS = {
     "null": answer([None, None]),
     "not a number": answer([[1.0, 2.0], [1.0, math.nan]]),
     "not finite": answer([[1.0, 2.0], [1.0, math.inf]]),
+    "zeros": answer([[1.0, 2.0], [0.0, 0.0]]),
     "far too large": answer([[1, 2], [1, 10**400]]),
     "the same text twice": answer([], data=[{"index": 0, "embedding": [1.0]}] * 2),
     "no list": answer([], data="vectors"),

@@ -6,7 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from openvibe.search.embedders import MAX_TEXT_CHARACTERS, Embedder, StaticEmbedder
+from openvibe.search.embedders import (
+    MAX_TEXT_CHARACTERS,
+    Embedder,
+    EmbedderUnavailable,
+    MultilingualEmbedder,
+    StaticEmbedder,
+)
+from openvibe.search.spaces import LOCAL_EMBEDDERS
 from tests.search.embedder_conformance import RULES, TEXTS
 
 
@@ -15,14 +22,38 @@ def embedder() -> StaticEmbedder:
     return StaticEmbedder()
 
 
+@pytest.mark.parametrize("kind", LOCAL_EMBEDDERS)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_built_in_embedder_keeps_the_rules(embedder: StaticEmbedder, rule: Callable[[Embedder], None]) -> None:
-    rule(embedder)
+def test_embedders_of_this_server_keep_the_rules(kind: str, rule: Callable[[Embedder], None]) -> None:
+    rule(LOCAL_EMBEDDERS[kind])
 
 
-def test_it_is_an_embedder(embedder: StaticEmbedder) -> None:
-    assert isinstance(embedder, Embedder)
-    assert embedder.dimension == 256
+@pytest.mark.parametrize(("kind", "dimension"), [("static", 256), ("multilingual", 512)])
+def test_they_are_embedders(kind: str, dimension: int) -> None:
+    assert isinstance(LOCAL_EMBEDDERS[kind], Embedder)
+    assert (LOCAL_EMBEDDERS[kind].dimension, LOCAL_EMBEDDERS[kind].missing) == (dimension, "")
+
+
+def test_the_multilingual_one_reads_meaning_across_languages() -> None:
+    roses, *others = LOCAL_EMBEDDERS["multilingual"].embed(
+        [
+            "Cut the roses back in late February.",
+            "Wann schneiden wir die Rosen?",
+            "Quand faut-il tailler les rosiers ?",
+            "¿Cuándo se podan los rosales?",
+            "Bis wann muss die Rechnung bezahlt werden?",
+        ]
+    )
+    *questions, unrelated = [float(roses @ other) for other in others]
+    assert min(questions) > 2 * unrelated
+
+
+def test_an_embedder_whose_package_is_missing_says_what_to_do() -> None:
+    missing = MultilingualEmbedder(package="not_there")
+    assert "Run `make multilingual` there" in missing.missing
+    assert missing.embed(["", " "]).shape == (2, 512)
+    with pytest.raises(EmbedderUnavailable, match="not installed on this server"):
+        missing.embed(["roses"])
 
 
 def test_threads_may_share_a_fresh_one() -> None:

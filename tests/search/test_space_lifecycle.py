@@ -18,10 +18,17 @@ from openvibe.chat.models import Message, MessageToEmbed, MessageVector, Thread
 from openvibe.chat.wiring import MESSAGE_VECTORS
 from openvibe.llm.models import Endpoint
 from openvibe.search import tasks
+from openvibe.search.embedders import MultilingualEmbedder
 from openvibe.search.models import VectorSpace
 from openvibe.search.services import EmbedderChange, try_embedder, use_embedder
-from openvibe.search.space_lifecycle import ENDPOINT_DELETED, READ_GRACE_PERIOD, WRITE_GRACE_PERIOD, advance_spaces
-from openvibe.search.spaces import embed_query, serving_space
+from openvibe.search.space_lifecycle import (
+    ENDPOINT_DELETED,
+    READ_GRACE_PERIOD,
+    WRITE_GRACE_PERIOD,
+    advance_spaces,
+    diagnose_search,
+)
+from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_query, serving_space
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_thread, say
 from tests.search.fakes import FakeEmbedder, Trouble
@@ -58,9 +65,9 @@ def talk(ana: Member, thread: Thread) -> list[Message]:
 
 
 def names_of_indexes() -> list[str]:
-    """The indexes made for the fake embedder's 64 numbers."""
+    """The indexes made for other embedders than the built-in one."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%%_hnsw_64' ORDER BY indexname")
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE indexname ~ '_hnsw_(64|512)$' ORDER BY indexname")
         return [name for (name,) in cursor.fetchall()]
 
 
@@ -110,6 +117,39 @@ def test_old_vectors_serve_until_all_new_ones_stand(
         entries, messages = [definition for (definition,) in cursor.fetchall()]
     assert "((own)::halfvec(64)) halfvec_cosine_ops) WHERE (dimension = 64)" in messages
     assert "knowledge_entryvector" in entries
+
+
+@pytest.mark.usefixtures("no_index_stays")
+def test_the_multilingual_embedder_takes_over_beside_the_old_vectors(ana: Member, talk: list[Message]) -> None:
+    chosen = use(ana, "multilingual")
+    assert chosen.space.dimension == 512
+    make_all()
+    assert spaces(ana) == [("static", "serving"), ("multilingual", "building")]
+    assert advance_spaces() == 1
+
+    found = knowledge_embedding.find_entries(access(ana), "Wann schneiden wir die Rosen?")
+    assert [hit.entry.topic for hit in found.hits] == ["Roses"]
+    assert names_of_indexes() == ["entry_vector_hnsw_512", "message_vector_hnsw_512"]
+    assert use(ana, "static").changed
+    make_all()
+    advance_spaces()
+    assert spaces(ana) == [("static", "serving")]
+
+
+def test_an_embedder_that_is_not_installed_cannot_be_chosen_and_the_doctor_says_so(
+    ana: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert diagnose_search() == ("search", "every text has its vector.", "")
+    monkeypatch.setitem(LOCAL_EMBEDDERS, "multilingual", MultilingualEmbedder(package="not_there"))
+    with pytest.raises(Problem, match="Run `make multilingual` there"):
+        use(ana, "multilingual")
+    assert "not installed" in try_embedder(kind="multilingual").message
+    assert diagnose_search()[2] == "", "nobody chose it"
+
+    VectorSpace.objects.update(kind="multilingual", dimension=512)
+    assert "Run `make multilingual` there" in diagnose_search()[2]
+    clear_space_cache()
+    assert embed_query(ana.workspace_id, "When do we prune?") is None
 
 
 @pytest.mark.usefixtures("no_index_stays")

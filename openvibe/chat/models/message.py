@@ -259,6 +259,7 @@ class MessageToEmbed(models.Model):
 
     space = models.ForeignKey(VectorSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
     message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
+    try_again_at = models.DateTimeField(null=True, help_text="Set where the embedder could not take it.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["space", "message"], name="message_to_embed_once")]

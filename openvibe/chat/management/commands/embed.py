@@ -53,3 +53,5 @@ class Command(BaseCommand):
             self.stdout.write(f"{name}: {left:,} still wait. {space.problem or 'Another worker is at it.'}")
         elif not embedded:
             self.stdout.write(f"{name}: nothing waits.")
+        if set_aside := table.count_set_aside(space.pk):
+            self.stdout.write(f"{name}: {set_aside:,} got no usable vector and are tried again every hour.")
