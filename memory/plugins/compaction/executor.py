@@ -107,9 +107,9 @@ def _run_provider(
     budget = context_budget(compaction.thread)
     result = provider.rebuild(session) if isinstance(provider, Rebuilder) else CompactionResult(0, 0)
     if compaction.trigger != Compaction.Trigger.CHANGED:
-        result = provider.compact(
-            session, budget, full=compaction.full, progress=_throttled_progress(compaction, clock)
-        )
+        focus = {"focus": compaction.focus} if compaction.focus else {}  # plugins of before take none
+        progress = _throttled_progress(compaction, clock)
+        result = provider.compact(session, budget, full=compaction.full, progress=progress, **focus)
     entries = provider.assemble(session, budget, FRESH_TAIL)
     entry_summary_ids = (entry.summary_id for entry in entries if entry.summary_id is not None)
     handoff_summary_ids = tuple(dict.fromkeys([*result.created, *entry_summary_ids]))
