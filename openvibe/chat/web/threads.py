@@ -33,8 +33,8 @@ def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """The page; `?at=`, `?before_seq=`, `?after_seq=` choose the messages, which htmx gets alone. POST speaks."""
     event_position(request)  # where live updates begin, asked before anything is read
     thread = access_thread(request.access, thread_id)
-    if thread.parent_id is not None and request.method != "POST":  # a dive has a page of its own
-        to = redirect("dive", request.workspace.slug, thread.dive.pk)
+    if thread.parent_id is not None:  # a dive has a page of its own: what was posted here is posted there
+        to = redirect("dive", request.workspace.slug, thread.dive.pk, preserve_request=True)
         to["Location"] += f"?{request.GET.urlencode()}" if request.GET else ""
         return to
     if request.method == "POST":
