@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memory.plugins.base import Explorer, NewMessage, Session, capabilities_of
+from memory.plugins.base import Explorer, NewMessage, Session, capabilities_of, read_stats
 from memory.plugins.compaction import request_compaction, resume_compaction
 from memory.plugins.correction import correct_summary
 from memory.plugins.models import COMPACTIONS, Compaction, SessionInfo
@@ -180,7 +180,7 @@ class Stats(ApiView):
         session = access_session(access, self.validated_query(ThreadAsked)["thread"])
         provider = provider_for(access.workspace_id)
         row = {
-            **asdict(provider.stats(session)),
+            **asdict(read_stats(provider, session)),
             "thread": session.thread_id,
             "plugin": active_plugin_name(access.workspace_id),
             "capabilities": list(capabilities_of(provider)),

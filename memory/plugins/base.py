@@ -7,7 +7,7 @@ to these promises; authors run it with `pytest --pyargs memory.plugins.testing`.
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -96,6 +96,15 @@ class SessionStats:
     summaries: int = 0
     deepest: int = 0
     note: str = ""
+
+
+def read_stats(provider: "MemoryProvider", session: Session) -> SessionStats:
+    """What a plugin says of a session: other dataclasses, and mappings, are taken for what they hold."""
+    stats: object = provider.stats(session)
+    if isinstance(stats, SessionStats):
+        return stats
+    values = stats if isinstance(stats, Mapping) else {name: getattr(stats, name) for name in dir(stats)}
+    return SessionStats(**{field.name: values[field.name] for field in fields(SessionStats) if field.name in values})
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from memory.plugins.base import (
     ProfileStore,
     Searcher,
     Session,
+    read_stats,
 )
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
@@ -171,7 +172,7 @@ def truncate_result(text: str) -> str:
 
 
 def _status(provider: MemoryProvider, session: Session, arguments: Arguments) -> str:
-    stats = provider.stats(session)
+    stats = read_stats(provider, session)
     lines = [
         f"{stats.messages} messages were said in this conversation.",
         f"What is remembered of them takes {stats.tokens} tokens in {stats.entries} entries.",

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from memory.plugins.base import MAX_ENTRY_TOKENS, Compactor, Corrector, Explorer, Searcher, takes_focus
+from memory.plugins.base import MAX_ENTRY_TOKENS, Compactor, Corrector, Explorer, Searcher, read_stats, takes_focus
 from memory.plugins.compaction import (
     ASKED_FOR,
     compaction_denied_reason,
@@ -167,7 +167,7 @@ def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_pa
     finished = [row for row in compactions if row.is_over]
     shown = (row for row in finished if row.state != Compaction.State.NOTHING or row.trigger in ASKED_FOR)
     state: dict[str, Any] = {  # sizes in tokens
-        "stats": provider.stats(session),
+        "stats": read_stats(provider, session),
         "budget": budget,
         "pause": find_pause(thread.workspace_id),
         "threshold": int(budget * COMPACTION_THRESHOLD),

@@ -146,3 +146,18 @@ def test_the_page_keeps_what_it_refuses(ana: Member) -> None:
     assert "Be kind." in browser.get(page).content.decode()
     assert browser.post(f"{page}{one.pk}/", {"delete": "1"}).status_code == 302
     assert not Snippet.objects.exists()
+
+
+def test_the_admin_writes_them_by_the_same_rules(ana: Member) -> None:
+    browser = signed_in(ana)
+    form = {"workspace": ana.workspace_id, "name": "tone", "text": "@include tone", "version": 1}
+    page = "/admin/workspaces/snippet/"
+    assert "would include itself" in browser.post(f"{page}add/", form).content.decode()
+    assert browser.post(f"{page}add/", {**form, "text": "Be brief."}).status_code == 302
+    one = Snippet.objects.get()
+    assert (one.text, one.version, one.changed_by) == ("Be brief.", 1, ana.participant)
+    for version, text in ((1, "Be kind."), (1, "Be late.")):
+        answer = browser.post(f"{page}{one.pk}/change/", {"text": text, "version": version})
+    assert "was changed meanwhile" in answer.content.decode()
+    one.refresh_from_db()
+    assert (one.text, one.version) == ("Be kind.", 2)

@@ -4,6 +4,7 @@ only admins write them."""
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import F
 
@@ -67,8 +68,10 @@ def create_snippet(*, workspace: Workspace, by: Access, name: str, text: str) ->
     """A named text that instructions may include. Raises Refused, Problem, and Conflict for a name that is taken."""
     _lock_snippets(workspace, by)
     name = name.strip()
-    if not snippet_name_validator.regex.fullmatch(name):
-        raise Problem(str(snippet_name_validator.message), code="bad_name", field="name")
+    try:
+        snippet_name_validator(name)
+    except ValidationError as error:
+        raise Problem(error.messages[0], code="bad_name", field="name") from None
     if Snippet.objects.filter(workspace=workspace).count() >= MAX_SNIPPETS:
         raise Problem(f"A workspace has at most {MAX_SNIPPETS} snippets. Delete one first.", code="too_many")
     text = _clean_snippet(text, workspace, name)
