@@ -22,6 +22,11 @@ snippet_name_validator = RegexValidator(
 )
 
 
+MAX_INSTRUCTION_TOKENS = 2_000
+"""Tokens of the instructions of one scope, with all that they include. Those of the organisation always fit beside the
+SOUL in P0."""
+
+
 class UserManager(BaseUserManager["User"]):
     """Accounts are found by e-mail address, whatever its case."""
 

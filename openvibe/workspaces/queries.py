@@ -14,7 +14,7 @@ from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access, Role, role_access
-from openvibe.workspaces.models import Member, Participant, Snippet, User, Workspace
+from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS, Member, Participant, Snippet, User, Workspace
 
 AGENT_ACCESS: Register[Callable[[Participant], Access | None]] = Register("openvibe.workspaces.queries.AGENT_ACCESS")
 """What a participant that is an agent may see now; None once it is deactivated."""
@@ -105,11 +105,6 @@ def admin_access(request: HttpRequest, workspace_id: int) -> Access:
     return member_access(member)
 
 
-MAX_INSTRUCTION_TOKENS = 2_000
-"""Tokens of the instructions of one scope, with all that they include. Those of the organisation always fit beside the
-SOUL in P0."""
-
-
 class SnippetText(NamedTuple):
     """A snippet as prompts need it."""
 
@@ -129,11 +124,6 @@ class ExpandedInstructions(NamedTuple):
     text: str
     snippets: tuple[SnippetText, ...] = ()
     cuts: tuple[CutInclude, ...] = ()
-
-
-def snippet_texts(workspace_id: int) -> dict[str, str]:
-    """The texts of all snippets of a workspace, by name."""
-    return dict(Snippet.objects.filter(workspace=workspace_id).values_list("name", "text"))
 
 
 def read_snippets(workspace_id: int) -> tuple[SnippetText, ...]:

@@ -35,5 +35,5 @@ def test_others_do_not(ana: Member, dora: Member, ben: Member, by_token: Enter) 
         assert api.get("snippets/").json()["results"] == []
         assert api.get(one).status_code == 404
         assert api.patch(one, {"text": "x"}, If_Match='"1"').status_code == 404
-        assert is_problem(api.patch("workspace/", {"name": "x"}), 403, "refused")
-        assert is_problem(api.post("snippets/", {"name": "mine", "text": "x"}), 403, "refused")
+        assert is_problem(api.patch("workspace/", {"name": "x"}), 403, "not_allowed")
+        assert is_problem(api.post("snippets/", {"name": "mine", "text": "x"}), 403, "not_allowed")

@@ -1,6 +1,6 @@
 """Verbs that write: workspaces, members and invitations, instructions and their snippets; meters background calls."""
 
-from openvibe.workspaces.queries import MAX_INSTRUCTION_TOKENS
+from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS
 from openvibe.workspaces.services.instructions import (
     INSTRUCTION_TEXTS,
     MAX_SNIPPETS,

@@ -15,13 +15,14 @@ from openvibe.base.registers import Register
 from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Snippet, Workspace, snippet_name_validator
-from openvibe.workspaces.queries import MAX_INSTRUCTION_TOKENS, snippet_texts
+from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS, Snippet, Workspace, snippet_name_validator
 
 MAX_SNIPPETS = 50
 """Snippets of one workspace. Every prompt with an include reads them all."""
 
-WORKSPACE_CHECK: Register[Callable[[Workspace], None]] = Register("openvibe.workspaces.services.WORKSPACE_CHECK")
+WORKSPACE_CHECK: Register[Callable[[Workspace], None]] = Register(
+    "openvibe.workspaces.services.instructions.WORKSPACE_CHECK"
+)
 """Raises Problem when agents of the workspace (saved or not) could not be given a prompt: what always stands in one
 would be larger than what may be read."""
 
@@ -34,7 +35,7 @@ class InstructionText(NamedTuple):
 
 
 INSTRUCTION_TEXTS: Register[Callable[[Access], Iterable[InstructionText]]] = Register(
-    "openvibe.workspaces.services.INSTRUCTION_TEXTS"
+    "openvibe.workspaces.services.instructions.INSTRUCTION_TEXTS"
 )
 """All instructions of upper floors that include a snippet, in the asker's workspace."""
 
@@ -54,9 +55,14 @@ def clean_instructions(text: str, *, workspace_id: int, field: str = "instructio
     if (tokens := count_tokens(cleaned)) > MAX_INSTRUCTION_TOKENS:
         message = f"This is {tokens:,} tokens; at most {MAX_INSTRUCTION_TOKENS:,} fit. Nothing was saved: shorten it."
         raise Problem(message, code="too_long", field=field)
-    for cut in _find_cuts(cleaned, snippet_texts(workspace_id), name):
+    for cut in _find_cuts(cleaned, _snippet_texts(workspace_id), name):
         raise Problem(f"{cut.message} Nothing was saved.", code=cut.reason.replace(" ", "_"), field=field)
     return cleaned
+
+
+def _snippet_texts(workspace_id: int) -> dict[str, str]:
+    """The texts of all snippets of a workspace, by name."""
+    return dict(Snippet.objects.filter(workspace=workspace_id).values_list("name", "text"))
 
 
 def _find_cuts(text: str, snippets: dict[str, str], name: str = "") -> tuple[CutInclude, ...]:
@@ -140,7 +146,7 @@ def _unfollowed_includes(by: Access) -> dict[tuple[str, str, str], str]:
     """Every include in the workspace that cannot be followed: where it stands, its name and the reason, with the
     sentence that says so."""
     workspace = Workspace.objects.get(pk=by.workspace_id)
-    snippets = snippet_texts(workspace.pk)
+    snippets = _snippet_texts(workspace.pk)
     texts = [
         ("the organisation instructions", workspace.instructions, ""),
         *((f"the snippet “{name}”", text, name) for name, text in snippets.items()),

@@ -286,11 +286,11 @@ def revoke_invitation(*, invitation: Invitation, by: Access) -> None:
     Invitation.objects.filter(pk=invitation.pk, revoked_at=None).update(revoked_at=timezone.now())
 
 
-TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.TOKENS_LEFT")
+TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.workspace.TOKENS_LEFT")
 """Tokens that may still be used today, never below 0, of a workspace (its id) and, where one is named, of an agent (a
 participant's id)."""
 
-BUDGET_CHECK: Register[Callable[[object], None]] = Register("openvibe.workspaces.services.BUDGET_CHECK")
+BUDGET_CHECK: Register[Callable[[object], None]] = Register("openvibe.workspaces.services.workspace.BUDGET_CHECK")
 """Raises ValueError, with a sentence for people, for token budgets of prompts that do not hold."""
 
 
