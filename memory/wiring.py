@@ -4,10 +4,12 @@ from memory import quotes
 from memory.blocks.services import notes_cleared
 from memory.episodes.queries import feedback_by_message
 from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
-from memory.plugins.tasks import enqueue_compaction_on_commit
+from memory.plugins.compaction import erase_focus
+from memory.plugins.lcm.correction import forget_quoting_summaries
+from memory.plugins.tasks import ask_compaction, enqueue_compaction_on_commit
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
 from memory.work.services import approval_decided
-from openvibe.chat.wiring import MESSAGE_DECORATORS
+from openvibe.chat.wiring import MESSAGE_DECORATORS, TEXT_ERASERS, TextEraser
 
 __all__ = [
     "ACTIONS",
@@ -18,6 +20,7 @@ __all__ = [
     "REVIEWER_AGENTS",
     "HandoffLine",
     "approval_decided",
+    "ask_compaction",
     "enqueue_compaction_on_commit",
     "notes_cleared",
     "wire",
@@ -26,4 +29,6 @@ __all__ = [
 
 def wire() -> None:
     MESSAGE_DECORATORS.add(feedback_by_message)
+    TEXT_ERASERS.add(TextEraser("focus of compactions", erase_focus))
+    TEXT_ERASERS.add(TextEraser("summaries", forget_quoting_summaries))
     quotes.wire()

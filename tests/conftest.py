@@ -63,8 +63,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     running.append(item.nodeid)
-    yield
-    running.clear()
+    try:
+        yield
+    finally:  # after a test that fails, too: else every set-up after it would count as that test's
+        running.clear()
 
 
 def refuse_processes(event: str, arguments: tuple[Any, ...]) -> None:

@@ -183,7 +183,14 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
         messages=render(fitted),
         tools=offered,
         included=fitted.included,
-        dropped=(*_dropped_items(fitted), *unseen, *hidden, *private_episodes, *unreadable),
+        dropped=(
+            *_dropped_items(fitted),
+            *unseen,
+            *hidden,
+            *private_episodes,
+            *unreadable,
+            *identity.dropped_includes(request),
+        ),
         tokens=sent_tokens(fitted, request.counter),
         soul_number=request.agent.soul.number if request.agent.soul else None,
         recall=recalled.blocks if recalled else (),
@@ -323,6 +330,7 @@ DEFAULT_ENDPOINT = JsonRows("default_endpoint", ModelWindow, _default_endpoint)
 
 FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     DEFAULT_ENDPOINT,
+    identity.SNIPPETS,
     history.MEMORY_PLUGIN,
     history.LATER_MESSAGES,
     LAST_RECALL,

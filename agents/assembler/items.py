@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import Literal, cast, get_args
 
 from agents.assembler.stack import SECTION_ORDER, STACK, LayerName, SectionName, Slot
+from openvibe.base.includes import CutReason
 from openvibe.base.masking import mask_secrets
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import MESSAGE_OVERHEAD, TokenCounter, truncate_middle
@@ -25,7 +26,9 @@ from openvibe.llm.values import ToolSpec
 
 TrustLabel = Literal["trusted", "semi_trusted", "untrusted"]
 ItemRole = Literal["system", "user", "assistant"]
-DropReason = Literal["over budget", "expired", "trust L1", "trust L2", "trust L3", "trust L4", "private", "superseded"]
+DropReason = Literal[
+    "over budget", "expired", "trust L1", "trust L2", "trust L3", "trust L4", "private", "superseded", CutReason
+]
 
 
 @dataclass(frozen=True, slots=True)

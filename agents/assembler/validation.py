@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from agents.access import visible_to
 from agents.assembler.assemble import OFFLINE_MODEL, basic_candidates, needed_tokens
-from agents.assembler.sections import situation
+from agents.assembler.sections import identity, situation
 from agents.assembler.sections.request import PromptRequest, RequestMessage, ThreadContext
 from agents.assembler.stack import BUDGETS, MIN_REQUEST_TOKENS, bounded_by_window, with_stored_overrides
 from agents.models import Agent
@@ -18,6 +18,7 @@ from openvibe.base.problems import Problem
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import counter_for
 from openvibe.workspaces.models import Workspace
+from openvibe.workspaces.queries import read_snippets
 
 PART_NAMES = {"soul": "its SOUL", "policy": "the built-in policy", "instructions": "the instructions"}
 """What people can shorten or take away, as messages name it."""
@@ -95,5 +96,5 @@ def _empty_request(agent: Agent, workspace: Workspace, endpoint: Endpoint | None
         message=RequestMessage("", agent.participant, timezone.now()),
         counter=counter_for(endpoint.model if endpoint and endpoint.model else OFFLINE_MODEL),
         budget=budget,
-        rows={situation.ASKER.name: []},
+        rows={situation.ASKER.name: [], identity.SNIPPETS.name: read_snippets(workspace.pk)},
     )

@@ -23,6 +23,7 @@ from memory.queries import ContextBlocks, build_tool, is_public_thread, provider
 from memory.services import check_profile_update, check_thread_is_public, close_work_item, create_work_item
 from memory.services import log_progress as add_to_log
 from memory.services import request_approval as ask_for_approval
+from memory.wiring import ask_compaction
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Conflict, Problem
 from openvibe.workspaces.models import Participant
@@ -30,7 +31,7 @@ from openvibe.workspaces.models import Participant
 
 def memory(context: ToolContext) -> Tool:
     """The memory plugin's own tool, for this thread as the agent sees it."""
-    plugin_tool = build_tool(provider_for(context.agent.workspace_id))
+    plugin_tool = build_tool(provider_for(context.agent.workspace_id), ask_compaction=ask_compaction)
 
     trigger = context.run.trigger if context.run else None
     member = trigger.author if trigger and trigger.author.kind == Participant.Kind.MEMBER else None

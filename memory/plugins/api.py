@@ -11,7 +11,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from memory.plugins.base import Explorer, NewMessage, Session, capabilities_of
+from memory.plugins.base import Explorer, NewMessage, Session, capabilities_of, read_stats
 from memory.plugins.compaction import request_compaction, resume_compaction
 from memory.plugins.correction import correct_summary
 from memory.plugins.models import COMPACTIONS, Compaction, SessionInfo
@@ -28,7 +28,7 @@ from memory.plugins.sessions import (
     update_session_info,
     visible_sessions,
 )
-from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
+from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
 from memory.plugins.tool import build_tool
 from openvibe.api.fields import IdField, SeqField, TextField
 from openvibe.api.idempotency import idempotent
@@ -86,12 +86,16 @@ class MemoryStatsOut(serializers.Serializer[Any]):
 class CompactIn(serializers.Serializer[Any]):
     thread = IdField()
     full = serializers.BooleanField(required=False, default=False, help_text="All that can be, not just one step.")
+    focus = TextField(
+        required=False, default="", help_text="What new summaries keep in most detail, at most 200 characters."
+    )
 
 
 class CompactionOut(serializers.ModelSerializer[Compaction]):
     """Sizes in tokens of the whole context."""
 
     thread = serializers.IntegerField(source="thread_id", read_only=True)
+    requested_by = serializers.IntegerField(source="requested_by_id", read_only=True, allow_null=True)
     summary_ids = serializers.ListField(child=serializers.IntegerField(), read_only=True)
 
     class Meta:
@@ -102,6 +106,8 @@ class CompactionOut(serializers.ModelSerializer[Compaction]):
             "plugin",
             "trigger",
             "full",
+            "focus",
+            "requested_by",
             "state",
             "tokens_before",
             "tokens_after",
@@ -144,7 +150,7 @@ class MemoryTool(ApiView):
     def get(self, request: Request) -> Response:
         """The memory tool, made from what the workspace's plugin can do: give it to a model as it is."""
         access = request_access(request)
-        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent)
+        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, ask_compaction=ask_compaction)
         return Response(MemoryToolOut(tool.spec).data)
 
     @extend_schema(operation_id="memory_tool_call", request=MemoryToolIn, responses=ToolAnswer)
@@ -155,7 +161,7 @@ class MemoryTool(ApiView):
         """
         data, access = self.validated_body(MemoryToolIn), request_access(request)
         session = access_session(access, data["thread"])
-        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent)
+        tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, ask_compaction=ask_compaction)
         if not isinstance(request.data, Mapping):
             raise Problem("Send a JSON object.", code="bad_request")
         arguments = {str(name): value for name, value in request.data.items() if name != "thread"}
@@ -174,7 +180,7 @@ class Stats(ApiView):
         session = access_session(access, self.validated_query(ThreadAsked)["thread"])
         provider = provider_for(access.workspace_id)
         row = {
-            **asdict(provider.stats(session)),
+            **asdict(read_stats(provider, session)),
             "thread": session.thread_id,
             "plugin": active_plugin_name(access.workspace_id),
             "capabilities": list(capabilities_of(provider)),
@@ -194,8 +200,8 @@ class Compact(ApiView):
         409 `nothing_new` where nothing was said since the last one that went as far.
         """
         data, access = self.validated_body(CompactIn), request_access(request)
-        thread = Thread.objects.select_related("channel").get(pk=open_session(access, data["thread"]).thread_id)
-        compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=data["full"], by=access)
+        thread = Thread.objects.select_related("channel").get(pk=open_session(access, data.pop("thread")).thread_id)
+        compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, by=access, **data)
         if compaction is not None:
             enqueue_compaction_on_commit(compaction.pk)
         unfinished = Compaction.objects.filter(thread=thread, state__in=COMPACTIONS.unfinished)

@@ -5,8 +5,9 @@ All plugins work on the same messages, so changing one for another loses nothing
 an entry's size includes ENVELOPE_TOKENS, what a prompt needs around it. `memory.plugins.testing` holds every plugin
 to these promises; authors run it with `pytest --pyargs memory.plugins.testing`."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -23,6 +24,9 @@ FRESH_TAIL = 20
 
 WINDOW_STEP = 10
 """Old messages leave a prompt this many at a time, so that prompts share their beginning from turn to turn."""
+
+MAX_FOCUS_CHARACTERS = 200
+"""Of what somebody wants a compaction to keep in most detail."""
 
 NewMessageRole = Literal["user", "assistant", "tool_call", "tool_result"]
 
@@ -92,6 +96,15 @@ class SessionStats:
     summaries: int = 0
     deepest: int = 0
     note: str = ""
+
+
+def read_stats(provider: "MemoryProvider", session: Session) -> SessionStats:
+    """What a plugin says of a session: other dataclasses, and mappings, are taken for what they hold."""
+    stats: object = provider.stats(session)
+    if isinstance(stats, SessionStats):
+        return stats
+    values = stats if isinstance(stats, Mapping) else {name: getattr(stats, name) for name in dir(stats)}
+    return SessionStats(**{field.name: values[field.name] for field in fields(SessionStats) if field.name in values})
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +220,24 @@ class Compactor(Protocol):
     def needs_compaction(self, session: Session, budget: int) -> bool: ...
 
     def compact(
-        self, session: Session, budget: int, *, full: bool = False, progress: CompactionProgress | None = None
+        self,
+        session: Session,
+        budget: int,
+        *,
+        full: bool = False,
+        progress: CompactionProgress | None = None,
+        focus: str = "",
     ) -> CompactionResult:
-        """Raises Problem when a model fails or compaction is paused; then nothing was written."""
+        """Raises Problem when a model fails or compaction is paused; then nothing was written.
+
+        `focus` says what new summaries are to keep in most detail: words of whoever asked, data and no instruction. A
+        plugin without this argument is never given one (`takes_focus`).
+        """
+
+
+def takes_focus(provider: Compactor) -> bool:
+    """Whether the plugin knows what a focus is."""
+    return "focus" in inspect.signature(provider.compact).parameters
 
 
 @runtime_checkable

@@ -5,6 +5,7 @@ import pgtrigger
 from django.db import models
 from django.db.models import Q
 
+from memory.plugins.base import MAX_FOCUS_CHARACTERS
 from openvibe.base.jobs import Job, JobKind
 from openvibe.base.locks import LockKind
 from openvibe.base.models import Timestamped
@@ -49,6 +50,7 @@ class Compaction(Job):
         RESUME = "resume", "Long work was taken up again"
         CHANGED = "changed", "A message was edited or deleted"
         HAND = "hand", "Somebody asked for it"
+        AGENT = "agent", "An agent asked for it"
 
     class State(models.TextChoices):
         QUEUED = "queued", "waiting"
@@ -61,6 +63,9 @@ class Compaction(Job):
     plugin = models.CharField(max_length=80)
     trigger = models.CharField(max_length=11, choices=Trigger.choices)
     full = models.BooleanField(default=False)
+    focus = models.CharField(
+        max_length=MAX_FOCUS_CHARACTERS, blank=True, help_text="What to keep in most detail, in the asker's words."
+    )
     state = models.CharField(max_length=7, choices=State.choices, default=State.QUEUED)
     requested_by = models.ForeignKey(Participant, null=True, on_delete=models.SET_NULL, related_name="+")
     tokens_before = models.PositiveIntegerField(null=True)

@@ -6,7 +6,14 @@ import structlog
 from celery import shared_task
 from django.db import transaction
 
-from memory.plugins.compaction import execute_compaction, recover_compactions, request_compaction_if_due
+from memory.plugins.base import Session
+from memory.plugins.compaction import (
+    execute_compaction,
+    recover_compactions,
+    request_compaction,
+    request_compaction_if_due,
+)
+from memory.plugins.models import Compaction
 from openvibe.chat.models import Thread
 
 log = structlog.get_logger(__name__)
@@ -26,6 +33,17 @@ def enqueue_compaction(compaction_id: int, delay_seconds: int = 0) -> None:
 
 def enqueue_compaction_on_commit(compaction_id: int) -> None:
     transaction.on_commit(partial(enqueue_compaction, compaction_id))
+
+
+def ask_compaction(session: Session, focus: str) -> str:
+    """An agent asks: what came of it, as a sentence. Raises like `request_compaction`."""
+    thread = Thread.objects.select_related("channel", "workspace").get(pk=session.thread_id)
+    trigger = Compaction.Trigger.AGENT
+    compaction = request_compaction(thread=thread, trigger=trigger, by=session.access, focus=focus)
+    if compaction is None:
+        return "A compaction of this conversation is under way already."
+    enqueue_compaction_on_commit(compaction.pk)
+    return "Older messages will be summarised in the background; your next prompt shows what came of it."
 
 
 def enqueue_compaction_check_on_commit(thread_id: int) -> None:

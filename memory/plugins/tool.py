@@ -8,7 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from memory.plugins.base import ContextEntry, Explorer, MemoryHit, MemoryProvider, ProfileStore, Searcher, Session
+from memory.plugins.base import (
+    MAX_FOCUS_CHARACTERS,
+    Compactor,
+    ContextEntry,
+    Explorer,
+    MemoryHit,
+    MemoryProvider,
+    ProfileStore,
+    Searcher,
+    Session,
+    read_stats,
+)
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem
 from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
@@ -20,6 +31,7 @@ TRUNCATION_NOTICE = "\n[The rest did not fit. Ask for less at a time.]"
 _COUNTER = counter_for("gpt-4o")
 
 Arguments = Mapping[str, Any]
+AskCompaction = Callable[[Session, str], str]
 
 
 @dataclass(frozen=True)
@@ -110,14 +122,18 @@ class PluginMemoryTool:
         return truncate_result(action.handler(self.provider, session, validated))
 
 
-def build_tool(provider: MemoryProvider, *, for_agent: bool = True) -> PluginMemoryTool:
+def build_tool(
+    provider: MemoryProvider, *, for_agent: bool = True, ask_compaction: AskCompaction | None = None
+) -> PluginMemoryTool:
     """The tool for this plugin: `status` always, the other actions where the plugin has the capability.
 
-    For people (`for_agent=False`) without the notes, which are an agent's own about a person.
+    For people (`for_agent=False`) without the notes, which are an agent's own about a person, and without `compact`,
+    which `ask_compaction` answers: it takes the session and a focus.
     """
+    offered = (*TOOL_ACTIONS, *([_compact_action(ask_compaction)] if ask_compaction is not None else []))
     actions = {
         action.name: action
-        for action in TOOL_ACTIONS
+        for action in offered
         if (action.capability is None or isinstance(provider, action.capability))
         and (for_agent or not action.for_agents_only)
     }
@@ -156,7 +172,7 @@ def truncate_result(text: str) -> str:
 
 
 def _status(provider: MemoryProvider, session: Session, arguments: Arguments) -> str:
-    stats = provider.stats(session)
+    stats = read_stats(provider, session)
     lines = [
         f"{stats.messages} messages were said in this conversation.",
         f"What is remembered of them takes {stats.tokens} tokens in {stats.entries} entries.",
@@ -222,6 +238,17 @@ def _profile_get(provider: ProfileStore, session: Session, arguments: Arguments)
 def _profile_update(provider: ProfileStore, session: Session, arguments: Arguments) -> str:
     text = provider.set_profile(_check_person(session), str(arguments["text"]))
     return f"Your notes about this person now say:\n{text}" if text else "Your notes about this person are empty now."
+
+
+def _compact_action(ask_compaction: AskCompaction) -> ToolAction:
+    return ToolAction(
+        "compact",
+        "have older messages summarised now, with most detail on focus.",
+        lambda _provider, session, arguments: ask_compaction(session, str(arguments.get("focus", ""))),
+        Compactor,
+        (ToolArgument("focus", "string", "a subject, in a few words.", maximum=MAX_FOCUS_CHARACTERS),),
+        for_agents_only=True,
+    )
 
 
 def _check_person(session: Session) -> Session:

@@ -11,8 +11,14 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from memory.plugins.base import MAX_ENTRY_TOKENS, Corrector, Explorer, Searcher
-from memory.plugins.compaction import compaction_denied_reason, find_pause, request_compaction, resume_compaction
+from memory.plugins.base import MAX_ENTRY_TOKENS, Compactor, Corrector, Explorer, Searcher, read_stats, takes_focus
+from memory.plugins.compaction import (
+    ASKED_FOR,
+    compaction_denied_reason,
+    find_pause,
+    request_compaction,
+    resume_compaction,
+)
 from memory.plugins.correction import correct_summary
 from memory.plugins.models import Compaction
 from memory.plugins.registry import provider_for
@@ -107,12 +113,15 @@ def correct(request: WorkspaceRequest, thread_id: int, summary_id: int) -> HttpR
 @workspace_view
 @require_POST
 def compact(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Ask a worker to compact the thread: a step, or (`full`) everything. The map shows how far it is."""
+    """Ask a worker to compact the thread: a step, or (`full`) everything; `focus` names what to keep in most detail."""
     thread = access_thread(request.access, thread_id)
-    full = request.POST.get("full") == "1"
+    full, focus = request.POST.get("full") == "1", request.POST.get("focus", "")
+    trigger = Compaction.Trigger.HAND
     try:
-        compaction = request_compaction(thread=thread, trigger=Compaction.Trigger.HAND, full=full, by=request.access)
-    except Conflict as problem:
+        compaction = request_compaction(thread=thread, trigger=trigger, full=full, by=request.access, focus=focus)
+    except (Missing, Refused):
+        raise
+    except Problem as problem:
         notice = problem.message
     else:
         notice = "" if compaction else "A compaction of this thread is under way already."
@@ -156,13 +165,14 @@ def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_pa
     budget = context_budget(thread)
     compactions = list(thread.compactions.select_related("requested_by")[:MAX_HISTORY])
     finished = [row for row in compactions if row.is_over]
-    shown = (row for row in finished if row.state != Compaction.State.NOTHING or row.trigger == row.Trigger.HAND)
+    shown = (row for row in finished if row.state != Compaction.State.NOTHING or row.trigger in ASKED_FOR)
     state: dict[str, Any] = {  # sizes in tokens
-        "stats": provider.stats(session),
+        "stats": read_stats(provider, session),
         "budget": budget,
         "pause": find_pause(thread.workspace_id),
         "threshold": int(budget * COMPACTION_THRESHOLD),
         "job": next((row for row in compactions if not row.is_over), None),
+        "takes_focus": isinstance(provider, Compactor) and takes_focus(provider),
         "last": next(shown, None),  # one that found nothing to do is shown only to those who asked for it
     }
     context |= {"state": state, "may_search": isinstance(provider, Searcher)}

@@ -17,6 +17,7 @@ from memory.work.models import Approval, Handoff, ProgressEntry, WorkItem
 from memory.work.queries import WorkState, get_work_state, row_text
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
+from openvibe.chat.queries import scoped_instructions
 
 Kind = WorkItem.Kind
 
@@ -189,13 +190,15 @@ def _next_step_lines(state: WorkState) -> list[HandoffLine]:
 
 
 def _instruction_lines(thread: Thread) -> list[HandoffLine]:
-    """Which trusted instructions hold here; they stand in every prompt themselves."""
-    scopes = (
-        ("workspace", thread.workspace_id, "the workspace", thread.workspace.instructions),
-        ("channel", thread.channel_id, f"the channel #{thread.channel.name}", thread.channel.instructions),
-        ("thread", thread.pk, "this thread", thread.instructions),
-    )
-    return [_line(f"{kind}:{pk}", f"Instructions of {name}") for kind, pk, name, text in scopes if text.strip()]
+    """Which trusted instructions hold here, and which snippets they include, each with its version. They stand in every
+    prompt themselves; those of the whole workspace are named and not quoted: guests read handoffs, too."""
+    lines = []
+    for scope in scoped_instructions(None, thread.workspace, thread.channel, thread):
+        lines.append(_line(scope.ref, f"Instructions of {scope.place}"))
+        lines += [
+            _line(snippet.ref, f"A snippet in the instructions of {scope.place}") for snippet in scope.expanded.snippets
+        ]
+    return lines
 
 
 def render_sections(

@@ -40,7 +40,8 @@ IDEMPOTENCY_PARAMETER = OpenApiParameter(
     str,
     OpenApiParameter.HEADER,
     description="Any text of 1 to 200 printable characters. The same key with the same body, within 24 hours, gets "
-    "the first answer again (`Idempotency-Replayed: true`); with another body 409 `idempotency_mismatch`.",
+    "the first answer again (`Idempotency-Replayed: true`); with another body 409 `idempotency_mismatch`. A 404 is not "
+    "kept.",
 )
 
 Handler = Callable[..., Response]
@@ -78,6 +79,9 @@ def _respond_once(view: Any, request: Request, key: str, handle: Callable[[], Re
             if error_to_problem(error) is None:  # our fault: nothing is kept, so the same call may be tried again
                 raise
             response = exception_handler(error, view.get_exception_handler_context())
+            if response.status_code == 404:  # what was named is gone, or is not there yet: nothing was done
+                IdempotencyKey.objects.filter(pk=claimed_id).delete()
+                return response
         text = JSONRenderer().render(response.data).decode() if response.data is not None else ""
         IdempotencyKey.objects.filter(pk=claimed_id).update(status=response.status_code, body=encrypt(text))
     return response

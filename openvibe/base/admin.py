@@ -4,7 +4,8 @@ Every ModelAdmin of the project is a `WorkspaceScopedAdmin` that names the way f
 Lists, choices, permissions and pages all ask `rows_of`, so that they cannot differ.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django import forms
@@ -24,6 +25,7 @@ from django.utils.http import urlencode
 from unfold.admin import ModelAdmin
 
 from openvibe.base.models import Event
+from openvibe.base.problems import Problem
 from openvibe.base.registers import Register
 
 
@@ -44,6 +46,15 @@ def may_use_admin(request: HttpRequest) -> bool:
     """Superusers, and whoever runs a workspace; each sees only what `rows_of` gives."""
     user: Any = request.user
     return bool(user.is_active and (user.is_superuser or administered_workspace_ids(request)))
+
+
+@contextmanager
+def as_form_error() -> Iterator[None]:
+    """What a service refuses is an error of the form's field."""
+    try:
+        yield
+    except Problem as problem:
+        raise ValidationError(problem.message) from None
 
 
 class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -179,6 +190,7 @@ SIDEBAR_GROUPS: dict[str, list[tuple[str, str, str]]] = {
     ],
     "Workspace": [
         ("Workspaces", "domain", "workspaces.workspace"),
+        ("Snippets", "integration_instructions", "workspaces.snippet"),
         ("Search embedder", "manage_search", "search.vectorspace"),
         ("Channels", "tag", "chat.channel"),
         ("Dives", "scuba_diving", "chat.dive"),

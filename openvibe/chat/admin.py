@@ -12,12 +12,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 
-from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin, as_form_error
 from openvibe.base.events import emit
 from openvibe.chat.models import Channel, ChannelMembership, Dive
 from openvibe.chat.queries import channels_for_admin
 from openvibe.workspaces.models import Participant
-from openvibe.workspaces.services import check_instructions
+from openvibe.workspaces.services import clean_instructions
 
 
 class ChannelForm(SameWorkspaceForm):
@@ -26,7 +26,9 @@ class ChannelForm(SameWorkspaceForm):
         fields = ("workspace", "name", "description", "instructions", "is_private", "archived_at")
 
     def clean_instructions(self) -> str:
-        return check_instructions(self.cleaned_data["instructions"])
+        workspace_id = self.instance.workspace_id or getattr(self.cleaned_data.get("workspace"), "pk", 0)
+        with as_form_error():
+            return clean_instructions(self.cleaned_data["instructions"], workspace_id=workspace_id)
 
 
 class MembershipInline(TabularInline):  # type: ignore[misc]

@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
+_LINE_BREAK = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_TAG_LETTERS = re.compile("(\U0001f3f4[\U000e0030-\U000e007a]{3,6}\U000e007f)|[\U000e0000-\U000e007f]+")
+"""A flag, such as England's; or letters that no font draws and models read all the same."""
 _FENCE = re.compile(r'<([a-z][a-z0-9_]*)((?: [a-z][a-z0-9_]*="[^"<>\n]*")*)>\n([^<>]*)\n</\1>')
 _ATTRIBUTE = re.compile(r' ([a-z][a-z0-9_]*)="([^"<>\n]*)"')
 
@@ -27,8 +30,12 @@ class Fence:
 
 
 def clean_text(text: str) -> str:
-    """The text without control characters (new lines and tabs stay) and without lone surrogates."""
-    return _CONTROL_CHARACTERS.sub("", text)
+    """The text without control characters (tabs stay) and without lone surrogates. Whatever breaks a line is a new
+    line; where invisible letters stood, a � stands."""
+    if text.isascii():
+        return _CONTROL_CHARACTERS.sub("", _LINE_BREAK.sub("\n", text))
+    visible = _TAG_LETTERS.sub(lambda found: found[1] or "\ufffd", text)
+    return _CONTROL_CHARACTERS.sub("", _LINE_BREAK.sub("\n", visible))
 
 
 def escape_text(text: str) -> str:

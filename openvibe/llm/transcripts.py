@@ -34,7 +34,10 @@ FENCE_TAGS = (
 )
 """Tags of fences in prompts: what messages may not open or close."""
 
-_INVISIBLE = "[\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff]*"
+_INVISIBLE = (
+    "[\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufe00-\ufe0f\ufeff\ufffd"
+    "\U000e0000-\U000e007f]*"
+)
 _TAG_NAMES = "|".join(_INVISIBLE.join(tag) for tag in FENCE_TAGS)
 _FENCE_SIGN = re.compile(rf"<(?=(?:\s|/|{_INVISIBLE[:-1]})*(?:{_TAG_NAMES})(?![a-z0-9]))", re.IGNORECASE)
 _ESCAPED_SIGN = re.compile(r"&(?=(?:amp;)*lt;)")

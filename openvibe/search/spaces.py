@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -160,8 +161,9 @@ def _check_vectors(space: VectorSpace, vectors: Floats, expected: int) -> None:
 def _record_problem(space: VectorSpace, problem: str) -> None:
     """Let the space say what is wrong, or that nothing is any more: only when that is news."""
     if space.problem != problem:
-        space.problem = problem
+        changed = copy(space)  # others are reading this one
+        changed.problem = problem
         with _cache_lock:
-            _spaces[space.workspace_id] = (time.monotonic(), space)
+            _spaces[space.workspace_id] = (time.monotonic(), changed)
         row = VectorSpace.objects.filter(pk=space.pk).exclude(problem=problem)
         transaction.on_commit(partial(row.update, problem=problem), robust=True)

@@ -1,23 +1,30 @@
 """People and workspaces in the admin. Whatever has a rule goes through the same verbs as the pages."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from allauth.account.models import EmailAddress
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import models, transaction
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin, as_form_error
 from openvibe.base.problems import Problem
-from openvibe.workspaces.models import Invitation, Member, Participant, Spending, User, Workspace
+from openvibe.workspaces.models import Invitation, Member, Participant, Snippet, Spending, User, Workspace
 from openvibe.workspaces.queries import admin_access
-from openvibe.workspaces.services import BUDGET_CHECK, WORKSPACE_CHECK, check_instructions, update_member_role
+from openvibe.workspaces.services import (
+    BUDGET_CHECK,
+    WORKSPACE_CHECK,
+    clean_instructions,
+    create_snippet,
+    update_member_role,
+    update_snippet,
+)
 
 if admin.site.is_registered(EmailAddress):  # addresses are changed with the account, below
     admin.site.unregister(EmailAddress)
@@ -29,7 +36,8 @@ class WorkspaceForm(SameWorkspaceForm):
         fields = ("name", "description", "instructions", "budgets", "daily_token_budget")
 
     def clean_instructions(self) -> str:
-        return check_instructions(self.cleaned_data["instructions"])
+        with as_form_error():
+            return clean_instructions(self.cleaned_data["instructions"], workspace_id=self.instance.pk)
 
     def clean_budgets(self) -> dict[str, Any]:
         """The rule lives upstairs, beside the stack it is about."""
@@ -80,6 +88,57 @@ class WorkspaceAdmin(WorkspaceScopedAdmin):
             },
         ),
     )
+
+
+class SnippetForm(SameWorkspaceForm):
+    """`version` is the one that was shown. `request` is set by the admin, for each request a class of its own."""
+
+    request: ClassVar[HttpRequest]
+
+    class Meta:
+        model = Snippet
+        fields = ("workspace", "name", "text", "version")
+        widgets: ClassVar = {"version": forms.HiddenInput}
+
+    def clean(self) -> dict[str, Any] | None:
+        """Tried, and taken back: what cannot be saved is said beside the form."""
+        cleaned = super().clean()
+        if not self.errors:
+            with as_form_error(), transaction.atomic():
+                self.write_snippet()
+                transaction.set_rollback(True)
+        return cleaned
+
+    def write_snippet(self) -> Snippet:
+        fields = self.cleaned_data
+        snippet = Snippet.objects.select_related("workspace").filter(pk=self.instance.pk).first()
+        workspace = snippet.workspace if snippet is not None else fields["workspace"]
+        by = admin_access(self.request, workspace.pk)
+        if snippet is None:
+            return create_snippet(workspace=workspace, by=by, name=fields["name"], text=fields["text"])
+        return update_snippet(snippet=snippet, by=by, text=fields["text"], version=fields["version"])
+
+
+@admin.register(Snippet)
+class SnippetAdmin(WorkspaceScopedAdmin):
+    """Snippets are deleted in the app, where it says what includes them."""
+
+    may_add = may_change = True
+    form = SnippetForm
+    list_display = ("name", "workspace", "version", "changed_by", "updated_at")
+    list_select_related = ("workspace", "changed_by")
+    search_fields = ("name", "text")
+    ordering = ("workspace", "name")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return ("workspace", "name") if obj else ()
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        return type(form.__name__, (form,), {"request": request})
+
+    def save_model(self, request: HttpRequest, obj: Snippet, form: Any, change: bool) -> None:
+        obj.pk = form.write_snippet().pk
 
 
 @admin.register(Participant)

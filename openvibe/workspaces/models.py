@@ -17,6 +17,15 @@ handle_validator = RegexValidator(
     rf"^{HANDLE_PATTERN}\Z", "Use 1 to 32 of a-z, 0-9, - and _, starting with a letter or digit."
 )
 
+snippet_name_validator = RegexValidator(
+    r"^[a-z0-9][a-z0-9_-]{0,39}\Z", "Use 1 to 40 of a-z, 0-9, - and _, starting with a letter or digit."
+)
+
+
+MAX_INSTRUCTION_TOKENS = 2_000
+"""Tokens of the instructions of one scope, with all that they include. Those of the organisation always fit beside the
+SOUL in P0."""
+
 
 class UserManager(BaseUserManager["User"]):
     """Accounts are found by e-mail address, whatever its case."""
@@ -97,6 +106,26 @@ class Workspace(Timestamped):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Snippet(Timestamped):
+    """A text with a name that instructions include (`@include name`): trusted, written by admins only."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="snippets")
+    name = models.CharField(max_length=40, validators=[snippet_name_validator])
+    text = models.TextField()
+    version = models.PositiveIntegerField(default=1, help_text="Counts its changes.")
+    changed_by = models.ForeignKey("Participant", null=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "name"], name="snippet_name_unique"),
+            models.CheckConstraint(condition=Q(name__regex=r"^[a-z0-9][a-z0-9_-]{0,39}$"), name="snippet_name_form"),
+        ]
+
+    def __str__(self) -> str:
+        return f"@include {self.name}"
 
 
 class Participant(models.Model):

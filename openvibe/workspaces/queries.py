@@ -1,17 +1,20 @@
 """Looks up members and workspaces, and computes the `Access` of a member, a participant or an admin."""
 
+import hashlib
 from collections.abc import Callable, Iterable
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
 from django.http import HttpRequest
 
+from openvibe.base.includes import CutInclude, expand_includes
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
+from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access, Role, role_access
-from openvibe.workspaces.models import Member, Participant, User, Workspace
+from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS, Member, Participant, Snippet, User, Workspace
 
 AGENT_ACCESS: Register[Callable[[Participant], Access | None]] = Register("openvibe.workspaces.queries.AGENT_ACCESS")
 """What a participant that is an agent may see now; None once it is deactivated."""
@@ -100,3 +103,44 @@ def admin_access(request: HttpRequest, workspace_id: int) -> Access:
     if user.is_superuser:
         return role_access(workspace_id=workspace_id, participant_id=member.participant_id, role="owner")
     return member_access(member)
+
+
+class SnippetText(NamedTuple):
+    """A snippet as prompts need it."""
+
+    snippet_id: int
+    name: str
+    text: str
+    version: int
+
+    @property
+    def ref(self) -> str:
+        return f"snippet:{self.snippet_id}@{self.version}"
+
+
+class ExpandedInstructions(NamedTuple):
+    """Instructions with what they include; which snippets that are, and which includes could not be followed."""
+
+    text: str
+    snippets: tuple[SnippetText, ...] = ()
+    cuts: tuple[CutInclude, ...] = ()
+
+
+def read_snippets(workspace_id: int) -> tuple[SnippetText, ...]:
+    """All snippets of a workspace."""
+    rows = Snippet.objects.filter(workspace=workspace_id).order_by("name").values_list("pk", "name", "text", "version")
+    return tuple(map(SnippetText._make, rows))
+
+
+@lru_cache(maxsize=1_024)
+def expand_instructions(text: str, snippets: tuple[SnippetText, ...]) -> ExpandedInstructions:
+    """The instructions of one scope as agents read them."""
+    by_name = {snippet.name: snippet for snippet in snippets}
+    texts = {name: snippet.text for name, snippet in by_name.items()}
+    expanded = expand_includes(text.strip(), texts, max_tokens=MAX_INSTRUCTION_TOKENS, count=count_tokens)
+    return ExpandedInstructions(expanded.text.strip(), tuple(by_name[name] for name in expanded.names), expanded.cuts)
+
+
+def text_version(text: str) -> str:
+    """A short fingerprint: the version of a text that is kept without its history."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

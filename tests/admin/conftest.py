@@ -13,7 +13,7 @@ from openvibe.chat.models import Thread
 from openvibe.chat.services import discard_dive, start_dive
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Spending, User
-from openvibe.workspaces.services import add_member, create_invitation
+from openvibe.workspaces.services import add_member, create_invitation, create_snippet
 from tests import factories
 from tests.llm.scripted_client import ScriptedModel
 
@@ -32,6 +32,7 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
     set_trust_level(agent=agent, by=by, level=3 if agent.level == 2 else 2, note=f"Because {n}")
     issue_token(participant=member.participant, name=f"Script {n} of {member.workspace.slug}", scopes=["read"])
     create_invitation(workspace=member.workspace, by=by, role="member")
+    create_snippet(workspace=member.workspace, by=by, name=f"tone{n}-{member.workspace.slug}", text="Be brief.")
     Endpoint.objects.create(
         workspace=member.workspace,
         name=f"Model {n} of {member.workspace.slug}",

@@ -85,7 +85,7 @@ def workspace_form(member: Member, **changes: str) -> dict[str, str]:
 def test_instructions_over_2000_tokens_are_refused(ana: Member) -> None:
     address = f"/admin/workspaces/workspace/{ana.workspace_id}/change/"
     response = staff(ana).post(address, workspace_form(ana, instructions="word " * 2500))
-    assert "the limit is 2,000" in response.content.decode()
+    assert "at most 2,000 fit" in response.content.decode()
 
 
 @pytest.mark.parametrize(

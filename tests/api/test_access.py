@@ -60,6 +60,15 @@ ROWS = {
     "GET api-docs": Row("docs/", public=True),
     "ANY api-not-here": Row("nothing/at/all/", public=True, status=404),
     "GET api-me": Row("me/"),
+    "GET api-workspace": Row("workspace/"),
+    "PATCH api-workspace": Row("workspace/", but=OTHERS | {"ben": 403}, body={"description": "A garden."}),
+    "GET api-snippets": Row("snippets/"),
+    "POST api-snippets": Row(
+        "snippets/", status=201, but=OTHERS | {"ben": 403}, body={"name": "tone", "text": "Be brief."}
+    ),
+    "GET api-snippet": Row("snippets/1/", status=404),
+    "PATCH api-snippet": Row("snippets/1/", status=404, body={"text": "Be kind."}, headers={"If_Match": '"1"'}),
+    "DELETE api-snippet": Row("snippets/1/", status=404),
     "GET api-tokens": Row("tokens/", lists="token"),
     "POST api-tokens": Row("tokens/", status=201, body={"name": "x", "scopes": ["read"]}),
     "DELETE api-token": Row("tokens/{token}/", "token", 204),

@@ -183,3 +183,15 @@ def test_who_waits_too_long_is_told_it_is_under_way(by_token: Enter, monkeypatch
     assert first.status_code == 201
     assert is_problem(seen[0], 409, "in_progress")
     assert Channel.objects.count() == 1
+
+
+def test_what_was_not_found_may_be_asked_again(api: Api, ana: Member, thread: Thread) -> None:
+    path, body = f"threads/{thread.pk}/messages/", {"body": "Prune in March."}
+    elsewhere = factories.make_member("Cleo").workspace
+    Thread.objects.filter(pk=thread.pk).update(workspace=elsewhere)
+    assert api.post(path, body, Idempotency_Key="one").status_code == 404
+    Thread.objects.filter(pk=thread.pk).update(workspace=ana.workspace)
+    answer = api.post(path, body, Idempotency_Key="one")
+    assert answer.status_code == 201
+    assert "Idempotency-Replayed" not in answer
+    assert Message.objects.count() == 1

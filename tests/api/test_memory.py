@@ -38,7 +38,7 @@ def actions_of(schema: dict[str, Any]) -> list[str]:
 def test_the_schema_is_what_the_plugin_and_the_caller_allow(ana: Member, vibe: Agent, by_token: Enter) -> None:
     schema = by_token(vibe.participant).get("memory/tool/").json()
     assert schema["name"] == "memory"
-    assert actions_of(schema) == ["status", "search", "describe", "expand", "profile_get", "profile_update"]
+    assert actions_of(schema) == ["status", "search", "describe", "expand", "profile_get", "profile_update", "compact"]
     assert actions_of(by_token(ana.participant).get("memory/tool/").json()) == actions_of(schema)[:4]
     MemoryPlugin.objects.create(workspace=ana.workspace, name="memory/simple", enabled=True)
     assert actions_of(by_token(vibe.participant).get("memory/tool/").json()) == [
@@ -190,3 +190,15 @@ def test_admins_resume_paused_compaction(ana: Member, dora: Member, vibe: Agent,
     answer = by_token(ana.participant).post("memory/resume/")
     assert (answer.status_code, answer.json()) == (202, {"compactions": []})
     assert is_problem(by_token(ana.participant).post("memory/resume/"), 409, "not_paused")
+
+
+def test_a_compaction_takes_a_focus_from_people_and_agents(
+    ana: Member, vibe: Agent, thread: Thread, by_token: Enter
+) -> None:
+    say(thread, ana, "Roses.")
+    asked = by_token(ana.participant).post("memory/compact/", {"thread": thread.pk, "focus": "prices"})
+    assert (asked.json()["focus"], asked.json()["requested_by"]) == ("prices", ana.participant_id)
+    Compaction.objects.all().delete()
+    tool = {"thread": thread.pk, "action": "compact", "focus": "prices"}
+    assert "in the background" in by_token(vibe.participant).post("memory/tool/", tool).json()["result"]
+    assert is_problem(by_token(ana.participant).post("memory/tool/", tool), 400, "unknown_action")

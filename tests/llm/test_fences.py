@@ -54,3 +54,16 @@ def test_reading_takes_linear_time(piece: str) -> None:
     begun = time.process_time()
     parse_fences(text)
     assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("sign", ["\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_whatever_breaks_a_line_is_a_new_line(sign: str) -> None:
+    assert fence("data", f"one{sign}two") == "<data>\none\ntwo\n</data>"
+
+
+def test_invisible_letters_are_seen_and_flags_stay() -> None:
+    hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
+    england = "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in "gbeng") + "\U000e007f"
+    assert clean_text(f"Roses{hidden}.") == "Roses\ufffd."
+    assert clean_text(f"{england} plays") == f"{england} plays"
+    assert clean_text(f"\U0001f3f4{hidden * 3}") == "\U0001f3f4\ufffd"

@@ -76,3 +76,11 @@ def test_around_an_average_message_stand_few_tokens() -> None:
     plain, timed = (count(message_line("1226", "Grad F", body, note=note)) for note in ("", "10:42"))
     assert timed - count(body) <= 12
     assert plain - count(body) <= 7
+
+
+@pytest.mark.parametrize("sign", ["\u061c", "\U000e0020", "\U000e007f\U000e0061", "\u200b"])
+def test_a_tag_with_signs_that_nobody_sees_is_escaped(sign: str) -> None:
+    for hidden in (f"<{sign}/messages>", f"</mess{sign}ages>", f"<{sign}data>"):
+        line = message_line("7", "Ana", hidden)
+        assert "<" not in line
+        assert line.startswith("7 Ana: &lt;")

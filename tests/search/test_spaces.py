@@ -117,3 +117,14 @@ def test_a_vector_of_another_dimension_is_not_compared(
         assert embed_query(ana.workspace_id, "When do we prune?") is None
     space.refresh_from_db()
     assert "answers with 64 numbers a vector now, and these vectors have 128" in space.problem
+
+
+def test_what_goes_wrong_is_said_by_the_next_who_asks(ana: Member, fake_embedder: FakeEmbedder) -> None:
+    set_space(ana, kind="openai", dimension=64)
+    held = serving_space(ana.workspace_id)
+    fake_embedder.trouble = Trouble("It is on fire.")
+    assert embed_query(ana.workspace_id, "When do we prune?") is None
+    after = serving_space(ana.workspace_id)
+    assert held is not None
+    assert after is not None
+    assert (held.problem, bool(after.problem)) == ("", True)

@@ -2,15 +2,23 @@
 
 import json
 from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
 
-from agents.assembler.items import Item, SectionCandidates, data_block, make_item, section_candidates
-from agents.assembler.sections.request import PromptRequest
+from django.db.models import OuterRef, QuerySet, TextField, Value
+from django.db.models.functions import Coalesce, Concat, StrIndex
+
+from agents.assembler.items import DroppedItem, Item, SectionCandidates, data_block, make_item, section_candidates
+from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.stack import SectionName
 from agents.skills import read_override
 from agents.soul import TaskType, render_soul
 from agents.soul_parser import soul_from_dict
 from openvibe.base.masking import mask_secrets
+from openvibe.base.query_cache import JsonRows
 from openvibe.llm.tokens import TokenCounter, truncate_middle
+from openvibe.workspaces.models import Snippet
+from openvibe.workspaces.queries import SnippetText, expand_instructions, text_version
 
 POLICY_TEMPLATE = """\
 You are {name}, the agent @{handle} of a workspace where people and agents talk in threads.
@@ -76,35 +84,93 @@ def _soul_items(counter: TokenCounter, task: TaskType, number: int, content: str
     )
 
 
+def _including_snippets(_scope: QueryScope) -> QuerySet[Any, Any]:
+    """All snippets of the workspace where any instructions of the prompt include one, else none."""
+    paths = ("workspace__instructions", "channel__instructions", "parent__instructions", "instructions")
+    texts = (Coalesce(OuterRef(path), Value("", TextField())) for path in paths)
+    snippets = Snippet.objects.filter(workspace_id=OuterRef("workspace_id"))
+    return snippets.annotate(place=StrIndex(Concat(*texts), Value("@include"))).filter(place__gt=0).order_by("name")
+
+
+SNIPPETS = JsonRows("snippets", SnippetText, _including_snippets, columns={"snippet_id": "pk"})
+
+
+class _Scope(NamedTuple):
+    """Instructions of one scope; `ref` is where they stand, without their version."""
+
+    name: str
+    ref: str
+    text: str
+
+
+def _instruction_scopes(request: PromptRequest) -> list[_Scope]:
+    """The widest first. A dive has those of the thread it started in too."""
+    thread = request.thread
+    own = "thread" if thread.dive_source_id is None else "dive"
+    return [
+        _Scope("organisation", f"workspace:{request.access.workspace_id}", thread.workspace_instructions),
+        _Scope("channel", f"channel:{thread.channel_id}", thread.channel_instructions),
+        _Scope("thread", f"thread:{thread.parent_id}", thread.parent_instructions or ""),
+        _Scope(own, f"thread:{thread.thread_id}", thread.instructions),
+    ]
+
+
 def instruction_candidates(request: PromptRequest) -> SectionCandidates:
     """The organisation's instructions; trusted, since only admins write them, at most 2,000 tokens. Always there."""
-    organisation = _instruction_items(request.counter, "organisation", request.thread.workspace_instructions, 0)
+    organisation, *_ = _instruction_items(request)
     return section_candidates("instructions", organisation, required=True)
 
 
 def narrower_instruction_candidates(request: PromptRequest) -> list[SectionCandidates]:
     """Those of the channel, the thread and the dive, trusted as the organisation's are; the first of all that is not
-    required. A dive has those of the thread it started in too."""
-    counter, thread = request.counter, request.thread
-    channel = _instruction_items(counter, "channel", thread.channel_instructions, 1)
-    started_in = _instruction_items(counter, "thread", thread.parent_instructions or "", 2)
-    own_scope = "thread" if thread.dive_source_id is None else "dive"
-    narrower = channel + started_in + _instruction_items(counter, own_scope, thread.instructions, 3)
-    return [section_candidates("instructions", narrower, beyond_layer_cap=True)]
+    required."""
+    _, *narrower = _instruction_items(request)
+    return [section_candidates("instructions", chain.from_iterable(narrower), beyond_layer_cap=True)]
+
+
+def dropped_includes(request: PromptRequest) -> list[DroppedItem]:
+    """What instructions include and prompts cannot hold: snippets that were changed behind their back."""
+    snippets = tuple(SNIPPETS.all(request.rows))
+    return [
+        DroppedItem(
+            f"include:{scope.name}:{cut.name}",
+            "P0",
+            "instructions",
+            f"{scope.name} instructions: {cut.message}",
+            "",
+            0,
+            cut.reason,
+        )
+        for scope in _instruction_scopes(request)
+        for cut in expand_instructions(scope.text, snippets).cuts
+    ]
+
+
+def _instruction_items(request: PromptRequest) -> list[tuple[Item, ...]]:
+    """The instructions of each scope as an item, none where nothing is written."""
+    snippets = tuple(SNIPPETS.all(request.rows))
+    return [
+        _scope_items(request.counter, scope, snippets if "@include" in scope.text else (), order)
+        for order, scope in enumerate(_instruction_scopes(request))
+    ]
 
 
 @lru_cache(maxsize=1_024)
-def _instruction_items(counter: TokenCounter, scope: str, text: str, order: int) -> tuple[Item, ...]:
-    """The instructions as an item; none where nothing is written."""
-    if not text.strip():
+def _scope_items(
+    counter: TokenCounter, scope: _Scope, snippets: tuple[SnippetText, ...], order: int
+) -> tuple[Item, ...]:
+    """`ref` names what was loaded, each with its version: the scope's own text, then the snippets."""
+    expanded = expand_instructions(scope.text, snippets)
+    if not expanded.text:
         return ()
     entry = make_item(
         counter,
         section="instructions",
-        key=f"instructions:{scope}",
-        text=f"## Instructions ({scope})\n{mask_secrets(text.strip())}",
+        key=f"instructions:{scope.name}",
+        text=f"## Instructions ({scope.name})\n{mask_secrets(expanded.text)}",
         trust="trusted",
-        source=f"{scope} instructions",
+        source=f"{scope.name} instructions" + "".join(f" + {snippet.name}" for snippet in expanded.snippets),
+        ref=" ".join([f"{scope.ref}@{text_version(scope.text)}", *(snippet.ref for snippet in expanded.snippets)]),
         order=order,
     )
     return (entry,)

@@ -44,6 +44,8 @@ class ThreadContext(NamedTuple):
     """Of a dive: those of the thread it started in."""
     dive_source_id: int | None = None
     """Of a dive: the message it started from."""
+    channel_id: int = 0
+    parent_id: int | None = None
 
 
 THREAD_COLUMNS = row_columns(

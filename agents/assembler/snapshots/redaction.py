@@ -86,7 +86,7 @@ def read_snapshot(run: Run, access: Access) -> SnapshotView | None:
 def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> SnapshotView:
     keys = [entry["key"] for entry in (*content["items"], *content["dropped"])]
     withheld = {
-        **_withheld_instructions(access),
+        **_withheld_instructions(keys, access),
         **_withheld_messages(keys, access, snapshot),
         **_withheld_episodes(keys, access),
         **_withheld_profile_notes(keys, access),
@@ -118,9 +118,10 @@ def previous_snapshot(run: Run) -> Snapshot | None:
     return earlier.order_by("-run_id").first()
 
 
-def _withheld_instructions(access: Access) -> dict[str, str]:
+def _withheld_instructions(keys: Iterable[str], access: Access) -> dict[str, str]:
     """The organisation's instructions are for its members; those of a channel and a thread for whoever reads there."""
-    return {"instructions:organisation": NO_ACCESS} if access.is_guest else {}
+    organisation = ("instructions:organisation", "include:organisation:")
+    return {key: NO_ACCESS for key in keys if key.startswith(organisation)} if access.is_guest else {}
 
 
 def _withheld_messages(keys: Iterable[str], access: Access, snapshot: Snapshot) -> dict[str, str]:
@@ -232,8 +233,8 @@ def _dropped_item(entry: Mapping[str, Any], withheld: Mapping[str, str]) -> Drop
 
 
 def _hidden_source(item: Item | DroppedItem) -> str:
-    """Where a hidden item comes from; of knowledge not its topic."""
-    return "knowledge" if item.section == "knowledge" else item.source
+    """Where a hidden item comes from; of knowledge not its topic, of instructions not what they include."""
+    return item.section if item.section in ("knowledge", "instructions") else item.source
 
 
 def _section_views(items: list[ItemView]) -> tuple[SectionView, ...]:

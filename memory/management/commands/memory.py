@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from memory.plugins.base import Rebuilder
+from memory.plugins.base import Rebuilder, read_stats
 from memory.plugins.compaction import execute_compaction, request_compaction
 from memory.plugins.lcm.integrity import find_violations, forget_unusable_summaries
 from memory.plugins.models import Compaction
@@ -120,6 +120,6 @@ def format_stats(thread: Thread) -> str:
     session = session_for_thread(thread)
     if session is None:
         return f"{thread.pk:>12}  nobody reads this thread any more, or it is for people only"
-    stats = provider_for(thread.workspace_id).stats(session)
+    stats = read_stats(provider_for(thread.workspace_id), session)
     numbers = (thread.pk, stats.messages, stats.entries, stats.tokens, stats.summaries, stats.deepest)
     return "".join(f"{number:>12,}" for number in numbers) + (f"  {stats.note}" if stats.note else "")

@@ -2,7 +2,9 @@
 
 from memory.plugins.compaction.executor import compaction_finished, execute_compaction, recover_compactions
 from memory.plugins.compaction.requests import (
+    ASKED_FOR,
     compaction_denied_reason,
+    erase_focus,
     request_compaction,
     request_compaction_if_due,
     request_rebuild,
@@ -10,8 +12,10 @@ from memory.plugins.compaction.requests import (
 from memory.plugins.compaction.resume import find_pause, resume_compaction
 
 __all__ = [
+    "ASKED_FOR",
     "compaction_denied_reason",
     "compaction_finished",
+    "erase_focus",
     "execute_compaction",
     "find_pause",
     "recover_compactions",

@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.dispatch import Signal
 from django.utils import timezone
 
-from memory.plugins.base import FRESH_TAIL, CompactionResult, Compactor, MemoryProvider, Rebuilder
+from memory.plugins.base import FRESH_TAIL, CompactionResult, Compactor, MemoryProvider, Rebuilder, read_stats
 from memory.plugins.compaction.requests import request_compaction
 from memory.plugins.models import COMPACTIONS, DEFAULT_PLUGIN, Compaction, MemoryPlugin
 from memory.plugins.registry import active_plugin_name, provider_for, provider_named
@@ -102,19 +102,19 @@ def _run_provider(
         raise Refused("No agent and no person reads this thread any more, or it is for people only now.")
     provider.bootstrap(session)
     if compaction.tokens_before is None:
-        compaction.tokens_before = provider.stats(session).tokens
+        compaction.tokens_before = read_stats(provider, session).tokens
         COMPACTIONS.owned(compaction).update(tokens_before=compaction.tokens_before)
     budget = context_budget(compaction.thread)
     result = provider.rebuild(session) if isinstance(provider, Rebuilder) else CompactionResult(0, 0)
     if compaction.trigger != Compaction.Trigger.CHANGED:
-        result = provider.compact(
-            session, budget, full=compaction.full, progress=_throttled_progress(compaction, clock)
-        )
+        focus = {"focus": compaction.focus} if compaction.focus else {}  # plugins of before take none
+        progress = _throttled_progress(compaction, clock)
+        result = provider.compact(session, budget, full=compaction.full, progress=progress, **focus)
     entries = provider.assemble(session, budget, FRESH_TAIL)
     entry_summary_ids = (entry.summary_id for entry in entries if entry.summary_id is not None)
     handoff_summary_ids = tuple(dict.fromkeys([*result.created, *entry_summary_ids]))
     if compaction.attempt > 1:  # attempts that were cut short left whole summaries, and nobody to count them
-        after = provider.stats(session).tokens
+        after = read_stats(provider, session).tokens
         result = replace(result, tokens_before=max(compaction.tokens_before, after), tokens_after=after)
     return result, handoff_summary_ids
 

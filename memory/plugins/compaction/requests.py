@@ -1,29 +1,45 @@
 """Requesting a compaction: a row in the caller's transaction. Views and receivers enqueue it for a worker."""
 
-from django.db import IntegrityError, transaction
+from datetime import timedelta
 
-from memory.plugins.base import Compactor, Rebuilder
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from memory.plugins.base import MAX_FOCUS_CHARACTERS, Compactor, Rebuilder, takes_focus
 from memory.plugins.models import COMPACTIONS, Compaction
 from memory.plugins.registry import active_plugin_name, provider_for
 from memory.plugins.sessions import context_budget, session_for_thread
-from openvibe.base.problems import Conflict, Refused
+from openvibe.base.masking import mask_secrets
+from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.base.text import has_visible_character
 from openvibe.chat.models import Message, Thread
+from openvibe.chat.wiring import ErasedText
+from openvibe.llm.fences import clean_text
 from openvibe.workspaces.access import Access
+
+AGENT_INTERVAL = timedelta(minutes=10)
+"""Agents may ask for a compaction of one thread so often."""
+
+ASKED_FOR = (Compaction.Trigger.HAND, Compaction.Trigger.AGENT)
+"""Triggers that are somebody's wish: whoever asks hears why it cannot be."""
 
 
 def request_compaction(
-    *, thread: Thread, trigger: str, full: bool = False, by: Access | None = None
+    *, thread: Thread, trigger: str, full: bool = False, by: Access | None = None, focus: str = ""
 ) -> Compaction | None:
     """The new row, for the caller to send to a worker; None when one is waiting or running already.
 
-    A full one asked for by hand takes the place of one that waits: that row is returned. Where nothing can be
-    compacted (people only, a plugin without summaries), asking by hand raises Refused and a trigger gets None.
-    Guests may not ask: a model's answer costs the workspace. Asking by hand raises Conflict (`nothing_new`) where
-    nothing was said since the last one that went as far.
+    `focus`: what new summaries are to keep in most detail, at most MAX_FOCUS_CHARACTERS characters; else Problem.
+    A full or focused one that is asked for takes the place of one that waits: that row is returned. Where nothing can
+    be compacted (people only, a plugin without summaries), asking raises Refused and a trigger gets None. Guests may
+    not ask: a model's answer costs the workspace. Asking raises Conflict (`nothing_new`) where nothing was said since
+    the last one that went as far; for agents also (`too_soon`) within AGENT_INTERVAL of the last time one asked.
     """
-    is_manual = trigger == Compaction.Trigger.HAND
+    is_manual = trigger in ASKED_FOR
     if is_manual and by is not None and by.is_guest:
         raise Refused("Guests cannot ask for a compaction. A member can.")
+    focus = _clean_focus(focus, thread)
     reason = compaction_denied_reason(thread)
     if reason is not None:
         if is_manual:
@@ -33,15 +49,49 @@ def request_compaction(
         rows = Compaction.objects.select_for_update().filter(thread=thread, state__in=COMPACTIONS.unfinished)
         unfinished = rows.first()
         if unfinished is None:
+            if trigger == Compaction.Trigger.AGENT:
+                _check_not_too_soon(thread)
             if is_manual:
                 _check_anything_new(thread, full)
-            return _create_compaction(thread, trigger, full, by)
-        if not (is_manual and full) or unfinished.full or unfinished.state != Compaction.State.QUEUED:
+            return _create_compaction(thread, trigger, full, by, focus)
+        goes_further = (full and not unfinished.full) or (focus and not unfinished.focus)
+        is_of_person = unfinished.trigger == Compaction.Trigger.HAND and trigger != Compaction.Trigger.HAND
+        if not (is_manual and goes_further) or is_of_person or unfinished.state != Compaction.State.QUEUED:
             return None
-        unfinished.full, unfinished.trigger = True, trigger
+        unfinished.full, unfinished.trigger = unfinished.full or full, trigger
+        unfinished.focus = focus or unfinished.focus
         unfinished.requested_by_id = by.participant_id if by else None
-        unfinished.save(update_fields=["full", "trigger", "requested_by"])
+        unfinished.save(update_fields=["full", "trigger", "requested_by", "focus"])
         return unfinished
+
+
+def _clean_focus(focus: str, thread: Thread) -> str:
+    """On one line, secrets masked. Raises Problem when it is too long, Refused for a plugin that takes none."""
+    cleaned = mask_secrets(" ".join(clean_text(focus).split()))
+    if not has_visible_character(cleaned):
+        return ""
+    if len(cleaned) > MAX_FOCUS_CHARACTERS:
+        raise Problem(
+            f"A focus has at most {MAX_FOCUS_CHARACTERS} characters, this one {len(cleaned):,}. Nothing was started: "
+            "say in fewer words what is to be kept in most detail.",
+            code="too_long",
+            field="focus",
+        )
+    provider = provider_for(thread.workspace_id)
+    if isinstance(provider, Compactor) and not takes_focus(provider):
+        name = active_plugin_name(thread.workspace_id)
+        raise Refused(f"The memory plugin {name} takes no focus. Ask without one.", code="no_focus")
+    return cleaned
+
+
+def _check_not_too_soon(thread: Thread) -> None:
+    asked = Compaction.objects.filter(thread=thread, trigger=Compaction.Trigger.AGENT)
+    if asked.filter(queued_at__gt=timezone.now() - AGENT_INTERVAL).exists():
+        minutes = AGENT_INTERVAL.seconds // 60
+        raise Conflict(
+            f"An agent asked for a compaction of this thread less than {minutes} minutes ago. Go on without one.",
+            code="too_soon",
+        )
 
 
 def compaction_denied_reason(thread: Thread) -> str | None:
@@ -83,7 +133,7 @@ def _needs_compaction(thread: Thread) -> bool:
     return provider.needs_compaction(session, context_budget(thread))
 
 
-def _create_compaction(thread: Thread, trigger: str, full: bool, by: Access | None) -> Compaction | None:
+def _create_compaction(thread: Thread, trigger: str, full: bool, by: Access | None, focus: str) -> Compaction | None:
     try:
         with transaction.atomic():
             return Compaction.objects.create(
@@ -91,6 +141,7 @@ def _create_compaction(thread: Thread, trigger: str, full: bool, by: Access | No
                 plugin=active_plugin_name(thread.workspace_id),
                 trigger=trigger,
                 full=full,
+                focus=focus,
                 requested_by_id=by.participant_id if by else None,
             )
     except IntegrityError:  # somebody else asked in the same moment
@@ -110,3 +161,11 @@ def request_rebuild(*, message: Message) -> Compaction | None:
     if not isinstance(provider, Rebuilder) or not provider.covers_message(message.pk):
         return None
     return request_compaction(thread=message.thread, trigger=Compaction.Trigger.CHANGED)
+
+
+def erase_focus(erased: ErasedText) -> int:
+    """Empty what repeats a deleted or changed message; how many rows did."""
+    threads = Q(thread=erased.thread_id) | Q(thread__dive__source=erased.message_id)
+    rows = Compaction.objects.filter(threads, queued_at__gte=erased.posted_at).exclude(focus="")
+    quoting = [pk for pk, focus in rows.values_list("pk", "focus") if erased.quotation.is_in(focus)]
+    return Compaction.objects.filter(pk__in=quoting).update(focus="")

@@ -81,6 +81,7 @@ def compact_conversation(
     full: bool,
     config: Mapping[str, Any],
     progress: CompactionProgress | None = None,
+    focus: str = "",
     client: ModelClient | None = None,
     clock: Callable[[], datetime] = timezone.now,
 ) -> CompactionResult:
@@ -94,7 +95,8 @@ def compact_conversation(
 
     def run_passes(conversation: Conversation, writer: SummaryWriter) -> CompactionResult:
         rebuild_stale_summaries(conversation.pk, writer, summary_limit(conversation.pk, budget))
-        return CompactionPasses(conversation.pk, budget, config, writer, full, progress).run()
+        focused = writer._replace(focus=focus)
+        return CompactionPasses(conversation.pk, budget, config, focused, full, progress).run()
 
     return _run_exclusively(session, config, client, clock, run_passes)
 
@@ -322,7 +324,14 @@ class CompactionPasses:
                 self.conversation_id, items, is_leaf=is_leaf, chunk_tokens=self.writer.chunk_tokens
             )
             limit = self._summary_limit(items, is_leaf=is_leaf)
-            draft = summarize(plan.source, share=share, limit=limit, earlier=plan.earlier, client=self.writer.client)
+            draft = summarize(
+                plan.source,
+                share=share,
+                limit=limit,
+                earlier=plan.earlier,
+                client=self.writer.client,
+                focus=self.writer.focus,
+            )
             saved_tokens = plan.cost - entry_cost(draft.tokens) if draft is not None else 0
             if draft is None or saved_tokens <= 0:
                 return PassOutcome.NOTHING

@@ -2,7 +2,7 @@
 written anew."""
 
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from memory.plugins.base import MAX_ENTRY_TOKENS, Session
 from memory.plugins.lcm.integrity import forget_summaries
@@ -11,6 +11,7 @@ from memory.plugins.lcm.planner import BUMP_VERSION
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Conflict, Problem
 from openvibe.chat.services import clean_message_body
+from openvibe.chat.wiring import ErasedText
 from openvibe.llm.tokens import count_tokens
 
 
@@ -55,3 +56,24 @@ def correct_summary(session: Session, summary: Summary, *, content: str, version
         containers = list(summary.containers.values_list("pk", flat=True))
         if containers:
             forget_summaries(summary.conversation_id, containers)
+
+
+def forget_quoting_summaries(erased: ErasedText) -> int:
+    """Have those summaries of the thread written anew that repeat a message which they were not made from, as a person
+    may have written it into one; and those that had such a one as earlier context. How many.
+
+    What a message is a source of lost its words in the moment of the change, by a trigger.
+    """
+    of_thread = Summary.objects.filter(conversation__thread=erased.thread_id, stale=False).order_by("first_seq")
+    quoting = [one for one in of_thread if erased.quotation.is_in(one.content)]
+    corrections = SummaryCorrection.objects.filter(summary__conversation__thread=erased.thread_id)
+    told = corrections.filter(created_at__gte=erased.posted_at).values_list("pk", "previous", "content")
+    repeating = [pk for pk, *texts in told if erased.quotation.is_in("\n".join(texts))]
+    corrections.filter(Q(pk__in=repeating) | Q(summary__in=quoting)).update(previous="", content="")
+    if not quoting:
+        return 0
+    later = [
+        one.pk for one in of_thread if any(one.source_from_seq <= other.last_seq < one.first_seq for other in quoting)
+    ]
+    forget_summaries(quoting[0].conversation_id, [*(one.pk for one in quoting), *later])
+    return len(quoting)

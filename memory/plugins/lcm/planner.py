@@ -145,10 +145,12 @@ LOCK_CONVERSATION = "SELECT FROM lcm_conversation WHERE id = %(conversation)s FO
 
 
 class SummaryWriter(NamedTuple):
-    """Who writes summaries, and how many tokens it is shown at once. Without a client they are cut from the source."""
+    """Who writes summaries, how many tokens it is shown at once, and what new ones keep in most detail. Without a
+    client they are cut from the source."""
 
     client: ModelClient | None
     chunk_tokens: int = MAX_CHUNK_TOKENS
+    focus: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,10 +60,16 @@ class LcmProvider(ProfileMixin, SessionMixin, ReviewMixin):
         return compaction.needs_compaction(session, budget, self.config)
 
     def compact(
-        self, session: Session, budget: int, *, full: bool = False, progress: CompactionProgress | None = None
+        self,
+        session: Session,
+        budget: int,
+        *,
+        full: bool = False,
+        progress: CompactionProgress | None = None,
+        focus: str = "",
     ) -> CompactionResult:
         return compaction.compact_conversation(
-            session, budget, full=full, progress=progress, config=self.config, client=self.client
+            session, budget, full=full, progress=progress, focus=focus, config=self.config, client=self.client
         )
 
     def covers_message(self, message_id: int) -> bool:

@@ -16,7 +16,13 @@ from openvibe.base.params import int_param
 from openvibe.base.problems import Problem
 from openvibe.chat import services
 from openvibe.chat.models import Channel, ChannelMembership, Thread
-from openvibe.chat.queries import access_channel, agents_with_access, members_with_access, threads_of_channel
+from openvibe.chat.queries import (
+    access_channel,
+    agents_with_access,
+    members_with_access,
+    scoped_instructions,
+    threads_of_channel,
+)
 from openvibe.chat.services.permissions import may_manage_channel
 from openvibe.workspaces.decorators import WorkspaceRequest, event_position, workspace_view
 from openvibe.workspaces.models import Participant
@@ -72,6 +78,7 @@ def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
         "added_ids": set(channel.memberships.values_list("participant_id", flat=True)),
         "others": [] if request.access.is_guest else addable.order_by("kind", "name"),
         "may_manage": may_manage_channel(channel, request.access),
+        "instructions": scoped_instructions(request.access, request.workspace, channel),
     }
     return render(request, "chat/channel_members.html", context)
 

@@ -14,7 +14,13 @@ from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat import services
 from openvibe.chat.models import Dive, Draft, Message, Thread
-from openvibe.chat.queries import access_message, access_thread, agents_with_access, members_with_access
+from openvibe.chat.queries import (
+    access_message,
+    access_thread,
+    agents_with_access,
+    members_with_access,
+    scoped_instructions,
+)
 from openvibe.chat.services.permissions import may_manage_thread
 from openvibe.chat.web.presenters import message_page_context, message_rows
 from openvibe.workspaces.decorators import WorkspaceRequest, event_position, wants_json, workspace_view
@@ -27,8 +33,8 @@ def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """The page; `?at=`, `?before_seq=`, `?after_seq=` choose the messages, which htmx gets alone. POST speaks."""
     event_position(request)  # where live updates begin, asked before anything is read
     thread = access_thread(request.access, thread_id)
-    if thread.parent_id is not None and request.method != "POST":  # a dive has a page of its own
-        to = redirect("dive", request.workspace.slug, thread.dive.pk)
+    if thread.parent_id is not None:  # a dive has a page of its own: what was posted here is posted there
+        to = redirect("dive", request.workspace.slug, thread.dive.pk, preserve_request=True)
         to["Location"] += f"?{request.GET.urlencode()}" if request.GET else ""
         return to
     if request.method == "POST":
@@ -58,6 +64,7 @@ def _render_thread_page(
         "is_closed": thread.archived_at is not None or thread.channel.archived_at is not None,
         "max_characters": MAX_BODY_CHARACTERS,
         "accesses": Thread.Access.choices,
+        "instructions": scoped_instructions(request.access, request.workspace, thread.channel, thread),
         "active_dives": Dive.objects.filter(parent=thread, state=Dive.State.ACTIVE).count(),
     }
     return render(request, "chat/thread.html", context, status=problem.status if problem else 200)

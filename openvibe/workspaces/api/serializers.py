@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from openvibe.api.fields import TextField
 from openvibe.api.models import SCOPES, Token
-from openvibe.workspaces.models import Participant, Workspace
+from openvibe.workspaces.models import Participant, Snippet, Workspace
 
 
 class ParticipantOut(serializers.ModelSerializer[Participant]):
@@ -62,3 +62,39 @@ class MeOut(serializers.Serializer[Any]):
     scopes = serializers.ListField(child=serializers.CharField())
     token = TokenOut(allow_null=True, help_text="The token of this call; null in a browser session.")
     limits = LimitsOut()
+
+
+class WorkspaceSettingsOut(WorkspaceOut):
+    instructions = serializers.SerializerMethodField(help_text="What all agents are told; null for guests.")
+
+    class Meta:
+        model = Workspace
+        fields = (*WorkspaceOut.Meta.fields, "instructions")
+        read_only_fields = fields
+
+    def get_instructions(self, workspace: Workspace) -> str | None:
+        return None if self.context["access"].is_guest else workspace.instructions
+
+
+class WorkspaceChange(serializers.Serializer[Any]):
+    name = TextField(required=False, help_text="1 to 80 characters.")
+    description = TextField(required=False, help_text="At most 1,000 characters.")
+    instructions = TextField(required=False, help_text="What all agents are told, at most 2,000 tokens.")
+
+
+class SnippetOut(serializers.ModelSerializer[Snippet]):
+    changed_by = ParticipantOut(allow_null=True)
+
+    class Meta:
+        model = Snippet
+        fields = ("id", "name", "text", "version", "changed_by", "created_at", "updated_at")
+        read_only_fields = fields
+
+
+class SnippetIn(serializers.Serializer[Any]):
+    name = TextField(help_text="What follows @include: 1 to 40 of a-z, 0-9, - and _.")
+    text = TextField(help_text="At most 2,000 tokens, with what it includes.")
+
+
+class SnippetChange(serializers.Serializer[Any]):
+    text = TextField(help_text="At most 2,000 tokens, with what it includes.")

@@ -3,21 +3,35 @@
 from typing import Any
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from openvibe.api.auth import caller_of
+from openvibe.api.etags import IF_MATCH_PARAMETER, check_if_match, set_etag
 from openvibe.api.idempotency import idempotent
 from openvibe.api.models import Token
 from openvibe.api.pagination import MAX_PAGE_SIZE
 from openvibe.api.services import issue_token, revoke_token
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Refused
-from openvibe.workspaces.api.serializers import MeOut, NewTokenOut, TokenIn, TokenOut
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.api.serializers import (
+    MeOut,
+    NewTokenOut,
+    SnippetChange,
+    SnippetIn,
+    SnippetOut,
+    TokenIn,
+    TokenOut,
+    WorkspaceChange,
+    WorkspaceSettingsOut,
+)
 from openvibe.workspaces.decorators import request_access
-from openvibe.workspaces.models import Workspace
+from openvibe.workspaces.models import Snippet, Workspace
+from openvibe.workspaces.services import create_snippet, delete_snippet, update_snippet, update_workspace
 
 
 class Me(ApiView):
@@ -72,4 +86,78 @@ class OneToken(ApiView):
         """Revoke one of the caller's own tokens, at once."""
         own = Token.objects.filter(participant_id=request_access(request).participant_id)
         revoke_token(token=get_object_or_404(own, pk=pk))
+        return Response(status=204)
+
+
+class WorkspaceSettings(ApiView):
+    scopes = {"GET": "read", "PATCH": "admin"}
+
+    @extend_schema(operation_id="workspace_get", responses=WorkspaceSettingsOut)
+    def get(self, request: Request) -> Response:
+        """What the workspace is called, who it is, and what all its agents are told."""
+        access = request_access(request)
+        workspace = Workspace.objects.get(pk=access.workspace_id)
+        return Response(WorkspaceSettingsOut(workspace, context={"access": access}).data)
+
+    @extend_schema(operation_id="workspace_update", request=WorkspaceChange, responses=WorkspaceSettingsOut)
+    def patch(self, request: Request) -> Response:
+        """Owners and admins. What is not sent stays. A line `@include name` in the instructions puts in a snippet."""
+        data, access = self.validated_body(WorkspaceChange), request_access(request)
+        workspace = Workspace.objects.get(pk=access.workspace_id)
+        kept = {name: getattr(workspace, name) for name in ("name", "description", "instructions")}
+        changed = update_workspace(workspace=workspace, by=access, **{**kept, **data})
+        return Response(WorkspaceSettingsOut(changed, context={"access": access}).data)
+
+
+def _visible_snippets(access: Access) -> QuerySet[Snippet]:
+    """All of the workspace for admins, none for others: they read them where they are included."""
+    rows = Snippet.objects.filter(workspace=access.workspace_id).select_related("workspace", "changed_by")
+    return rows if access.administers else rows.none()
+
+
+class Snippets(ApiView):
+    scopes = {"GET": "admin", "POST": "admin"}
+
+    @extend_schema(operation_id="snippets_list", responses=SnippetOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Texts that instructions include by name, newest first; owners and admins."""
+        return self.paginated_response(_visible_snippets(request_access(request)), SnippetOut)
+
+    @extend_schema(operation_id="snippets_create", request=SnippetIn, responses={201: SnippetOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """A new one; owners and admins. 409 for a name that is taken."""
+        access = request_access(request)
+        workspace = Workspace.objects.get(pk=access.workspace_id)
+        snippet = create_snippet(workspace=workspace, by=access, **self.validated_body(SnippetIn))
+        return set_etag(Response(SnippetOut(snippet).data, status=201), snippet.version)
+
+
+class OneSnippet(ApiView):
+    scopes = {"GET": "admin", "PATCH": "admin", "DELETE": "admin"}
+
+    @extend_schema(operation_id="snippets_get", responses=SnippetOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """One snippet, with its version as ETag."""
+        snippet = get_object_or_404(_visible_snippets(request_access(request)), pk=pk)
+        return set_etag(Response(SnippetOut(snippet).data), snippet.version)
+
+    @extend_schema(
+        operation_id="snippets_update", parameters=[IF_MATCH_PARAMETER], request=SnippetChange, responses=SnippetOut
+    )
+    def patch(self, request: Request, pk: int) -> Response:
+        """Another text. Refused where instructions that include it could not hold it any more."""
+        access = request_access(request)
+        snippet = get_object_or_404(_visible_snippets(access), pk=pk)
+        version = check_if_match(request, snippet.version)
+        changed = update_snippet(
+            snippet=snippet, by=access, text=self.validated_body(SnippetChange)["text"], version=version
+        )
+        return set_etag(Response(SnippetOut(changed).data), changed.version)
+
+    @extend_schema(operation_id="snippets_delete", responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        """Refused while anything includes it."""
+        access = request_access(request)
+        delete_snippet(snippet=get_object_or_404(_visible_snippets(access), pk=pk), by=access)
         return Response(status=204)

@@ -1,5 +1,6 @@
 """Pages of people and workspaces: signing up (allauth), who is here, how it is set up, and what went wrong."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -22,7 +23,7 @@ from openvibe.workspaces.decorators import (
     problem_response,
     workspace_view,
 )
-from openvibe.workspaces.models import Invitation, Member, User, Workspace
+from openvibe.workspaces.models import Invitation, Member, Snippet, User, Workspace
 
 INVITATION_SESSION_KEY = "invitation"
 
@@ -215,6 +216,53 @@ def workspace_settings(request: WorkspaceRequest) -> HttpResponse:
         except Problem as raised:
             problem = raised
     return _render_form(request, "workspaces/settings.html", problem, kept=kept)
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def snippets(request: WorkspaceRequest) -> HttpResponse:
+    """Texts that instructions include, and a form for a new one; owners and admins."""
+    if not request.access.administers:
+        raise Refused("Only owners and admins write snippets: they are trusted. Ask one of them.")
+    if request.method != "POST":
+        return _render_snippets(request)
+    name, text = request.POST.get("name", ""), request.POST.get("text", "")
+    try:
+        created = services.create_snippet(workspace=request.workspace, by=request.access, name=name, text=text)
+    except Problem as problem:
+        return _render_snippets(request, problem, kept={"name": name, "text": text})
+    messages.success(request, f"Saved. A line “@include {created.name}” in any instructions puts it in.")
+    return redirect("snippets", request.workspace.slug)
+
+
+@workspace_view
+@require_POST
+def snippet_change(request: WorkspaceRequest, snippet_id: int) -> HttpResponse:
+    """Another `text`, on the `version` that was shown; or `delete`. What cannot be saved stays in the form."""
+    rows = Snippet.objects.select_related("workspace").filter(workspace=request.workspace, pk=min(snippet_id, MAX_ID))
+    snippet = rows.first()
+    if snippet is None or not request.access.administers:
+        raise Missing
+    text = request.POST.get("text", "")
+    try:
+        if "delete" in request.POST:
+            services.delete_snippet(snippet=snippet, by=request.access)
+            messages.success(request, f"“{snippet.name}” is deleted.")
+        else:
+            version = _parse_number(request.POST.get("version", ""))
+            services.update_snippet(snippet=snippet, by=request.access, text=text, version=version)
+            messages.success(request, "Saved. Agents read it from their next prompt on.")
+    except Problem as problem:
+        kept = {"id": snippet.pk, "text": snippet.text if "delete" in request.POST else text}
+        return _render_snippets(request, problem, kept=kept)
+    return redirect("snippets", request.workspace.slug)
+
+
+def _render_snippets(
+    request: WorkspaceRequest, problem: Problem | None = None, kept: Mapping[str, object] | None = None
+) -> HttpResponse:
+    rows = Snippet.objects.filter(workspace=request.workspace).select_related("changed_by")
+    return _render_form(request, "workspaces/snippets.html", problem, snippets=rows, kept=kept or {})
 
 
 @workspace_view

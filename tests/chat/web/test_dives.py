@@ -287,3 +287,11 @@ def test_a_guest_is_not_told_of_agents_they_do_not_know(
     answer = signed_in(ben).post(start, {"agent": hidden.participant_id})
     assert (answer.status_code, "spymaster" in answer.content.decode()) == (400, False)
     assert "it is not in this channel" in signed_in(ana).post(start, {"agent": hidden.participant_id}).content.decode()
+
+
+def test_what_is_posted_at_the_threads_address_stands_on_the_dives_page(
+    signed_in: SignedIn, ana: Member, dive: Dive, home: str, address: str
+) -> None:
+    answer = signed_in(ana).post(f"{home}t/{dive.thread_id}/", {"body": "Here too?"}, follow=True)
+    posted = Message.objects.get(thread=dive.thread, body="Here too?")
+    assert answer.redirect_chain[-1][0] == f"{address}#d{dive.thread_id}-{posted.seq}"

@@ -152,7 +152,13 @@ class IsAlwaysDue(LcmProvider):
 
 class ShortensNothing(LcmProvider):
     def compact(
-        self, session: Session, budget: int, *, full: bool = False, progress: CompactionProgress | None = None
+        self,
+        session: Session,
+        budget: int,
+        *,
+        full: bool = False,
+        progress: CompactionProgress | None = None,
+        focus: str = "",
     ) -> CompactionResult:
         tokens = self.stats(session).tokens
         return CompactionResult(tokens, tokens, (1,), 1)

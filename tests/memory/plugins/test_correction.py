@@ -14,11 +14,11 @@ from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.services import delete_message
+from openvibe.chat.services import delete_message, erase_texts
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Member
 from tests.api.client import Api, is_problem
-from tests.factories import access
+from tests.factories import access, say
 from tests.memory.plugins.lcm.factories import condensed, leaf, session_of, taken_in, told
 
 RIGHT = "Ana said <b>May</b>, not March & not April."
@@ -97,6 +97,22 @@ def test_a_deletion_takes_the_correction_and_what_was_there_before(
     assert (row.author, row.previous, row.content) == (ana.participant, "", "")
     with pytest.raises(Conflict):
         corrected(thread, ana, summary, "Too late.", version=summary.version)
+
+
+def test_words_of_a_later_message_go_with_that_message(thread: Thread, summary: Summary, ana: Member) -> None:
+    words = "The northern greenhouse is sold for forty thousand to the Ortega family."
+    conversation = taken_in(thread)
+    container = condensed(conversation, [summary, leaf(conversation, 11, 20, "Ana said to prune the roses in March.")])
+    message = say(thread, ana, words)
+    corrected(thread, ana, summary, f"Ana said to prune in May. {words}")
+    Summary.objects.filter(pk=container.pk).update(stale=False, content=f"Sold: {words}", level="normal")
+    delete_message(message=message, by=access(ana))
+    erase_texts()
+    assert set(Summary.objects.filter(pk__in=[summary.pk, container.pk]).values_list("content", "stale")) == {
+        (STALE_CONTENT, True)
+    }
+    assert not SummaryCorrection.objects.exclude(previous="", content="").exists()
+    assert find_violations(thread.pk) == []
 
 
 def test_guests_agents_and_strangers_cannot(

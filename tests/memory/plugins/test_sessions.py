@@ -1,6 +1,8 @@
 """What all plugins do the same way: storing what was said, reading it, notes about people."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,7 +11,7 @@ from agents.models import Agent
 from memory.blocks.models import CarriedVersion, ProfileNote
 from memory.blocks.queries import read_notes
 from memory.blocks.services import store_notes
-from memory.plugins.base import NewMessage, Session
+from memory.plugins.base import NewMessage, Session, SessionStats, read_stats
 from memory.plugins.models import SessionInfo
 from memory.plugins.sessions import (
     MAX_MESSAGES_PER_APPEND,
@@ -25,6 +27,7 @@ from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member, Participant
 from tests import factories
+from tests.memory.plugins.fakes import PlainProvider
 
 
 @pytest.fixture
@@ -177,3 +180,19 @@ def test_the_budget_of_a_conversation(thread: Thread, budgets: dict[str, object]
     thread.workspace.budgets = budgets
 
     assert context_budget(thread) == tokens
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [{"messages": 3, "entries": 2, "tokens": 40, "pages": 9}, SimpleNamespace(messages=3, entries=2, tokens=40)],
+)
+def test_what_a_plugin_says_of_a_session_may_be_a_mapping_or_any_object(
+    ana: Member, thread: Thread, stats: Any
+) -> None:
+    class Telling(PlainProvider):
+        def stats(self, session: Session) -> Any:
+            return stats
+
+    assert read_stats(Telling(), Session(thread.pk, factories.access(ana))) == SessionStats(
+        messages=3, entries=2, tokens=40
+    )

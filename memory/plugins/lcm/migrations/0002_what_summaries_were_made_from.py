@@ -29,6 +29,33 @@ BEGIN
 END $$;
 """
 
+FORGET_CHANGED_BEFORE = """
+CREATE OR REPLACE FUNCTION lcm_forget_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    held bigint;
+BEGIN
+    SELECT summary_id INTO held FROM lcm_summarymessage WHERE message_id = NEW.id;
+    IF held IS NULL THEN
+        RETURN NULL;
+    END IF;
+    PERFORM FROM lcm_conversation WHERE thread_id = NEW.thread_id FOR UPDATE;
+    WITH RECURSIVE above AS (
+        SELECT held AS id
+        UNION
+        SELECT e.container_id FROM lcm_summaryedge e JOIN above ON e.constituent_id = above.id
+    )
+    UPDATE lcm_summary SET stale = true, token_count = 20, content =
+        '[This part of the conversation is being summarised anew, because a message in it was changed.]'
+    WHERE id IN (SELECT id FROM above);
+    UPDATE lcm_conversation SET version = version + 1 WHERE thread_id = NEW.thread_id;
+    RETURN NULL;
+END $$;
+"""
+"""The function of 0001, for going back."""
+
+UNKNOWN_LEVEL_BEFORE = "UPDATE lcm_summary SET level = 'normal' WHERE level = 'corrected'"
+"""Going back, what people corrected stays as it reads; that they did, and what it said before, is lost."""
+
 # What an earlier version gave a model as earlier context was not kept. So a summary that a model wrote may go back to
 # the first message; what was cut from its source, or picked by the offline model, saw nothing but that.
 TRACE_OLD_SUMMARIES = """
@@ -180,7 +207,8 @@ class Migration(migrations.Migration):
                 name="summary_source_holds_its_messages",
             ),
         ),
-        migrations.RunSQL(FORGET_CHANGED, migrations.RunSQL.noop),
+        migrations.RunSQL(FORGET_CHANGED, FORGET_CHANGED_BEFORE),
+        migrations.RunSQL(migrations.RunSQL.noop, UNKNOWN_LEVEL_BEFORE),
         migrations.RunSQL(TRACE_OLD_SUMMARIES, migrations.RunSQL.noop),
         migrations.RunSQL(FORGET_WHAT_LEAKED, migrations.RunSQL.noop),
         AddTrigger(

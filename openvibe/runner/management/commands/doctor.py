@@ -40,13 +40,22 @@ class Command(BaseCommand):
 
     def handle(self, *_arguments: Any, wait: float, **_options: Any) -> None:
         failures = 0
-        checks: list[Callable[[], CheckResult]] = [database, extensions, migrations, queue, lambda: worker(wait)]
-        for check in [*checks, beat, disk, secret_key, search]:
+        checks: dict[str, Callable[[], CheckResult]] = {
+            "database": database,
+            "extensions": extensions,
+            "tables": migrations,
+            "queue": queue,
+            "worker": lambda: worker(wait),
+            "scheduler": beat,
+            "disk": disk,
+            "secret key": secret_key,
+            "search": search,
+        }
+        for subject, check in checks.items():
             try:
                 result = check()
             except Error as error:
-                name = getattr(check, "__name__", "worker")
-                result = CheckResult(name, f"the database says: {error}".strip(), "Repair the database first.")
+                result = CheckResult(subject, f"the database says: {error}".strip(), "Repair the database first.")
             failures += bool(result.advice)
             mark = self.style.ERROR("PROBLEM") if result.advice else self.style.SUCCESS("ok     ")
             self.stdout.write(f"{mark} {result.subject}: {result.state} {result.advice}".rstrip())

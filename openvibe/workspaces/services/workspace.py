@@ -23,13 +23,11 @@ from openvibe.base.text import MAX_HANDLE_CHARACTERS
 from openvibe.llm.errors import BudgetExceeded
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient, ModelStream
-from openvibe.llm.tokens import count_prompt_tokens, count_tokens, counter_for
+from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, ToolSpec, Usage
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Invitation, Member, Participant, Spending, User, Workspace, handle_validator
-
-MAX_INSTRUCTION_TOKENS = 2_000
-"""Tokens of organisation instructions that always fit beside the SOUL in P0."""
+from openvibe.workspaces.services.instructions import WORKSPACE_CHECK, clean_instructions
 
 
 @transaction.atomic
@@ -59,11 +57,9 @@ def update_workspace(*, workspace: Workspace, by: Access, name: str, description
         raise Problem("Give the workspace a name of 1 to 80 plain characters.", code="bad_name", field="name")
     if len(description) > 1000:
         raise Problem("A description has at most 1,000 characters.", code="too_long", field="description")
-    if (tokens := count_tokens(instructions)) > MAX_INSTRUCTION_TOKENS:
-        message = f"These instructions are {tokens:,} tokens; at most {MAX_INSTRUCTION_TOKENS:,} fit. Shorten them."
-        raise Problem(message, code="too_long", field="instructions")
     if instructions.strip() != workspace.instructions.strip():
-        _check_prompts(workspace, instructions.strip())
+        instructions = clean_instructions(instructions, workspace_id=workspace.pk)
+        _check_prompts(workspace, instructions)
     workspace.name, workspace.description, workspace.instructions = name, description.strip(), instructions.strip()
     workspace.save(update_fields=["name", "description", "instructions", "updated_at"])
     emit("workspace_changed", workspace_id=workspace.pk)
@@ -290,16 +286,12 @@ def revoke_invitation(*, invitation: Invitation, by: Access) -> None:
     Invitation.objects.filter(pk=invitation.pk, revoked_at=None).update(revoked_at=timezone.now())
 
 
-TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.TOKENS_LEFT")
+TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.workspace.TOKENS_LEFT")
 """Tokens that may still be used today, never below 0, of a workspace (its id) and, where one is named, of an agent (a
 participant's id)."""
 
-BUDGET_CHECK: Register[Callable[[object], None]] = Register("openvibe.workspaces.services.BUDGET_CHECK")
+BUDGET_CHECK: Register[Callable[[object], None]] = Register("openvibe.workspaces.services.workspace.BUDGET_CHECK")
 """Raises ValueError, with a sentence for people, for token budgets of prompts that do not hold."""
-
-
-WORKSPACE_CHECK: Register[Callable[[Workspace], None]] = Register("openvibe.workspaces.services.WORKSPACE_CHECK")
-"""Raises Problem, with its numbers, for a workspace, saved or not, some agent of which could not be given a prompt."""
 
 
 def meter_client(
@@ -361,11 +353,3 @@ def _record_usage(spending: Spending, usage: Usage) -> None:
     spending.input_tokens = usage.input_tokens or spending.input_tokens
     spending.output_tokens, spending.cached_tokens = usage.output_tokens, usage.cached_tokens
     spending.save(update_fields=["input_tokens", "output_tokens", "cached_tokens"])
-
-
-def check_instructions(text: str) -> str:
-    """Instructions within their 2,000 tokens. Raises ValidationError with the number they take."""
-    tokens = count_tokens(text)
-    if tokens > MAX_INSTRUCTION_TOKENS:
-        raise ValidationError(f"These take {tokens:,} tokens; the limit is {MAX_INSTRUCTION_TOKENS:,}. Shorten them.")
-    return text

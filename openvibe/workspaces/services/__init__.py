@@ -1,0 +1,57 @@
+"""Verbs that write: workspaces, members and invitations, instructions and their snippets; meters background calls."""
+
+from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS
+from openvibe.workspaces.services.instructions import (
+    INSTRUCTION_TEXTS,
+    MAX_SNIPPETS,
+    WORKSPACE_CHECK,
+    InstructionText,
+    clean_instructions,
+    create_snippet,
+    delete_snippet,
+    update_snippet,
+)
+from openvibe.workspaces.services.workspace import (
+    BUDGET_CHECK,
+    TOKENS_LEFT,
+    accept_invitation,
+    access_invitation,
+    add_member,
+    check_handle,
+    create_invitation,
+    create_workspace,
+    generate_handle,
+    meter_client,
+    remove_member,
+    revoke_invitation,
+    update_member_role,
+    update_profile,
+    update_workspace,
+)
+
+__all__ = [
+    "BUDGET_CHECK",
+    "INSTRUCTION_TEXTS",
+    "MAX_INSTRUCTION_TOKENS",
+    "MAX_SNIPPETS",
+    "TOKENS_LEFT",
+    "WORKSPACE_CHECK",
+    "InstructionText",
+    "accept_invitation",
+    "access_invitation",
+    "add_member",
+    "check_handle",
+    "clean_instructions",
+    "create_invitation",
+    "create_snippet",
+    "create_workspace",
+    "delete_snippet",
+    "generate_handle",
+    "meter_client",
+    "remove_member",
+    "revoke_invitation",
+    "update_member_role",
+    "update_profile",
+    "update_snippet",
+    "update_workspace",
+]

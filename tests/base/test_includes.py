@@ -1,0 +1,54 @@
+"""`@include` lines: each text once at its first place, and cuts for cycles, depth, unknown names and length."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openvibe.base.includes import expand_includes
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def test_a_named_text_stands_in_the_place_of_its_line() -> None:
+    texts = {"tone": "Be brief.\n@include words", "words": "Say bed, not plot."}
+    expanded = expand_includes("First.\n  @include tone \nLast.", texts, max_tokens=100, count=words)
+    assert expanded.text == "First.\nBe brief.\nSay bed, not plot.\nLast."
+    assert expanded.names == ("tone", "words")
+    assert not expanded.cuts
+
+
+def test_what_cannot_be_followed_is_left_out_with_its_reason() -> None:
+    texts = {"a": "A\n@include b", "b": "B\n@include a\n@include c", "c": "C\n@include d", "d": "D", "long": "w " * 100}
+    expanded = expand_includes(
+        "@include a\n@include long\n@include nobody\n@include", texts, max_tokens=50, count=words
+    )
+    assert expanded.text == "A\nB\nC"
+    assert [(cut.name, cut.reason) for cut in expanded.cuts] == [
+        ("a", "include cycle"),
+        ("d", "include too deep"),
+        ("long", "include too long"),
+        ("nobody", "include unknown"),
+        ("", "include unknown"),
+    ]
+    assert "a → b → a" in expanded.cuts[0].message
+
+
+def test_a_text_that_others_include_counts_as_included_itself() -> None:
+    texts = {"a": "A\n@include a"}
+    assert [cut.reason for cut in expand_includes(texts["a"], texts, max_tokens=9, count=words, name="a").cuts] == [
+        "include cycle"
+    ]
+
+
+NAMES = st.sampled_from("abcde")
+LINES = st.lists(st.one_of(NAMES.map("@include {}".format), st.just("some words here")), max_size=6).map("\n".join)
+
+
+@given(text=LINES, texts=st.dictionaries(NAMES, LINES), max_tokens=st.integers(0, 40))
+def test_any_graph_of_includes_ends_within_its_limit(text: str, texts: dict[str, str], max_tokens: int) -> None:
+    own = words("\n".join(line for line in text.split("\n") if not line.startswith("@include")))
+    expanded = expand_includes(text, texts, max_tokens=max_tokens, count=words)
+    assert "@include" not in expanded.text
+    assert words(expanded.text) <= max(own, max_tokens)
+    assert len(expanded.names) == len(set(expanded.names))
