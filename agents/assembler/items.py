@@ -25,7 +25,9 @@ from openvibe.llm.values import ToolSpec
 
 TrustLabel = Literal["trusted", "semi_trusted", "untrusted"]
 ItemRole = Literal["system", "user", "assistant"]
-DropReason = Literal["over budget", "expired", "trust L1", "trust L2", "trust L3", "trust L4", "private", "superseded"]
+DropReason = Literal[
+    "over budget", "expired", "trust L1", "trust L2", "trust L3", "trust L4", "private", "superseded", "near copy"
+]
 
 
 @dataclass(frozen=True, slots=True)

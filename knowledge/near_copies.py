@@ -1,0 +1,177 @@
+"""Near copies: entries that say the same in the same words, but for punctuation, spelling, or a few words more. Pure.
+
+Careful rather than clever: where a telling word, a number or a denial stands in place of another one, two entries say
+two things, however much else they share."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from typing import Final
+
+from knowledge.contradictions.claims import NEGATIONS, stems
+
+MIN_COPIED_TOKENS: Final = 12
+"""Tokens. Shorter contents are equal by chance: "Behind the house." tells nothing without its topic."""
+
+MAX_COMPARED_CHARACTERS: Final = 2_000
+"""Characters. Of longer contents only equal ones are copies."""
+
+_MAX_COMPARED_GROUPS: Final = 40
+
+_MAX_ADDED_SHARE: Final = 0.2
+"""So much of the longer one's telling words may be missing in the other."""
+
+_MIN_ORDER_RATIO: Final = 0.75
+"""So much of both stands in the same order (`difflib`)."""
+
+_MIN_SPELLING_RATIO, _MIN_SPELLED_LETTERS = 0.85, 6
+"""From here on two words are one, spelled in two ways."""
+
+_DECISIVE_TEXT = "before after until within over under up down off out more less most least only except unless"
+_DECISIVE_WORDS: Final = NEGATIONS | frozenset(_DECISIVE_TEXT.split())
+"""Words that turn a statement around, and tell nothing by themselves."""
+
+_MARK_WORD = r"(?:copy|duplicate|kopie|copie|copia)"
+_TOPIC_MARK = re.compile(
+    rf"\A{_MARK_WORD} (?:of|\d+)\s*[:–-]?\s*|\s*[–-]?\s*(?:\(\d+\)|\(?\b{_MARK_WORD}(?:\s*#?\d+)?\)?)\Z", re.I
+)
+_CONTENT_MARK = re.compile(
+    rf"\A\(?{_MARK_WORD}\s*#?\d*\)?\s*[:.–-]\s*"
+    rf"|(?<=[.!?\n])\s*(?:\(?(?:{_MARK_WORD}|draft|note|variant)?\s*#?\d+\)?)\s*[.!]?\Z|\s*\(\d+\)[.!]?\Z",
+    re.I,
+)
+"""`(2)`, `Copy 3`, a last sentence `Note 4.`: which copy it is, not what it says."""
+
+_TOPIC_NUMBER = re.compile(r"[\s_-]+\d+\Z")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_NUMBER = re.compile(r"[$€£¥]?\d+(?:[.,:/-]\d+)*%?")
+
+
+@dataclass(frozen=True)
+class CopiedText:
+    """What an entry says, as far as it is compared; `fingerprint` is equal where all of the content is."""
+
+    topic: str
+    content: str
+    tokens: int
+    fingerprint: int
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """In any order."""
+        return tuple(sorted(_NUMBER.findall(self._unmarked)))
+
+    @cached_property
+    def words(self) -> list[str]:
+        return _WORD.findall(self._unmarked.lower().replace("’", "'"))
+
+    @cached_property
+    def word_set(self) -> frozenset[str]:
+        return frozenset(self.words)
+
+    @cached_property
+    def decisive_words(self) -> list[str]:
+        return sorted(word for word in self.words if word in _DECISIVE_WORDS)
+
+    @cached_property
+    def topic_stems(self) -> frozenset[str]:
+        return _telling_stems(self._unmarked_topic)
+
+    @cached_property
+    def content_stems(self) -> frozenset[str]:
+        return _telling_stems(self._unmarked_content)
+
+    @cached_property
+    def capitalized_stems(self) -> frozenset[str]:
+        """Of names and of whatever begins a sentence: no spelling of anything else."""
+        return stems(" ".join(word for word in _WORD.findall(self._unmarked) if word[0].isupper()))
+
+    @property
+    def _unmarked(self) -> str:
+        """Topic and content without what only says which copy it is."""
+        return f"{self._unmarked_topic}\n{self._unmarked_content}"
+
+    @cached_property
+    def _unmarked_topic(self) -> str:
+        topic = _TOPIC_MARK.sub("", self.topic)
+        return _TOPIC_NUMBER.sub("", topic) if self.tokens >= MIN_COPIED_TOKENS else topic
+
+    @cached_property
+    def _unmarked_content(self) -> str:
+        return _CONTENT_MARK.sub("", self.content.strip())
+
+
+def group_near_copies(texts: Iterable[CopiedText]) -> list[list[int]]:
+    """The texts in groups of near copies, as their places in order: most groups hold one. Each text is compared with
+    the first of each group, as long as there are not too many; give first what matters most."""
+    groups: list[list[int]] = []
+    by_fingerprint: dict[int, list[int]] = {}
+    by_numbers: dict[tuple[str, ...], list[tuple[CopiedText, list[int]]]] = defaultdict(list)
+    for place, text in enumerate(texts):
+        is_long = text.tokens >= MIN_COPIED_TOKENS
+        group = by_fingerprint.get(text.fingerprint) if is_long else None
+        if group is None:
+            group = next((each for first, each in by_numbers[text.numbers] if is_near_copy(first, text)), None)
+        if group is None:
+            group = []
+            groups.append(group)
+            if len(groups) <= _MAX_COMPARED_GROUPS:
+                by_numbers[text.numbers].append((text, group))
+        if is_long:
+            by_fingerprint.setdefault(text.fingerprint, group)
+        group.append(place)
+    return groups
+
+
+def is_near_copy(one: CopiedText, other: CopiedText) -> bool:
+    """Whether one says what the other says, with at most a few words more. The same answer whichever comes first."""
+    shared = len(one.word_set & other.word_set)
+    if shared < _MIN_ORDER_RATIO * min(len(one.word_set), len(other.word_set)):
+        return False
+    if max(len(one.content), len(other.content)) >= MAX_COMPARED_CHARACTERS:
+        return False
+    return (
+        one.numbers == other.numbers
+        and one.decisive_words == other.decisive_words
+        and not _says_something_else(one, other)
+        and SequenceMatcher(None, one.words, other.words, autojunk=False).ratio() >= _MIN_ORDER_RATIO
+    )
+
+
+def _says_something_else(one: CopiedText, other: CopiedText) -> bool:
+    """Whether each has a telling word in place of another one, or the content of one has many more."""
+    names = one.capitalized_stems | other.capitalized_stems
+    left, right = _respelled(one.content_stems - other.content_stems, other.content_stems - one.content_stems, names)
+    topics = _respelled(one.topic_stems - other.topic_stems, other.topic_stems - one.topic_stems, names)
+    max_added = _MAX_ADDED_SHARE * max(len(one.content_stems), len(other.content_stems))
+    return bool(left and right) or all(topics) or max(len(left), len(right)) > max_added
+
+
+def _respelled(
+    left: frozenset[str], right: frozenset[str], names: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The words of both sides without those that the other side only spells otherwise."""
+    if left and right:
+        for word in sorted(left - names):
+            spelling = next((each for each in sorted(right - names) if _is_spelling(word, each)), None)
+            if spelling is not None:
+                left, right = left - {word}, right - {spelling}
+    return left, right
+
+
+def _telling_stems(text: str) -> frozenset[str]:
+    return frozenset(word for word in stems(text) if not word.isdecimal())
+
+
+def _is_spelling(word: str, other: str) -> bool:
+    return (
+        min(len(word), len(other)) >= _MIN_SPELLED_LETTERS
+        and word[0] == other[0]
+        and abs(len(word) - len(other)) <= 2
+        and SequenceMatcher(None, word, other, autojunk=False).ratio() >= _MIN_SPELLING_RATIO
+    )
