@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Final
 
-from knowledge.contradictions.claims import NEGATIONS, stems
+from openvibe.search.lexical import STOP_WORDS, cjk_bigrams
 
 MIN_COPIED_TOKENS: Final = 12
 """Tokens. Shorter contents are equal by chance: "Behind the house." tells nothing without its topic."""
@@ -29,11 +29,15 @@ _MAX_ADDED_SHARE: Final = 0.2
 _MIN_ORDER_RATIO: Final = 0.75
 """So much of both stands in the same order (`difflib`)."""
 
-_MIN_SPELLING_RATIO, _MIN_SPELLED_LETTERS = 0.85, 6
-"""From here on two words are one, spelled in two ways."""
+_ENDINGS: Final = ("s", "es", "d", "ed", "ing")
+_MIN_INFLECTED_LETTERS, _MIN_SPELLED_LETTERS, _MIN_SPELLING_RATIO = 3, 6, 0.85
+"""From here on two words are two forms, or two spellings, of one."""
 
-_DECISIVE_TEXT = "before after until within over under up down off out more less most least only except unless"
-_DECISIVE_WORDS: Final = NEGATIONS | frozenset(_DECISIVE_TEXT.split())
+_DECISIVE_TEXT = """
+not no never none neither nor cannot without before after until within over under up down off out more less most least
+only except unless
+"""
+_DECISIVE_WORDS: Final = frozenset(_DECISIVE_TEXT.split())
 """Words that turn a statement around, and tell nothing by themselves."""
 
 _MARK_WORD = r"(?:copy|duplicate|kopie|copie|copia)"
@@ -76,20 +80,20 @@ class CopiedText:
 
     @cached_property
     def decisive_words(self) -> list[str]:
-        return sorted(word for word in self.words if word in _DECISIVE_WORDS)
+        return sorted(word for word in self.words if word in _DECISIVE_WORDS or word.endswith("n't"))
 
     @cached_property
-    def topic_stems(self) -> frozenset[str]:
-        return _telling_stems(self._unmarked_topic)
+    def topic_words(self) -> frozenset[str]:
+        return _telling_words(self._unmarked_topic)
 
     @cached_property
-    def content_stems(self) -> frozenset[str]:
-        return _telling_stems(self._unmarked_content)
+    def content_words(self) -> frozenset[str]:
+        return _telling_words(self._unmarked_content)
 
     @cached_property
-    def capitalized_stems(self) -> frozenset[str]:
-        """Of names and of whatever begins a sentence: no spelling of anything else."""
-        return stems(" ".join(word for word in _WORD.findall(self._unmarked) if word[0].isupper()))
+    def capitalized_words(self) -> frozenset[str]:
+        """Names and whatever begins a sentence: no spelling of anything else."""
+        return frozenset(word.lower() for word in _WORD.findall(self._unmarked) if word[0].isupper())
 
     @property
     def _unmarked(self) -> str:
@@ -145,10 +149,10 @@ def is_near_copy(one: CopiedText, other: CopiedText) -> bool:
 
 def _says_something_else(one: CopiedText, other: CopiedText) -> bool:
     """Whether each has a telling word in place of another one, or the content of one has many more."""
-    names = one.capitalized_stems | other.capitalized_stems
-    left, right = _respelled(one.content_stems - other.content_stems, other.content_stems - one.content_stems, names)
-    topics = _respelled(one.topic_stems - other.topic_stems, other.topic_stems - one.topic_stems, names)
-    max_added = _MAX_ADDED_SHARE * max(len(one.content_stems), len(other.content_stems))
+    names = one.capitalized_words | other.capitalized_words
+    left, right = _respelled(one.content_words - other.content_words, other.content_words - one.content_words, names)
+    topics = _respelled(one.topic_words - other.topic_words, other.topic_words - one.topic_words, names)
+    max_added = _MAX_ADDED_SHARE * max(len(one.content_words), len(other.content_words))
     return bool(left and right) or all(topics) or max(len(left), len(right)) > max_added
 
 
@@ -157,21 +161,28 @@ def _respelled(
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The words of both sides without those that the other side only spells otherwise."""
     if left and right:
-        for word in sorted(left - names):
-            spelling = next((each for each in sorted(right - names) if _is_spelling(word, each)), None)
+        for word in sorted(left):
+            spelling = next((each for each in sorted(right) if _is_same_word(word, each, names)), None)
             if spelling is not None:
                 left, right = left - {word}, right - {spelling}
     return left, right
 
 
-def _telling_stems(text: str) -> frozenset[str]:
-    return frozenset(word for word in stems(text) if not word.isdecimal())
+def _telling_words(text: str) -> frozenset[str]:
+    """Pairs of characters for scripts without blanks."""
+    words = _WORD.findall(cjk_bigrams(text.lower().replace("’", "'")))
+    return frozenset(word for word in words if word not in STOP_WORDS and not word.isdecimal())
 
 
-def _is_spelling(word: str, other: str) -> bool:
+def _is_same_word(word: str, other: str, names: frozenset[str]) -> bool:
+    """Whether they are two forms of one word or, where neither is a name, two spellings."""
+    shorter, longer = sorted((word, other), key=len)
+    if longer.startswith(shorter) and longer[len(shorter) :] in _ENDINGS:
+        return len(shorter) >= _MIN_INFLECTED_LETTERS
     return (
-        min(len(word), len(other)) >= _MIN_SPELLED_LETTERS
-        and word[0] == other[0]
-        and abs(len(word) - len(other)) <= 2
+        len(shorter) >= _MIN_SPELLED_LETTERS
+        and shorter[0] == longer[0]
+        and len(longer) - len(shorter) <= 2
+        and not {word, other} & names
         and SequenceMatcher(None, word, other, autojunk=False).ratio() >= _MIN_SPELLING_RATIO
     )

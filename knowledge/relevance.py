@@ -36,7 +36,8 @@ def coverage(hits: NDArray[np.uint8], idfs: Floats) -> Floats:
     if not len(idfs):
         return np.zeros(len(hits), np.float32)
     most = float(np.sort(idfs)[-_MAX_TELLING_TERMS:].sum())
-    return np.minimum((hits > 0) @ idfs / max(most, 1e-6), 1).astype(np.float32)
+    shares: Floats = np.minimum((hits > 0) @ idfs / max(most, 1e-6), 1).astype(np.float32)
+    return shares
 
 
 def bears_on(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from django.db import connection
@@ -272,21 +272,37 @@ CASE WHEN status = 'active' AND (expires_at IS NULL OR expires_at > %(now)s) THE
 a person stands behind it, and that it is to be kept."""
 
 
+class _CandidateRow(NamedTuple):
+    """A row of the statement. `held` and `topics` are bits of the terms, `start` the beginning of the content,
+    `decided_at` seconds."""
+
+    pk: int
+    tokens: int
+    fingerprint: int
+    held: int
+    topics: int
+    topic: str
+    start: str
+    is_shared: bool
+    standing: int
+    decided_at: float
+    similarity: float
+    passages: bytes | None
+    request_similarity: float
+
+
 @dataclass(frozen=True, slots=True)
 class EntryRows:
     """What ranking and folding need of some entries, row by row. `request_similarity` (n) is the cosine with the
     request alone, None where there are no vectors; `standings`: the higher, the better established, then the later
     decided."""
 
+    ids: Sequence[int]
     candidates: Candidates
     request_similarity: Floats | None
     texts: Sequence[CopiedText]
     standings: Sequence[tuple[int, float]]
     is_shared: Sequence[bool]
-
-    @property
-    def ids(self) -> Sequence[int]:
-        return self.candidates.keys  # type: ignore[return-value]  # keys are ids here
 
     def near_copy(self, place: int) -> NearCopy:
         text = self.texts[place]
@@ -312,32 +328,30 @@ def load_rows(question: Question, ids: Sequence[int], now: datetime) -> EntryRow
         length=MAX_COMPARED_CHARACTERS,
         standing=_STANDING_SQL,
     ).as_string()
-    rows = fetch_prepared(statement, values) if ids else []
-    columns: NDArray[np.int64] = np.array([row[:5] for row in rows], np.int64).reshape(len(rows), 5)
-    hits = query.hits(columns[:, 3]) + 2 * query.hits(columns[:, 4])
+    rows = [_CandidateRow(*row) for row in fetch_prepared(statement, values)] if ids else []
+    held, topics, tokens, keys = (
+        np.array([getattr(row, name) for row in rows], np.int64) for name in ("held", "topics", "tokens", "pk")
+    )
+    hits = query.hits(held) + 2 * query.hits(topics)
     if question.has_subject:
         hits[:, : len(request.terms)] *= 2
-    tokens = columns[:, 1]
-    similarity = _similarity([row[10:12] for row in rows], query)
+    similarity = _similarity([(row.similarity, row.passages) for row in rows], query)
+    request_similarity = similarity
+    if "request" in values:
+        request_similarity = _similarity([(row.request_similarity, row.passages) for row in rows], request)
     return EntryRows(
+        ids=keys.tolist(),
         candidates=Candidates(
-            keys=columns[:, 0].tolist(),
-            positions=columns[:, 0],
-            tokens=tokens,
-            words=tokens,
-            hits=hits,
-            similarity=similarity,
+            keys=keys.tolist(), positions=keys, tokens=tokens, words=tokens, hits=hits, similarity=similarity
         ),
-        request_similarity=_similarity([(row[12], row[11]) for row in rows], request)
-        if "request" in values
-        else similarity,
-        texts=[CopiedText(row[5], row[6], row[1], row[2]) for row in rows],
-        standings=[(row[8], row[9]) for row in rows],
-        is_shared=[row[7] for row in rows],
+        request_similarity=request_similarity,
+        texts=[CopiedText(row.topic, row.start, row.tokens, row.fingerprint) for row in rows],
+        standings=[(row.standing, row.decided_at) for row in rows],
+        is_shared=[row.is_shared for row in rows],
     )
 
 
-def _similarity(vectors: Sequence[Sequence[Any]], query: Query) -> Floats | None:
+def _similarity(vectors: Sequence[tuple[float, bytes | None]], query: Query) -> Floats | None:
     """The cosine with each entry, or its nearest passage: `vectors` are cosines and signs of passages."""
     return similarity_with_passages(vectors, query.embedding.vector) if query.embedding else None
 

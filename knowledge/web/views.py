@@ -65,7 +65,7 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
     params = {
         name: value.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS] for name, value in request.GET.dict().items()
     }
-    page = Paginator(_list_entries(request, params), ENTRIES_PAGE_SIZE).get_page(request.GET.get("page"))
+    page: Page[Any] = Paginator(_list_entries(request, params), ENTRIES_PAGE_SIZE).get_page(request.GET.get("page"))
     query = request.GET.copy()
     query.pop("page", None)
     context = {
