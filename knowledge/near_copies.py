@@ -6,11 +6,12 @@ two things, however much else they share."""
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 from openvibe.search.lexical import STOP_WORDS, cjk_bigrams
@@ -22,6 +23,9 @@ MAX_COMPARED_CHARACTERS: Final = 2_000
 """Characters. Of longer contents only equal ones are copies."""
 
 _MAX_COMPARED_GROUPS: Final = 40
+
+_MIN_SHARED_PIECES: Final = 0.6
+"""So much of the shorter one must stand in the other for the two to be compared at all."""
 
 _MAX_ADDED_SHARE: Final = 0.2
 """So much of the longer one's telling words may be missing in the other."""
@@ -75,8 +79,10 @@ class CopiedText:
         return _WORD.findall(self._unmarked.lower().replace("’", "'"))
 
     @cached_property
-    def word_set(self) -> frozenset[str]:
-        return frozenset(self.words)
+    def pieces(self) -> frozenset[str]:
+        """What blanks divide: quickly told, and enough to see which texts may be alike."""
+        text = f"{self.topic} {self.content}".lower()
+        return frozenset((text if text.isascii() else cjk_bigrams(text)).split())
 
     @cached_property
     def decisive_words(self) -> list[str]:
@@ -114,18 +120,27 @@ def group_near_copies(texts: Iterable[CopiedText]) -> list[list[int]]:
     """The texts in groups of near copies, as their places in order: most groups hold one. Each text is compared with
     the first of each group, as long as there are not too many; give first what matters most."""
     groups: list[list[int]] = []
+    firsts: list[CopiedText] = []
     by_fingerprint: dict[int, list[int]] = {}
-    by_numbers: dict[tuple[str, ...], list[tuple[CopiedText, list[int]]]] = defaultdict(list)
+    by_piece: dict[str, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):
         is_long = text.tokens >= MIN_COPIED_TOKENS
         group = by_fingerprint.get(text.fingerprint) if is_long else None
         if group is None:
-            group = next((each for first, each in by_numbers[text.numbers] if is_near_copy(first, text)), None)
+            shared_counts = Counter(chain.from_iterable(by_piece[piece] for piece in text.pieces if piece in by_piece))
+            likely = (
+                index
+                for index, shared in sorted(shared_counts.items())
+                if shared >= _MIN_SHARED_PIECES * min(len(text.pieces), len(firsts[index].pieces))
+            )
+            group = next((groups[index] for index in likely if is_near_copy(firsts[index], text)), None)
         if group is None:
             group = []
             groups.append(group)
-            if len(groups) <= _MAX_COMPARED_GROUPS:
-                by_numbers[text.numbers].append((text, group))
+            if len(firsts) < _MAX_COMPARED_GROUPS:
+                for piece in text.pieces:
+                    by_piece[piece].append(len(firsts))
+                firsts.append(text)
         if is_long:
             by_fingerprint.setdefault(text.fingerprint, group)
         group.append(place)
@@ -134,9 +149,6 @@ def group_near_copies(texts: Iterable[CopiedText]) -> list[list[int]]:
 
 def is_near_copy(one: CopiedText, other: CopiedText) -> bool:
     """Whether one says what the other says, with at most a few words more. The same answer whichever comes first."""
-    shared = len(one.word_set & other.word_set)
-    if shared < _MIN_ORDER_RATIO * min(len(one.word_set), len(other.word_set)):
-        return False
     if max(len(one.content), len(other.content)) >= MAX_COMPARED_CHARACTERS:
         return False
     return (
