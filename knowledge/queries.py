@@ -12,19 +12,23 @@ from django.shortcuts import get_object_or_404
 from knowledge.expiry import compute_freshness, parse_expiry
 from knowledge.filters import EntryScope, freshness_condition, newest_topics, readable_ids
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
-from knowledge.search import find_entries, find_entry_ids
+from knowledge.search import EntryHit, NearCopy, RankedEntry, Subject, find_entries, rank_entries
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 
 __all__ = [
+    "EntryHit",
     "EntryScope",
+    "NearCopy",
+    "RankedEntry",
+    "Subject",
     "compute_freshness",
     "find_entries",
-    "find_entry_ids",
     "freshness_condition",
     "newest_topics",
     "parse_expiry",
+    "rank_entries",
     "readable_ids",
 ]
 

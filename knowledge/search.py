@@ -1,11 +1,11 @@
-"""Hybrid search over entries: the tables searched, their vectors, candidates, the best hits, and similar entries."""
+"""Hybrid search over entries: the tables searched, their vectors, candidates, and the best hits, near copies folded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from django.db import connection
@@ -14,26 +14,61 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from knowledge.filters import EntryCriteria, EntryScope, filter_current, filter_entries
-from knowledge.models import Entry, EntryVector
+from knowledge.models import Entry
+from knowledge.near_copies import MAX_COMPARED_CHARACTERS, CopiedText, group_near_copies
+from knowledge.relevance import bears_on, coverage, touches
 from openvibe.base.locks import LockKind
 from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.search.calibration import chance_similarity
+from openvibe.base.query_cache import array_literal
+from openvibe.search.calibration import ChanceLevel, chance_level
 from openvibe.search.candidates import TextTable, inline_ids_sql
 from openvibe.search.indexing import EmbeddableText, VectorTable, embed_pending
-from openvibe.search.lexical import cjk_bigrams
 from openvibe.search.passages import similarity_with_passages
-from openvibe.search.query import Query, parse_query, term_bits_sql
-from openvibe.search.values import Candidates
+from openvibe.search.query import Query, embed_question, parse_terms, term_bits_sql
+from openvibe.search.selection import select
+from openvibe.search.spaces import QueryVector
+from openvibe.search.values import Candidates, Floats
 from openvibe.workspaces.access import Access
 
-OVERSAMPLING = 3
-"""So many times the entries wanted are looked at more closely, since some of them turn out to be unlike."""
+SUBJECT_WEIGHT = 0.5
+"""What the subject of a conversation weighs in the meaning of a request, which weighs 1."""
+
+
+class Subject(NamedTuple):
+    """What the conversation is about in which something is asked.
+
+    `about` says so, as a title does: its meaning counts, and its words; of what was `said` lately only the words.
+    """
+
+    about: str = ""
+    said: str = ""
+
+
+class NearCopy(NamedTuple):
+    """An entry that says the same as a hit; `tokens` are those of its content."""
+
+    pk: int
+    topic: str
+    tokens: int
+    is_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RankedEntry:
+    """The id of an entry that bears on a question, and its near copies, for which it stands."""
+
+    pk: int
+    score: float
+    copies: tuple[NearCopy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class EntryHit:
+    """`copies` say the same and could have been found instead; the asker may read all of them."""
+
     entry: Entry
     score: float
+    copies: tuple[NearCopy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +85,7 @@ def find_entries(
     access: Access,
     question: str,
     *,
+    subject: Subject | None = None,
     budget: int | None = None,
     most: int = 20,
     include_expired: bool = False,
@@ -58,14 +94,13 @@ def find_entries(
 ) -> EntrySearchResult:
     """Entries the asker may read that bear on the question, the best first, at most `most` and `budget` tokens.
 
-    Only those that hold at `now` (UTC, expiry inclusive), unless a `status` or `freshness` is asked for, or
-    `include_expired` for those whose time is over as well. Nothing in a question is an operator; a question without
-    words finds nothing.
+    `subject`: what the conversation is about; what bears on both is found, the question weighing more. Only entries
+    that hold at `now` (UTC, expiry inclusive), unless a `status` or `freshness` is asked for, or `include_expired` for
+    those whose time is over as well. Near copies are one hit. Nothing in a question is an operator; a question that
+    says nothing, or on which nothing bears, finds nothing.
     """
-    if access.knowledge == "none" or most <= 0:
-        return EntrySearchResult()
-    query = parse_query(access.workspace_id, question)
-    if query.is_empty:
+    asked = _parse_question(access, question, subject) if most > 0 else None
+    if asked is None:
         return EntrySearchResult()
     now = now or timezone.now()
     any_status = bool(criteria.get("status") or criteria.get("freshness"))
@@ -77,50 +112,125 @@ def find_entries(
         entries = filter_entries(entries, now=now, **criteria)
         scope = replace(scope, filtered=entries)
         where = sql.SQL("{} AND e.id IN ({})").format(where, inline_ids_sql(entries))
-    candidates, scores = _rank_entries(scope, query, where, most=most, budget=budget)
-    if candidates is None:
-        return EntrySearchResult()
-    entries_by_id = scope.load(scores.keys())
-    hits = [EntryHit(entries_by_id[key], score) for key, score in scores.items() if key in entries_by_id]
+    rows = _load_matching(scope, asked, where)
+    ranked = _rank_relevant(asked, rows, most=most, budget=budget)
+    entries_by_id = scope.load([each.pk for each in ranked]) if ranked else {}
+    hits = [EntryHit(entries_by_id[each.pk], each.score, each.copies) for each in ranked if each.pk in entries_by_id]
+    similarity = rows.candidates.similarity
     return EntrySearchResult(
         hits,
         sum(hit.entry.tokens for hit in hits),
-        by_words=bool(candidates.hits.any()),
-        by_vectors=candidates.similarity is not None and bool(np.isfinite(candidates.similarity).any()),
+        by_words=bool(rows.candidates.hits.any()),
+        by_vectors=similarity is not None and bool(np.isfinite(similarity).any()),
     )
 
 
-def find_entry_ids(access: Access, question: str, *, most: int, now: datetime) -> list[int]:
-    """Ids of the entries that `find_entries` finds, those whose time is over as well, the best first; none is read."""
-    query = parse_query(access.workspace_id, question)
-    if access.knowledge == "none" or query.is_empty:
+def rank_entries(
+    access: Access, question: str, *, subject: Subject | None = None, most: int, now: datetime
+) -> list[RankedEntry]:
+    """What `find_entries` finds, those whose time is over as well, the best first; no entry is read."""
+    asked = _parse_question(access, question, subject)
+    if asked is None:
         return []
     where = _prefilter_sql(access, include_expired=True, now=now)
-    return list(_rank_entries(EntryScope(access, now, include_expired=True), query, where, most=most)[1])
+    return _rank_relevant(asked, _load_matching(EntryScope(access, now, include_expired=True), asked, where), most=most)
 
 
-def find_similar_entries(access: Access, text: str, *, most: int = 5, exclude_id: int | None = None) -> list[EntryHit]:
-    """The entries that hold and are like a text, the most similar first; none where all are about something else.
+def find_nearest_entries(access: Access, text: str, *, most: int) -> list[EntryHit]:
+    """Entries that hold and are nearest to a text in words or meaning, the nearest first, whether or not they bear on
+    it; near copies each by itself."""
+    now = timezone.now()
+    asked, scope = _parse_question(access, text), EntryScope(access, now)
+    if asked is None:
+        return []
+    rows = _load_matching(scope, asked, _prefilter_sql(access, include_expired=False, now=now))
+    nearest = {
+        rows.ids[place]: score for place, score in ENTRY_TEXTS.top_hits(asked.query, rows.candidates, max_hits=most)
+    }
+    entries_by_id = scope.load(nearest.keys()) if nearest else {}
+    return [EntryHit(entries_by_id[pk], score) for pk, score in nearest.items() if pk in entries_by_id]
 
-    `exclude_id` is the id of one left out.
-    """
-    hits = [hit for hit in find_entries(access, text, most=OVERSAMPLING * most).hits if hit.entry.pk != exclude_id]
-    texts = {hit.entry.pk: f"{hit.entry.topic}\n{hit.entry.content}" for hit in hits}
-    similar = similar_ids(access.workspace_id, text, texts) if texts else set()
-    return [hit for hit in hits if hit.entry.pk in similar][:most]
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A `request` by itself, and the same in the light of what the conversation is about: `query` has the terms of the
+    request, then those of the subject, and a vector of both."""
+
+    workspace_id: int
+    request: Query
+    query: Query
+
+    @property
+    def has_subject(self) -> bool:
+        return self.query is not self.request
+
+    def chance(self, query: Query) -> ChanceLevel | None:
+        """How near unrelated texts come to it; None where there is no vector to say so."""
+        return None if query.embedding is None else chance_level(self.workspace_id, query.embedding)
 
 
-def _rank_entries(
-    scope: EntryScope, query: Query, where: sql.Composable, *, most: int, budget: int | None = None
-) -> tuple[Candidates | None, dict[int, float]]:
-    """What came into question, and the score of each entry that is to be the answer, by id, the best first."""
-    ids = ENTRY_TEXTS.candidate_ids(query, where)
-    visible_ids = scope.matching_ids(ids) if ids else []
-    if not visible_ids:
-        return None, {}
-    candidates = load_candidates(query, visible_ids)
-    ranked = ENTRY_TEXTS.top_hits(query, candidates, max_hits=most, budget=budget)
-    return candidates, {int(candidates.keys[index]): score for index, score in ranked}  # type: ignore[call-overload]  # keys are ids here
+def _parse_question(access: Access, text: str, subject: Subject | None = None) -> Question | None:
+    """None where nothing can be found: the asker may read nothing, or nothing was said."""
+    if access.knowledge == "none":
+        return None
+    own, *others = parse_terms(text, *(subject or ()))
+    if not own:
+        return None
+    request = Query(own, embed_question(access.workspace_id, text))
+    query = request
+    if subject is not None:
+        terms = tuple(term for each in others for term in each)
+        query = Query(own + terms, _blend(request.embedding, embed_question(access.workspace_id, subject.about)))
+    return Question(access.workspace_id, request, query)
+
+
+def _blend(request: QueryVector | None, subject: QueryVector | None) -> QueryVector | None:
+    """A vector between the two, nearer to the request."""
+    if request is None or subject is None or request.space_id != subject.space_id:
+        return request
+    together = request.vector + SUBJECT_WEIGHT * subject.vector
+    return replace(request, vector=(together / max(float(np.linalg.norm(together)), 1e-6)).astype(np.float32))
+
+
+def _rank_relevant(question: Question, rows: EntryRows, *, most: int, budget: int | None = None) -> list[RankedEntry]:
+    """The entries that are to be the answer, the best first, near copies folded: of those the best established stands
+    for the others, and ranks as the one that answers best."""
+    relevant = np.flatnonzero(_is_relevant(question, rows))
+    if not len(relevant):
+        return []
+    scores = ENTRY_TEXTS.scores(question.query, rows.candidates)
+    order: list[int] = relevant[np.argsort(-scores[relevant], kind="stable")].tolist()
+    copies_by_place: dict[int, tuple[NearCopy, ...]] = {}
+    for group in group_near_copies(rows.texts[place] for place in order):
+        places = [order[index] for index in group]
+        best = max(places, key=lambda place: rows.standings[place])
+        scores[best] = scores[places[0]]
+        copies_by_place[best] = tuple(rows.near_copy(place) for place in places if place != best)
+    standing = np.array(sorted(copies_by_place), np.intp)
+    among = rows.candidates.take(standing)
+    max_tokens = int(among.tokens.sum()) if budget is None else budget
+    chosen: list[int] = standing[select(scores[standing], among, budget=max_tokens, max_hits=most)].tolist()
+    return [RankedEntry(rows.ids[place], float(scores[place]), copies_by_place[place]) for place in chosen]
+
+
+def _is_relevant(question: Question, rows: EntryRows) -> NDArray[np.bool_]:
+    """Which entries bear on the request by itself; and which bear on it in this conversation, and somehow by itself."""
+    idfs, own_count = ENTRY_TEXTS.idfs(question.query), len(question.request.terms)
+    embedding, hits = question.request.embedding, rows.candidates.hits
+    corpus_size = ENTRY_TEXTS.space_size(embedding.space_id) if embedding else len(rows.candidates)
+    share, chance = coverage(hits[:, :own_count], idfs[:own_count]), question.chance(question.request)
+    relevant = bears_on(share, rows.request_similarity, chance, corpus_size)
+    if not question.has_subject:
+        return relevant
+    whole_share, whole_chance = coverage(hits, idfs), question.chance(question.query)
+    in_context = bears_on(whole_share, rows.candidates.similarity, whole_chance, corpus_size)
+    return relevant | (in_context & touches(share, rows.request_similarity, chance))
+
+
+def _load_matching(scope: EntryScope, question: Question, where: sql.Composable) -> EntryRows:
+    """What may bear on the question, of what the scope holds."""
+    ids = ENTRY_TEXTS.candidate_ids(question.query, where)
+    return load_rows(question, scope.matching_ids(ids) if ids else [], scope.now)
 
 
 def _prefilter_sql(access: Access, *, include_expired: bool, now: datetime) -> sql.Composable:
@@ -144,37 +254,106 @@ ENTRY_TEXTS = TextTable(
 )
 
 _CANDIDATE_SQL = sql.SQL("""SELECT e.id, e.tokens, hashtext(e.content), e.held, e.topics,
-coalesce(-(v.own <#> %(vector)s::halfvec)::float4, 'NaN'), v.parts
-FROM (SELECT id, tokens, content, {bits} AS held, {topics} AS topics FROM
-(SELECT id, tokens, content, search, topic || ' ' || content AS body FROM knowledge_entry
+e.topic, e.start, e.visibility = 'shared', e.standing, e.decided,
+coalesce(-(v.own <#> %(vector)s::halfvec)::float4, 'NaN'), v.parts, {request}
+FROM (SELECT id, tokens, content, {bits} AS held, {topics} AS topics, topic, left(content, {length}) AS start,
+visibility, {standing} AS standing, extract(epoch FROM coalesce(decided_at, created_at))::float8 AS decided
+FROM (SELECT *, topic || ' ' || content AS body FROM knowledge_entry
 WHERE id = ANY(%(ids)s::bigint[])) asked OFFSET 0) e LEFT JOIN knowledge_entryvector v
 ON v.entry_id = e.id AND v.space_id = %(space)s AND v.dimension = %(dimension)s ORDER BY e.id""")
 
+_REQUEST_SQL = sql.SQL("coalesce(-(v.own <#> %(request)s::halfvec)::float4, 'NaN')")
 
-def load_candidates(query: Query, ids: Sequence[int]) -> Candidates:
-    """What the ranking needs of these entries. A word in the topic counts three times."""
+_STANDING_SQL = sql.SQL("""
+CASE WHEN status = 'active' AND (expires_at IS NULL OR expires_at > %(now)s) THEN 8 ELSE 0 END
++ CASE WHEN visibility = 'shared' THEN 4 ELSE 0 END
++ CASE WHEN source NOT IN ('import', 'suggestion') OR decided_by_id IS NOT NULL THEN 2 ELSE 0 END + is_pinned::int""")
+"""How well established an entry is among its copies: that it holds counts most, then that everybody may read it, that
+a person stands behind it, and that it is to be kept."""
+
+
+class _CandidateRow(NamedTuple):
+    """A row of the statement. `held` and `topics` are bits of the terms, `start` the beginning of the content,
+    `decided_at` seconds."""
+
+    pk: int
+    tokens: int
+    fingerprint: int
+    held: int
+    topics: int
+    topic: str
+    start: str
+    is_shared: bool
+    standing: int
+    decided_at: float
+    similarity: float
+    passages: bytes | None
+    request_similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRows:
+    """What ranking and folding need of some entries, row by row. `request_similarity` (n) is the cosine with the
+    request alone, None where there are no vectors; `standings`: the higher, the better established, then the later
+    decided."""
+
+    ids: Sequence[int]
+    candidates: Candidates
+    request_similarity: Floats | None
+    texts: Sequence[CopiedText]
+    standings: Sequence[tuple[int, float]]
+    is_shared: Sequence[bool]
+
+    def near_copy(self, place: int) -> NearCopy:
+        text = self.texts[place]
+        return NearCopy(self.ids[place], text.topic, text.tokens, self.is_shared[place])
+
+
+def load_rows(question: Question, ids: Sequence[int], now: datetime) -> EntryRows:
+    """These entries. A word in the topic counts three times, and one of the request twice as much as one of its
+    subject."""
+    query, request = question.query, question.request
     values: Mapping[str, object] = {
         **query.values,
         **query.vector_parameters,
         **{f"topic{index}": f"{term.text}:A" for index, term in enumerate(query.terms) if term.is_indexed},
-        "ids": f"{{{','.join(map(str, ids))}}}",
+        **({"request": request.vector_literal} if question.has_subject and request.embedding else {}),
+        "ids": array_literal(ids),
+        "now": now,
     }
-    statement = _CANDIDATE_SQL.format(bits=term_bits_sql(query.shape), topics=_topic_bits(query)).as_string()
-    rows = fetch_prepared(statement, values)
-    columns: NDArray[np.int64] = np.array([row[:5] for row in rows], np.int64).reshape(len(rows), 5)
-    hits = query.hits(columns[:, 3]) + 2 * query.hits(columns[:, 4])
-    tokens = columns[:, 1]
-    return Candidates(
-        keys=columns[:, 0].tolist(),
-        positions=columns[:, 0],
-        tokens=tokens,
-        words=tokens,
-        hits=hits,
-        similarity=similarity_with_passages([row[5:] for row in rows], query.embedding.vector)
-        if query.embedding
-        else None,
-        fingerprints=columns[:, 2],
+    statement = _CANDIDATE_SQL.format(
+        bits=term_bits_sql(query.shape),
+        topics=_topic_bits(query),
+        request=_REQUEST_SQL if "request" in values else sql.SQL("NULL"),
+        length=MAX_COMPARED_CHARACTERS,
+        standing=_STANDING_SQL,
+    ).as_string()
+    rows = [_CandidateRow(*row) for row in fetch_prepared(statement, values)] if ids else []
+    held, topics, tokens, keys = (
+        np.array([getattr(row, name) for row in rows], np.int64) for name in ("held", "topics", "tokens", "pk")
     )
+    hits = query.hits(held) + 2 * query.hits(topics)
+    if question.has_subject:
+        hits[:, : len(request.terms)] *= 2
+    similarity = _similarity([(row.similarity, row.passages) for row in rows], query)
+    request_similarity = similarity
+    if "request" in values:
+        request_similarity = _similarity([(row.request_similarity, row.passages) for row in rows], request)
+    return EntryRows(
+        ids=keys.tolist(),
+        candidates=Candidates(
+            keys=keys.tolist(), positions=keys, tokens=tokens, words=tokens, hits=hits, similarity=similarity
+        ),
+        request_similarity=request_similarity,
+        texts=[CopiedText(row.topic, row.start, row.tokens, row.fingerprint) for row in rows],
+        standings=[(row.standing, row.decided_at) for row in rows],
+        is_shared=[row.is_shared for row in rows],
+    )
+
+
+def _similarity(vectors: Sequence[tuple[float, bytes | None]], query: Query) -> Floats | None:
+    """The cosine with each entry, or its nearest passage: `vectors` are cosines and signs of passages."""
+    return similarity_with_passages(vectors, query.embedding.vector) if query.embedding else None
 
 
 def _topic_bits(query: Query) -> sql.Composable:
@@ -187,64 +366,6 @@ def _topic_bits(query: Query) -> sql.Composable:
         if term.is_indexed
     ]
     return sql.SQL(" | ").join(bits) if bits else sql.SQL("0")
-
-
-MIN_SHARED_WORDS = 0.2
-"""A fifth of the telling words of the shorter one."""
-
-MAX_COMPARED_CHARACTERS = 2_000
-"""Characters of each text whose words are compared."""
-
-_LANGUAGE_NAMES = """
-english german french spanish italian portuguese dutch danish norwegian swedish finnish hungarian russian turkish
-"""
-_LANGUAGES = _LANGUAGE_NAMES.split()
-_STEMS_SQL = """SELECT tsvector_to_array(to_tsvector(language::regconfig, said))
-FROM unnest(%s::text[]) WITH ORDINALITY t (said, place), unnest(%s::text[]) WITH ORDINALITY l (language, rank)
-ORDER BY place, rank"""
-
-
-def similar_ids(workspace_id: int, text: str, others: Mapping[int, str]) -> set[int]:
-    """Which of the entries (`{id: what it says}`) share a fifth of the telling words with the text, or are nearer to
-    it in meaning than unrelated texts come. Without vectors words decide; what says nothing is like nothing."""
-    stems_by_language = _stems([text], _LANGUAGES)
-    if not any(stems_by_language):
-        return set()
-    # its own language leaves out the most, since it knows what tells nothing; there a lone word may tell nothing
-    own_stems = min(stems_by_language, key=len)
-    language = _LANGUAGES[stems_by_language.index(own_stems)]
-    by_words = _sharing_words(own_stems, language, others) if own_stems else set()
-    return by_words | _nearer_than_chance(workspace_id, text, others)
-
-
-def _sharing_words(words: frozenset[str], language: str, others: Mapping[int, str]) -> set[int]:
-    stems_by_id = zip(others, _stems(list(others.values()), [language]), strict=True)
-    return {
-        pk
-        for pk, other_stems in stems_by_id
-        if other_stems and len(words & other_stems) >= MIN_SHARED_WORDS * min(len(words), len(other_stems))
-    }
-
-
-def _nearer_than_chance(workspace_id: int, text: str, others: Mapping[int, str]) -> set[int]:
-    embedding = parse_query(workspace_id, text).embedding
-    chance = chance_similarity(workspace_id, embedding) if embedding else None
-    if embedding is None or chance is None:
-        return set()
-    rows = EntryVector.objects.filter(
-        space_id=embedding.space_id, dimension=embedding.dimension, entry_id__in=others
-    ).values_list("entry_id", "own")
-    return {pk for pk, own in rows if float(np.asarray(own, np.float32) @ embedding.vector) > chance}
-
-
-def _stems(texts: Sequence[str], languages: Sequence[str]) -> list[frozenset[str]]:
-    """For each text, in each language: its words as that language stems them, without numbers and stop words."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _STEMS_SQL,
-            [[cjk_bigrams(text[:MAX_COMPARED_CHARACTERS].replace("\x00", " ")) for text in texts], list(languages)],
-        )
-        return [frozenset(word for word in row[0] if not word.isdecimal()) for row in cursor]
 
 
 _READ_SQL = "SELECT id, topic, content FROM knowledge_entry WHERE id = ANY(%s)"

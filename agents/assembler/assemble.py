@@ -348,6 +348,7 @@ FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     work.PREVIOUS_TOOLS,
     dive.DIVE_RESULTS,
     knowledge.ANY_ENTRY,
+    knowledge.RECENT,
 )
 """The sub-selects of the prompt's one statement, in their order; each stands in the section that reads its rows."""
 

@@ -27,7 +27,16 @@ from openvibe.llm.values import ToolSpec
 TrustLabel = Literal["trusted", "semi_trusted", "untrusted"]
 ItemRole = Literal["system", "user", "assistant"]
 DropReason = Literal[
-    "over budget", "expired", "trust L1", "trust L2", "trust L3", "trust L4", "private", "superseded", CutReason
+    "over budget",
+    "expired",
+    "trust L1",
+    "trust L2",
+    "trust L3",
+    "trust L4",
+    "private",
+    "superseded",
+    "near copy",
+    CutReason,
 ]
 
 

@@ -11,7 +11,7 @@ from agents.models import ToolSource
 from agents.statistics import record_uses
 from agents.tools.values import STRING_SCHEMA, ToolContext, ToolOutcome, tool_factory, tool_spec
 from knowledge.models import MAX_TOPIC_CHARACTERS, Entry
-from knowledge.queries import find_entries, parse_expiry
+from knowledge.queries import EntryHit, find_entries, parse_expiry
 from knowledge.services import default_visibility, suggest_entry
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
@@ -38,7 +38,13 @@ def _search_knowledge(context: ToolContext, arguments: dict[str, Any]) -> str | 
         record_uses(run=context.run, entry_ids=[hit.entry.pk for hit in hits], how="tool")
     now = timezone.now()
     sources = tuple(_entry_source(hit.entry) for hit in hits)
-    return ToolOutcome("\n\n".join(entry_block(hit.entry, now) for hit in hits), sources=sources)
+    return ToolOutcome("\n\n".join(entry_block(hit.entry, now, _copy_count(hit)) for hit in hits), sources=sources)
+
+
+def _copy_count(hit: EntryHit) -> int:
+    """How many near copies may be told to everybody who may read the hit."""
+    is_shared = hit.entry.visibility == Entry.Visibility.SHARED
+    return sum(copy.is_shared or not is_shared for copy in hit.copies)
 
 
 def _entry_source(entry: Entry) -> Source:

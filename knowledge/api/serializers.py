@@ -242,9 +242,15 @@ class SearchAsked(serializers.Serializer[Any]):
     freshness = serializers.ChoiceField(choices=FRESHNESS_STATES, required=False)
 
 
+class NearCopyOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="pk")
+    topic = serializers.CharField()
+
+
 class FoundEntryOut(serializers.Serializer[Any]):
     score = serializers.FloatField(help_text="Comparable within one answer only.")
     entry = EntryOut()
+    near_copies = NearCopyOut(many=True, help_text="Entries that say the same, for which this one stands.")
 
 
 class FoundEntriesOut(serializers.Serializer[Any]):

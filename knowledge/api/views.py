@@ -57,7 +57,7 @@ from knowledge.queries import (
     visible_revisions,
     with_api_fields,
 )
-from knowledge.search import EntryHit, find_entries, find_similar_entries
+from knowledge.search import EntryHit, find_entries
 from knowledge.services import (
     accept_entry,
     archive_entry,
@@ -73,6 +73,7 @@ from knowledge.services import (
     supersede_entry,
     update_entry,
 )
+from knowledge.similarity import find_similar_entries
 from openvibe.api.etags import IF_MATCH_PARAMETER, PreconditionFailed, check_if_match, read_if_match, set_etag
 from openvibe.api.idempotency import idempotent
 from openvibe.api.parsers import BoundedJSONParser
@@ -320,9 +321,17 @@ class Index(ApiView):
 
 def _hit_rows(hits: Sequence[EntryHit], access: Access) -> list[dict[str, Any]]:
     """What was found, as answers show it; agents get what holds only. One query."""
-    entries = with_api_fields(accessible_entries(access).filter(pk__in=[hit.entry.pk for hit in hits]), access)
-    by_id = {entry.pk: entry for entry in entries}
-    return [{"score": hit.score, "entry": by_id[hit.entry.pk]} for hit in hits if hit.entry.pk in by_id]
+    ids = [pk for hit in hits for pk in (hit.entry.pk, *(copy.pk for copy in hit.copies))]
+    by_id = {entry.pk: entry for entry in with_api_fields(accessible_entries(access).filter(pk__in=ids), access)}
+    return [
+        {
+            "score": hit.score,
+            "entry": by_id[hit.entry.pk],
+            "near_copies": [copy for copy in hit.copies if copy.pk in by_id],
+        }
+        for hit in hits
+        if hit.entry.pk in by_id
+    ]
 
 
 def access_owner(handle: str | None, access: Access) -> Participant | None:

@@ -61,10 +61,13 @@ NEGATIVES = word_map(_NEGATIVES_TEXT)
 
 _AFFIRMATIVES_TEXT = """
 allowed: permitted permit allow; enabled: enable on; required: mandatory require need; supported: support;
-include: included; accepted: accept; up: down
+include: included; accepted: accept
 """
 CANONICAL_WORDS = NEGATIVES | word_map(_AFFIRMATIVES_TEXT)
 """Each word of a pair of opposites, and the one that says yes."""
+
+_IS_DOWN = re.compile(r"\b(?:(?:is|are|was|were)(?:n't| not)?|be|been|goes?|stays?|remains?) down\b")
+"""Not working. Elsewhere "down" is part of a verb: what is written down is not denied."""
 
 _ENDINGS = {"ies": "y", "sses": "ss", "ches": "ch", "shes": "sh", "xes": "x", "ing": "", "ed": "", "ly": "", "s": ""}
 
@@ -310,6 +313,7 @@ def _is_negated(text: str) -> bool:
     words = [match[0].lower().replace("’", "'") for match in _WORD.finditer(text)]
     joined = " ".join(words)
     times = sum(word in NEGATIONS for word in words) - joined.count("not only") - joined.count("no more than")
+    times += len(_IS_DOWN.findall(joined))
     return (times + sum(word in NEGATIVES or stem(word) in _NEGATIVE_STEMS for word in words)) % 2 == 1
 
 

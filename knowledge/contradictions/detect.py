@@ -19,7 +19,7 @@ from django.utils import timezone
 from knowledge.contradictions.model_judge import MAX_ANSWER_TOKENS, build_prompt, parse_verdict
 from knowledge.contradictions.rules import ComparedText, explain_contradiction
 from knowledge.models import Contradiction, Entry, Revision
-from knowledge.search import find_entries
+from knowledge.search import find_nearest_entries
 from knowledge.services.revisions import admin_ids, create_notices, lock_rows, responsible_ids
 from openvibe.base.events import emit
 from openvibe.base.locks import LockKind, advisory_lock
@@ -89,7 +89,7 @@ def _detect(entry: Entry, client: ModelClient | None) -> list[_DetectedContradic
 def find_neighbours(entry: Entry) -> list[Entry]:
     """Entries that hold and are nearest to it, in meaning or by their topic. Whoever may read them."""
     full_access = Access(entry.workspace_id, entry.owner_id, role="owner", knowledge="restricted")
-    hits = find_entries(full_access, f"{entry.topic}\n{entry.content}", most=MAX_NEIGHBOURS + 1).hits
+    hits = find_nearest_entries(full_access, f"{entry.topic}\n{entry.content}", most=MAX_NEIGHBOURS + 1)
     nearest = [hit.entry for hit in hits if hit.entry.pk != entry.pk][:MAX_NEIGHBOURS]
     same_topic = Entry.objects.filter(workspace_id=entry.workspace_id, topic__iexact=entry.topic).current()
     rows = [*nearest, *same_topic.exclude(pk=entry.pk).defer("search")[:MAX_NEIGHBOURS]]

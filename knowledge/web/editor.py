@@ -15,7 +15,6 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from knowledge.expiry import EXPIRY_PRESETS
 from knowledge.models import ENTRY_TOKEN_LIMIT, LIVE_STATUSES, MAX_TOPIC_CHARACTERS, Entry
-from knowledge.search import find_similar_entries
 from knowledge.services import (
     AlreadyPinned,
     accept_entry,
@@ -27,6 +26,7 @@ from knowledge.services import (
     update_entry,
 )
 from knowledge.services.validation import check_may_manage
+from knowledge.similarity import find_similar_entries
 from knowledge.web.forms import (
     EntryFormData,
     access_entry,

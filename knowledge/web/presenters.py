@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import unified_diff
@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from knowledge.expiry import Freshness, compute_freshness, format_instant
 from knowledge.models import Entry, Revision
+from knowledge.search import EntryHit, NearCopy
 from openvibe.base.markdown import plain_text, render_markdown
 
 EXCERPT_CHARACTERS = 220
@@ -27,11 +28,12 @@ _FIELD_LABELS = {
 
 @dataclass(frozen=True)
 class EntryRow:
-    """An entry in a list: `text` is its beginning without Markdown signs."""
+    """An entry in a list: `text` is its beginning without Markdown signs, `copies` are those that say the same."""
 
     entry: Entry
     freshness: Freshness
     text: str
+    copies: Sequence[NearCopy] = ()
 
     @property
     def html(self) -> SafeString:
@@ -39,16 +41,20 @@ class EntryRow:
         return mark_safe(render_markdown(self.entry.content))
 
 
-def entry_row(entry: Entry, now: datetime | None = None) -> EntryRow:
+def entry_row(entry: Entry, now: datetime | None = None, copies: Sequence[NearCopy] = ()) -> EntryRow:
     text = plain_text(entry.content, separator=" · ")
     if len(text) > EXCERPT_CHARACTERS:
         text = f"{text[:EXCERPT_CHARACTERS].rstrip()}…"
-    return EntryRow(entry, compute_freshness(entry, now), text)
+    return EntryRow(entry, compute_freshness(entry, now), text, copies)
 
 
-def entry_rows(entries: Iterable[Entry]) -> list[EntryRow]:
+def entry_rows(entries: Iterable[Entry | EntryHit]) -> list[EntryRow]:
+    """Entries, or hits of a search with their near copies."""
     now = timezone.now()
-    return [entry_row(entry, now) for entry in entries]
+    return [
+        entry_row(each.entry, now, each.copies) if isinstance(each, EntryHit) else entry_row(each, now)
+        for each in entries
+    ]
 
 
 @dataclass(frozen=True)

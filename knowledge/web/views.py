@@ -27,7 +27,7 @@ from knowledge.queries import (
     ordered_review_queue,
     visible_revisions,
 )
-from knowledge.search import find_entries
+from knowledge.search import EntryHit, find_entries
 from knowledge.services import (
     accept_entry,
     archive_entry,
@@ -65,7 +65,7 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
     params = {
         name: value.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS] for name, value in request.GET.dict().items()
     }
-    page = Paginator(_list_entries(request, params), ENTRIES_PAGE_SIZE).get_page(request.GET.get("page"))
+    page: Page[Any] = Paginator(_list_entries(request, params), ENTRIES_PAGE_SIZE).get_page(request.GET.get("page"))
     query = request.GET.copy()
     query.pop("page", None)
     context = {
@@ -112,7 +112,7 @@ def _filter_chips(request: WorkspaceRequest, params: dict[str, str]) -> list[dic
     return chips
 
 
-def _list_entries(request: WorkspaceRequest, params: dict[str, str]) -> Sequence[Entry] | QuerySet[Entry]:
+def _list_entries(request: WorkspaceRequest, params: dict[str, str]) -> Sequence[EntryHit] | QuerySet[Entry]:
     """What holds, the best match first, where a question is asked, as API and prompts find it; else the newest of what
     holds or waits. Anything else only when its status or freshness is asked for."""
     criteria: EntryCriteria = {
@@ -123,8 +123,7 @@ def _list_entries(request: WorkspaceRequest, params: dict[str, str]) -> Sequence
         "owner_id": int_param(request.GET, "owner"),
     }
     if params.get("q"):
-        result = find_entries(request.access, params["q"], most=MAX_HITS, **criteria)
-        return [hit.entry for hit in result.hits]
+        return find_entries(request.access, params["q"], most=MAX_HITS, **criteria).hits
     entries = Entry.objects.visible_to(request.access).with_related()
     if not criteria["status"] and not criteria["freshness"]:
         entries = entries.filter(status__in=LIVE_STATUSES)

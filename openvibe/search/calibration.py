@@ -5,7 +5,12 @@ always somewhat alike. So the query is compared with sentences that nobody means
 
 from __future__ import annotations
 
+from functools import lru_cache
+from statistics import NormalDist
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from openvibe.search.embedders import EmbedderUnavailable
 from openvibe.search.spaces import QueryVector, embed_texts, serving_space
@@ -46,15 +51,43 @@ No les dejaban dar de comer a los elefantes.
 La reina fue pintada dos veces, una con su perro.
 """
 _SENTENCES_PER_LANGUAGE = 8
-CHANCE_DEVIATIONS = 3
-"""Standard deviations: so far above the average, next to none is by chance."""
 
-_sentence_vectors: dict[tuple[str, int | None, str, str, int], Floats] = {}
+CHANCE = 0.01
+"""How often one of all texts may come nearer by chance: once in a hundred queries."""
+
+
+class ChanceLevel(NamedTuple):
+    """Cosines of a query with texts that have nothing to do with it: their mean, in the language in which they come
+    nearest, and their standard deviation, which is the embedder's."""
+
+    mean: float
+    deviation: float
+
+    def deviations(self, similarity: ArrayLike) -> Floats:
+        """So many standard deviations above the mean each of these cosines is."""
+        return np.asarray((np.asarray(similarity) - self.mean) / self.deviation, np.float32)
+
+
+@lru_cache(maxsize=1_024)
+def min_deviations(corpus_size: int) -> float:
+    """Standard deviations above the mean that none of so many unrelated texts reaches: the more there are, the
+    farther out the farthest of them is."""
+    return NormalDist().inv_cdf(1 - CHANCE / max(corpus_size, 1))
+
+
+class _Calibration(NamedTuple):
+    """The vectors of the sentences, and how much cosines of two of one language scatter."""
+
+    vectors: Floats
+    deviation: float
+
+
+_calibrations: dict[tuple[str, int | None, str, str, int], _Calibration] = {}
 """Of each embedder, once: workspaces share it."""
 
 
-def chance_similarity(workspace_id: int, query_vector: QueryVector) -> float | None:
-    """The cosine that unrelated texts, of the language in which they come nearest, do not reach.
+def chance_level(workspace_id: int, query_vector: QueryVector) -> ChanceLevel | None:
+    """How near unrelated texts come to a query.
 
     None when the embedder cannot say. A network embedder is asked once a process.
     """
@@ -62,13 +95,22 @@ def chance_similarity(workspace_id: int, query_vector: QueryVector) -> float | N
     if space is None or space.pk != query_vector.space_id:
         return None
     key = (*space.embedder, query_vector.dimension)
-    if key not in _sentence_vectors:
+    if key not in _calibrations:
         try:
             vectors = embed_texts(space, _SENTENCES.strip().splitlines(), for_query=True)
         except EmbedderUnavailable:
             return None
         if vectors.shape[1] != len(query_vector.vector):
             return None
-        _sentence_vectors[key] = np.ascontiguousarray(vectors)
-    cosines = (_sentence_vectors[key] @ query_vector.vector).reshape(-1, _SENTENCES_PER_LANGUAGE)
-    return float((cosines.mean(axis=1) + CHANCE_DEVIATIONS * cosines.std(axis=1)).max())
+        _calibrations[key] = _calibrate(np.ascontiguousarray(vectors))
+    vectors, deviation = _calibrations[key]
+    cosines = (vectors @ query_vector.vector).reshape(-1, _SENTENCES_PER_LANGUAGE)
+    return ChanceLevel(float(cosines.mean(axis=1).max()), deviation)
+
+
+def _calibrate(vectors: Floats) -> _Calibration:
+    """The deviation is that of all pairs of sentences of one language, the languages pooled."""
+    pairs = np.triu_indices(_SENTENCES_PER_LANGUAGE, 1)
+    languages = vectors.reshape(-1, _SENTENCES_PER_LANGUAGE, vectors.shape[1])
+    variances = [(sentences @ sentences.T)[pairs].var() for sentences in languages]
+    return _Calibration(vectors, max(float(np.sqrt(np.mean(variances))), 1e-6))

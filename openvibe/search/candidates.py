@@ -23,7 +23,7 @@ from openvibe.search.bm25 import idf
 from openvibe.search.query import Query
 from openvibe.search.ranking import rank
 from openvibe.search.selection import select
-from openvibe.search.values import Candidates
+from openvibe.search.values import Candidates, Floats
 
 STATISTICS_CACHE_SECONDS = 300.0
 
@@ -41,6 +41,10 @@ class TableStatistics:
     corpus_size: float = 0.0
     document_frequencies: Mapping[str, float] = field(default_factory=dict)
     max_unlisted_frequency: float = 0.0
+
+    @property
+    def is_analyzed(self) -> bool:
+        return bool(self.corpus_size and self.document_frequencies)
 
     def document_frequency(self, lexeme: str) -> float:
         """About how many texts hold it, at most."""
@@ -79,9 +83,13 @@ MAX_PAIRED_TERMS = 6
 MAX_EXACT_SCAN = 4_000
 """Up to so many vectors of a space, each is compared with the question."""
 
+MAX_COUNTED_VECTORS = 20_000
+"""Vectors of a space that are counted."""
+
 LARGE_SPACE_CACHE_SECONDS = 60.0
 """How long a space that had more goes on being one that has."""
-_large_space_seen_at: dict[tuple[str, str, int], float] = {}
+_space_sizes: dict[tuple[str, str, int], tuple[float, int]] = {}
+"""When the vectors of a space were counted last, and how many there were."""
 
 MIN_COSINE_RATIO = 0.85
 MIN_COSINE = 0.25
@@ -123,24 +131,34 @@ class TextTable:
     def top_hits(
         self, query: Query, candidates: Candidates, *, max_hits: int, budget: int | None = None
     ) -> list[tuple[int, float]]:
-        """Places and scores of those that bear on the question, the best first: at most `max_hits`, `budget` tokens.
-
-        For texts that stand alone: what was said around them does not count.
-        """
-        statistics = table_statistics(self.table)
-        is_analyzed = bool(statistics.corpus_size and statistics.document_frequencies)
-        frequencies = [statistics.document_frequency(term.text) for term in query.terms]
-        scores = rank(
-            candidates,
-            document_frequencies=frequencies if is_analyzed else None,
-            corpus_size=int(statistics.corpus_size) if is_analyzed else None,
-            use_neighbours=False,
-        )
+        """Places and scores of those that bear on the question, the best first: at most `max_hits`, `budget` tokens."""
+        scores = self.scores(query, candidates)
         relevant = np.flatnonzero(is_relevant(candidates))
         among = candidates.take(relevant)
         max_tokens = int(among.tokens.sum()) if budget is None else budget
         chosen = relevant[select(scores[relevant], among, budget=max_tokens, max_hits=max_hits)]
         return [(index, float(scores[index])) for index in chosen.tolist()]
+
+    def scores(self, query: Query, candidates: Candidates) -> Floats:
+        """How well each answers the question (n), by itself: what was said around it does not count."""
+        statistics = table_statistics(self.table)
+        frequencies = [statistics.document_frequency(term.text) for term in query.terms]
+        return rank(
+            candidates,
+            document_frequencies=frequencies if statistics.is_analyzed else None,
+            corpus_size=int(statistics.corpus_size) if statistics.is_analyzed else None,
+            use_neighbours=False,
+        )
+
+    def idfs(self, query: Query) -> Floats:
+        """The inverse document frequency of each term; all the same until the database has analyzed its tables."""
+        statistics = table_statistics(self.table)
+        frequencies = [statistics.document_frequency(term.text) for term in query.terms]
+        return (
+            idf(frequencies, statistics.corpus_size)
+            if statistics.is_analyzed
+            else np.ones(len(frequencies), np.float32)
+        )
 
     def _lexical_ids(self, query: Query, where: sql.Composable) -> list[int]:
         ids: list[int] = []
@@ -166,15 +184,26 @@ class TextTable:
         literals = {name: sql.Literal(value) for name, value in query.vector_parameters.items()}
         return self._fetch_ids(statement, where, MAX_VECTOR_HITS, **literals)
 
+    def space_size(self, space_id: int) -> int:
+        """How many vectors a space has, as counted for the last search in it; at most a minute ago."""
+        key = str(connection.settings_dict["NAME"]), self.vector_table, space_id
+        counted_at, size = _space_sizes.get(key, (0.0, 0))
+        return size if time.monotonic() - counted_at < LARGE_SPACE_CACHE_SECONDS else self._count_vectors(space_id)
+
     def _is_large_space(self, space_id: int) -> bool:
-        """Whether a space has more vectors than are compared one by one. One that did is asked again after a minute."""
-        now, key = time.monotonic(), (str(connection.settings_dict["NAME"]), self.vector_table, space_id)
-        if now - _large_space_seen_at.get(key, -LARGE_SPACE_CACHE_SECONDS) >= LARGE_SPACE_CACHE_SECONDS:
-            statement = _COUNT_VECTORS.format(vectors=sql.Identifier(self.vector_table)).as_string()
-            if fetch_prepared(statement, [space_id, MAX_EXACT_SCAN + 1])[0][0] <= MAX_EXACT_SCAN:
-                return False
-            _large_space_seen_at[key] = now
-        return True
+        """Whether a space has more vectors than are compared one by one. One that did is counted again after a minute,
+        a smaller one each time."""
+        key = str(connection.settings_dict["NAME"]), self.vector_table, space_id
+        counted_at, size = _space_sizes.get(key, (0.0, 0))
+        if size <= MAX_EXACT_SCAN or time.monotonic() - counted_at >= LARGE_SPACE_CACHE_SECONDS:
+            size = self._count_vectors(space_id)
+        return size > MAX_EXACT_SCAN
+
+    def _count_vectors(self, space_id: int) -> int:
+        statement = _COUNT_VECTORS.format(vectors=sql.Identifier(self.vector_table)).as_string()
+        size = int(fetch_prepared(statement, [space_id, MAX_COUNTED_VECTORS])[0][0])
+        _space_sizes[str(connection.settings_dict["NAME"]), self.vector_table, space_id] = time.monotonic(), size
+        return size
 
     def _fetch_ids(self, statement: sql.SQL, where: sql.Composable, most: int, **parts: sql.Composable) -> list[int]:
         """Planned each time: the best way to look something up depends on what it is."""

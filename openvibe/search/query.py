@@ -92,21 +92,40 @@ def term_bits_sql(shape: QueryShape) -> sql.Composable:
 
 def parse_query(workspace_id: int, question: str) -> Query:
     """Any text will do as a question: nothing in it is an operator, nothing in it is an error."""
-    text = question[:MAX_QUERY_CHARACTERS].replace("\x00", " ")
-    return Query(
-        _parse_terms(query_terms(text)[:MAX_SEARCHED_TERMS]), embed_query(workspace_id, strip_stop_words(text))
-    )
+    (terms,) = parse_terms(question)
+    return Query(terms, embed_question(workspace_id, question))
+
+
+def embed_question(workspace_id: int, question: str) -> QueryVector | None:
+    """The words of a question that tell what it is about in the space that serves. See `embed_query`."""
+    return embed_query(workspace_id, strip_stop_words(_readable(question)))
+
+
+def parse_terms(*texts: str) -> list[tuple[Term, ...]]:
+    """The telling terms of each text, MAX_SEARCHED_TERMS in all, each with the first text that holds it. One statement
+    for all of them, and none for words that were asked for lately."""
+    words = list(dict.fromkeys(word for text in texts for word in query_terms(_readable(text))[:MAX_SEARCHED_TERMS]))
+    term_by_word = dict(zip(words, _parse_words(tuple(words[:MAX_SEARCHED_TERMS])), strict=False))
+    seen: set[Term] = set()
+    terms_by_text = []
+    for text in texts:
+        terms = dict.fromkeys(term for word in query_terms(_readable(text)) if (term := term_by_word.get(word)))
+        terms_by_text.append(tuple(term for term in terms if term not in seen))
+        seen.update(terms)
+    return terms_by_text
+
+
+def _readable(text: str) -> str:
+    return text[:MAX_QUERY_CHARACTERS].replace("\x00", " ")
 
 
 @lru_cache(maxsize=2_048)
-def _parse_terms(words: tuple[str, ...]) -> tuple[Term, ...]:
-    """Each telling word once, as the index stems it. What is a stop word to the index is left out."""
+def _parse_words(words: tuple[str, ...]) -> tuple[Term | None, ...]:
+    """Each word as the index stems it; None for what is a stop word to the index."""
     if not words:
         return ()
-    terms: dict[Term, None] = {}
-    for word, (lexeme,) in zip(words, fetch_prepared(_SELECT_LEXEMES, [list(words)]), strict=True):
-        if is_cjk(word):
-            terms[Term(word, is_indexed=False)] = None
-        elif lexeme:
-            terms[Term(lexeme, is_indexed=True)] = None
-    return tuple(terms)
+    lexemes = fetch_prepared(_SELECT_LEXEMES, [list(words)])
+    return tuple(
+        Term(word, is_indexed=False) if is_cjk(word) else Term(lexeme, is_indexed=True) if lexeme else None
+        for word, (lexeme,) in zip(words, lexemes, strict=True)
+    )

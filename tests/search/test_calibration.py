@@ -3,7 +3,7 @@
 import pytest
 
 from openvibe.llm.models import Endpoint
-from openvibe.search.calibration import chance_similarity
+from openvibe.search.calibration import chance_level, min_deviations
 from openvibe.search.services import use_embedder
 from openvibe.search.space_lifecycle import advance_spaces
 from openvibe.search.spaces import embed_query
@@ -15,9 +15,9 @@ from tests.search.fakes import FakeEmbedder
 def floor(by: Member, text: str) -> float:
     question = embed_query(by.workspace_id, text)
     assert question is not None
-    found = chance_similarity(by.workspace_id, question)
+    found = chance_level(by.workspace_id, question)
     assert found is not None
-    return found
+    return found.mean + 3 * found.deviation
 
 
 def test_texts_of_one_language_are_somewhat_alike_and_each_has_its_own_measure(ana: Member) -> None:
@@ -29,7 +29,7 @@ def test_texts_of_one_language_are_somewhat_alike_and_each_has_its_own_measure(a
 def test_without_an_embedder_that_serves_nothing_is_said(ana: Member, cleo: Member) -> None:
     question = embed_query(ana.workspace_id, "Customers pay invoices.")
     assert question is not None
-    assert chance_similarity(cleo.workspace_id, question) is None
+    assert chance_level(cleo.workspace_id, question) is None
 
 
 @pytest.mark.parametrize("trouble", ["down", "another dimension"])
@@ -45,4 +45,10 @@ def test_an_embedder_in_trouble_leaves_it_to_words(
         fake_embedder.trouble = RuntimeError("Nobody answers.")
     else:
         fake_embedder.dimension = 128
-    assert chance_similarity(ana.workspace_id, question) is None
+    assert chance_level(ana.workspace_id, question) is None
+
+
+def test_the_more_texts_there_are_the_farther_out_the_nearest_by_chance() -> None:
+    floors = [min_deviations(size) for size in (0, 1, 10, 100, 1_000, 10_000, 1_000_000)]
+    assert floors == sorted(floors)
+    assert 2 < floors[0] < 3 < floors[3] < 4 < floors[-1] < 6

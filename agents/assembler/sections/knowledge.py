@@ -1,16 +1,19 @@
 """Knowledge (P3): what the workspace knows and the agent may read, for the request; and an index of what else there is.
 
-Which entries bear on the request is decided by `knowledge.search`, the same for page, API and prompt. What would have
-borne on it but may not stand here is named among what was left out, with its reason.
+Which entries bear on the request, in a thread about this, is decided by `knowledge.search`, the same for page, API and
+prompt. What would have borne on it but may not stand here, or says the same as an entry that does, is named among what
+was left out, with its reason.
 """
 
+import re
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from django.db.models import OuterRef, QuerySet
+from django.db.models import OuterRef, QuerySet, Value
+from django.db.models.functions import Coalesce, Left, NullIf
 
 from agents.assembler.items import (
     DroppedItem,
@@ -24,15 +27,33 @@ from agents.assembler.items import (
     trust_drop_reason,
 )
 from agents.assembler.sections.request import PromptRequest, QueryScope
+from agents.assembler.sections.work import WORK_ITEMS
 from knowledge.models import Entry
-from knowledge.queries import EntryScope, compute_freshness, find_entries, find_entry_ids, newest_topics, readable_ids
+from knowledge.queries import (
+    EntryScope,
+    NearCopy,
+    Subject,
+    compute_freshness,
+    find_entries,
+    newest_topics,
+    rank_entries,
+    readable_ids,
+)
+from memory.queries import messages_for_prompts
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
+from openvibe.chat.models import Message
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 
 MAX_ENTRIES = 12
 """Entries that may stand in one prompt, as far as they fit."""
+
+RECENT_MESSAGES, MAX_RECENT_CHARACTERS = 4, 400
+"""Messages before the request whose words say what the thread is about, and what is read of each."""
+
+SUBJECT_KINDS = (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
+MAX_SEQ = 2**31 - 1
 
 MAX_LEFT_OUT = 3
 """Entries that are named as left out."""
@@ -64,6 +85,22 @@ def _any_entry(_scope: QueryScope) -> QuerySet[Any, Any]:
 ANY_ENTRY = JsonRows("any_entry", AnyEntryRow, _any_entry)
 
 
+class RecentMessageRow(NamedTuple):
+    """The beginning of a message before the request."""
+
+    start: str
+
+
+def _recent_messages(scope: QueryScope) -> QuerySet[Any, Any]:
+    """The newest before the request, or of the whole thread for text not sent yet."""
+    end_seq = Coalesce(NullIf(Value(scope.request_seq), Value(0)), Value(MAX_SEQ))
+    shown = messages_for_prompts(scope.access, thread=OuterRef("pk"), seq__lt=end_seq, kind__in=SUBJECT_KINDS)
+    return shown.annotate(start=Left("body", MAX_RECENT_CHARACTERS)).order_by("-seq")[:RECENT_MESSAGES]
+
+
+RECENT = JsonRows("recent_messages", RecentMessageRow, _recent_messages)
+
+
 def knowledge_candidates(
     request: PromptRequest, now: datetime
 ) -> tuple[SectionCandidates, SectionCandidates, list[DroppedItem]]:
@@ -75,16 +112,17 @@ def knowledge_candidates(
     if cap == 0 or ANY_ENTRY.first(request.rows) is None:
         return section_candidates("topics", ()), section_candidates("knowledge", ()), []
     limit = int(cap * MAX_ENTRY_SHARE)
-    readable_entries, others, seen_ids = _search_entries(request, now)
+    found = _search_entries(request, now)
     entries = [
         _entry_item(request.counter, _entry_text(entry, now), order, limit)
-        for order, entry in enumerate(readable_entries)
+        for order, entry in enumerate(found.usable_entries)
     ]
     dropped = [
         make_dropped(_entry_item(request.counter, _entry_text(entry, now), order, cap), reason)
-        for order, entry in enumerate(others)
-        if (reason := _drop_reason(request, entry, entry.pk in seen_ids, now)) is not None
+        for order, entry in enumerate(found.others)
+        if (reason := _drop_reason(request, entry, entry.pk in found.readable_ids, now)) is not None
     ]
+    dropped += [_dropped_copy(copy) for copy in found.copies]
     topic_cap = cap // INDEX_CAP_DIVISOR
     return (
         section_candidates("topics", _topic_index_items(request, now, topic_cap - 50), cap=topic_cap),
@@ -93,30 +131,59 @@ def knowledge_candidates(
     )
 
 
-def _search_entries(request: PromptRequest, now: datetime) -> tuple[list[Entry], list[Entry], set[int]]:
-    """What may stand, the best of what else bears on the request, and which of that the agent may read.
+class _FoundEntries(NamedTuple):
+    """What may stand, the near copies for which it stands, the best of what else bears on the request, and the ids of
+    those of these that the agent may read."""
 
-    One search of everything, whoever may read it. Where all it found may stand it has answered; else what may stand
-    is looked for by itself, so that nothing crowds it out. Only what is shown or named is read whole.
-    """
-    text, is_shut_out = request.message.text, request.access.knowledge == "none"
+    usable_entries: list[Entry]
+    copies: list[NearCopy]
+    others: list[Entry]
+    readable_ids: set[int]
+
+
+def _search_entries(request: PromptRequest, now: datetime) -> _FoundEntries:
+    """One search of everything, whoever may read it. Where all it found may stand it has answered; else what may stand
+    is looked for by itself, so that nothing crowds it out. Only what is shown or named is read whole."""
+    text, subject, is_shut_out = _request_text(request), _subject(request), request.access.knowledge == "none"
     everything = replace(request.access, is_agent=False, knowledge="restricted")
     most = MAX_LEFT_OUT if is_shut_out else MAX_ENTRIES + MAX_LEFT_OUT
-    hit_ids = find_entry_ids(everything, text, most=most, now=now)
+    ranked = rank_entries(everything, text, subject=subject, most=most, now=now)
+    ids = [each.pk for each in ranked]
     usable = EntryScope(request.access, now)
-    if hit_ids and not is_shut_out and len(usable.matching_ids(hit_ids)) == len(hit_ids):
-        entries_by_id = usable.load(hit_ids[:MAX_ENTRIES])
-        return [entries_by_id[pk] for pk in hit_ids if pk in entries_by_id], [], set(hit_ids)
-    hits = find_entries(request.access, text, most=MAX_ENTRIES, now=now).hits if hit_ids else []
-    readable_entries = [hit.entry for hit in hits]
-    shown_ids = {entry.pk for entry in readable_entries}
-    others = [pk for pk in hit_ids if pk not in shown_ids][:MAX_LEFT_OUT]
+    if ids and not is_shut_out and len(usable.matching_ids(ids)) == len(ids):
+        entries_by_id = usable.load(ids[:MAX_ENTRIES])
+        copies = [copy for each in ranked for copy in each.copies if each.pk in entries_by_id]
+        return _FoundEntries([entries_by_id[pk] for pk in ids if pk in entries_by_id], copies, [], set(ids))
+    hits = find_entries(request.access, text, subject=subject, most=MAX_ENTRIES, now=now).hits if ids else ()
+    copies = [copy for hit in hits for copy in hit.copies]
+    named_ids = {*(hit.entry.pk for hit in hits), *(copy.pk for copy in copies)}
+    others = [pk for pk in ids if pk not in named_ids][:MAX_LEFT_OUT]
     entries_by_id = EntryScope(everything, now, include_expired=True).load(others) if others else {}
-    return (
-        readable_entries,
+    return _FoundEntries(
+        [hit.entry for hit in hits],
+        copies,
         [entries_by_id[pk] for pk in others if pk in entries_by_id],
         readable_ids(request.access, others),
     )
+
+
+def _request_text(request: PromptRequest) -> str:
+    """What is asked, without the name of who is asked."""
+    return re.sub(rf"@{re.escape(request.agent.handle)}\b", " ", request.message.text, flags=re.IGNORECASE)
+
+
+def _subject(request: PromptRequest) -> Subject:
+    """What the thread is about: its title and objective, and what was said last."""
+    objectives = [item.text for item in WORK_ITEMS.all(request.rows) if item.kind == "objective"]
+    return Subject(
+        about="\n".join([request.thread.title, *objectives]),
+        said="\n".join(message.start for message in RECENT.all(request.rows)),
+    )
+
+
+def _dropped_copy(copy: NearCopy) -> DroppedItem:
+    key = f"knowledge:{copy.pk}"
+    return DroppedItem(key, "P3", "knowledge", f"knowledge: {copy.topic}", "", copy.tokens, "near copy")
 
 
 def _drop_reason(request: PromptRequest, entry: Entry, is_seen: bool, now: datetime) -> DropReason | None:
@@ -141,8 +208,8 @@ class EntryText(NamedTuple):
     decided: str
     freshness: str
 
-    def block(self, text: str) -> str:
-        """The entry as data, with `text` of its own."""
+    def block(self, text: str, near_copies: int = 0) -> str:
+        """The entry as data, with `text` of its own; how many others say the same, where any do."""
         return fence(
             "data",
             text,
@@ -152,14 +219,15 @@ class EntryText(NamedTuple):
             decided_by=self.decided_by,
             decided=self.decided,
             freshness=self.freshness,
+            near_copies=str(near_copies) if near_copies else None,
             trust="semi_trusted",
         )
 
 
-def entry_block(entry: Entry, now: datetime) -> str:
-    """An entry as prompts and tools show it, whole."""
+def entry_block(entry: Entry, now: datetime, near_copies: int = 0) -> str:
+    """An entry as tools show it, whole, with how many others say the same."""
     text = _entry_text(entry, now)
-    return text.block(text.text)
+    return text.block(text.text, near_copies)
 
 
 def _entry_text(entry: Entry, now: datetime) -> EntryText:

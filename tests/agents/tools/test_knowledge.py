@@ -151,6 +151,16 @@ def test_a_search_brings_back_who_decided_what_and_when(ana: Member, looking: Ru
     assert (said["freshness"], said["trust"]) == ("does not expire", "semi_trusted")
 
 
+def test_a_search_counts_near_copies_that_readers_of_the_answer_may_know_of(ana: Member, thread: Thread) -> None:
+    for n, visibility in enumerate(("shared", "shared", "restricted")):
+        said = f"Starter costs $29 a month for as many seats as there are in the company. ({n})"
+        make_entry(ana, "Prices", said, visibility=visibility)
+    box = Toolbox.for_agent(make_agent(ana, "auto", level=4), thread)
+    (found,) = parse_fences(box.execute(call("knowledge_search", query="What does Starter cost?")).result)
+
+    assert found.attributes["near_copies"] == "1"
+
+
 def test_what_a_search_brings_back_counts_once_a_run(ana: Member, looking: Run) -> None:
     entry = make_entry(ana, "Prices", "Starter costs $29.")
     for _ in range(2):
@@ -176,8 +186,8 @@ def test_a_search_finds_what_a_prompt_would_and_nothing_else(ana: Member, sage: 
 
 
 def test_a_search_may_keep_to_a_topic_and_a_number(ana: Member, looking: Run) -> None:
-    for topic in ("Prices", "Prices", "Plans"):
-        make_entry(ana, topic, f"Starter is one of three, said under {topic}.")
+    for number, topic in enumerate(("Prices", "Prices", "Plans")):
+        make_entry(ana, topic, f"Starter is number {number} of three, said under {topic}.")
 
     def found(**arguments: object) -> list[str]:
         result = box_of(looking).execute(call("knowledge_search", query="Starter", **arguments)).result

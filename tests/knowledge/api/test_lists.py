@@ -57,6 +57,17 @@ def test_search_is_within_a_number_and_a_budget(ana: Member, api: Api) -> None:
     assert api.get("knowledge/search/?q=Starter&owner=nobody").json()["results"] == []
 
 
+def test_near_copies_are_one_result_that_names_the_others(ana: Member, api: Api) -> None:
+    for n in range(3):
+        make_entry(ana, "Prices", f"Starter costs $29 a month for as many seats as there are in the company. ({n})")
+
+    (found,) = api.get("knowledge/search/?q=What+does+Starter+cost").json()["results"]
+    ids = {found["entry"]["id"], *(copy["id"] for copy in found["near_copies"])}
+    assert ids == set(Entry.objects.values_list("pk", flat=True))
+    assert [copy["topic"] for copy in found["near_copies"]] == ["Prices", "Prices"]
+    assert api.get("knowledge/search/?q=xqzv+blorp").json()["results"] == []
+
+
 @pytest.mark.parametrize("query", ["%22", "%25_%27", "%26%7C%21", "%F0%9F%8C%B1", "a" * 10_000])
 def test_any_text_can_be_searched_for(ana: Member, api: Api, query: str) -> None:
     make_entry(ana)

@@ -90,6 +90,7 @@ CONTRADICT: list[tuple[Text, Text]] = [
         ("Coffee", "The coffee machine is serviced every 3 months."),
         ("Coffee", "The coffee machine is serviced every 6 months."),
     ),
+    (("Search", "The search service is up on Sundays."), ("Search", "The search service is down on Sundays.")),
     (("SSO", "SSO is available on the Pro plan."), ("SSO", "SSO is not available on the Pro plan.")),
     (
         ("Payment terms", "Invoices are due in 30 days."),
@@ -147,6 +148,8 @@ CONTRADICT: list[tuple[Text, Text]] = [
 ]
 
 AGREE: list[tuple[Text, Text]] = [
+    (("Rules", "House rules are written down in the handbook."), ("Rules", "House rules are written in the handbook.")),
+    (("Backups", "The backup host is not down at night."), ("Backups", "The backup host is up at night.")),
     (("Pricing", "Starter costs $29 a month."), ("Pricing", "Pro costs $99 a month.")),
     (("Pricing", "Starter costs $29 a month."), ("Pricing", "Starter costs $290 a year.")),
     (("Pricing", "Starter costs $29 a month."), ("Pricing", "Starter costs 29 USD per month.")),

@@ -48,6 +48,18 @@ def test_filters_narrow_and_chips_take_them_back(ana: Member, dora: Member) -> N
     assert 'href="?tag=b"' in text(client, f"{at(ana)}?topic=a&tag=b&page=2")
 
 
+def test_a_search_shows_near_copies_once_and_says_when_nothing_bears_on_it(ana: Member) -> None:
+    client = signed_in(ana)
+    copies = [
+        make_entry(ana, "Pricing", f"Starter costs $29 a month for as many seats as needed. ({n})") for n in "123"
+    ]
+    page = text(client, f"{at(ana)}?q=starter", headers=PANEL)
+    assert page.count('class="entry-row"') == 1
+    assert "and 2 near copies" in page
+    assert all(at(ana, f"{entry.pk}/") in page for entry in copies)
+    assert "Nothing you may read bears on this." in text(client, f"{at(ana)}?q=xqzv+blorp", headers=PANEL)
+
+
 @pytest.mark.parametrize("asked", ["'\"", "a & | ! ( <->", "%", "_", "\x00", "x" * 10_000, "🌷", "price:*"])
 def test_anything_can_be_asked(ana: Member, asked: str) -> None:
     make_entry(ana)

@@ -10,7 +10,9 @@ from django.utils import timezone
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent
 from knowledge.models import Entry
+from knowledge.search import embed_pending_entries
 from knowledge.services import pin_result, supersede_entry
+from memory.work.services import create_work_item
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import set_thread_access
 from openvibe.workspaces.models import Member
@@ -139,3 +141,35 @@ def test_another_workspace_knows_other_things(ana: Member, cleo: Member, fern: A
     prompt = asked(fern, thread, ana)
     assert known(prompt) == ""
     assert left_out(prompt) == {}
+
+
+RULE = "Production deploys happen on Tuesday between 14:00 and 16:00, after the lead has signed them off."
+
+
+def test_near_copies_stand_once_and_the_others_are_named_as_left_out(ana: Member, fern: Agent, thread: Thread) -> None:
+    for number in range(12):
+        make_entry(ana, f"Deploys {number}", f"{RULE} ({number})")
+    make_entry(ana, "Deploy freeze", "No deploys happen in the last week of December.")
+    embed_pending_entries()
+    prompt = asked(fern, thread, ana, "@fern when do deploys happen?")
+    assert known(prompt).count("signed them off") == 1
+    assert "last week of December" in known(prompt)
+    assert sorted(left_out(prompt).values()) == ["near copy"] * 11
+
+
+def test_nonsense_brings_nothing_and_the_threads_subject_helps_a_short_request(
+    ana: Member, fern: Agent, channel: Channel
+) -> None:
+    for name in ("Maple", "Cedar", "Willow", "Hazel"):
+        make_entry(ana, f"{name} contract: deadline", f"The {name} contract has to be signed in week {len(name)}.")
+    embed_pending_entries()
+    of_willow = make_thread(channel, ana, "Contract with Willow")
+    said = known(asked(fern, of_willow, ana, "@fern and what about the deadline?"))
+    assert said.index("Willow") < min(said.find(name) % 10_000 for name in ("Maple", "Cedar", "Hazel"))
+    untitled = make_thread(channel, ana, "Questions")
+    create_work_item(thread=untitled, by=access(ana), kind="objective", text="Close the contract with Willow")
+    say(untitled, ana, "Hazel is another matter.")
+    said = known(asked(fern, untitled, ana, "@fern and what about the deadline?"))
+    assert "Willow" in said
+    for nonsense in ("@fern xqzv blorp", "@fern the of and", "@fern 🌹", "@fern thanks!"):
+        assert known(asked(fern, of_willow, ana, nonsense)) == "", nonsense

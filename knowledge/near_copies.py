@@ -1,0 +1,200 @@
+"""Near copies: entries that say the same in the same words, but for punctuation, spelling, or a few words more. Pure.
+
+Careful rather than clever: where a telling word, a number or a denial stands in place of another one, two entries say
+two things, however much else they share."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cached_property
+from itertools import chain
+from typing import Final
+
+from openvibe.search.lexical import STOP_WORDS, cjk_bigrams
+
+MIN_COPIED_TOKENS: Final = 12
+"""Tokens. Shorter contents are equal by chance: "Behind the house." tells nothing without its topic."""
+
+MAX_COMPARED_CHARACTERS: Final = 2_000
+"""Characters. Of longer contents only equal ones are copies."""
+
+_MAX_COMPARED_GROUPS: Final = 40
+
+_MIN_SHARED_PIECES: Final = 0.6
+"""So much of the shorter one must stand in the other for the two to be compared at all."""
+
+_MAX_ADDED_SHARE: Final = 0.2
+"""So much of the longer one's telling words may be missing in the other."""
+
+_MIN_ORDER_RATIO: Final = 0.75
+"""So much of both stands in the same order (`difflib`)."""
+
+_ENDINGS: Final = ("s", "es", "d", "ed", "ing")
+_MIN_INFLECTED_LETTERS, _MIN_SPELLED_LETTERS, _MIN_SPELLING_RATIO = 3, 6, 0.85
+"""From here on two words are two forms, or two spellings, of one."""
+
+_DECISIVE_TEXT = """
+not no never none neither nor cannot without before after until within over under up down off out more less most least
+only except unless
+"""
+_DECISIVE_WORDS: Final = frozenset(_DECISIVE_TEXT.split())
+"""Words that turn a statement around, and tell nothing by themselves."""
+
+_MARK_WORD = r"(?:copy|duplicate|kopie|copie|copia)"
+_TOPIC_MARK = re.compile(
+    rf"\A{_MARK_WORD} (?:of|\d+)\s*[:–-]?\s*|\s*[–-]?\s*(?:\(\d+\)|\(?\b{_MARK_WORD}(?:\s*#?\d+)?\)?)\Z", re.I
+)
+_CONTENT_MARK = re.compile(
+    rf"\A\(?{_MARK_WORD}\s*#?\d*\)?\s*[:.–-]\s*"
+    rf"|(?<=[.!?\n])\s*(?:\(?(?:{_MARK_WORD}|draft|note|variant)?\s*#?\d+\)?)\s*[.!]?\Z|\s*\(\d+\)[.!]?\Z",
+    re.I,
+)
+"""`(2)`, `Copy 3`, a last sentence `Note 4.`: which copy it is, not what it says."""
+
+_TOPIC_NUMBER = re.compile(r"[\s_-]+\d+\Z")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_NUMBER = re.compile(r"[$€£¥]?\d+(?:[.,:/-]\d+)*%?")
+
+
+@dataclass(frozen=True)
+class CopiedText:
+    """What an entry says, as far as it is compared; `fingerprint` is equal where all of the content is."""
+
+    topic: str
+    content: str
+    tokens: int
+    fingerprint: int
+
+    @cached_property
+    def numbers(self) -> tuple[str, ...]:
+        """In any order."""
+        return tuple(sorted(_NUMBER.findall(self._unmarked)))
+
+    @cached_property
+    def words(self) -> list[str]:
+        return _WORD.findall(self._unmarked.lower().replace("’", "'"))
+
+    @cached_property
+    def pieces(self) -> frozenset[str]:
+        """What blanks divide: quickly told, and enough to see which texts may be alike."""
+        text = f"{self.topic} {self.content}".lower()
+        return frozenset((text if text.isascii() else cjk_bigrams(text)).split())
+
+    @cached_property
+    def decisive_words(self) -> list[str]:
+        return sorted(word for word in self.words if word in _DECISIVE_WORDS or word.endswith("n't"))
+
+    @cached_property
+    def topic_words(self) -> frozenset[str]:
+        return _telling_words(self._unmarked_topic)
+
+    @cached_property
+    def content_words(self) -> frozenset[str]:
+        return _telling_words(self._unmarked_content)
+
+    @cached_property
+    def capitalized_words(self) -> frozenset[str]:
+        """Names and whatever begins a sentence: no spelling of anything else."""
+        return frozenset(word.lower() for word in _WORD.findall(self._unmarked) if word[0].isupper())
+
+    @property
+    def _unmarked(self) -> str:
+        """Topic and content without what only says which copy it is."""
+        return f"{self._unmarked_topic}\n{self._unmarked_content}"
+
+    @cached_property
+    def _unmarked_topic(self) -> str:
+        topic = _TOPIC_MARK.sub("", self.topic)
+        return _TOPIC_NUMBER.sub("", topic) if self.tokens >= MIN_COPIED_TOKENS else topic
+
+    @cached_property
+    def _unmarked_content(self) -> str:
+        return _CONTENT_MARK.sub("", self.content.strip())
+
+
+def group_near_copies(texts: Iterable[CopiedText]) -> list[list[int]]:
+    """The texts in groups of near copies, as their places in order: most groups hold one. Each text is compared with
+    the first of each group, as long as there are not too many; give first what matters most."""
+    groups: list[list[int]] = []
+    firsts: list[CopiedText] = []
+    by_fingerprint: dict[int, list[int]] = {}
+    by_piece: dict[str, list[int]] = defaultdict(list)
+    for place, text in enumerate(texts):
+        is_long = text.tokens >= MIN_COPIED_TOKENS
+        group = by_fingerprint.get(text.fingerprint) if is_long else None
+        if group is None:
+            shared_counts = Counter(chain.from_iterable(by_piece[piece] for piece in text.pieces if piece in by_piece))
+            likely = (
+                index
+                for index, shared in sorted(shared_counts.items())
+                if shared >= _MIN_SHARED_PIECES * min(len(text.pieces), len(firsts[index].pieces))
+            )
+            group = next((groups[index] for index in likely if is_near_copy(firsts[index], text)), None)
+        if group is None:
+            group = []
+            groups.append(group)
+            if len(firsts) < _MAX_COMPARED_GROUPS:
+                for piece in text.pieces:
+                    by_piece[piece].append(len(firsts))
+                firsts.append(text)
+        if is_long:
+            by_fingerprint.setdefault(text.fingerprint, group)
+        group.append(place)
+    return groups
+
+
+def is_near_copy(one: CopiedText, other: CopiedText) -> bool:
+    """Whether one says what the other says, with at most a few words more. The same answer whichever comes first."""
+    if max(len(one.content), len(other.content)) >= MAX_COMPARED_CHARACTERS:
+        return False
+    return (
+        one.numbers == other.numbers
+        and one.decisive_words == other.decisive_words
+        and not _says_something_else(one, other)
+        and SequenceMatcher(None, one.words, other.words, autojunk=False).ratio() >= _MIN_ORDER_RATIO
+    )
+
+
+def _says_something_else(one: CopiedText, other: CopiedText) -> bool:
+    """Whether each has a telling word in place of another one, or the content of one has many more."""
+    names = one.capitalized_words | other.capitalized_words
+    left, right = _respelled(one.content_words - other.content_words, other.content_words - one.content_words, names)
+    topics = _respelled(one.topic_words - other.topic_words, other.topic_words - one.topic_words, names)
+    max_added = _MAX_ADDED_SHARE * max(len(one.content_words), len(other.content_words))
+    return bool(left and right) or all(topics) or max(len(left), len(right)) > max_added
+
+
+def _respelled(
+    left: frozenset[str], right: frozenset[str], names: frozenset[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The words of both sides without those that the other side only spells otherwise."""
+    if left and right:
+        for word in sorted(left):
+            spelling = next((each for each in sorted(right) if _is_same_word(word, each, names)), None)
+            if spelling is not None:
+                left, right = left - {word}, right - {spelling}
+    return left, right
+
+
+def _telling_words(text: str) -> frozenset[str]:
+    """Pairs of characters for scripts without blanks."""
+    words = _WORD.findall(cjk_bigrams(text.lower().replace("’", "'")))
+    return frozenset(word for word in words if word not in STOP_WORDS and not word.isdecimal())
+
+
+def _is_same_word(word: str, other: str, names: frozenset[str]) -> bool:
+    """Whether they are two forms of one word or, where neither is a name, two spellings."""
+    shorter, longer = sorted((word, other), key=len)
+    if longer.startswith(shorter) and longer[len(shorter) :] in _ENDINGS:
+        return len(shorter) >= _MIN_INFLECTED_LETTERS
+    return (
+        len(shorter) >= _MIN_SPELLED_LETTERS
+        and shorter[0] == longer[0]
+        and len(longer) - len(shorter) <= 2
+        and not {word, other} & names
+        and SequenceMatcher(None, word, other, autojunk=False).ratio() >= _MIN_SPELLING_RATIO
+    )
