@@ -20,6 +20,7 @@ from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, con
 from memory.plugins.summary_tree import BAR_WIDTH, build_summary_tree, tree_lines
 from memory.plugins.tasks import enqueue_compaction_on_commit
 from memory.plugins.token_chart import CompactionStep, TokenChart, build_token_chart
+from memory.wiring import CACHE_RATES
 from openvibe.base.markdown import render_markdown
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
@@ -173,7 +174,7 @@ def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_pa
         context |= {"tree": build_summary_tree(provider, session, budget), "bar": BAR_WIDTH}
     if is_full_page and context["denied_reason"] is None:
         chart = _token_chart(thread, finished, tokens=state["stats"].tokens, budget=budget)
-        context |= {"history": finished, "chart": chart}
+        context |= {"history": finished, "chart": chart, "caches": CACHE_RATES.only()(thread, access)}
     return context
 
 

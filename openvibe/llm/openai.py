@@ -286,11 +286,23 @@ def _decode_usage(usage: Any) -> Usage | None:
     if usage is None:
         return None
     input_tokens = _token_count(getattr(usage, "prompt_tokens", 0))
-    cached_tokens = _token_count(getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0))
     output_tokens = _token_count(getattr(usage, "completion_tokens", 0))
-    return Usage(input_tokens, output_tokens, min(input_tokens, cached_tokens))
+    return Usage(input_tokens, output_tokens, _cached_tokens(usage, input_tokens))
+
+
+def _cached_tokens(usage: Any, input_tokens: int) -> int | None:
+    """What the endpoint read from its cache, by OpenAI's name, else by DeepSeek's; None where it does not say."""
+    details = getattr(usage, "prompt_tokens_details", None)
+    for value in (getattr(details, "cached_tokens", None), getattr(usage, "prompt_cache_hit_tokens", None)):
+        if _is_token_count(value):
+            return min(input_tokens, value)
+    return None
 
 
 def _token_count(value: Any) -> int:
     """A count of tokens; one that is none, or absurd, counts as not reported."""
-    return value if isinstance(value, int) and 0 <= value < 1_000_000_000 else 0
+    return value if _is_token_count(value) else 0
+
+
+def _is_token_count(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value < 1_000_000_000
