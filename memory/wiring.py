@@ -1,18 +1,14 @@
 """What memory plugs into chat, and where other apps plug into memory: registers, signals, jobs for its workers."""
 
-from collections.abc import Callable, Sequence
-
 from memory import quotes
 from memory.blocks.services import notes_cleared
 from memory.episodes.queries import feedback_by_message
 from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
 from memory.plugins.tasks import enqueue_compaction_on_commit
+from memory.plugins.web import CACHE_RATES
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
 from memory.work.services import approval_decided
-from openvibe.base.registers import Register
-from openvibe.chat.models import Thread
 from openvibe.chat.wiring import MESSAGE_DECORATORS
-from openvibe.workspaces.access import Access
 
 __all__ = [
     "ACTIONS",
@@ -28,9 +24,6 @@ __all__ = [
     "notes_cleared",
     "wire",
 ]
-
-CACHE_RATES: Register[Callable[[Thread, Access], Sequence[object]]] = Register("memory.wiring.CACHE_RATES")
-"""What a thread's memory page shows of each agent there: how well its prompts were cached, as far as the asker sees."""
 
 
 def wire() -> None:

@@ -36,6 +36,7 @@ from agents.runs.store import (
 )
 from agents.tools.toolbox import Toolbox
 from agents.tools.values import ToolOutcome
+from memory.services import record_trust_check
 from openvibe.base.problems import Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message
@@ -311,6 +312,7 @@ class RunSession:
     read_at: datetime
     answer: PartialReply = field(default_factory=PartialReply)
     had_bulky_result: bool = False
+    trust_refusals: dict[str, None] = field(default_factory=dict)
 
     def run_turns(self, transcript: Transcript) -> bool:
         """Model, calls, results, until it only speaks or is stopped. False when the run waits for an approval now.
@@ -420,9 +422,21 @@ class RunSession:
         )
         save_sources(row, outcome.sources)
         self.had_bulky_result = self.had_bulky_result or tokens > BULKY_RESULT_TOKENS
+        if outcome.trust_refusal:
+            self._remember_refusal(outcome.trust_refusal)
         if outcome.approval is not None:
             wait_for_approval(current, self.reply, self.answer, outcome.approval)
         return outcome
+
+    def _remember_refusal(self, refusal: str) -> None:
+        """One episode of a run, however often and whatever it was refused; in our words, not in those of the call."""
+        self.trust_refusals[refusal] = None
+        record_trust_check(
+            agent_id=self.run.agent.participant_id,
+            thread=self.run.thread,
+            subject=f"run:{self.run.pk}",
+            summary=f"In “{self.run.thread.title}” you were refused: {'; '.join(self.trust_refusals)}.",
+        )
 
 
 def messages_changed(run: Run, since: datetime) -> bool:

@@ -2,6 +2,7 @@
 
 Whoever sees the thread sees its map; the summaries and messages are asked for through a session each time."""
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,14 +21,18 @@ from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, con
 from memory.plugins.summary_tree import BAR_WIDTH, build_summary_tree, tree_lines
 from memory.plugins.tasks import enqueue_compaction_on_commit
 from memory.plugins.token_chart import CompactionStep, TokenChart, build_token_chart
-from memory.wiring import CACHE_RATES
 from openvibe.base.markdown import render_markdown
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+CACHE_RATES: Register[Callable[[Thread, Access], Sequence[object]]] = Register("memory.plugins.web.CACHE_RATES")
+"""What the page shows of each agent that answered in a thread: how well its prompts were cached, where the asker sees
+them."""
 
 MAX_HISTORY = 60
 """Compactions in the drawing and in the table, the newest."""
