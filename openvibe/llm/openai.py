@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 import openai
@@ -304,5 +304,5 @@ def _token_count(value: Any) -> int:
     return value if _is_token_count(value) else 0
 
 
-def _is_token_count(value: Any) -> bool:
+def _is_token_count(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and 0 <= value < 1_000_000_000

@@ -18,8 +18,8 @@ def register() -> Iterator[Register[str]]:
     Register.every.remove(made)
 
 
-def test_the_house_has_twenty_one_and_none_is_empty() -> None:
-    assert len(Register.every) == 21
+def test_the_house_has_twenty_two_and_none_is_empty() -> None:
+    assert len(Register.every) == 22
     assert check_registers() == []
 
 
