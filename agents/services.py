@@ -156,7 +156,7 @@ def set_trust_level(*, agent: Agent, by: Access, level: int, note: str) -> Trust
         agent_id=agent.participant_id,
         thread=None,
         subject="level",
-        summary=f"{who.name} changed your trust level from {' to '.join(levels)}.",
+        summary=f"{who.name} changed the trust level from {' to '.join(levels)}.",
     )
     emit("agent_changed", workspace_id=agent.workspace_id)
     emit("access_changed", workspace_id=agent.workspace_id, participant_id=agent.participant_id)

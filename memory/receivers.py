@@ -79,7 +79,7 @@ def remember_finished_work(sender: type[WorkItem], item: WorkItem, by: Access | 
         forget_completion(subject)
     elif by.is_agent and (item.kind in WEIGHTY_KINDS or _was_last_todo(item)):
         what = "the last open to-do" if item.kind == WorkItem.Kind.TODO else f"the {item.get_kind_display().lower()}"
-        summary = f"You finished {what} in “{item.thread.title}”: {_quote(item.text)}"
+        summary = f"Finished {what} in “{item.thread.title}”: {_quote(item.text)}"
         record_completion(agent_id=by.participant_id, thread=item.thread, subject=subject, summary=summary)
 
 
@@ -102,7 +102,7 @@ def remember_published_dive(sender: type[Dive], dive: Dive, **_: Any) -> None:
             agent_id=dive.agent_id,
             thread=dive.parent,
             subject=f"dive:{dive.pk}",
-            summary=f"{dive.result.author.name} published the result of your dive from “{dive.parent.title}”.",
+            summary=f"{dive.result.author.name} published the result of the dive from “{dive.parent.title}”.",
         )
 
 
@@ -116,7 +116,7 @@ def remember_decision(sender: type[Approval], approval: Approval, by: Access, **
         agent_id=approval.requested_by_id,
         thread=approval.thread,
         subject=f"approval:{approval.pk}",
-        summary=f"{approval.decided_by.name} {approval.state} what you asked for in “{approval.thread.title}”: "
+        summary=f"{approval.decided_by.name} {approval.state} what was asked for in “{approval.thread.title}”: "
         f"{_quote(approval.what)}.{note}",
     )
 

@@ -480,7 +480,7 @@ class RunSession:
             agent_id=self.run.agent.participant_id,
             thread=self.run.thread,
             subject=f"run:{self.run.pk}",
-            summary=f"In “{self.run.thread.title}” you were refused: {'; '.join(self.trust_refusals)}.",
+            summary=f"Refused in “{self.run.thread.title}”: {'; '.join(self.trust_refusals)}.",
         )
 
 

@@ -106,7 +106,7 @@ def _record_praise(feedback: Feedback, message: Message) -> None:
         agent_id=message.author_id,
         thread=message.thread,
         subject=f"{PRAISE}{feedback.pk}",
-        summary=f"{feedback.participant.name} found your answer in “{message.thread.title}” helpful{said}",
+        summary=f"{feedback.participant.name} found the answer in “{message.thread.title}” helpful{said}",
     )
 
 

@@ -118,7 +118,7 @@ def test_pages_and_api_show_it(ana: Member, vibe: Agent, thread: Thread) -> None
     client = signed_in(ana)
     for path in ("agents/vibe/", f"t/{thread.pk}/memory/"):
         page = client.get(f"/w/{ana.workspace.slug}/{path}").content.decode()
-        assert "<strong>50.0 %</strong> of a prompt is the same beginning" in page
+        assert "share their first <strong>50.0 %</strong>" in page
         assert "The provider does not say what it read from its cache." in page
         assert "Compaction, " in page
     history = client.get(f"/api/v1/agents/vibe/cache/?thread={thread.pk}").json()

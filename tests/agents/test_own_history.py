@@ -45,18 +45,18 @@ class TestTasksOfWeight:
         goal = work(thread, ana, "goal", "Order the\ntulip bulbs")
         run = ask(thread, ana)
         told(run, calling(closing(goal), closing(goal)), "They are ordered.")
-        assert remembered(vibe, "task_completed") == ["You finished the goal in “Pruning”: “Order the tulip bulbs”"]
+        assert remembered(vibe, "task_completed") == ["Finished the goal in “Pruning”: “Order the tulip bulbs”"]
         episode = Episode.objects.get()
         assert (episode.subject, episode.thread) == (f"work:{goal.pk}", thread)
         assert episode.expires_at == episode.created_at + EPISODE_LIFETIME
-        assert "[TASK COMPLETED] (just now): You finished the goal in “Pruning”" in in_prompt(vibe, thread)
+        assert "[TASK COMPLETED] (just now): Finished the goal in “Pruning”" in in_prompt(vibe, thread)
 
     def test_a_routine_success_makes_none(self, ana: Member, vibe: Agent, thread: Thread) -> None:
         first, second = (work(thread, ana, "todo", text) for text in ("Mulch bed 1", "Mulch bed 2"))
         told(ask(thread, ana), calling(closing(first)), "Bed 1 is mulched.")
         assert not Episode.objects.exists()
         told(ask(thread, ana), calling(closing(second)), "So is bed 2.")
-        assert remembered(vibe, "task_completed") == ["You finished the last open to-do in “Pruning”: “Mulch bed 2”"]
+        assert remembered(vibe, "task_completed") == ["Finished the last open to-do in “Pruning”: “Mulch bed 2”"]
 
     def test_what_people_close_is_theirs(self, ana: Member, vibe: Agent, thread: Thread) -> None:
         close_work_item(item=work(thread, ana, "goal", "Order bulbs"), by=access(ana), state=DONE)
@@ -75,8 +75,8 @@ class TestTasksOfWeight:
     def test_a_dive_that_was_published(self, ana: Member, vibe: Agent, thread: Thread) -> None:
         dive = start_dive(source=say(thread, ana, "When?"), by=access(ana), agent=vibe.participant)
         publish_dive(dive=dive, by=access(ana), result=ResultDraft("Prune in March", ("A", "B", "C"), ""))
-        assert remembered(vibe, "task_completed") == ["Ana published the result of your dive from “Pruning”."]
-        assert "Ana published the result of your dive" in in_prompt(vibe, thread)
+        assert remembered(vibe, "task_completed") == ["Ana published the result of the dive from “Pruning”."]
+        assert "Ana published the result of the dive" in in_prompt(vibe, thread)
 
     def test_an_answer_that_somebody_found_helpful_is_on_record_and_in_no_prompt(
         self, ana: Member, vibe: Agent, thread: Thread
@@ -85,7 +85,7 @@ class TestTasksOfWeight:
         told(run, "In March.")
         give_feedback(message=reply_of(run), by=access(ana), verdict="up")
         give_feedback(message=reply_of(run), by=access(ana), verdict="up", text="Short and clear.")
-        assert remembered(vibe, "task_completed") == ["Ana found your answer in “Pruning” helpful: Short and clear."]
+        assert remembered(vibe, "task_completed") == ["Ana found the answer in “Pruning” helpful: Short and clear."]
         assert "helpful" not in in_prompt(vibe, thread)
         give_feedback(message=reply_of(run), by=access(ana), verdict="down")
         assert not remembered(vibe, "task_completed")
@@ -102,7 +102,7 @@ class TestTrustChecks:
         search = ("knowledge_search", {"query": "Eve's salary"})
         told(ask(thread, ana), calling(*[search] * 10), calling(closing(rule), search), "I may not.")
         assert remembered(vibe, "trust_check") == [
-            "In “Pruning” you were refused: knowledge_search, which agents have from L3 on; "
+            "Refused in “Pruning”: knowledge_search, which agents have from L3 on; "
             "work_update, for something that only people do."
         ]
         assert "salary" not in in_prompt(vibe, thread)
@@ -123,8 +123,8 @@ class TestTrustChecks:
     ) -> None:
         set_trust_level(agent=vibe, by=access(ana), level=3, note="Because of Eve's salary")
         set_trust_level(agent=vibe, by=access(ana), level=1, note="Too fast")
-        assert remembered(vibe, "trust_check") == ["Ana changed your trust level from L3 Operator to L1 Observer."]
-        assert "[TRUST CHECK] (just now): Ana changed your trust level" in in_prompt(vibe, thread)
+        assert remembered(vibe, "trust_check") == ["Ana changed the trust level from L3 Operator to L1 Observer."]
+        assert "[TRUST CHECK] (just now): Ana changed the trust level" in in_prompt(vibe, thread)
 
     def test_what_was_decided_is_known_to_the_audience_it_was_asked_before(
         self, ana: Member, vibe: Agent, thread: Thread
@@ -136,7 +136,7 @@ class TestTrustChecks:
         told(run, calling(order), "I asked.")
         decide_approval(approval=Approval.objects.get(), by=access(ana), granted=False, note="Not before May")
         told(run, "Then I wait.")
-        said = "Ana denied what you asked for in “Salaries”: “Raise Eve's pay”. Ana wrote: “Not before May”"
+        said = "Ana denied what was asked for in “Salaries”: “Raise Eve's pay”. Ana wrote: “Not before May”"
         assert remembered(vibe, "trust_check") == [said]
         assert said in in_prompt(vibe, private)
         assert "Eve" not in in_prompt(vibe, thread)
