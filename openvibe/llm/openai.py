@@ -22,7 +22,13 @@ import openai
 from openvibe.llm import tokens
 from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelTimeout, ModelUnavailable
 from openvibe.llm.fences import clean_text
-from openvibe.llm.openai_sdk import SDK_ERRORS, open_client, other_output_limit_name, to_model_error
+from openvibe.llm.openai_sdk import (
+    SDK_ERRORS,
+    open_client,
+    other_output_limit_name,
+    refuses_stream_options,
+    to_model_error,
+)
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
 
@@ -66,6 +72,7 @@ class OpenAIModel:
         )
         official = (urlsplit(base_url).hostname or "").endswith("openai.com")
         self._limit_name = "max_completion_tokens" if official else "max_tokens"
+        self._asks_for_usage = True
 
     def complete(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
@@ -89,7 +96,9 @@ class OpenAIModel:
                 read_timeout = min(self._limits.first_answer_seconds, retries.remaining_seconds())
                 with self._connect(retries, read_timeout=read_timeout) as sdk:
                     request = self._build_request(messages, tools, max_output_tokens)
-                    request |= {"stream": True, "stream_options": {"include_usage": True}}
+                    request["stream"] = True
+                    if self._asks_for_usage:
+                        request["stream_options"] = {"include_usage": True}
                     accumulator = _StreamAccumulator()
                     for chunk in sdk.chat.completions.create(**request):
                         if text := accumulator.add(chunk):
@@ -111,6 +120,7 @@ class OpenAIModel:
                 yield sdk
         except SDK_ERRORS as error:
             retries.output_limit_name = other_output_limit_name(error)
+            retries.refuses_usage = self._asks_for_usage and refuses_stream_options(error)
             raise to_model_error(error, key=self._api_key) from error
 
     def _build_request(
@@ -150,6 +160,7 @@ class _RetryState:
         self._ends_at = client._clock() + client._limits.total_seconds
         self._attempts = 0
         self.output_limit_name: str | None = None  # what the endpoint wants the output limit to be called
+        self.refuses_usage = False  # it streams, and cannot be asked for what was used
 
     def remaining_seconds(self) -> float:
         """Seconds this call may still take. Raises ModelTimeout when there are none."""
@@ -160,6 +171,9 @@ class _RetryState:
 
     def wait_or_raise(self, error: ModelError) -> None:
         """Wait before the next try, or raise the error where another try is pointless."""
+        if self.refuses_usage:
+            self._client._asks_for_usage = self.refuses_usage = False
+            return
         self._attempts += 1
         if self.output_limit_name and self._attempts == 1:
             self._client._limit_name = self.output_limit_name
