@@ -160,7 +160,9 @@ class Run(Job):
     model = models.CharField(max_length=120, blank=True)
     input_tokens = models.PositiveIntegerField(default=0)
     output_tokens = models.PositiveIntegerField(default=0)
-    cached_tokens = models.PositiveIntegerField(default=0)
+    cached_tokens = models.PositiveIntegerField(
+        null=True, help_text="Of the input, read from the provider's cache. Empty where the provider did not say."
+    )
 
     objects: ClassVar[models.Manager[Run]] = RunQuerySet.as_manager()
 
@@ -319,7 +321,9 @@ class Snapshot(models.Model):
     tokens = models.PositiveIntegerField(help_text="Tokens of the whole prompt, by `counter`.")
     counter = models.CharField(max_length=40)
     layers = models.JSONField(default=dict, help_text="Tokens per layer.")
-    prefix_shared = models.PositiveIntegerField(default=0, help_text="Tokens in common with the run before it.")
+    prefix_shared = models.PositiveIntegerField(
+        null=True, help_text="Tokens in common with the start of the prompt before it. Empty where there was none."
+    )
     included_count = models.PositiveIntegerField(default=0)
     dropped_count = models.PositiveIntegerField(default=0)
     tool_names = models.JSONField(default=list, help_text="The tools the run was offered.")

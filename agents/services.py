@@ -9,6 +9,7 @@ from agents.models import Agent, SoulVersion, TrustChange
 from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_to_dict, soul_tokens
 from agents.soul_parser import parse_soul
 from memory.models import Episode
+from memory.services import record_trust_check
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.registers import Register
@@ -149,6 +150,13 @@ def set_trust_level(*, agent: Agent, by: Access, level: int, note: str) -> Trust
     who = Participant.objects.get(pk=by.participant_id)
     change = TrustChange.objects.create(
         agent=current, level_before=before, level_after=level, note=note, by=who, by_name=who.name
+    )
+    levels = (Agent.Level(number).label for number in (before, level))
+    record_trust_check(
+        agent_id=agent.participant_id,
+        thread=None,
+        subject="level",
+        summary=f"{who.name} changed the trust level from {' to '.join(levels)}.",
     )
     emit("agent_changed", workspace_id=agent.workspace_id)
     emit("access_changed", workspace_id=agent.workspace_id, participant_id=agent.participant_id)

@@ -8,12 +8,22 @@ from agents.assembler.assemble import endpoint_for
 from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_snapshots
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
+from agents.cache_rates import thread_caches
 from agents.models import Agent, LoadedSkill, ToolCall
 from agents.services import PROMPT_CHECK
 from agents.statistics import recent_entry_uses
 from agents.web.runs import runs_by_message
 from knowledge.queries import ENTRY_USES
-from memory.wiring import ACTIONS, AGENT_CLIENT, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, REVIEWER_AGENTS, HandoffLine
+from memory.wiring import (
+    ACTIONS,
+    AGENT_CLIENT,
+    CACHE_RATES,
+    HANDOFF_SOURCES,
+    INSTRUCTIONS,
+    RESOURCES,
+    REVIEWER_AGENTS,
+    HandoffLine,
+)
 from openvibe.base.admin import DASHBOARD
 from openvibe.chat.models import Thread
 from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASON, TEXT_ERASERS, TextEraser
@@ -37,6 +47,7 @@ def wire() -> None:
     MESSAGE_DECORATORS.add(runs_by_message)
     REPLY_DENIED_REASON.add(dive_denied_reason)
     ENTRY_USES.add(recent_entry_uses)
+    CACHE_RATES.add(thread_caches)
     HANDOFF_SOURCES.add(handoff_lines)
     REVIEWER_AGENTS.add(iter_reviewer_agents)
     AGENT_CLIENT.add(agent_client)

@@ -182,6 +182,7 @@ class EpisodeAdmin(WorkspaceScopedAdmin):
         "kind",
         "summary",
         "learning",
+        "subject",
         "prompt_count",
         "applied_at",
         "applied_by",

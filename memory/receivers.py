@@ -7,18 +7,25 @@ from django.dispatch import receiver
 from memory.blocks.models import ProfileNote
 from memory.blocks.services import notes_cleared
 from memory.episodes.models import Proposal
-from memory.episodes.services import delete_learned_from
+from memory.episodes.services import delete_learned_from, forget_completion, record_completion, record_trust_check
 from memory.plugins.compaction import compaction_finished, request_compaction, request_rebuild, resume_compaction
 from memory.plugins.models import Compaction
 from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
 from memory.work.handoff import create_handoff
-from memory.work.services import milestone_reached, redact_quotes
+from memory.work.models import Approval, WorkItem
+from memory.work.services import approval_decided, milestone_reached, redact_quotes, work_state_changed
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.wiring import dive_ended, message_posted, message_revised
 from openvibe.llm.endpoints import endpoint_answered
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
+
+WEIGHTY_KINDS = (WorkItem.Kind.OBJECTIVE, WorkItem.Kind.PLAN, WorkItem.Kind.GOAL)
+"""Work whose end an agent remembers; of to-dos, the last one that was open."""
+
+MAX_QUOTE_CHARACTERS = 300
+"""Of a row's words in an episode."""
 
 MESSAGES_PER_CHECK = 25
 """Messages between two looks at whether a thread that agents follow has grown past its threshold."""
@@ -62,6 +69,56 @@ def compact_after_dive(sender: type[Dive], dive: Dive, **_: Any) -> None:
     """A published result closes a piece of work: a milestone of the thread it stands in."""
     if dive.state == Dive.State.PUBLISHED:
         compact_at_milestone(sender, dive.parent, Compaction.Trigger.MILESTONE)
+
+
+@receiver(work_state_changed, dispatch_uid="memory.remember_work")
+def remember_finished_work(sender: type[WorkItem], item: WorkItem, by: Access | None, **_: Any) -> None:
+    """An agent that finished a task of weight remembers it, until the work is taken up again or its words are gone."""
+    subject = f"work:{item.pk}"
+    if item.state != WorkItem.State.DONE or by is None:
+        forget_completion(subject)
+    elif by.is_agent and (item.kind in WEIGHTY_KINDS or _was_last_todo(item)):
+        what = "the last open to-do" if item.kind == WorkItem.Kind.TODO else f"the {item.get_kind_display().lower()}"
+        summary = f"Finished {what} in “{item.thread.title}”: {_quote(item.text)}"
+        record_completion(agent_id=by.participant_id, thread=item.thread, subject=subject, summary=summary)
+
+
+def _was_last_todo(item: WorkItem) -> bool:
+    rows = WorkItem.objects.filter(thread=item.thread_id, kind=WorkItem.Kind.TODO)
+    return item.kind == WorkItem.Kind.TODO and not rows.open().exists()
+
+
+def _quote(text: str) -> str:
+    """A text in one line, in quotation marks."""
+    line = " ".join(text.split())
+    return f"“{line if len(line) <= MAX_QUOTE_CHARACTERS else f'{line[: MAX_QUOTE_CHARACTERS - 1]}…'}”"
+
+
+@receiver(dive_ended, dispatch_uid="memory.remember_dive")
+def remember_published_dive(sender: type[Dive], dive: Dive, **_: Any) -> None:
+    """The agent of a published dive remembers that, and not the result: who may read it finds it in its thread."""
+    if dive.state == Dive.State.PUBLISHED and dive.result is not None:
+        record_completion(
+            agent_id=dive.agent_id,
+            thread=dive.parent,
+            subject=f"dive:{dive.pk}",
+            summary=f"{dive.result.author.name} published the result of the dive from “{dive.parent.title}”.",
+        )
+
+
+@receiver(approval_decided, dispatch_uid="memory.remember_decision")
+def remember_decision(sender: type[Approval], approval: Approval, by: Access, **_: Any) -> None:
+    """The agent that asked remembers what was decided."""
+    if not approval.requested_by.is_agent or approval.decided_by is None:
+        return
+    note = f" {approval.decided_by.name} wrote: {_quote(approval.note)}" if approval.note else ""
+    record_trust_check(
+        agent_id=approval.requested_by_id,
+        thread=approval.thread,
+        subject=f"approval:{approval.pk}",
+        summary=f"{approval.decided_by.name} {approval.state} what was asked for in “{approval.thread.title}”: "
+        f"{_quote(approval.what)}.{note}",
+    )
 
 
 @receiver(endpoint_answered, dispatch_uid="memory.resume_compaction")

@@ -1,7 +1,7 @@
 """Memory's services, re-exported from its rooms: the verbs that other apps call."""
 
 from memory.blocks.services import check_thread_is_public
-from memory.episodes.services import record_failure
+from memory.episodes.services import record_failure, record_trust_check
 from memory.plugins.compaction import request_compaction
 from memory.plugins.sessions import check_profile_update
 from memory.work.services import close_work_item, create_work_item, log_progress, request_approval
@@ -13,6 +13,7 @@ __all__ = [
     "create_work_item",
     "log_progress",
     "record_failure",
+    "record_trust_check",
     "request_approval",
     "request_compaction",
 ]

@@ -7,6 +7,7 @@ from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
 from memory.plugins.compaction import erase_focus
 from memory.plugins.lcm.correction import forget_quoting_summaries
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_on_commit
+from memory.plugins.web import CACHE_RATES
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
 from memory.work.services import approval_decided
 from openvibe.chat.wiring import MESSAGE_DECORATORS, TEXT_ERASERS, TextEraser
@@ -14,6 +15,7 @@ from openvibe.chat.wiring import MESSAGE_DECORATORS, TEXT_ERASERS, TextEraser
 __all__ = [
     "ACTIONS",
     "AGENT_CLIENT",
+    "CACHE_RATES",
     "HANDOFF_SOURCES",
     "INSTRUCTIONS",
     "RESOURCES",

@@ -43,7 +43,7 @@ def _cards(ids: list[int]) -> list[dict[str, str]]:
     )
     share = Cast(F("prefix_shared"), FloatField()) / Cast(F("tokens"), FloatField())
     week = Snapshot.objects.filter(run__workspace__in=ids, tokens__gt=0, created_at__gte=now - timedelta(days=7))
-    prefix = week.exclude(prefix_shared=0).aggregate(share=Avg(share))["share"]
+    prefix = week.aggregate(share=Avg(share))["share"]
     entries = Entry.objects.filter(workspace__in=ids)
     expiring = entries.filter(freshness_condition("expiring", now))
     waiting = Q(status__in=[Entry.Status.PROPOSED, Entry.Status.NEEDS_REVIEW]) | freshness_condition("expired", now)

@@ -37,7 +37,18 @@ class TrustChangeAdmin(ReadOnlyAdmin):
 class RunAdmin(ReadOnlyAdmin):
     """No titles and no texts: threads are read in the app, with the reader's own access."""
 
-    list_display = ("id", "agent", "task", "state", "model", "input_tokens", "output_tokens", "queued_at", "took")
+    list_display = (
+        "id",
+        "agent",
+        "task",
+        "state",
+        "model",
+        "input_tokens",
+        "cached_tokens",
+        "output_tokens",
+        "queued_at",
+        "took",
+    )
     list_filter = ("state", "task", ("agent", admin.RelatedOnlyFieldListFilter))
     list_select_related = ("agent__participant",)
     search_fields = ("=id", "error_code", "model")

@@ -80,6 +80,47 @@ class RunOut(serializers.ModelSerializer[Run]):
         read_only_fields = fields
 
 
+class CacheAsked(serializers.Serializer[Any]):
+    thread = IdField(required=False, source="thread_id")
+
+
+class RateOut(serializers.Serializer[Any]):
+    """A share of tokens. All null where nobody measured it."""
+
+    part = serializers.IntegerField(allow_null=True)
+    whole = serializers.IntegerField(allow_null=True)
+    percent = serializers.FloatField(allow_null=True, help_text="0 to 100, one decimal.")
+
+
+class CachePointOut(serializers.Serializer[Any]):
+    run = serializers.IntegerField(source="run_id")
+    thread = serializers.IntegerField(source="thread_id")
+    at = serializers.DateTimeField()
+    shared = RateOut(help_text="Of its first prompt, the prefix in common with the prompt before in this thread.")
+    cached = RateOut(help_text="Of all it sent, what the provider read from its cache.")
+
+
+class RatesAroundOut(serializers.Serializer[Any]):
+    before = RateOut(help_text="Of up to five runs before the compaction.")
+    first = RateOut(help_text="Of the first run after it.")
+    after = RateOut(help_text="Of up to five runs after that one.")
+
+
+class CompactionRatesOut(serializers.Serializer[Any]):
+    compaction = serializers.IntegerField(source="compaction_id")
+    thread = serializers.IntegerField(source="thread_id")
+    at = serializers.DateTimeField()
+    tokens_before = serializers.IntegerField(allow_null=True, help_text="Of the whole conversation's context.")
+    tokens_after = serializers.IntegerField(allow_null=True)
+    shared = RatesAroundOut()
+    cached = RatesAroundOut()
+
+
+class CacheHistoryOut(serializers.Serializer[Any]):
+    points = CachePointOut(many=True)
+    compactions = CompactionRatesOut(many=True)
+
+
 class RunsAsked(serializers.Serializer[Any]):
     thread = IdField(required=False, source="thread_id")
     agent = serializers.CharField(
@@ -177,7 +218,9 @@ class AssembledOut(serializers.Serializer[Any]):
     model = serializers.CharField()
     layers = LayerOut(many=True)
     dropped = DroppedOut(many=True)
-    prefix_shared = serializers.IntegerField(help_text="Tokens in common with the start of the run before.")
+    prefix_shared = serializers.IntegerField(
+        allow_null=True, help_text="Tokens in common with the start of the prompt before; null where there was none."
+    )
 
 
 class SeenCallOut(serializers.Serializer[Any]):
@@ -212,7 +255,11 @@ class RunContextOut(serializers.Serializer[Any]):
     layers = SeenLayerOut(many=True)
     dropped = DroppedOut(source="view.dropped", many=True)
     hidden_count = serializers.IntegerField(source="view.hidden_count", help_text="Items withheld from the caller.")
-    prefix_shared = serializers.IntegerField(source="snapshot.prefix_shared")
+    prefix_shared = serializers.IntegerField(
+        source="snapshot.prefix_shared",
+        allow_null=True,
+        help_text="Tokens in common with the start of the prompt before; null where there was none.",
+    )
     tool_calls = SeenCallOut(many=True)
     created_at = serializers.DateTimeField(source="snapshot.created_at")
 

@@ -13,6 +13,8 @@ from agents.api.serializers import (
     AgentOut,
     AssembledOut,
     AssembleIn,
+    CacheAsked,
+    CacheHistoryOut,
     RunContextOut,
     RunOut,
     RunsAsked,
@@ -23,6 +25,7 @@ from agents.api.serializers import (
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
 from agents.assembler.snapshots.store import shared_prefix_with_last_run
+from agents.cache_rates import cache_history, visible_runs
 from agents.models import Agent, Run
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.services import save_soul
@@ -72,6 +75,16 @@ class OneAgent(ApiView):
     def get(self, request: Request, handle: str) -> Response:
         """One agent."""
         return Response(AgentOut(_access_agent(handle, request_access(request))).data)
+
+
+class AgentCache(ApiView):
+    @extend_schema(operation_id="agents_cache", parameters=[CacheAsked], responses=CacheHistoryOut)
+    def get(self, request: Request, handle: str) -> Response:
+        """How well its prompts were cached in threads the caller may read: its newest 200 runs, oldest first, and the
+        compactions of their threads meanwhile."""
+        access = request_access(request)
+        runs = visible_runs(access).filter(agent=_access_agent(handle, access), **self.validated_query(CacheAsked))
+        return Response(CacheHistoryOut(cache_history(runs)).data)
 
 
 class OneSoul(ApiView):
@@ -127,10 +140,8 @@ def _soul_response(agent: Agent) -> Response:
 
 
 def runs_visible_to(access: Access) -> QuerySet[Run]:
-    """Runs in threads the asker sees; an agent knows only its own."""
-    runs: QuerySet[Run] = Run.objects.visible_to(access)
-    runs = runs.select_related("agent__participant", "requested_by", "thread", "trigger")
-    return runs.filter(agent__participant_id=access.participant_id) if access.is_agent else runs
+    """Runs in threads the asker sees, with their relations; an agent knows only its own."""
+    return visible_runs(access).select_related("agent__participant", "requested_by", "thread", "trigger")
 
 
 class Runs(ApiView):

@@ -23,6 +23,7 @@ SectionName = Literal[
     "later",
     "source",
     "constraints",
+    "reminders",
     "situation",
     "history",
     "work",
@@ -49,7 +50,9 @@ class Layer:
 
 STACK: tuple[Layer, ...] = (
     Layer("P0", "SOUL, policy, organisation instructions, tools", ("policy", "soul", "instructions", "tools")),
-    Layer("P1", "current task", ("request", "later", "source", "constraints", "situation", "history", "work")),
+    Layer(
+        "P1", "current task", ("request", "later", "source", "constraints", "reminders", "situation", "history", "work")
+    ),
     Layer("P2", "active feedback, the agent's blocks and profile notes", ("feedback", "blocks", "profile", "skills")),
     Layer("P3", "knowledge", ("topics", "knowledge")),
     Layer("P4", "channel and workspace", ("workspace", "channel")),
@@ -63,7 +66,10 @@ SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
         "system": ("policy", "soul", "instructions"),
         "reference": ("workspace", "channel", "blocks", "skills", "topics", "source"),
         "history": ("history", "recall"),
-        "dynamic": (*("work", "profile", "feedback", "knowledge", "dives", "episodes"), *("constraints", "situation")),
+        "dynamic": (
+            *("work", "profile", "feedback", "knowledge", "dives", "episodes"),
+            *("constraints", "reminders", "situation"),
+        ),
         "request": ("request", "later"),
     }
 )

@@ -5,6 +5,7 @@ A worker that lost the run (its database session broke, recovery gave the run to
 from dataclasses import dataclass, field
 
 from django.db.models import F, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt
@@ -68,11 +69,14 @@ def add_request_tokens(run: Run, tokens: int) -> None:
 
 def add_answer_tokens(run: Run, usage: Usage, *, planned: int, text: str) -> None:
     """What the provider says it read and wrote, in place of what was planned and counted."""
+    cached = (
+        {} if usage.cached_tokens is None else {"cached_tokens": Coalesce("cached_tokens", 0) + usage.cached_tokens}
+    )
     RUNS.update_owned(
         run,
         input_tokens=F("input_tokens") + (usage.input_tokens or planned) - planned,
-        cached_tokens=F("cached_tokens") + usage.cached_tokens,
         output_tokens=F("output_tokens") + (usage.output_tokens or count_tokens(text)),
+        **cached,
     )
 
 

@@ -8,6 +8,7 @@ in one transaction, fenced by the run's attempt, and saves the answer. Sizes in 
 
 import queue
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,7 +18,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from agents.access import reply_denied_reason
+from agents.access import reply_denied_reason, tokens_used_today
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import data_block
 from agents.assembler.render import exact_tokens, message_tokens
@@ -36,17 +37,22 @@ from agents.runs.store import (
 )
 from agents.tools.toolbox import Toolbox
 from agents.tools.values import ToolOutcome
+from memory.services import record_trust_check
 from openvibe.base.problems import Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message
 from openvibe.llm.errors import BadAnswer
-from openvibe.llm.fences import clean_text
+from openvibe.llm.fences import clean_text, fence
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.tokens import TokenCounter, count_tokens, truncate_middle
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec
 
 MAX_ROUNDS = 8
 """Rounds of tool calls in one run; after them the model is asked once more, without tools."""
+
+FEW_ROUNDS, FEW_TURNS, MAX_REFUSAL_LINES = 2, 3, 2
+"""From so few rounds on the model is told how many are left; of its tokens for today, once they are fewer than so many
+turns take; and of calls that are refused again and again, so many are named."""
 
 MIN_RESULT_TOKENS = 150
 """Tokens that a result of the newest round keeps, its fence included; with less room there is no use in calling."""
@@ -64,6 +70,7 @@ class ToolResult:
 
     call: ToolCallRequest
     result: str
+    is_refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,8 @@ class ModelTurn:
 class Transcript:
     """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens.
 
-    Ids of calls are unique in the whole exchange.
+    Ids of calls are unique in the whole exchange. `tokens_left_today`: of the agent's daily budget, None where nobody
+    looked.
     """
 
     def __init__(self, prompt: Prompt, reassemble: Callable[[int], Prompt]) -> None:
@@ -96,6 +104,7 @@ class Transcript:
         self._counter = prompt.counter
         self._may_shrink = True
         self.rounds: list[Round] = []
+        self.tokens_left_today: int | None = None
 
     @property
     def number(self) -> int:
@@ -121,16 +130,44 @@ class Transcript:
             return ModelTurn(self._prompt.messages, self._prompt.tools, self._prompt.tokens)
         if len(self.rounds) >= MAX_ROUNDS:
             return self._final_turn(NO_ROUNDS_LEFT)
-        round_messages = fit_rounds(self.rounds, self._tokens_left(), self._counter, cut_newest=False)
+        reminders = self._reminders()
+        round_messages = fit_rounds(self.rounds, self._room_beside(reminders), self._counter, cut_newest=False)
         if round_messages is None:
             self._shrink_prompt()
-            round_messages = fit_rounds(self.rounds, self._tokens_left(), self._counter)
+            round_messages = fit_rounds(self.rounds, self._room_beside(reminders), self._counter)
         if round_messages is None:
             return self._final_turn(NO_ROOM_LEFT)
-        return self._build_turn(round_messages, self._prompt.tools)
+        return self._build_turn((*round_messages, *reminders), self._prompt.tools)
 
-    def _tokens_left(self) -> int:
-        return self._ceiling - exact_tokens(self._prompt.messages, self._prompt.tools, self._counter)
+    def _room_beside(self, reminders: Sequence[ChatMessage]) -> int:
+        return self._ceiling - exact_tokens((*self._prompt.messages, *reminders), self._prompt.tools, self._counter)
+
+    def _reminders(self) -> tuple[ChatMessage, ...]:
+        """What the model must not forget before it calls again: the last message, where there is anything to say.
+
+        Lines of ours about this run; the prompt's own reminders stand before the request (`sections.reminders`).
+        """
+        lines = [*_rounds_line(MAX_ROUNDS - len(self.rounds)), *self._budget_line(), *self._refusal_lines()]
+        return (ChatMessage("user", fence("reminders", "\n".join(lines), trust="trusted")),) if lines else ()
+
+    def _budget_line(self) -> list[str]:
+        left = self.tokens_left_today
+        if left is None or left >= FEW_TURNS * self._prompt.tokens:
+            return []
+        return [
+            f"About {max(left, 0):,} tokens of your budget for today are left; a turn here takes more than "
+            f"{self._prompt.tokens:,}."
+        ]
+
+    def _refusal_lines(self) -> list[str]:
+        known = {tool.name for tool in self._prompt.tools}
+        results = [result for finished in self.rounds for result in finished.results if result.is_refused]
+        refused = Counter((result.call.name, result.call.arguments) for result in results)
+        names = {name if name in known else "A tool you do not have": n for (name, _), n in refused.items() if n > 1}
+        return [
+            f"{name} was refused {times} times with the same arguments: calling it so again changes nothing."
+            for name, times in list(names.items())[:MAX_REFUSAL_LINES]
+        ]
 
     def _shrink_prompt(self) -> None:
         """Once: the prompt with less history, so that a third of the ceiling, at most a half, is for rounds."""
@@ -159,8 +196,14 @@ class Transcript:
         return ModelTurn(messages, tools, exact_tokens(messages, tools, self._counter))
 
 
+def _rounds_line(left: int) -> list[str]:
+    if left > FEW_ROUNDS:
+        return []
+    return [f"{'One round' if left == 1 else f'{left} rounds'} of tool calls left; then you answer with what you have."]
+
+
 def _emptied(result: ToolResult) -> ToolResult:
-    return ToolResult(replace(result.call, arguments="{}"), CHANGED_NOTICE)
+    return ToolResult(replace(result.call, arguments="{}"), CHANGED_NOTICE)  # refused or not: it says nothing more
 
 
 def fit_rounds(
@@ -311,6 +354,7 @@ class RunSession:
     read_at: datetime
     answer: PartialReply = field(default_factory=PartialReply)
     had_bulky_result: bool = False
+    trust_refusals: dict[str, None] = field(default_factory=dict)
 
     def run_turns(self, transcript: Transcript) -> bool:
         """Model, calls, results, until it only speaks or is stopped. False when the run waits for an approval now.
@@ -320,6 +364,9 @@ class RunSession:
         while True:
             if transcript.rounds:
                 self._check_trust_level()
+                transcript.tokens_left_today = self.run.agent.daily_token_budget - tokens_used_today(
+                    agent=self.run.agent
+                )
             self._renew_if_changed(transcript)
             turn = transcript.next_turn()
             completion = self._stream_turn(turn)
@@ -335,7 +382,7 @@ class RunSession:
                 outcome = self._execute_tool_call(toolbox, call, transcript.number, position)
                 if outcome.approval is not None:
                     return False
-                results.append(ToolResult(call, outcome.result))
+                results.append(ToolResult(call, outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
             transcript.add(Round(completion.text, tuple(results)))
 
     def _renew_if_changed(self, transcript: Transcript) -> None:
@@ -420,9 +467,21 @@ class RunSession:
         )
         save_sources(row, outcome.sources)
         self.had_bulky_result = self.had_bulky_result or tokens > BULKY_RESULT_TOKENS
+        if outcome.trust_refusal:
+            self._remember_refusal(outcome.trust_refusal)
         if outcome.approval is not None:
             wait_for_approval(current, self.reply, self.answer, outcome.approval)
         return outcome
+
+    def _remember_refusal(self, refusal: str) -> None:
+        """One episode of a run, however often and whatever it was refused; in our words, not in those of the call."""
+        self.trust_refusals[refusal] = None
+        record_trust_check(
+            agent_id=self.run.agent.participant_id,
+            thread=self.run.thread,
+            subject=f"run:{self.run.pk}",
+            summary=f"Refused in “{self.run.thread.title}”: {'; '.join(self.trust_refusals)}.",
+        )
 
 
 def messages_changed(run: Run, since: datetime) -> bool:

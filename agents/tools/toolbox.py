@@ -29,6 +29,9 @@ MAX_RESULT_TOKENS = 4_000
 MAX_DEFINITION_TOKENS = REQUIRED_TOKENS["tool definitions"]
 """Tokens of all definitions together. A tool that does not fit any more is left out."""
 
+PEOPLE_ONLY = ("people_only", "closed_by_person")
+"""Codes of what no agent is trusted with."""
+
 _COUNTER = counter_for("offline")
 _SCHEMA_BOUNDS = {"minLength", "maxLength", "minimum", "maximum", "additionalProperties"}
 _CUT_MARKER = "\n[… the middle of this result was cut here …]\n"
@@ -64,6 +67,7 @@ class Toolbox:
 
     thread: Thread
     tools: dict[str, Tool]
+    level: int = 1
 
     @classmethod
     def for_agent(
@@ -89,7 +93,7 @@ class Toolbox:
                 continue
             tokens_left -= definition_tokens
             tools[tool.spec.name] = tool
-        return cls(thread, tools)
+        return cls(thread, tools, agent.level)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -118,7 +122,8 @@ class Toolbox:
         tool = self.tools.get(call.name)
         if tool is None:
             available = ", ".join(self.tools) or "none"
-            return self.refuse(call, f'There is no tool "{call.name[:100]}" for you. Available: {available}.')
+            refused = self.refuse(call, f'There is no tool "{call.name[:100]}" for you. Available: {available}.')
+            return replace(refused, trust_refusal=_level_refusal(call.name, self.level))
         outcome, arguments = self._execute_tool(tool, call)
         return replace(outcome, sources=(*tool.sources(arguments), *outcome.sources))
 
@@ -132,13 +137,20 @@ class Toolbox:
             with transaction.atomic():
                 result = tool.run(arguments)
         except Problem as problem:
-            return refused_outcome(problem.message), arguments
+            refusal = f"{call.name}, for something that only people do" if problem.code in PEOPLE_ONLY else ""
+            return replace(refused_outcome(problem.message), trust_refusal=refusal), arguments
         except (OperationalError, InterfaceError):
             raise
         except Exception:
             log.exception("tool_failed", tool=call.name)
             return refused_outcome(f"{call.name} failed inside OpenVibe. Go on without it."), arguments
         return (result if isinstance(result, ToolOutcome) else ToolOutcome(result)), arguments
+
+
+def _level_refusal(name: str, level: int) -> str:
+    """A tool of ours that an agent of this level does not have, and from which level on it would; else empty."""
+    needed = next((tool.min_level for tool in TOOLS if tool.name == name), 0)
+    return f"{name}, which agents have from L{needed} on" if needed > level else ""
 
 
 def compact_spec(spec: ToolSpec) -> ToolSpec:

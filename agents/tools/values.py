@@ -34,7 +34,8 @@ class ToolOutcome:
     """What came of a call: the text the model reads, and what was decided. `why` is for people.
 
     `approval` is what the run has to wait for, when it has to. `sources`: what the call read or wrote, beside what its
-    arguments tell of by themselves (`Tool.sources`).
+    arguments tell of by themselves (`Tool.sources`). `trust_refusal` names, in words of ours, a call that was not
+    executed because the agent is not trusted with it; empty where something else was wrong.
     """
 
     result: str
@@ -42,6 +43,7 @@ class ToolOutcome:
     why: str = ""
     approval: Approval | None = None
     sources: tuple[Source, ...] = ()
+    trust_refusal: str = ""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from django.shortcuts import render
 
 from agents.access import tokens_used_today, visible_to
 from agents.assembler.sections.episodes import MAX_FEEDBACK_ITEMS
+from agents.cache_rates import agent_cache
 from agents.models import Agent, Run
 from agents.soul import FieldChange, diff_souls, render_soul
 from agents.soul_parser import soul_from_dict
@@ -35,6 +36,7 @@ def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
         "acceptance": agent_acceptance(agent),
         "bars": tokens_per_day(agent=agent),
         "used_today": tokens_used_today(agent=agent),
+        "cache": agent_cache(agent, request.access),
         "runs": runs.select_related("thread", "requested_by", "snapshot").order_by("-id")[:MAX_RUNS],
         **_soul_context(request, agent),
         **_memory_context(agent, request.access),

@@ -94,7 +94,7 @@ def viewer_values(view: SnapshotView, tab: str) -> dict[str, Any]:
         "segments": bar_segments(view),
         "bar": BAR_UNITS,
         "percent": _percent(view.snapshot.tokens, view.snapshot.budget),
-        "prefix_percent": _percent(view.snapshot.prefix_shared, view.snapshot.tokens),
+        "prefix_percent": _percent(view.snapshot.prefix_shared or 0, view.snapshot.tokens),
         "layers": _layer_rows(view.sections) if tab == "sections" else [],
         "trust_labels": TRUST_LABELS,
     }
@@ -134,11 +134,12 @@ def _comparison(run: Run, snapshot: Snapshot) -> dict[str, Any]:
     before = previous_snapshot(run)
     if before is None:
         return {}
+    shared = snapshot.prefix_shared or 0
     return {
         "before": before,
-        "shared": snapshot.prefix_shared,
-        "shared_percent": _percent(snapshot.prefix_shared, snapshot.tokens),
-        "new": max(snapshot.tokens - snapshot.prefix_shared, 0),
+        "shared": shared,
+        "shared_percent": _percent(shared, snapshot.tokens),
+        "new": max(snapshot.tokens - shared, 0),
         "layers": [
             (layer.name, before.layers.get(layer.name, 0), snapshot.layers.get(layer.name, 0)) for layer in STACK
         ],

@@ -40,6 +40,10 @@ class FeedbackIn(serializers.Serializer[Any]):
 
 class EpisodeOut(serializers.ModelSerializer[Episode]):
     agent = serializers.CharField(source="agent.handle", read_only=True)
+    subject = serializers.CharField(
+        read_only=True,
+        help_text="What it tells of, such as `work:12` or `approval:3`; empty where that is no one thing.",
+    )
     message = serializers.SerializerMethodField(help_text="The message the feedback was about.")
 
     class Meta:
@@ -50,6 +54,7 @@ class EpisodeOut(serializers.ModelSerializer[Episode]):
             "kind",
             "summary",
             "learning",
+            "subject",
             "thread",
             "message",
             "created_at",

@@ -15,6 +15,9 @@ from openvibe.base.models import Timestamped
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.workspaces.models import Participant
 
+PRAISE = "feedback:"
+"""What the subject of an episode begins with that tells of a 👍."""
+
 
 class Feedback(Timestamped):
     """One verdict per person and message, changeable."""
@@ -59,13 +62,20 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
         same_audience = Q(channel=channel) & ~Q(thread__access=Thread.Access.HUMAN_ONLY)
         return self.filter(elsewhere_is_fine | same_audience)
 
+    def without_praise(self) -> EpisodeQuerySet:
+        """Without 👍, which is stored and counted, and stands in no prompt."""
+        return self.exclude(kind=Episode.Kind.TASK_COMPLETED, subject__regex=f"^{PRAISE}")
+
     def open_feedback(self) -> EpisodeQuerySet:
         """Feedback received and not yet applied, newest first."""
         return self.filter(kind=Episode.Kind.FEEDBACK_RECEIVED, applied_at=None).order_by("-created_at", "-id")
 
 
 class Episode(models.Model):
-    """`feedback_received` stays until applied or deleted by a person; other kinds live 90 days."""
+    """`feedback_received` stays until applied or deleted by a person; other kinds live 90 days.
+
+    `subject` names what it tells of where that is one thing, such as `work:12`: there is one episode of it at most.
+    """
 
     class Kind(models.TextChoices):
         FEEDBACK_RECEIVED = "feedback_received", "Feedback received"
@@ -78,6 +88,7 @@ class Episode(models.Model):
     kind = models.CharField(max_length=20, choices=Kind.choices)
     summary = models.TextField(max_length=2000)
     learning = models.TextField(blank=True, max_length=2000)
+    subject = models.CharField(max_length=40, blank=True, default="")
     feedback = models.OneToOneField(
         "memory.Feedback", null=True, blank=True, on_delete=models.SET_NULL, related_name="episode"
     )
@@ -107,6 +118,9 @@ class Episode(models.Model):
             ),
             models.CheckConstraint(
                 condition=~Q(kind="feedback_received") | Q(expires_at=None), name="episode_feedback_is_permanent"
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "kind", "subject"], condition=~Q(subject=""), name="episode_once_per_subject"
             ),
         ]
         indexes = [

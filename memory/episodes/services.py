@@ -11,7 +11,7 @@ from django.utils import timezone
 from memory.blocks.models import CarriedVersion, ProfileNote
 from memory.blocks.queries import is_public_thread, read_notes
 from memory.blocks.services import store_notes
-from memory.episodes.models import Episode, Feedback, Proposal
+from memory.episodes.models import PRAISE, Episode, Feedback, Proposal
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
@@ -68,9 +68,11 @@ def give_feedback(*, message: Message, by: Access, verdict: str, text: str = "",
         },
     )
     if verdict == Feedback.Verdict.DOWN:
+        _forget_praise(feedback)
         _record_feedback_episode(feedback, message)
     else:
         _withdraw_episode(feedback, by)
+        _record_praise(feedback, message)
     _emit_feedback_changed(message)
     return feedback
 
@@ -97,6 +99,21 @@ def _record_feedback_episode(feedback: Feedback, message: Message) -> None:
         episode.save(update_fields=["summary", "applied_at", "applied_by", "applied_how"])
 
 
+def _record_praise(feedback: Feedback, message: Message) -> None:
+    """An answer that somebody found helpful is no routine. It is on record, and stands in no prompt."""
+    said = f": {feedback.text}" if feedback.text else "."
+    record_completion(
+        agent_id=message.author_id,
+        thread=message.thread,
+        subject=f"{PRAISE}{feedback.pk}",
+        summary=f"{feedback.participant.name} found the answer in “{message.thread.title}” helpful{said}",
+    )
+
+
+def _forget_praise(feedback: Feedback) -> None:
+    forget_completion(f"{PRAISE}{feedback.pk}")
+
+
 def _withdraw_episode(feedback: Feedback, by: Access) -> None:
     Episode.objects.filter(feedback=feedback, applied_at=None).update(
         applied_at=timezone.now(), applied_by=by.participant_id, applied_how="withdrawn"
@@ -110,11 +127,14 @@ def withdraw_feedback(*, message: Message, by: Access) -> None:
     if feedback is None:
         return
     _withdraw_episode(feedback, by)
+    _forget_praise(feedback)
     feedback.delete()
     _emit_feedback_changed(message)
 
 
 EPISODE_LIFETIME = timedelta(days=90)
+
+MAX_SUMMARY_CHARACTERS = 2_000
 
 
 def _lock_episode(episode: Episode, by: Access) -> Episode:
@@ -172,6 +192,49 @@ def delete_episode(*, episode: Episode, by: Access) -> None:
 def record_failure(*, agent: Participant, thread: Thread, summary: str) -> Episode:
     """A task that failed for a reason of the agent's own, remembered for 90 days."""
     return _create_episode(agent, thread, Episode.Kind.TASK_FAILED, summary[:2000])
+
+
+def record_completion(*, agent_id: int, thread: Thread, subject: str, summary: str) -> Episode:
+    """A task of weight that was done, in the caller's transaction. Told twice it is remembered once."""
+    return _record_subject(agent_id, thread, Episode.Kind.TASK_COMPLETED, subject, summary)
+
+
+def forget_completion(subject: str) -> None:
+    """It is not done any more, or its words may stand nowhere."""
+    Episode.objects.filter(kind=Episode.Kind.TASK_COMPLETED, subject=subject).delete()
+
+
+def record_trust_check(*, agent_id: int, thread: Thread | None, subject: str, summary: str) -> Episode:
+    """What its trust level, or a person, decided about what it may do, in the caller's transaction.
+
+    One of each subject, in its newest words; the same words about the same thread are remembered once, as of now.
+    Without a thread it may be known everywhere.
+    """
+    kind, now = Episode.Kind.TRUST_CHECK, timezone.now()
+    same = Episode.objects.of(agent_id).filter(kind=kind, thread=thread, summary=summary[:MAX_SUMMARY_CHARACTERS])
+    known = same.exclude(subject=subject).select_for_update(of=("self",)).first()
+    if known is None:
+        return _record_subject(agent_id, thread, kind, subject, summary)
+    known.created_at, known.expires_at = now, now + EPISODE_LIFETIME
+    known.save(update_fields=["created_at", "expires_at"])
+    return known
+
+
+def _record_subject(agent_id: int, thread: Thread | None, kind: str, subject: str, summary: str) -> Episode:
+    now = timezone.now()
+    episode, _ = Episode.objects.update_or_create(
+        agent_id=agent_id,
+        kind=kind,
+        subject=subject,
+        defaults={
+            "summary": summary[:MAX_SUMMARY_CHARACTERS],
+            "channel_id": thread.channel_id if thread else None,
+            "thread": thread,
+            "created_at": now,
+            "expires_at": now + EPISODE_LIFETIME,
+        },
+    )
+    return episode
 
 
 def _create_episode(agent: Participant, thread: Thread, kind: Episode.Kind, summary: str) -> Episode:

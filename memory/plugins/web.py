@@ -2,6 +2,7 @@
 
 Whoever sees the thread sees its map; the summaries and messages are asked for through a session each time."""
 
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,10 +30,15 @@ from memory.plugins.token_chart import CompactionStep, TokenChart, build_token_c
 from openvibe.base.markdown import render_markdown
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
+from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import access_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+CACHE_RATES: Register[Callable[[Thread, Access], Sequence[object]]] = Register("memory.plugins.web.CACHE_RATES")
+"""What the page shows of each agent that answered in a thread: how well its prompts were cached, where the asker sees
+them."""
 
 MAX_HISTORY = 60
 """Compactions in the drawing and in the table, the newest."""
@@ -183,7 +189,7 @@ def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_pa
         context |= {"tree": build_summary_tree(provider, session, budget), "bar": BAR_WIDTH}
     if is_full_page and context["denied_reason"] is None:
         chart = _token_chart(thread, finished, tokens=state["stats"].tokens, budget=budget)
-        context |= {"history": finished, "chart": chart}
+        context |= {"history": finished, "chart": chart, "caches": CACHE_RATES.only()(thread, access)}
     return context
 
 

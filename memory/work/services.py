@@ -29,6 +29,11 @@ from openvibe.workspaces.models import Participant
 # What waits for it (a run) goes on, or learns that it may not.
 approval_decided = Signal()
 
+# A row was closed, opened again, or says its words no more:
+#   item: WorkItem, as it is now
+#   by: Access of whoever did it; None where its words went with a message
+work_state_changed = Signal()
+
 # The work of a thread reached a point at which its context is worth compacting:
 #   thread: Thread
 #   trigger: Compaction.Trigger: milestone (plan approved, plan → execution), approval (the work pauses for one),
@@ -242,6 +247,7 @@ def close_work_item(*, item: WorkItem, by: Access, state: str = State.DONE, vers
     row.state, row.closed_by_id, row.closed_at = state, by.participant_id, timezone.now()
     _save_state(row)
     emit_work_changed(thread)
+    work_state_changed.send(sender=WorkItem, item=row, by=by)
     return row
 
 
@@ -265,6 +271,7 @@ def reopen_work_item(*, item: WorkItem, by: Access, version: int | None = None) 
         row.save(update_fields=["confirmed_by"])
     _save_state(row)
     emit_work_changed(thread)
+    work_state_changed.send(sender=WorkItem, item=row, by=by)
     if row.kind in (*SINGLETON_KINDS, Kind.GOAL):
         send_milestone(thread, Compaction.Trigger.RESUME, by)
     return row
@@ -286,6 +293,7 @@ def _redact(row: WorkItem) -> None:
         row.state, row.closed_at = State.DROPPED, timezone.now()
     row.version += 1
     row.save(update_fields=["text", "tokens", "data", "state", "closed_at", "version", "updated_at"])
+    work_state_changed.send(sender=WorkItem, item=row, by=None)
 
 
 def may_erase_work(author: Participant, by: Access) -> bool:

@@ -1,8 +1,23 @@
 """Masks keys, tokens and passwords in text before it reaches a prompt, a summary, an index or a log.
 
-Pure and linear in the text's length. Better one word too many removed than one key let through."""
+Formats of our own, and those of the `detect-secrets` library that begin with something unmistakable; of it only the
+patterns are used, never what asks a provider whether a key is valid, nor what guesses by randomness: hashes and UUIDs
+are ordinary talk here. Pure and linear in the text's length. Better one word too many removed than one key let
+through."""
 
 import re
+from typing import NamedTuple
+
+from detect_secrets.plugins.azure_storage_key import AzureStorageKeyDetector
+from detect_secrets.plugins.base import RegexBasedDetector
+from detect_secrets.plugins.discord import DiscordBotTokenDetector
+from detect_secrets.plugins.gitlab_token import GitLabTokenDetector
+from detect_secrets.plugins.mailchimp import MailchimpDetector
+from detect_secrets.plugins.pypi_token import PypiTokenDetector
+from detect_secrets.plugins.sendgrid import SendGridDetector
+from detect_secrets.plugins.slack import SlackDetector
+from detect_secrets.plugins.square_oauth import SquareOAuthDetector
+from detect_secrets.plugins.twilio import TwilioKeyDetector
 
 MASK = "[secret removed]"
 
@@ -28,6 +43,7 @@ _TOKENS = re.compile(
     )
     + r")"
 )
+_TELEGRAM_TOKENS = re.compile(r"(?<![A-Za-z0-9_-])[0-9]{5,16}:A[A-Za-z0-9_-]{34}(?![A-Za-z0-9_-])")
 _NAMED_SECRETS = re.compile(
     r"(?P<before>(?i:pass(?:word|wd|phrase)|pwd|secret|api[_-]?key|(?:access|auth|refresh|secret)[_-]?(?:key|token))"
     r"[\"']?[ \t]{0,3}(?:=[ \t]{0,3}|:[ \t]{0,3}(?=[\"']|\S{0,80}[0-9!$%*#+])))"
@@ -44,17 +60,69 @@ _PRIVATE_KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?--
 _PRIVATE_KEY_LINES = re.compile(r"(?:[\s\\nr]{0,8}[A-Za-z0-9+/=]{16,})*(?:\n[A-Za-z0-9+/=]+(?=\n|\Z))?")
 
 
+_MAX_PASSES = 10
+"""Times a text is searched again in which something was found: what stood beside it may be seen for itself now."""
+
+
+class _Format(NamedTuple):
+    """A pattern, and hints of which one stands, in lower case, in whatever it matches: without any of them the slower
+    search is left out."""
+
+    pattern: re.Pattern[str]
+    hints: tuple[str, ...] = ()
+
+
+_LIBRARY: tuple[tuple[type[RegexBasedDetector], tuple[str, ...]], ...] = (
+    (AzureStorageKeyDetector, ()),
+    (DiscordBotTokenDetector, (".",)),
+    (GitLabTokenDetector, ()),
+    (MailchimpDetector, ("-us",)),
+    (PypiTokenDetector, ()),
+    (SendGridDetector, ()),
+    (SlackDetector, ("xox", "hooks.slack")),  # its webhooks
+    (SquareOAuthDetector, ()),
+    (TwilioKeyDetector, ()),
+)
+"""Not among them: assignments (`cloudant_password = …`), which our own named secrets cover; Artifactory's, which takes
+class names such as APBluetoothController for passwords; Telegram's, which takes a number and a UUID for a token."""
+
+_TOKEN_HINTS = ("sk-", "sk_", "rk_", "ovk_", "akia", "asia", "glpat-", "xox", "aiza", "hf_", "npm_", "eyj")
+_GITHUB_HINTS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_")
+_NAME_HINTS = ("passw", "passphrase", "pwd", "secret", "apikey", "api_key", "api-key", "access", "auth", "refresh")
+_UNMISTAKABLE = (
+    _Format(_TOKENS, (*_TOKEN_HINTS, *_GITHUB_HINTS)),
+    _Format(_TELEGRAM_TOKENS, (":a",)),
+    *(_Format(pattern, hints) for detector, hints in _LIBRARY for pattern in detector().denylist),
+)
+_IN_CONTEXT = (
+    _Format(_AUTHORIZATION_HEADERS, ("author", "bearer")),
+    _Format(_NAMED_SECRETS, _NAME_HINTS),
+    _Format(_URL_PASSWORDS, ("://",)),
+)
+
+
 def mask_secrets(text: str) -> str:
     """The text with everything that looks like a secret replaced by `[secret removed]`."""
-    text = _mask_private_keys(text)
-    text = _TOKENS.sub(MASK, text)
-    text = _AUTHORIZATION_HEADERS.sub(_mask_value, text)
-    text = _NAMED_SECRETS.sub(_mask_value, text)
-    return _URL_PASSWORDS.sub(_mask_value, text)
+    folded = text.casefold()
+    masked = _mask_formats(_mask_private_keys(text), _UNMISTAKABLE, folded)
+    for _ in range(_MAX_PASSES if masked != text else 0):
+        text, masked = masked, _mask_formats(masked, _UNMISTAKABLE, folded)
+        if masked == text:
+            break
+    return _mask_formats(masked, _IN_CONTEXT, folded)
+
+
+def _mask_formats(text: str, formats: tuple[_Format, ...], folded: str) -> str:
+    for pattern, hints in formats:
+        if not hints or any(hint in folded for hint in hints):
+            text = pattern.sub(_mask_value, text)
+    return text
 
 
 def _mask_value(match: re.Match[str]) -> str:
-    return match["before"] + (match.groupdict().get("quote") or "") + MASK
+    """The mask, with what stands before the secret where the pattern names that."""
+    parts = match.groupdict()
+    return (parts.get("before") or "") + (parts.get("quote") or "") + MASK
 
 
 def _mask_private_keys(text: str) -> str:

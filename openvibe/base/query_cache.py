@@ -139,9 +139,10 @@ class JsonRows(Generic[Scope, Row]):
         return next((self._row(values) for values in answer[self.name]), None)
 
     def _row(self, values: list[Any]) -> Row:
+        parsed = list(values)  # an answer may be read twice
         for index, function in self._parsers:
-            values[index] = function(values[index])
-        return self._make(values)
+            parsed[index] = function(parsed[index])
+        return self._make(parsed)
 
 
 def row_columns(row: type[NamedTuple], columns: Mapping[str, str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 import openai
@@ -22,7 +22,13 @@ import openai
 from openvibe.llm import tokens
 from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelTimeout, ModelUnavailable
 from openvibe.llm.fences import clean_text
-from openvibe.llm.openai_sdk import SDK_ERRORS, open_client, other_output_limit_name, to_model_error
+from openvibe.llm.openai_sdk import (
+    SDK_ERRORS,
+    open_client,
+    other_output_limit_name,
+    refuses_stream_options,
+    to_model_error,
+)
 from openvibe.llm.protocol import ModelStream
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
 
@@ -66,6 +72,7 @@ class OpenAIModel:
         )
         official = (urlsplit(base_url).hostname or "").endswith("openai.com")
         self._limit_name = "max_completion_tokens" if official else "max_tokens"
+        self._asks_for_usage = True
 
     def complete(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
@@ -89,7 +96,9 @@ class OpenAIModel:
                 read_timeout = min(self._limits.first_answer_seconds, retries.remaining_seconds())
                 with self._connect(retries, read_timeout=read_timeout) as sdk:
                     request = self._build_request(messages, tools, max_output_tokens)
-                    request |= {"stream": True, "stream_options": {"include_usage": True}}
+                    request["stream"] = True
+                    if self._asks_for_usage:
+                        request["stream_options"] = {"include_usage": True}
                     accumulator = _StreamAccumulator()
                     for chunk in sdk.chat.completions.create(**request):
                         if text := accumulator.add(chunk):
@@ -111,6 +120,7 @@ class OpenAIModel:
                 yield sdk
         except SDK_ERRORS as error:
             retries.output_limit_name = other_output_limit_name(error)
+            retries.refuses_usage = self._asks_for_usage and refuses_stream_options(error)
             raise to_model_error(error, key=self._api_key) from error
 
     def _build_request(
@@ -150,6 +160,7 @@ class _RetryState:
         self._ends_at = client._clock() + client._limits.total_seconds
         self._attempts = 0
         self.output_limit_name: str | None = None  # what the endpoint wants the output limit to be called
+        self.refuses_usage = False  # it streams, and cannot be asked for what was used
 
     def remaining_seconds(self) -> float:
         """Seconds this call may still take. Raises ModelTimeout when there are none."""
@@ -160,6 +171,9 @@ class _RetryState:
 
     def wait_or_raise(self, error: ModelError) -> None:
         """Wait before the next try, or raise the error where another try is pointless."""
+        if self.refuses_usage:
+            self._client._asks_for_usage = self.refuses_usage = False
+            return
         self._attempts += 1
         if self.output_limit_name and self._attempts == 1:
             self._client._limit_name = self.output_limit_name
@@ -286,11 +300,23 @@ def _decode_usage(usage: Any) -> Usage | None:
     if usage is None:
         return None
     input_tokens = _token_count(getattr(usage, "prompt_tokens", 0))
-    cached_tokens = _token_count(getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", 0))
     output_tokens = _token_count(getattr(usage, "completion_tokens", 0))
-    return Usage(input_tokens, output_tokens, min(input_tokens, cached_tokens))
+    return Usage(input_tokens, output_tokens, _cached_tokens(usage, input_tokens))
+
+
+def _cached_tokens(usage: Any, input_tokens: int) -> int | None:
+    """What the endpoint read from its cache, by OpenAI's name, else by DeepSeek's; None where it does not say."""
+    details = getattr(usage, "prompt_tokens_details", None)
+    for value in (getattr(details, "cached_tokens", None), getattr(usage, "prompt_cache_hit_tokens", None)):
+        if _is_token_count(value):
+            return min(input_tokens, value)
+    return None
 
 
 def _token_count(value: Any) -> int:
     """A count of tokens; one that is none, or absurd, counts as not reported."""
-    return value if isinstance(value, int) and 0 <= value < 1_000_000_000 else 0
+    return value if _is_token_count(value) else 0
+
+
+def _is_token_count(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and 0 <= value < 1_000_000_000

@@ -89,6 +89,12 @@ def other_output_limit_name(error: Exception) -> str | None:
     return other if other in error.message else None
 
 
+def refuses_stream_options(error: Exception) -> bool:
+    """Whether the endpoint does not know how to say in a stream what was used."""
+    refused = isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError)
+    return refused and "stream_options" in str(error)
+
+
 def _status_error(error: openai.APIStatusError, key: str) -> ModelError:
     status, detail = error.status_code, _endpoint_message(error, key)
     if status in (401, 403):

@@ -25,6 +25,7 @@ FENCE_TAGS = (
     "request",
     "approval",
     "binding",
+    "reminders",
     "situation",
     "earlier",
     "context_block",

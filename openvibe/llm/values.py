@@ -38,11 +38,12 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one call. `cached_tokens` is the part of `input_tokens` the provider read from its cache."""
+    """Tokens of one call. `cached_tokens` is the part of `input_tokens` the provider read from its cache; None where it
+    did not say."""
 
     input_tokens: int
     output_tokens: int
-    cached_tokens: int = 0
+    cached_tokens: int | None = None
 
 
 @dataclass(frozen=True)

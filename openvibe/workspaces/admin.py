@@ -234,7 +234,16 @@ class UserForm(forms.ModelForm):  # type: ignore[type-arg]
 class SpendingAdmin(ReadOnlyAdmin):
     """What models were asked when nobody waited for them, and what that cost."""
 
-    list_display = ("created_at", "workspace", "purpose", "agent", "model", "input_tokens", "output_tokens")
+    list_display = (
+        "created_at",
+        "workspace",
+        "purpose",
+        "agent",
+        "model",
+        "input_tokens",
+        "cached_tokens",
+        "output_tokens",
+    )
     list_filter = ("purpose",)
     list_select_related = ("workspace", "agent")
     search_fields = ("model", "agent__handle")

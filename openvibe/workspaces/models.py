@@ -235,7 +235,9 @@ class Spending(models.Model):
     model = models.CharField(max_length=120)
     input_tokens = models.PositiveIntegerField(default=0)
     output_tokens = models.PositiveIntegerField(default=0)
-    cached_tokens = models.PositiveIntegerField(default=0)
+    cached_tokens = models.PositiveIntegerField(
+        null=True, help_text="Of the input, read from the provider's cache. Empty where the provider did not say."
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:

@@ -175,9 +175,11 @@ def test_bulk_actions_do_not_reach_foreign_rows(garden: Member, other_garden: Me
 
 
 def test_feedback_is_settled_in_bulk(garden: Member) -> None:
-    data = {"action": "settle", "_selected_action": [Episode.objects.get().pk], "confirmed": "yes"}
+    feedback = Episode.objects.get(kind="feedback_received")
+    data = {"action": "settle", "_selected_action": [feedback.pk], "confirmed": "yes"}
     staff(garden).post("/admin/memory/episode/", data)
-    assert Episode.objects.get().applied_by == garden.participant
+    feedback.refresh_from_db()
+    assert feedback.applied_by == garden.participant
 
 
 def test_running_a_workspace_opens_no_private_channel(ana: Member, dora: Member) -> None:

@@ -195,6 +195,7 @@ ROWS = {
     ),
     "GET api-agents": Row("agents/", lists="agent"),
     "GET api-agent": Row("agents/{agent}/", "agent"),
+    "GET api-agent-cache": Row("agents/{agent}/cache/", "agent"),
     "GET api-soul": Row("agents/{agent}/soul/", "agent", 200, {**OTHERS, "l1": 200}),
     "PUT api-soul": Row(
         "agents/{agent}/soul/",

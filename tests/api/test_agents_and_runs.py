@@ -153,7 +153,7 @@ def test_a_second_verdict_changes_the_first(api: Api, question: Message) -> None
 
     given = api.get("feedback/").json()["results"]
     assert [(row["message"], row["verdict"], row["tags"]) for row in given] == [(reply, "up", [])]
-    assert Episode.objects.get().applied_how == "withdrawn"
+    assert Episode.objects.get(kind="feedback_received").applied_how == "withdrawn"
 
 
 def test_feedback_is_for_agents_messages(api: Api, question: Message) -> None:

@@ -191,9 +191,9 @@ def test_every_list_is_among_these(schema_lists: Callable[[], set[str]]) -> None
 def test_episodes_of_an_agent_are_its_own(ana: Member, thread: Thread, vibe: Agent, by_token: Enter) -> None:
     row_of_each(ana, thread, vibe, 0)
     other = factories.make_agent(ana, "fern", channel=thread.channel)
-    mine = by_token(vibe.participant).get("episodes/").json()["results"]
-    theirs = by_token(other.participant).get("episodes/").json()["results"]
+    mine = by_token(vibe.participant).get("episodes/?kind=feedback_received").json()["results"]
+    theirs = by_token(other.participant).get("episodes/?kind=feedback_received").json()["results"]
 
     assert [row["summary"] for row in mine] == ["Too short 0"]
     assert theirs == []
-    assert Episode.objects.count() == 1
+    assert Episode.objects.filter(kind="feedback_received").count() == 1

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import time
+from base64 import b64encode
+from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -10,7 +13,30 @@ from openvibe.base.masking import MASK, mask_secrets
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEAcanary0123456789\nabcdefgh\n-----END RSA PRIVATE KEY-----"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJlLWNhbmFyeQ"
+HEX = "3f786850e387550fdab836ed7e6dc881de23001b"
+OF_LIBRARY = {
+    "Azure storage": f"AccountKey={HEX}{HEX}canary==",
+    "Discord bot": "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs",
+    "GitLab deploy": "gldt-canary0123456789abcd",
+    "GitLab feed": "glft-canary0123456789abcd",
+    "GitLab application": "gloas-" + (HEX + HEX)[:64],
+    "GitLab runner": "glrt-canary0123456789abcd",
+    "GitLab runner registration": "GR1348941canary0123456789abcd",
+    "GitLab job": "glcbt-64_canary0123456789abcd",
+    "GitLab incoming mail": "glimt-" + HEX[:25],
+    "GitLab trigger": "glptt-" + HEX,
+    "GitLab cluster agent": "glagent-" + (HEX + HEX)[:50],
+    "Mailchimp": HEX[:32] + "-us12",
+    "PyPI": "pypi-AgEIcHlwaS5vcmc" + HEX + HEX,
+    "Test PyPI": "pypi-AgENdGVzdC5weXBpLm9yZw" + HEX + HEX,
+    "SendGrid": f"SG.{HEX[:22]}.{(HEX + HEX)[:43]}",
+    "Slack webhook": "https://hooks.slack.com/services/T0CANARY0/B0CANARY0/canarycanarycanary",
+    "Square": "sq0csp-" + (HEX + HEX)[:43],
+    "Twilio account": "AC" + HEX[:32],
+    "Twilio key": "SK" + HEX[:32],
+}
 SECRETS = [
+    *OF_LIBRARY.values(),
     "sk-canary0123456789abcdefghij",
     "sk-proj-canary_0123456789-abcdefghij",
     "sk-ant-api03-canary0123456789-abcdef_ghij",
@@ -23,6 +49,7 @@ SECRETS = [
     "AIzacanary0123456789abcdefghij0123456789",
     "hf_canaryabcdefghijklmnopqrst",
     "glpat-canary0123456789ab",
+    f"1234567890:AA{HEX[:33]}",
     JWT,
     PEM,
     PEM.replace("RSA ", ""),
@@ -60,6 +87,36 @@ def test_secrets_are_removed_wherever_they_stand(secret: str) -> None:
 @pytest.mark.parametrize(("text", "masked"), IN_CONTEXT)
 def test_what_stands_after_a_telling_word_is_removed(text: str, masked: str) -> None:
     assert mask_secrets(text) == masked
+
+
+ROOT = Path(__file__).parents[2]
+ORDINARY = [
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "tests" / "bench" / "texts").glob("*.txt")),
+    *sorted((ROOT / "static" / "js").glob("*.js")),
+    ROOT / "requirements.txt",  # two thousand hashes
+    ROOT / "tests" / "data" / "meeting.jsonl",
+]
+
+
+def test_documents_code_and_hashes_stay() -> None:
+    for path in ORDINARY:
+        text = path.read_text().replace("smtp://user:password@host", "")  # an example of what is masked
+        assert mask_secrets(text) == text, path.name
+
+
+@given(st.uuids(), st.binary(min_size=20, max_size=32), st.integers(10**8, 10**11))
+def test_ids_hashes_and_numbers_stay(uuid: UUID, digest: bytes, number: int) -> None:
+    for text in (
+        str(uuid),
+        uuid.hex,
+        digest.hex(),
+        f"sha256:{digest.hex()}",
+        f"sha256-{b64encode(digest).decode()}",
+        f"{number}:{uuid}",
+        f"At {number}: commit {digest.hex()} in v1.2.3-us, model gpt-4o-mini.",
+    ):
+        assert mask_secrets(text) == text
 
 
 @pytest.mark.parametrize("text", HARMLESS)
@@ -113,6 +170,18 @@ def test_masking_twice_changes_nothing(pieces: list[str]) -> None:
         "-----BEGIN A",
         "bearer ",
         "n" * 20 + "\\",
+        "AccountKey=",
+        "M",
+        "N-",
+        "glagent-",
+        "0",
+        "1:",
+        "12345678:",
+        "AC",
+        "xoxb-1-",
+        "https://hooks.slack.com/services/T",
+        "sq0csp-",
+        "SG.a.",
     ],
 )
 def test_masking_takes_linear_time(piece: str) -> None:

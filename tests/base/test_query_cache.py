@@ -97,6 +97,7 @@ def test_json_rows_take_their_columns_by_name(said: list[Message], thread: Threa
     answer = read_said(rows, thread)
     assert answer["title"] == [thread.title]
     assert rows.first(answer) == SaidRow(pk=said[0].pk, author="Ana", created_at=said[0].created_at)
+    assert rows.all(answer) == rows.all(answer), "an answer may be read twice"
     assert rows.first({"said": []}) is None
 
 

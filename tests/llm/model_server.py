@@ -35,7 +35,7 @@ class Answer:
     error: dict[str, Any] | None = None
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    cached_tokens: int = 0
+    cached_tokens: int | None = 0  # None: the endpoint does not say
     tells_usage: bool = True
     finish_reason: str | None = None
     hold: Event | None = None
@@ -191,12 +191,10 @@ def _reason(answer: Answer) -> str:
 def _usage(asked: Asked, answer: Answer) -> dict[str, Any]:
     told = sum(len(str(m.get("content") or "").split()) for m in asked.body["messages"])
     said = len(answer.text.split())
-    return {
-        "prompt_tokens": told,
-        "completion_tokens": said,
-        "total_tokens": told + said,
-        "prompt_tokens_details": {"cached_tokens": answer.cached_tokens},
-    }
+    usage: dict[str, Any] = {"prompt_tokens": told, "completion_tokens": said, "total_tokens": told + said}
+    if answer.cached_tokens is not None:
+        usage["prompt_tokens_details"] = {"cached_tokens": answer.cached_tokens}
+    return usage
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from threading import Event, Thread
@@ -20,7 +21,7 @@ from openvibe.llm.openai import CallLimits, OpenAIModel
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.values import StreamEnd, TextDelta
 from tests.llm.conformance import CALLS, PROMPT, FailingSuite, ModelClientSuite, ToolCallingSuite
-from tests.llm.model_server import Answer, FakeEndpoint, serving
+from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 
 KEY = "sk-canary-0123456789abcdef0123"
 TEXT = "Prune them in March, before the buds open."
@@ -90,6 +91,49 @@ def test_cached_tokens_are_told() -> None:
         *_, last = client(server).stream(PROMPT)
     assert isinstance(last, StreamEnd)
     assert last.completion.usage.cached_tokens == 5
+
+
+def test_an_endpoint_that_says_nothing_of_its_cache_has_not_said_zero() -> None:
+    with serving(Answer(TEXT, cached_tokens=None)) as server:
+        whole = client(server).complete(PROMPT).usage
+        *_, last = client(server).stream(PROMPT)
+    assert isinstance(last, StreamEnd)
+    assert (whole.cached_tokens, last.completion.usage.cached_tokens) == (None, None)
+    with serving(Answer(TEXT)) as server:
+        assert client(server).complete(PROMPT).usage.cached_tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("reported", "cached"),
+    [
+        ({"prompt_cache_hit_tokens": 5}, 5),  # DeepSeek's name
+        ({"prompt_tokens_details": {"cached_tokens": 5}, "prompt_cache_hit_tokens": 4}, 5),
+        ({"prompt_tokens_details": {"cached_tokens": 900}}, 20),  # more than was sent
+        ({"prompt_tokens_details": {"cached_tokens": -1}}, None),
+        ({"prompt_tokens_details": "many"}, None),
+    ],
+)
+def test_cached_tokens_are_read_by_either_name(reported: dict[str, Any], cached: int | None) -> None:
+    answer = {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": TEXT}}]}
+    usage = {"prompt_tokens": 20, "completion_tokens": 9} | reported
+    with serving(Answer(body=json.dumps(answer | {"usage": usage}).encode())) as server:
+        assert client(server).complete(PROMPT).usage.cached_tokens == cached
+
+
+def test_an_endpoint_that_knows_no_stream_options_streams_without() -> None:
+    error = {"message": "Unrecognized request argument: stream_options", "code": None, "type": "invalid_request_error"}
+
+    def strict(asked: Asked) -> Answer:
+        return Answer(status=400, error=error) if "stream_options" in asked.body else Answer(TEXT)
+
+    with serving(script=strict) as server:
+        model = client(server, attempts=1)
+        for _ in range(2):
+            *_, last = model.stream(PROMPT)
+            assert isinstance(last, StreamEnd)
+            assert last.completion.text == TEXT
+            assert (last.completion.usage.input_tokens > 20, last.completion.usage.cached_tokens) == (True, None)
+    assert len(server.asked) == 3, "it is asked once only"
 
 
 def test_usage_is_counted_here_where_the_endpoint_tells_none() -> None:

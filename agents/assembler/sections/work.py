@@ -5,6 +5,7 @@ approvals, then what tools answered last and whether the tools have changed. Wha
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from agents.assembler.items import Item, SectionCandidates, TrustLabel, make_ite
 from agents.assembler.sections.request import PromptRequest, QueryScope, author_trust
 from agents.audience import reusable_calls
 from agents.models import Agent, Run, Snapshot, ToolCall
-from memory.models import Approval, ProgressEntry, WorkItem
+from memory.models import Approval, Compaction, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
@@ -63,6 +64,7 @@ class WorkItemRow(NamedTuple):
     author: str
     author_id: int
     author_kind: str
+    updated_at: datetime
 
 
 def _open_work(_scope: QueryScope) -> QuerySet[Any, Any]:
@@ -74,7 +76,11 @@ def _open_work(_scope: QueryScope) -> QuerySet[Any, Any]:
 
 
 WORK_ITEMS = JsonRows(
-    "work_items", WorkItemRow, _open_work, columns={"author": "author__name", "author_kind": "author__kind"}
+    "work_items",
+    WorkItemRow,
+    _open_work,
+    columns={"author": "author__name", "author_kind": "author__kind"},
+    parse={"updated_at": datetime.fromisoformat},
 )
 
 
@@ -158,25 +164,30 @@ def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
 TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results)
 
 
-class ToolNamesRow(NamedTuple):
-    """The tools the agent had when it answered here last."""
+class PreviousAnswerRow(NamedTuple):
+    """When the agent answered here last: the tools it had, and whether messages were summarised since."""
 
     tool_names: list[str]
+    was_compacted: bool
 
 
 def _newest_snapshot(scope: QueryScope) -> QuerySet[Any, Any]:
     """Of its last answer: for a draft it has no tools."""
     answers = Snapshot.objects.filter(_own_runs_in_thread(scope.participant_id)).exclude(task=Run.Task.PUBLISH)
-    return answers.order_by("-run_id")[:1]
+    since = Compaction.objects.filter(
+        thread=OuterRef("run__thread"), state=Compaction.State.DONE, finished_at__gt=OuterRef("created_at")
+    )
+    compacted = since.exclude(trigger=Compaction.Trigger.CHANGED).order_by()
+    return answers.annotate(was_compacted=Exists(compacted)).order_by("-run_id")[:1]
 
 
-PREVIOUS_TOOLS = JsonRows("previous_tools", ToolNamesRow, _newest_snapshot)
+PREVIOUS_ANSWER = JsonRows("previous_answer", PreviousAnswerRow, _newest_snapshot)
 
 
 def work_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCandidates:
     """All work in the order of its weight. `tools`: the names of those the agent has now."""
     counter, own_id = request.counter, request.agent.participant_id
-    before = None if request.task == "publish" else PREVIOUS_TOOLS.first(request.rows)
+    before = None if request.task == "publish" else PREVIOUS_ANSWER.first(request.rows)
     items = [
         *(_work_item(counter, row, is_own=row.author_id == own_id) for row in WORK_ITEMS.all(request.rows)),
         *(_approval_item(counter, row) for row in reversed(APPROVALS.all(request.rows))),
@@ -248,7 +259,7 @@ def _tool_result_item(counter: TokenCounter, row: ToolResultRow) -> Item:
     return _row_item(counter, text, "tool", f"observation:{row.pk}", row.name, "untrusted")
 
 
-def _tool_change_items(counter: TokenCounter, before: ToolNamesRow | None, now: Iterable[str]) -> list[Item]:
+def _tool_change_items(counter: TokenCounter, before: PreviousAnswerRow | None, now: Iterable[str]) -> list[Item]:
     """A line when the agent has other tools than when it answered here last."""
     if before is None:
         return []

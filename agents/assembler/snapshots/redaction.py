@@ -261,8 +261,8 @@ ITEM_FIELDS = ("layer", "section", "key", "source", "author", "ref", "trust", "t
 DROPPED_FIELDS = ("layer", "section", "source", "author", "tokens", "reason")
 
 
-def prompt_payload(prompt: Prompt, prefix_shared: int, access: Access | None = None) -> dict[str, Any]:
-    """Plain values of a prompt, sizes in tokens; `prefix_shared` as `store.shared_prefix_with` counts it.
+def prompt_payload(prompt: Prompt, prefix_shared: int | None, access: Access | None = None) -> dict[str, Any]:
+    """Plain values of a prompt, sizes in tokens; `prefix_shared` as `store.shared_prefix_with_last_run` counts it.
 
     `layers` are P0 to P6 in order, each with its items, and `frame`: what the messages' own wrapping takes. Of what was
     left out `access` sees only what it may know of; None (the command line) sees everything.

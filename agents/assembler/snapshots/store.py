@@ -31,14 +31,19 @@ ERASED_NOTE = "[1 item deleted or changed since]\n\n"
 """Stands in a stored prompt where an item said what may not be kept."""
 
 
-def shared_prefix_with_last_run(exclude_run: Run | None, prompt: Prompt, *, agent_id: int, thread_id: int) -> int:
-    """Tokens this prompt starts with in common with the newest stored prompt of the same agent and thread."""
+def shared_prefix_with_last_run(
+    exclude_run: Run | None, prompt: Prompt, *, agent_id: int, thread_id: int
+) -> int | None:
+    """Tokens this prompt starts with in common with the newest stored prompt of the same agent and thread.
+
+    None where none is stored.
+    """
     before = Snapshot.objects.filter(run__agent_id=agent_id, run__thread_id=thread_id, content__isnull=False)
     if exclude_run is not None:
         before = before.exclude(run=exclude_run)
     newest = before.order_by("-id").first()
     if newest is None:
-        return 0
+        return None
     content = load_content(newest)
     tools = [Item(**entry) for entry in content["items"] if entry["section"] == "tools"]
     return shared_prefix_with(tools, content_messages(content), prompt)

@@ -74,7 +74,7 @@ def get_agent(thread: Thread, handle: str) -> Agent:
     return agent
 
 
-def prompt_report(prompt: Prompt, shared: int) -> str:
+def prompt_report(prompt: Prompt, shared: int | None) -> str:
     """The table of layers, what was left out, then the messages as they would be sent."""
     titles: dict[str, str] = {layer.name: layer.title for layer in STACK}
     shares = [
@@ -83,6 +83,7 @@ def prompt_report(prompt: Prompt, shared: int) -> str:
     ]
     dropped = [f"  {d.reason}: {d.section}, {d.source}, {d.tokens:,} tokens" for d in prompt.dropped]
     messages = [f"\n--- {message.role}\n{message.content.rstrip()}" for message in prompt.messages]
-    head = f"{prompt.task} · {prompt.model} · {prompt.tokens:,} of {prompt.ceiling:,} tokens · shared prefix {shared:,}"
+    size = f"{prompt.tokens:,} of {prompt.ceiling:,} tokens"
+    head = f"{prompt.task} · {prompt.model} · {size} · shared prefix {shared or 0:,}"
     left_out = [f"Left out ({len(dropped)}):", *dropped] if dropped else ["Nothing was left out."]
     return "\n".join([head, *shares, *left_out, *messages])

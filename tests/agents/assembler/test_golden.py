@@ -27,7 +27,7 @@ from memory.episodes.services import give_feedback
 from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider
 from memory.work.models import Approval, ProgressEntry
-from memory.work.services import create_work_item
+from memory.work.services import create_work_item, request_approval
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.services import publish_dive, start_dive
 from openvibe.llm.drafts import DRAFT_FORMAT, ResultDraft
@@ -161,6 +161,10 @@ def test_a_mention_with_everything(
         decided_by=ana.participant,
         decided_at=NOON,
     )
+    condition = {"done_condition": "Every row is pruned"}
+    create_work_item(thread=thread, by=access(ana), kind="goal", text="Ready for spring", data=condition)
+    request_approval(thread=thread, by=visible_to(vibe), what="Order gloves")
+    Approval.objects.filter(state="requested").update(created_at=NOON)
     ProgressEntry.objects.create(thread=thread, author=vibe.participant, checkpoint="Half of it", next_action="Row 4")
     an_earlier_run(vibe, thread, ana)
     check_golden("mention_everything", ask(thread, "@vibe what does mulch cost for row 3?", task="mention"))

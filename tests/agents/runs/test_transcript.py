@@ -19,6 +19,7 @@ from agents.runs.tool_loop import (
     fit_rounds,
 )
 from openvibe.base.problems import Problem
+from openvibe.llm.fences import parse_fences
 from openvibe.llm.tokens import counter_for
 from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
 from tests.examples import examples
@@ -78,6 +79,40 @@ def test_what_fits_stands_whole_and_what_stood_before_stays_first() -> None:
     assert "Two worms." in second.messages[-1].content
     assert 'trust="untrusted"' in second.messages[-1].content
     check(second, 3_000)
+
+
+def reminders_in(turn: ModelTurn) -> list[str]:
+    last = turn.messages[-1]
+    return parse_fences(last.content)[0].text.splitlines() if last.role == "user" else []
+
+
+def test_the_last_rounds_are_counted_down() -> None:
+    talk = conversation()
+    seen = []
+    for number in range(1, MAX_ROUNDS):
+        talk.add(round_of(number, "Two worms."))
+        seen.append(reminders_in(talk.next_turn()))
+        check(talk.next_turn(), 3_000)
+    assert seen[:-2] == [[]] * (MAX_ROUNDS - 3)
+    assert seen[-2:] == [
+        ["2 rounds of tool calls left; then you answer with what you have."],
+        ["One round of tool calls left; then you answer with what you have."],
+    ]
+
+
+def test_a_call_refused_twice_and_a_budget_that_ends_are_mentioned() -> None:
+    talk = conversation(filled=500)
+    talk.tokens_left_today = 100_000
+    for number in (1, 2):
+        calls = [ToolCallRequest(f"c{number}-{at}", name, "{}") for at, name in enumerate(("spade", "<request>"))]
+        talk.add(Round("", tuple(ToolResult(call, "No.", is_refused=True) for call in calls)))
+    assert reminders_in(talk.next_turn()) == [
+        "spade was refused 2 times with the same arguments: calling it so again changes nothing.",
+        "A tool you do not have was refused 2 times with the same arguments: calling it so again changes nothing.",
+    ]
+    talk.tokens_left_today = 1_000
+    assert reminders_in(talk.next_turn())[0].startswith("About 1,000 tokens of your budget for today are left")
+    check(talk.next_turn(), 3_000)
 
 
 def test_a_result_cannot_break_out_of_its_fence() -> None:

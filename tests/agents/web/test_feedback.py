@@ -45,7 +45,7 @@ def test_a_verdict_can_be_changed_and_taken_back(ana: Member, answered: Run) -> 
     client = signed_in(ana)
     client.post(address(ana, answered.reply), {"verdict": "down"}, headers=HTMX)
     client.post(address(ana, answered.reply), {"verdict": "up"}, headers=HTMX)
-    assert Episode.objects.get().applied_how == "withdrawn"
+    assert Episode.objects.get(kind="feedback_received").applied_how == "withdrawn"
     client.post(address(ana, answered.reply), {"verdict": "none"}, headers=HTMX)
     assert not Feedback.objects.exists()
 
@@ -53,7 +53,7 @@ def test_a_verdict_can_be_changed_and_taken_back(ana: Member, answered: Run) -> 
 def test_marked_applied_it_says_by_whom_and_can_be_reopened(ana: Member, dora: Member, answered: Run) -> None:
     assert answered.reply is not None
     give_feedback(message=answered.reply, by=access(dora), verdict="down", text="Shorter.")
-    episode = Episode.objects.get()
+    episode = Episode.objects.get(kind="feedback_received")
     slug = ana.workspace.slug
     fragment = signed_in(ana).post(f"/w/{slug}/episodes/{episode.pk}/applied/", headers=HTMX)
     assert "Applied by Ana" in fragment.content.decode()
@@ -64,10 +64,10 @@ def test_marked_applied_it_says_by_whom_and_can_be_reopened(ana: Member, dora: M
 def test_only_the_giver_and_admins_settle(dora: Member, ana: Member, answered: Run) -> None:
     assert answered.reply is not None
     give_feedback(message=answered.reply, by=access(ana), verdict="down", text="Shorter.")
-    episode = Episode.objects.get()
+    episode = Episode.objects.get(kind="feedback_received")
     response = signed_in(dora).post(f"/w/{ana.workspace.slug}/episodes/{episode.pk}/applied/", headers=HTMX)
     assert response.status_code == 403
-    assert Episode.objects.get().applied_at is None
+    assert Episode.objects.get(kind="feedback_received").applied_at is None
 
 
 @pytest.mark.parametrize("who", ["ben", "cleo"])
@@ -78,7 +78,7 @@ def test_who_may_not_read_it_gets_the_answer_for_unknown(
     assert answered.reply is not None
     give_feedback(message=answered.reply, by=access(ana), verdict="down")
     client, slug, own = signed_in(stranger), ana.workspace.slug, stranger.workspace.slug
-    episode = Episode.objects.get()
+    episode = Episode.objects.get(kind="feedback_received")
     for home in {slug, own}:
         unknown = client.post(f"/w/{home}/m/999999/feedback/", {"verdict": "up"})
         foreign = client.post(f"/w/{home}/m/{answered.reply.pk}/feedback/", {"verdict": "up"})

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("memory", "0002_constraints_confirmed")]
+    dependencies = [("memory", "0003_episode_subjects")]
 
     operations = [
         migrations.AddField(

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0002_tool_sources")]
+    dependencies = [("agents", "0003_cache_rates")]
 
     operations = [
         migrations.AddField(

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("workspaces", "0002_invitation")]
+    dependencies = [("workspaces", "0003_cached_tokens_unknown")]
 
     operations = [
         migrations.CreateModel(

@@ -1,0 +1,66 @@
+"""Reminders (P1): what must not be forgotten at this moment, in short lines of our own. No queries of its own.
+
+They say how things stand and name rows by reference; no words of anybody stand in them. Lines about the run itself
+(rounds and tokens that are left, a call that is refused again and again) follow each round: `agents.runs.tool_loop`."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from agents.assembler.items import SectionCandidates, make_item, section_candidates
+from agents.assembler.sections.request import PromptRequest
+from agents.assembler.sections.work import APPROVALS, PREVIOUS_ANSWER, WORK_ITEMS, ApprovalRow, WorkItemRow
+from memory.models import Approval, WorkItem
+from openvibe.llm.fences import fence
+
+STALE_AFTER = timedelta(days=1)
+"""Open to-dos that nobody touched for so long are mentioned."""
+
+MAX_REFS = 5
+"""References in one line."""
+
+
+def reminder_candidates(request: PromptRequest, tools: Iterable[str]) -> SectionCandidates:
+    """One block with the lines that apply, none where none does. `tools`: the names of those the agent has now."""
+    names, work = set(tools), WORK_ITEMS.all(request.rows)
+    before = PREVIOUS_ANSWER.first(request.rows)
+    lines = [
+        _approval_line(APPROVALS.all(request.rows)),
+        _goal_line(work),
+        _todo_line(work, request.message.sent_at) if "work_update" in names else "",
+        _compaction_line() if before is not None and before.was_compacted and "memory" in names else "",
+    ]
+    text = "\n".join(filter(None, lines))
+    if not text:
+        return section_candidates("reminders", [])
+    block = fence("reminders", text, trust="trusted")
+    item = make_item(
+        request.counter, section="reminders", key="reminders", text=block, trust="trusted", source="reminders"
+    )
+    return section_candidates("reminders", [item])
+
+
+def _approval_line(rows: Sequence[ApprovalRow]) -> str:
+    waiting = [f"approval:{row.pk}" for row in rows if row.state == Approval.State.REQUESTED]
+    return f"Waiting for a decision, so not allowed yet: {_refs(waiting)}." if waiting else ""
+
+
+def _goal_line(work: Sequence[WorkItemRow]) -> str:
+    goals = [f"work:{row.pk}" for row in work if row.kind == WorkItem.Kind.GOAL and row.data.get("done_condition")]
+    return f"Reached only once what stands under “Done when” holds: {_refs(goals)}." if goals else ""
+
+
+def _todo_line(work: Sequence[WorkItemRow], now: datetime) -> str:
+    todos = [row.updated_at for row in work if row.kind == WorkItem.Kind.TODO]
+    if not todos or (days := (now - max(todos)) // timedelta(days=1)) < STALE_AFTER // timedelta(days=1):
+        return ""
+    how_many = "One to-do is" if len(todos) == 1 else f"{len(todos)} to-dos are"
+    return f"{how_many} open and unchanged for {days} day{'' if days == 1 else 's'}: work_update keeps the list true."
+
+
+def _compaction_line() -> str:
+    return "Messages were summarised since your last answer here: memory finds their exact words."
+
+
+def _refs(refs: Sequence[str]) -> str:
+    more = f" and {len(refs) - MAX_REFS} more" if len(refs) > MAX_REFS else ""
+    return ", ".join(refs[:MAX_REFS]) + more
