@@ -20,6 +20,7 @@ from agents.assembler.sections import (
     constraints,
     dive,
     episodes,
+    files,
     history,
     identity,
     knowledge,
@@ -161,6 +162,7 @@ def _build_prompt(request: PromptRequest, model: str, tools: Sequence[ToolSpec],
         message,
         history.later_candidates(request),
         dive.source_candidates(request),
+        *files.file_candidates(request, {tool.name for tool in offered}),
         work.work_candidates(request, (tool.name for tool in offered)),
         blocks.block_candidates(request),
         feedback,
@@ -327,6 +329,7 @@ FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     blocks.LOADED_SKILLS,
     work.PREVIOUS_TOOLS,
     dive.DIVE_RESULTS,
+    files.FILES,
     knowledge.ANY_ENTRY,
 )
 """The sub-selects of the prompt's one statement, in their order; each stands in the section that reads its rows."""

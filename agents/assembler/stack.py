@@ -22,6 +22,7 @@ SectionName = Literal[
     "request",
     "later",
     "source",
+    "files",
     "constraints",
     "situation",
     "history",
@@ -49,7 +50,7 @@ class Layer:
 
 STACK: tuple[Layer, ...] = (
     Layer("P0", "SOUL, policy, organisation instructions, tools", ("policy", "soul", "instructions", "tools")),
-    Layer("P1", "current task", ("request", "later", "source", "constraints", "situation", "history", "work")),
+    Layer("P1", "current task", ("request", "later", "source", "files", "constraints", "situation", "history", "work")),
     Layer("P2", "active feedback, the agent's blocks and profile notes", ("feedback", "blocks", "profile", "skills")),
     Layer("P3", "knowledge", ("topics", "knowledge")),
     Layer("P4", "channel and workspace", ("workspace", "channel")),
@@ -65,7 +66,7 @@ SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
         "history": ("history",),
         "dynamic": (
             *("work", "profile", "feedback", "knowledge", "dives", "episodes", "recall"),
-            *("constraints", "situation"),
+            *("files", "constraints", "situation"),
         ),
         "request": ("request", "later"),
     }
