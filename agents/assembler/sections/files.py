@@ -3,7 +3,7 @@
 A small file that came with the request, or shortly before it, stands whole; of all others the name, the size and the
 first lines, or the name alone where room is short. Agents read on with the tool `read_file`."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -87,20 +87,23 @@ def file_candidates(request: PromptRequest, tools: Collection[str]) -> list[Sect
     """
     rows = FILES.all(request.rows)
     rest = f"[… read on with {READ_TOOL} …]" if READ_TOOL in tools else "[… the rest is not shown …]"
-    whole = [_item(request, row, f"The whole file:\n{row.content}") for row in rows if row.content]
-    extracts = [_item(request, row, _first_lines(row, rest)) for row in rows]
+    forms = [_item(request, row, text) for row in rows for text in _shown_texts(row, rest)]
     names = [_item(request, row, rest) for row in rows]
     frame = opening_tokens(request.counter, "dynamic", _OPENING)
     shown_cap = min(SHOWN_CAP, request.budget.ceiling // SHOWN_DIVISOR)
-    shown = section_candidates("files", [*whole, *extracts], cap=shown_cap, beyond_layer_cap=True)
+    shown = section_candidates("files", forms, cap=shown_cap, beyond_layer_cap=True)
     named = section_candidates("files", names, cap=NAMES_CAP, beyond_layer_cap=True)
     return [replace(shown, frame=frame), replace(named, frame=frame)] if rows else []
 
 
-def _first_lines(row: FileRow, rest: str) -> str:
+def _shown_texts(row: FileRow, rest: str) -> Iterator[str]:
+    """The fullest first. `rest` stands where something is left out."""
     if row.tokens <= EXTRACT_TOKENS:
-        return f"The whole file:\n{row.extract}"
-    return f"Its first lines:\n{row.extract}\n{rest}"
+        yield f"The whole file:\n{row.extract}"
+        return
+    if row.content:
+        yield f"The whole file:\n{row.content}"
+    yield f"Its first lines:\n{row.extract}\n{rest}"
 
 
 def _item(request: PromptRequest, row: FileRow, text: str) -> Item:
