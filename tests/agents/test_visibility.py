@@ -109,7 +109,10 @@ def ask_an_agent(world: World, a: int, b: int, c: int) -> None:
     message = say(thread, person, f"@{agent.handle} what of the roses, {word}?")
     world.keep(word, "message", message.pk)
     for run in Run.objects.filter(trigger=message, agent=agent):
-        looks = [("memory", {"action": "search", "query": "roses"}), ("memory", {"action": "profile_get"})]
+        looks: list[tuple[str, object]] = [
+            ("memory", {"action": "search", "query": "roses"}),
+            ("memory", {"action": "profile_get"}),
+        ]
         looks += [("knowledge_search", {"query": "roses"}), ("log_progress", {"checkpoint": "Looked"})]
         looks += [("read_file", arguments) for arguments in read_everything()[-1:]]
         execute_run(run.pk, client=ScriptedModel([calling(*looks), "Done."]))

@@ -81,7 +81,8 @@ def test_a_form_that_is_none_is_refused(api: Api, thread: Thread) -> None:
 def test_a_file_is_read_in_pieces(api: Api, ana: Member, thread: Thread) -> None:
     text = "\n".join(f"Row {n}: roses want water, café 🌱" for n in range(400))
     path = f"attachments/{attach(thread, ana, log_txt=text).attachments.get().pk}/"
-    offset, given_back = 0, ""
+    offset: Any = 0
+    given_back = ""
     while offset is not None:
         piece = api.get(f"{path}?offset={offset}&limit=500").json()
         given_back += piece["text"]

@@ -92,7 +92,8 @@ def test_a_name_is_the_last_part_of_a_path_in_signs_that_can_be_seen(name: str, 
     st.text(alphabet=st.sampled_from("ab é漢🌱\n\r\t ") | st.characters(exclude_categories=["Cs"])), st.integers(1, 60)
 )
 def test_pieces_give_back_every_character(text: str, limit: int) -> None:
-    offset, given_back = 0, ""
+    offset: int | None = 0
+    given_back = ""
     while offset is not None:
         piece = cut_piece(text, offset, limit)
         assert piece.start == len(given_back)
@@ -105,7 +106,8 @@ def test_pieces_give_back_every_character(text: str, limit: int) -> None:
 def test_a_long_file_comes_in_whole_lines(ana: Member, thread: Thread) -> None:
     text = "\n".join(f"Row {n}: " + "roses want water " * (n % 7) for n in range(2_000))
     file = attach(thread, ana, log_txt=text).attachments.get()
-    offset, given_back, sizes = 0, "", []
+    offset: int | None = 0
+    given_back, sizes = "", []
     while offset is not None:
         piece = read_attachment(file, offset=offset, limit=4_000)
         sizes.append(count_tokens(piece.text))

@@ -20,10 +20,10 @@ def rows(count: int) -> str:
     return "\n".join(f"Row {n}: roses want water" for n in range(count))
 
 
-def prompt_for(agent: Agent, request: Message, task: str = "thread", **extra: int) -> Prompt:
+def prompt_for(agent: Agent, request: Message, task: str = "thread", budget: int | None = None) -> Prompt:
     thread = request.thread
     tools = () if task == "publish" else Toolbox.for_agent(agent, thread).specs
-    prompt = assemble(agent=agent, thread=thread, task=task, request=request, tools=tools, **extra)
+    prompt = assemble(agent=agent, thread=thread, task=task, request=request, tools=tools, budget=budget)
     assert exact_tokens(prompt.messages, prompt.tools, prompt.counter) == prompt.tokens <= prompt.ceiling
     return prompt
 
