@@ -294,9 +294,10 @@ def access_attachment(access: Access, attachment_id: int) -> Attachment:
 def attachments_of_thread(access: Access, thread_id: int) -> QuerySet[Attachment]:
     """Files that an agent answering in a thread may read, without content, the newest first: those said in it and, of
     a dive, those of the message it started from."""
-    source = Dive.objects.filter(thread=thread_id).values("source")
-    files = Attachment.objects.visible_to(access).filter(Q(message__thread=thread_id) | Q(message__in=source))
-    return files.defer("content").order_by("-message_id", "position")
+    source = Dive.objects.filter(thread=thread_id).values("source")[:1]
+    is_seen = Exists(Thread.objects.visible_to(access).filter(pk=thread_id))  # whoever sees a dive sees its source
+    files = Attachment.objects.filter(is_seen, Q(thread=thread_id) | Q(message=Subquery(source)))
+    return files.filter(message__kind=Message.Kind.TEXT).defer("content").order_by("-message_id", "position")
 
 
 def read_attachment(attachment: Attachment, *, offset: int, limit: int, words: str = "") -> Piece:

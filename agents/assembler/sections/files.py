@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from django.db.models import BigIntegerField, Case, F, OuterRef, Q, QuerySet, TextField, Value, When
+from django.db.models import BigIntegerField, Case, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
 from django.db.models.functions import Coalesce, NullIf
 
 from agents.assembler.items import Item, SectionCandidates, format_minute, make_item, opening_tokens, section_candidates
@@ -53,17 +53,15 @@ class FileRow(NamedTuple):
 
 
 def _newest_files(scope: QueryScope) -> QuerySet[Any, Any]:
-    source = Dive.objects.filter(thread=OuterRef(OuterRef("pk"))).values("source")
-    is_of_source = Q(message__in=source)
+    is_of_source = Q(message=Subquery(Dive.objects.filter(thread=OuterRef(OuterRef("pk"))).values("source")[:1]))
     request_seq = Coalesce(NullIf(Value(scope.request_seq, _NUMBER), Value(0, _NUMBER)), OuterRef("last_seq") + 1)
     is_near = Q(message__seq__gte=request_seq - NEAR_MESSAGES) | is_of_source
     files = Attachment.objects.filter(
-        Q(message__thread=OuterRef("pk")) | is_of_source, message__kind=Message.Kind.TEXT, message__deleted_at=None
+        Q(thread=OuterRef("pk")) | is_of_source, message__kind=Message.Kind.TEXT, message__deleted_at=None
     )
     whole = When(is_near, token_count__lte=WHOLE_FILE_TOKENS, then="content")
-    return files.annotate(
-        whole=Case(whole, default=Value(""), output_field=TextField()), thread_id=F("message__thread_id")
-    ).order_by("-message_id", "position")[:MAX_FILES]
+    newest = files.annotate(whole=Case(whole, default=Value(""), output_field=TextField()))
+    return newest.order_by("-message_id", "position")[:MAX_FILES]
 
 
 FILES = JsonRows(

@@ -10,6 +10,7 @@ from django.db.models import F, Func, Q
 from django.db.models.functions import Now
 
 from openvibe.chat.models.message import Message
+from openvibe.chat.models.thread import Thread
 from openvibe.workspaces.access import Access
 
 MAX_ATTACHMENTS = 5
@@ -27,8 +28,9 @@ EXTRACT_TOKENS = 200
 
 class AttachmentQuerySet(models.QuerySet["Attachment"]):
     def visible_to(self, access: Access) -> AttachmentQuerySet:
-        """Files of messages that the asker sees."""
-        return self.filter(message__in=Message.objects.visible_to(access))
+        """Files of messages that the asker sees, as `MessageQuerySet.visible_to` has it."""
+        files = self.filter(thread__in=Thread.objects.visible_to(access))
+        return files if access.reads_dive_results else files.exclude(message__kind=Message.Kind.DIVE_RESULT)
 
 
 class Attachment(models.Model):
@@ -38,6 +40,14 @@ class Attachment(models.Model):
     """
 
     message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="attachments", db_index=False)
+    thread = models.ForeignKey(
+        Thread,
+        on_delete=models.CASCADE,
+        related_name="+",
+        db_index=False,
+        editable=False,
+        help_text="Its message's; the database fills it in.",
+    )
     position = models.PositiveSmallIntegerField(help_text="Counts from 1 in its message.")
     name = models.CharField(max_length=MAX_ATTACHMENT_NAME)
     media_type = models.CharField(max_length=100, help_text="Guessed from the name; it is always given as plain text.")
@@ -67,7 +77,16 @@ class Attachment(models.Model):
             models.CheckConstraint(condition=~Q(name=""), name="attachment_has_name"),
             models.CheckConstraint(condition=Q(token_count__gte=1), name="attachment_has_tokens"),
         ]
-        triggers = [pgtrigger.Protect(name="attachment_is_final", operation=pgtrigger.Update)]
+        indexes = [models.Index(fields=["thread", "-message"], name="attachment_in_thread")]
+        triggers = [
+            pgtrigger.Protect(name="attachment_is_final", operation=pgtrigger.Update),
+            pgtrigger.Trigger(
+                name="stands_in_its_thread",
+                operation=pgtrigger.Insert,
+                when=pgtrigger.Before,
+                func="SELECT thread_id INTO NEW.thread_id FROM chat_message WHERE id = NEW.message_id; RETURN NEW;",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -97,7 +97,7 @@ def _refuse_title(ref: int, by: Access) -> None:
 
 def _quoting_files(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
     """The newest of the workspace, from their beginning."""
-    files = Attachment.objects.filter(message__thread__workspace=message.thread.workspace_id)
+    files = Attachment.objects.filter(thread__workspace=message.thread.workspace_id)
     files = files.filter(created_at__gte=message.created_at).exclude(message=message).order_by("-id")
     rows = files.annotate(beginning=Left("content", MAX_FILE_CHARACTERS))[:MAX_FILES]
     return (QuotingText(*row) for row in rows.values_list("pk", "beginning", "message__author_id").iterator(20))
@@ -107,12 +107,12 @@ def _file_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int,
     files = Attachment.objects.visible_to(access).filter(pk__in=refs).defer("content")
     return {
         file.pk: QuotePlace(
-            title=f"The file “{file.name}” in “{file.message.thread.title}”",
+            title=f"The file “{file.name}” in “{file.thread.title}”",
             href=reverse("message", args=[slug, file.message_id]),
             may_delete=False,
             advice="It goes when the message is deleted that it is attached to.",
         )
-        for file in files.select_related("message__thread")
+        for file in files.select_related("thread")
     }
 
 
