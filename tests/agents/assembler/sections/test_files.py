@@ -20,10 +20,14 @@ def rows(count: int) -> str:
     return "\n".join(f"Row {n}: roses want water" for n in range(count))
 
 
-def prompt_for(agent: Agent, request: Message, task: str = "thread", budget: int | None = None) -> Prompt:
+def prompt_for(
+    agent: Agent, request: Message, task: str = "thread", budget: int | None = None, model: str = ""
+) -> Prompt:
     thread = request.thread
     tools = () if task == "publish" else Toolbox.for_agent(agent, thread).specs
-    prompt = assemble(agent=agent, thread=thread, task=task, request=request, tools=tools, budget=budget)
+    prompt = assemble(
+        agent=agent, thread=thread, task=task, request=request, tools=tools, budget=budget, model=model or None
+    )
     assert exact_tokens(prompt.messages, prompt.tools, prompt.counter) == prompt.tokens <= prompt.ceiling
     return prompt
 
@@ -98,9 +102,10 @@ def test_many_files_are_named_and_never_fill_the_prompt(ana: Member, vibe: Agent
         )
         assert sum(item.tokens for item in found.values()) <= 2_400 + 700
         assert not [left for left in prompt.dropped if left.section == "files"]
-    for ceiling in range(1_600, 8_000, 400):
-        small = prompt_for(vibe, asked, "mention", budget=ceiling)
-        assert sum(item.tokens for item in files_of(small).values()) <= ceiling // 3 + 700
+    for ceiling in range(1_800, 8_000, 1_500):
+        for model in ("gpt-4", "somebodys-own-model"):
+            small = prompt_for(vibe, asked, "mention", budget=ceiling, model=model)
+            assert sum(item.tokens for item in files_of(small).values()) <= ceiling // 3 + 700
 
 
 def test_a_dive_shows_its_own_files_and_those_it_started_from(ana: Member, vibe: Agent, thread: Thread) -> None:
