@@ -95,7 +95,7 @@ def tokens_left(workspace_id: int, participant_id: int | None = None) -> int:
 MAX_HANDOFF_CALLS = 20
 """Tool calls named in one handoff, the newest."""
 
-LOOKUP_TOOLS = ("memory", "knowledge_search")
+LOOKUP_TOOLS = ("memory", "knowledge_search", "read_file")
 """Tools that look things up; all others change something."""
 
 

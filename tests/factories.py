@@ -7,6 +7,7 @@ from agents.models import Agent
 from agents.services import create_agent
 from knowledge.models import Entry
 from knowledge.services import create_entry, suggest_entry
+from openvibe.chat.attachments import make_attachment
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel, create_channel, create_thread, post_message
 from openvibe.workspaces.access import Access
@@ -51,8 +52,14 @@ def make_thread(channel: Channel, by: Member, title: str = "Pruning") -> Thread:
     return create_thread(channel=channel, by=access(by), title=title)
 
 
-def say(thread: Thread, by: Member, body: str, **extra: str) -> Message:
+def say(thread: Thread, by: Member, body: str, **extra: Any) -> Message:
     return post_message(thread=thread, by=access(by), body=body, **extra)
+
+
+def attach(thread: Thread, by: Member, body: str = "Look at this.", /, **files: str) -> Message:
+    """A message with a text file for each name; `plan_md="…"` is plan.md."""
+    made = [make_attachment(".".join(name.rsplit("_", 1)), text.encode()) for name, text in files.items()]
+    return say(thread, by, body, files=made)
 
 
 def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Channel | None = None) -> Agent:

@@ -22,6 +22,7 @@ SectionName = Literal[
     "request",
     "later",
     "source",
+    "files",
     "constraints",
     "reminders",
     "situation",
@@ -51,7 +52,9 @@ class Layer:
 STACK: tuple[Layer, ...] = (
     Layer("P0", "SOUL, policy, organisation instructions, tools", ("policy", "soul", "instructions", "tools")),
     Layer(
-        "P1", "current task", ("request", "later", "source", "constraints", "reminders", "situation", "history", "work")
+        "P1",
+        "current task",
+        ("request", "later", "source", "files", "constraints", "reminders", "situation", "history", "work"),
     ),
     Layer("P2", "active feedback, the agent's blocks and profile notes", ("feedback", "blocks", "profile", "skills")),
     Layer("P3", "knowledge", ("topics", "knowledge")),
@@ -68,7 +71,7 @@ SECTION_ORDER: Mapping[Slot, tuple[SectionName, ...]] = MappingProxyType(
         "history": ("history", "recall"),
         "dynamic": (
             *("work", "profile", "feedback", "knowledge", "dives", "episodes"),
-            *("constraints", "reminders", "situation"),
+            *("files", "constraints", "reminders", "situation"),
         ),
         "request": ("request", "later"),
     }

@@ -12,7 +12,7 @@ from agents.access import visible_to
 from agents.assembler.items import count_tool
 from agents.assembler.stack import REQUIRED_TOKENS
 from agents.models import Agent, Run
-from agents.tools import knowledge, memory
+from agents.tools import files, knowledge, memory
 from agents.tools.values import Decision, Tool, ToolContext, ToolFactory, ToolOutcome, thread_source
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
@@ -48,6 +48,7 @@ class ToolRegistration:
 
 TOOLS: tuple[ToolRegistration, ...] = (
     ToolRegistration("memory", memory.memory),
+    ToolRegistration("read_file", files.read_file),
     ToolRegistration("update_context_block", memory.update_context_block),
     ToolRegistration("log_progress", memory.log_progress),
     ToolRegistration("work_update", memory.work_update, min_level=2),

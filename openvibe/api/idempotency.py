@@ -11,7 +11,9 @@ from datetime import datetime
 from functools import wraps
 from typing import Any
 
+from django.core.files.uploadedfile import UploadedFile
 from django.db import OperationalError, connection, transaction
+from django.http import QueryDict
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -66,7 +68,8 @@ def idempotent(handler: Handler) -> Handler:
 
 def _respond_once(view: Any, request: Request, key: str, handle: Callable[[], Response]) -> Response:
     participant_id = caller_of(request).access.participant_id
-    body = json.dumps(request.data, sort_keys=True, separators=(",", ":"))  # what it says, not how it is spaced
+    data = dict(request.data.lists()) if isinstance(request.data, QueryDict) else request.data
+    body = json.dumps(data, sort_keys=True, separators=(",", ":"), default=_file_digest)  # what it says, not how
     request_hash = hashlib.sha256(f"{request.method} {request.get_full_path()}\n{body}".encode()).hexdigest()
     with transaction.atomic():
         claimed_id = _claim_key(participant_id, key, request_hash)
@@ -85,6 +88,16 @@ def _respond_once(view: Any, request: Request, key: str, handle: Callable[[], Re
         text = JSONRenderer().render(response.data).decode() if response.data is not None else ""
         IdempotencyKey.objects.filter(pk=claimed_id).update(status=response.status_code, body=encrypt(text))
     return response
+
+
+def _file_digest(file: Any) -> list[str]:
+    """What stands for a file of the request in its fingerprint; the file can be read again."""
+    if not isinstance(file, UploadedFile):
+        raise TypeError(f"{type(file).__name__} cannot stand in a request.")
+    file.seek(0)
+    digest = hashlib.sha256(b"".join(file.chunks())).hexdigest()
+    file.seek(0)
+    return [file.name or "", digest]
 
 
 def _claim_key(participant_id: int, key: str, request_hash: str) -> int | None:

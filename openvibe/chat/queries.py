@@ -6,21 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
 from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, Subquery, Value
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
 from django.urls import reverse
 
+from openvibe.base.masking import mask_secrets
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.base.quotation import Quotation
+from openvibe.chat.attachments import Piece, cut_piece, find_text
 from openvibe.chat.models import (
+    Attachment,
     Channel,
     ChannelMembership,
     Dive,
-    DiveResult,
     Erasure,
     Mention,
     Message,
@@ -31,7 +34,7 @@ from openvibe.chat.models import (
 )
 from openvibe.chat.search.thread import MessageHit as MessageHit
 from openvibe.chat.search.thread import find_messages as find_messages
-from openvibe.chat.wiring import QUOTE_KINDS, InboxNote, QuotePlace, find_quotes
+from openvibe.chat.wiring import QUOTE_KINDS, InboxNote, QuotePlace, find_quotes, message_texts
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, Participant, Workspace
@@ -45,6 +48,9 @@ from openvibe.workspaces.queries import (
 from openvibe.workspaces.services import InstructionText
 
 Row = TypeVar("Row", bound=models.Model)
+ATTACHMENT_FIELDS = ("id", "name", "media_type", "size", "token_count", "sha256")
+"""What pages and the API show of a file besides its content."""
+
 HIT_START, HIT_END = "\ue000", "\ue001"
 """Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
 
@@ -140,9 +146,15 @@ def participants_known_to(access: Access) -> QuerySet[Participant]:
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
-    """With author, level and mentions: three queries whatever the number of rows."""
+    """With author, level, mentions and, in `attached`, the files: three queries whatever the number of rows."""
     mentions = Mention.objects.select_related("participant")
-    return messages.select_related("author__agent").prefetch_related(Prefetch("mentions", queryset=mentions))
+    files = Attachment.objects.filter(message=OuterRef("pk")).order_by("position")
+    rows = files.values(row=JSONObject(**{name: name for name in ATTACHMENT_FIELDS}))
+    return (
+        messages.select_related("author__agent")
+        .prefetch_related(Prefetch("mentions", queryset=mentions))
+        .annotate(**{"attached": ArraySubquery(rows)})
+    )
 
 
 @dataclass(frozen=True)
@@ -281,6 +293,30 @@ def access_message(access: Access, message_id: int) -> Message:
     return _first_or_missing(messages.select_related("thread__channel"), message_id)
 
 
+def access_attachment(access: Access, attachment_id: int) -> Attachment:
+    """With its content."""
+    return _first_or_missing(Attachment.objects.visible_to(access), attachment_id)
+
+
+def attachments_of_thread(access: Access, thread_id: int) -> QuerySet[Attachment]:
+    """Files that an agent answering in a thread may read, without content, the newest first: those said in it and, of
+    a dive, those of the message it started from."""
+    source = Dive.objects.filter(thread=thread_id).values("source")[:1]
+    is_seen = Exists(Thread.objects.visible_to(access).filter(pk=thread_id))  # whoever sees a dive sees its source
+    files = Attachment.objects.filter(is_seen, Q(thread=thread_id) | Q(message=Subquery(source)))
+    return files.filter(message__kind=Message.Kind.TEXT).defer("content").order_by("-message_id", "position")
+
+
+def read_attachment(attachment: Attachment, *, offset: int, limit: int, words: str = "") -> Piece:
+    """At most `limit` tokens of the file as agents read it, without secrets, from character `offset` on; of `words`,
+    from the next line that holds them. Raises Missing where none does."""
+    text = mask_secrets(attachment.content)
+    place = find_text(text, words, offset) if words else offset
+    if place is None:
+        raise Missing(f"“{words}” is not in this file from character {offset:,} on.")
+    return cut_piece(text, place, limit)
+
+
 @dataclass(frozen=True)
 class QuoteView:
     """A text that repeats a message, as its reader may see it. `is_own`: it is the reader's; `may_keep`: she may say
@@ -311,9 +347,8 @@ def access_quotes(access: Access, message_id: int) -> MessageQuotes:
     if erasure is None:
         if message.is_deleted or not is_in_charge:
             raise Missing
-        texts = [message.body, *message.revisions.values_list("body", flat=True)]
-        texts += DiveResult.objects.filter(message=message).values_list("full", flat=True)
-        return MessageQuotes(message, _quote_views(access, find_quotes(message, Quotation(texts))), None)
+        quotation = Quotation(message_texts(message))
+        return MessageQuotes(message, _quote_views(access, find_quotes(message, quotation)), None)
     quotes = list(message.quotes.select_related("owner"))
     if erasure.finished_at is None:
         stored = {(quote.kind, quote.ref) for quote in quotes}

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection
+from django.db.models.functions import Left
 from django.dispatch import Signal
 from psycopg import sql
 
 from openvibe.base.locks import LockKind
 from openvibe.base.quotation import Quotation
 from openvibe.base.registers import Register
-from openvibe.chat.models import Message, Quote, Thread
+from openvibe.chat.models import DiveResult, Message, Quote, Thread
 from openvibe.search.indexing import VECTOR_TABLES, EmbeddableText, VectorTable, embed_pending
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -141,6 +142,21 @@ class QuoteKind:
 
 QUOTE_KINDS: Register[QuoteKind] = Register("openvibe.chat.wiring.QUOTE_KINDS")
 """Where the words of a message may stand besides the message."""
+
+
+MAX_FILE_CHARACTERS = 100_000
+"""Of each file, characters from its beginning that are looked for in other texts: as many as a message may have."""
+
+
+def message_texts(message: Message) -> list[str]:
+    """All that a message says: its text, what it said before, its result in full, its files' beginnings and names."""
+    files = message.attachments.annotate(beginning=Left("content", MAX_FILE_CHARACTERS)).order_by("position")
+    return [
+        message.body,
+        *message.revisions.values_list("body", flat=True),
+        *DiveResult.objects.filter(message=message).values_list("full", flat=True),
+        *(text for file in files.values_list("beginning", "name") for text in file),
+    ]
 
 
 def find_quotes(message: Message, quotation: Quotation) -> list[Quote]:

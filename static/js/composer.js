@@ -1,5 +1,6 @@
 // The composer: drafts, mentions, sending with a key of its own, retry.
 
+import { chooseFiles, chosenFiles, fileNames, filesProblem, requestBody } from "./attach.js";
 import { all, body, elements, one, post, settled } from "./page.js";
 import { catchUp, conversation, toBottom } from "./feed.js";
 
@@ -29,6 +30,7 @@ const saveSoon = settled(saveDraft, 800);
 function saveOnLeaving() {
   if (!field || field.value === savedText) return;
   const data = new FormData(form);
+  data.delete("files");
   navigator.sendBeacon?.(form.dataset.draftUrl, data);
   savedText = field.value;
 }
@@ -54,7 +56,7 @@ function pendingRow(text, key) {
   return row;
 }
 
-function offerRetry(row, text, key, problem) {
+function offerRetry(row, text, key, files, problem) {
   row.classList.add("is-failed");
   const state = one(".send-state", row);
   state.classList.add("send-problem");
@@ -65,7 +67,7 @@ function offerRetry(row, text, key, problem) {
   again.textContent = "Retry";
   again.addEventListener("click", () => {
     row.remove();
-    deliver(text, key);
+    deliver(text, key, files);
   });
   const back = document.createElement("button");
   back.type = "button";
@@ -73,28 +75,29 @@ function offerRetry(row, text, key, problem) {
   back.textContent = "Back to the composer";
   back.addEventListener("click", () => {
     row.remove();
-    putBack(text);
+    putBack(text, files);
   });
   state.append(again, back);
 }
 
-function putBack(text) {
+function putBack(text, files) {
+  if (files.length) chooseFiles(form, [...files, ...chosenFiles(form)]);
   field.value = field.value.trim() ? `${text}\n\n${field.value}` : text;
   grown();
   field.focus();
   saveSoon();
 }
 
-async function deliver(text, key) {
-  const row = pendingRow(text, key);
+async function deliver(text, key, files) {
+  const row = pendingRow([text, fileNames(files)].filter(Boolean).join("\n"), key);
   try {
-    await post(form.action, { body: text, client_id: key });
+    await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files) });
   } catch (problem) {
     if (problem.status >= 400 && problem.status < 500 && problem.status !== 401) {
       row.remove();
-      putBack(text);
+      putBack(text, files);
       showProblem(problem.message);
-    } else offerRetry(row, text, key, problem);
+    } else offerRetry(row, text, key, files, problem);
     return;
   }
   if (!field.value) savedText = "";
@@ -105,7 +108,8 @@ async function deliver(text, key) {
 
 function send() {
   const text = field.value;
-  if (text.includes("\u0000") || !text.trim()) {
+  const files = chosenFiles(form);
+  if (text.includes("\u0000") || (!text.trim() && !files.length)) {
     showProblem(text.trim() ? "This text holds a NUL character, which cannot be kept. Paste it again as plain text." : "There is nothing to send yet. Write something first.");
     return;
   }
@@ -113,13 +117,18 @@ function send() {
     showProblem(`This message has ${text.length.toLocaleString("en")} characters; a message may have ${Number(form.dataset.max).toLocaleString("en")}. Shorten it; your text is kept here.`);
     return;
   }
+  if (filesProblem(form)) {
+    showProblem(filesProblem(form));
+    return;
+  }
   showProblem("");
   saveSoon.cancel();
   field.value = "";
+  chooseFiles(form, []);
   saved.textContent = "";
   grown();
   showPreview();
-  deliver(text, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`);
+  deliver(text, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`, files);
 }
 
 const grown = () => {

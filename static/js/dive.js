@@ -1,5 +1,6 @@
 // The dive that is shown, in the panel or on its page: its messages live, its head and foot as they are now, its composer.
 
+import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
 import { all, body, elements, getFragment, one, oneAtATime, post, settled, workspace } from "./page.js";
 import { isInHand, place, rowsOf, seqOf } from "./rows.js";
 
@@ -130,14 +131,21 @@ function showProblem(form, text) {
 async function send(form) {
   const field = one("#dive-body");
   const text = field.value;
-  if (form.dataset.sending || !text.trim()) return;
-  if (text !== keyed) [keyed, key] = [text, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`];
+  const files = chosenFiles(form);
+  if (form.dataset.sending || (!text.trim() && !files.length)) return;
+  if (filesProblem(form)) {
+    showProblem(form, filesProblem(form));
+    return;
+  }
+  const said = JSON.stringify([text, files.map((file) => [file.name, file.size, file.lastModified])]);
+  if (said !== keyed) [keyed, key] = [said, crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`];
   form.dataset.sending = "yes";
   draftSoon.cancel();
   showProblem(form, "");
   try {
-    await post(form.action, { body: text, client_id: key });
+    await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files) });
     keyed = "";
+    chooseFiles(form, []);
     if (field.value === text) field.value = "";
     one("[data-saved]", form).textContent = "";
     await catchUp();

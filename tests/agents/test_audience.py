@@ -22,7 +22,7 @@ from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.agents.runs.scripted_runs import LOG, ask, calling, told
 from tests.agents.tools.tool_calls import call, written
-from tests.factories import access, make_agent, make_entry
+from tests.factories import access, attach, make_agent, make_entry
 
 SECRET = "Dora is allergic to bees."
 NOTE = ("memory", {"action": "profile_update", "text": SECRET})
@@ -107,6 +107,7 @@ def test_every_tool_says_what_its_calls_tell_of(ana: Member, thread: Thread, ski
     """Also when the call is refused, and when its arguments cannot be read."""
     skill("pruning", "# Pruning\nIn March.", folder="sage")
     sage = make_agent(ana, "sage", level=4, channel=thread.channel)
+    attach(thread, ana, plan_md="Prune in March.")
     box = Toolbox.for_agent(sage, thread, run=ask(thread, ana, "@sage hello"))
     assert set(box.tools) == {registration.name for registration in TOOLS}
     for name in box.tools:

@@ -26,7 +26,7 @@ from agents.tools.toolbox import Toolbox
 from knowledge.models import Entry
 from knowledge.services import archive_entry, update_entry
 from memory.blocks.services import store_notes, update_notes
-from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.models import Attachment, Channel, Message, Thread
 from openvibe.chat.queries import search_messages
 from openvibe.chat.services import (
     add_to_channel,
@@ -44,12 +44,12 @@ from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import calling
 from tests.agents.tools.tool_calls import call
 from tests.examples import examples
-from tests.factories import access, make_agent, make_channel, make_entry, make_thread, say
+from tests.factories import access, attach, make_agent, make_channel, make_entry, make_thread, say
 from tests.llm.scripted_client import ScriptedModel
 
 WORD = re.compile(r"\bzq\d+x\b")
 VERBS = (
-    *("say", "ask", "enter", "note", "dive"),
+    *("say", "attach", "ask", "enter", "note", "dive"),
     *("lower", "leave", "close", "restrict", "archive", "rewrite", "delete", "clear"),
 )
 STEPS = st.lists(
@@ -88,6 +88,18 @@ def say_something(world: World, a: int, b: int, c: int) -> None:
         world.keep(word, "message", say(thread, person, f"The roses say {word} today.").pk)
 
 
+def attach_a_file(world: World, a: int, b: int, c: int) -> None:
+    person, thread = world.people[a % 3], world.threads[b % len(world.threads)]
+    if world.may_post(person, thread):
+        word = world.word()
+        world.keep(word, "message", attach(thread, person, "Roses.", **{f"{word}_md": f"Roses want {word}."}).pk)
+
+
+def read_everything() -> list[dict[str, int]]:
+    """Arguments of `read_file` for every file there is, wherever it is."""
+    return [{"id": pk} for pk in Attachment.objects.order_by("pk").values_list("pk", flat=True)]
+
+
 def ask_an_agent(world: World, a: int, b: int, c: int) -> None:
     """The agent looks at everything it can reach."""
     person, thread, agent = world.people[a % 3], world.threads[b % len(world.threads)], world.agents[c % 4]
@@ -97,8 +109,12 @@ def ask_an_agent(world: World, a: int, b: int, c: int) -> None:
     message = say(thread, person, f"@{agent.handle} what of the roses, {word}?")
     world.keep(word, "message", message.pk)
     for run in Run.objects.filter(trigger=message, agent=agent):
-        looks = [("memory", {"action": "search", "query": "roses"}), ("memory", {"action": "profile_get"})]
+        looks: list[tuple[str, object]] = [
+            ("memory", {"action": "search", "query": "roses"}),
+            ("memory", {"action": "profile_get"}),
+        ]
         looks += [("knowledge_search", {"query": "roses"}), ("log_progress", {"checkpoint": "Looked"})]
+        looks += [("read_file", arguments) for arguments in read_everything()[-1:]]
         execute_run(run.pk, client=ScriptedModel([calling(*looks), "Done."]))
 
 
@@ -198,6 +214,7 @@ def clear_notes(world: World, a: int, b: int, c: int) -> None:
 
 ACTIONS: dict[str, Callable[[World, int, int, int], None]] = {
     "say": say_something,
+    "attach": attach_a_file,
     "ask": ask_an_agent,
     "enter": write_entry,
     "note": note_something,
@@ -253,7 +270,8 @@ def check_prompts_and_tools(world: World, agent: Agent, person: Member) -> None:
         view = view_of_prompt(prompt, access(person))
         previewed = [[item.text for item in section.items] for section in view.sections]
         assert not unseen(world, previewed, access(person), thread=None, asker=None)
-        for look in (call("memory", action="search", query="roses"), call("knowledge_search", query="roses")):
+        reads = [call("read_file", **arguments) for arguments in read_everything()]
+        for look in (call("memory", action="search", query="roses"), call("knowledge_search", query="roses"), *reads):
             assert not unseen(world, box.execute(look).result, reader, thread=thread, asker=None)
 
 
@@ -300,6 +318,8 @@ def fill(world: World, agent: int, thread: int) -> None:
         note_something(world, number, 0, agent)
     for number in range(2):
         write_entry(world, 0, number, 0)
+    for number in range(2):
+        attach_a_file(world, 0, number, 0)
     for number in range(2):
         ask_an_agent(world, number, thread, agent)
 

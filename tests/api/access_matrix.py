@@ -94,6 +94,7 @@ class Place:
     approval: int = 0
     progress: int = 0
     dive: int = 0
+    attachment: int = 0
     entry: int = 0
     suggestion: int = 0
     contradiction: int = 0
@@ -118,6 +119,7 @@ class Place:
             "approval": self.approval,
             "progress": self.progress,
             "dive": self.dive,
+            "attachment": self.attachment,
             "entry": self.entry,
             "suggestion": self.suggestion,
             "contradiction": self.contradiction,
@@ -142,6 +144,7 @@ NUMBERED = (
     "approval",
     "progress",
     "dive",
+    "attachment",
     "entry",
     "suggestion",
     "contradiction",
@@ -165,7 +168,7 @@ class Scene:
 
 def make_place(by: Member, channel: Channel, agent: Agent, title: str) -> Place:
     thread = factories.make_thread(channel, by, title)
-    message = factories.say(thread, by, f"About roses in {title}")
+    message = factories.attach(thread, by, f"About roses in {title}", notes_md=f"Notes on roses in {title}")
     reply = create_reply(thread=thread, author=agent.participant, client_id=title)
     Message.objects.filter(pk=reply.pk).update(state="complete", body="Roses like sun.")
     run = Run.objects.create(
@@ -185,9 +188,11 @@ def make_place(by: Member, channel: Channel, agent: Agent, title: str) -> Place:
         state="accepted",
     )
     compaction = Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
-    return Place(
+    place = Place(
         channel, thread, message, reply, run, episode, feedback.pk, proposal.pk, token.pk, agent.handle, compaction.pk
     )
+    place.attachment = message.attachments.get().pk
+    return place
 
 
 def write_work(place: Place, by: Member) -> None:

@@ -89,6 +89,7 @@ ROWS = {
     # For whoever may delete the message; nothing repeats it.
     "GET api-message-quotes": Row("messages/{message}/quotes/", "message", 200, dict.fromkeys(OTHERS, 404)),
     "DELETE api-message-quote": Row("messages/{message}/quotes/message/1/", "message", 404),
+    "GET api-attachment": Row("attachments/{attachment}/", "attachment"),
     "GET api-dives": Row("dives/", lists="dive"),
     # Only Cleo's agent is of a level that dives.
     "POST api-dives": Row("dives/", "message", 403, {"cleo": 201}, {"message": "{message}", "agent": "{agent}"}),

@@ -2,7 +2,7 @@
 
 import re
 
-from playwright.sync_api import APIResponse, Dialog, Locator, Page, Route, expect
+from playwright.sync_api import APIResponse, Dialog, FilePayload, Locator, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation, words_of
@@ -176,6 +176,33 @@ def test_the_viewer_shows_what_the_agent_read(people: People, installation: Inst
     expect(panel).to_contain_text("semi")
     ana.reload()
     expect(ana.locator("#panel")).to_contain_text("/ 8,000")
+
+
+def test_a_file_is_attached_read_on_and_saved(people: People, installation: Installation) -> None:
+    rows = "\n".join(f"Day {n}: {n % 13} litres" for n in range(5_000))
+    model, ana = installation.model, people.ana()
+    ana.goto("/w/willow/")
+    start_thread(ana, "Watering log", "Here it comes.")
+    files = [("photo.txt", b"\x00\x01"), ("log.txt", rows.encode())]
+    chosen = [FilePayload(name=name, mimeType="text/plain", buffer=data) for name, data in files]
+    ana.get_by_label("Attach text files").set_input_files(chosen)
+    say(ana, "The log, and a photo.")
+    expect(ana.locator(".composer .form-problem")).to_contain_text("“photo.txt” is not a text file.")
+    expect(ana.locator("#composer-body")).to_have_value("The log, and a photo.")
+    ana.get_by_role("button", name="Take photo.txt out").click()
+    ana.locator("#composer-body").press("Enter")
+    file = ana.locator("#messages").get_by_role("link", name=re.compile("log.txt"))
+    with ana.expect_download() as download:
+        file.click()
+    assert (download.value.suggested_filename, download.value.path().read_text()) == ("log.txt", rows)
+    expect(ana.locator("[data-chosen]")).to_be_hidden()
+
+    number = (file.get_attribute("href") or "").strip("/").rpartition("/")[2]
+    model.says("Five litres.")
+    model.calls = [Answer(tool_calls=(("c1", "read_file", f'{{"id": {number}, "find": "Day 4321"}}'),))]
+    say(ana, "@vibe how much on day 4321?")
+    expect(replies(ana)).to_contain_text("Five litres.")
+    assert "Day 4321: 5 litres" in model.last_prompt
 
 
 def test_a_people_only_thread_says_why_no_agent_answers(people: People, installation: Installation) -> None:

@@ -88,6 +88,7 @@ def _redact(snapshot: Snapshot, content: Mapping[str, Any], access: Access) -> S
     withheld = {
         **_withheld_instructions(keys, access),
         **_withheld_messages(keys, access, snapshot),
+        **_withheld_files(keys, access),
         **_withheld_episodes(keys, access),
         **_withheld_profile_notes(keys, access),
         **_withheld_knowledge(keys, access, snapshot.created_at),
@@ -135,6 +136,17 @@ def _withheld_messages(keys: Iterable[str], access: Access, snapshot: Snapshot) 
         reason = DELETED_SINCE if deleted_at is not None else CHANGED_SINCE if is_edited else ""
         reasons[f"message:{pk}"] = reason
     return {key: reason for key, reason in reasons.items() if reason}
+
+
+def _withheld_files(keys: Iterable[str], access: Access) -> dict[str, str]:
+    """Files of messages that the viewer may not see, or that were deleted: a file's key names its message."""
+    message_ids = {key: int(key.split(":")[1]) for key in keys if key.startswith("file:")}
+    if not message_ids:
+        return {}
+    seen = Message.objects.visible_to(access).filter(pk__in=message_ids.values())
+    is_deleted = {pk: deleted_at is not None for pk, deleted_at in seen.values_list("pk", "deleted_at")}
+    reasons = {key: DELETED_SINCE if is_deleted.get(pk) else NO_ACCESS for key, pk in message_ids.items()}
+    return {key: reason for key, reason in reasons.items() if is_deleted.get(message_ids[key]) is not False}
 
 
 def _read_at(snapshot: Snapshot) -> datetime | None:

@@ -201,11 +201,14 @@ def _quoting_runs(prefix: str, thread_id: int, message_id: int) -> Q:
 
 
 def _tells_of(item: Mapping[str, Any], *, erased: ErasedText) -> bool:
-    """Whether an item that was stored before is the message, a summary of it, or what a tool answered there."""
+    """Whether an item that was stored before is the message, a file or a summary of it, or what a tool answered
+    there."""
     kind, _, _ = str(item["key"]).partition(":")
     if kind == "summary":
         first, _, last = str(item["ref"]).partition("-")
         return not (first.isdigit() and last.isdigit()) or int(first) <= erased.seq <= int(last)
+    if kind == "file":
+        return str(item["key"]).startswith(f"file:{erased.message_id}:")
     return kind == "observation" or item["key"] == f"message:{erased.message_id}"
 
 

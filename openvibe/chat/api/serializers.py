@@ -104,12 +104,24 @@ class MentionOut(serializers.ModelSerializer[Mention]):
         read_only_fields = fields
 
 
+class AttachmentOut(serializers.Serializer[Any]):
+    """A file of a message, without its content."""
+
+    id = serializers.IntegerField(read_only=True)
+    name = serializers.CharField(read_only=True)
+    media_type = serializers.CharField(read_only=True, help_text="Guessed from the name.")
+    size = serializers.IntegerField(read_only=True, help_text="Bytes in UTF-8.")
+    token_count = serializers.IntegerField(read_only=True, help_text="Tokens (o200k_base).")
+    sha256 = serializers.CharField(read_only=True, help_text="Of the content in UTF-8.")
+
+
 class MessageOut(serializers.ModelSerializer[Message]):
     """A deleted message keeps its place: `deleted_at` is set and `body` is empty."""
 
     thread = serializers.IntegerField(source="thread_id", read_only=True)
     author = ParticipantOut(read_only=True)
     mentions = MentionOut(many=True, read_only=True)
+    attachments = AttachmentOut(source="attached", many=True, read_only=True)
 
     class Meta:
         model = Message
@@ -125,6 +137,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "client_id",
             "token_count",
             "mentions",
+            "attachments",
             "created_at",
             "edited_at",
             "deleted_at",
@@ -141,6 +154,48 @@ class MessageIn(serializers.Serializer[Any]):
         choices=["text", "tool_call", "tool_result"], default="text", help_text="Agents only: tool_call, tool_result."
     )
     call_id = TextField(required=False, default="", help_text="Pairs a tool_call with its tool_result.")
+
+
+class MessageUpload(serializers.Serializer[Any]):
+    """A message with files, as `multipart/form-data`."""
+
+    body = TextField(
+        required=False, default="", help_text="Markdown; without any, the names of the files are the message."
+    )
+    client_id = TextField(
+        required=False, default="", help_text="Your own key: the same key is the same message, returned again."
+    )
+    files = serializers.ListField(
+        child=serializers.FileField(),
+        help_text="At most 5 text files of at most 5 MB: UTF-8, what a byte order mark names, else Windows-1252.",
+    )
+
+
+class PieceParams(serializers.Serializer[Any]):
+    offset = SeqField(required=False, default=0, help_text="The character to begin at.")
+    limit = serializers.IntegerField(
+        required=False, default=2_000, min_value=1, max_value=4_000, help_text="Tokens of the piece, at most."
+    )
+    find = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        trim_whitespace=False,
+        max_length=200,
+        help_text="Begin at the next line that holds these words, whatever their case.",
+    )
+
+
+class PieceOut(AttachmentOut):
+    """A stretch of a file as agents read it: secrets are masked, so `total` may differ from the file's own length."""
+
+    message = serializers.IntegerField(read_only=True)
+    text = serializers.CharField(source="piece.text", read_only=True)
+    offset = serializers.IntegerField(source="piece.start", read_only=True, help_text="Where it begins, in characters.")
+    next_offset = serializers.IntegerField(
+        source="piece.next_offset", read_only=True, allow_null=True, help_text="Where to go on; null at the end."
+    )
+    total = serializers.IntegerField(source="piece.total", read_only=True, help_text="Characters in all.")
 
 
 class MessageEdit(serializers.Serializer[Any]):

@@ -12,6 +12,7 @@ urlpatterns = [
     path("messages/<int:pk>/", views.OneMessage.as_view(), name="api-message"),
     path("messages/<int:pk>/quotes/", views.MessageQuotes.as_view(), name="api-message-quotes"),
     path("messages/<int:pk>/quotes/<slug:kind>/<int:ref>/", views.OneQuote.as_view(), name="api-message-quote"),
+    path("attachments/<int:pk>/", views.OneAttachment.as_view(), name="api-attachment"),
     path("dives/", views.Dives.as_view(), name="api-dives"),
     path("dives/<int:pk>/", views.OneDive.as_view(), name="api-dive"),
     path("dives/<int:pk>/draft/", views.Draft.as_view(), name="api-dive-draft"),

@@ -7,16 +7,19 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import QuerySet
+from django.forms.models import model_to_dict
 from django.http import StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from openvibe.api.auth import Caller, caller_of
-from openvibe.api.idempotency import idempotent
+from openvibe.api.idempotency import IDEMPOTENCY_PARAMETER, idempotent
 from openvibe.api.models import Token
+from openvibe.api.parsers import BoundedJSONParser
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat import queries, services
@@ -36,6 +39,9 @@ from openvibe.chat.api.serializers import (
     MessageIn,
     MessageOut,
     MessagesParams,
+    MessageUpload,
+    PieceOut,
+    PieceParams,
     QuotesOut,
     ResultIn,
     SearchParams,
@@ -44,6 +50,7 @@ from openvibe.chat.api.serializers import (
     ThreadOut,
     ThreadsParams,
 )
+from openvibe.chat.attachments import NewAttachment, read_uploads
 from openvibe.chat.event_stream import CurrentAccess, event_stream, parse_position
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.search.thread import find_messages
@@ -156,6 +163,7 @@ class Search(ApiView):
 
 class Messages(ApiView):
     page_order = "seq"
+    parser_classes = (BoundedJSONParser, MultiPartParser)
 
     @extend_schema(operation_id="messages_list", parameters=[MessagesParams], responses=MessageOut(many=True))
     def get(self, request: Request, pk: int) -> Response:
@@ -170,14 +178,35 @@ class Messages(ApiView):
             self.page_order = "seq" if "after_seq" in params else "-seq"
         return self.paginated_response(messages, MessageOut)
 
-    @extend_schema(operation_id="messages_create", request=MessageIn, responses={201: MessageOut})
-    @idempotent
+    @extend_schema(
+        operation_id="messages_create",
+        request={"application/json": MessageIn, "multipart/form-data": MessageUpload},
+        parameters=[IDEMPOTENCY_PARAMETER],
+        responses={201: MessageOut},
+    )
     def post(self, request: Request, pk: int) -> Response:
-        """Say something. A person's `@handle` of an agent makes it answer; an agent's message starts nothing."""
+        """Say something, with files as `multipart/form-data`. A person's `@handle` of an agent makes it answer; an
+        agent's message starts nothing."""
+        files = read_uploads(request.FILES.getlist("files"))  # counted before any transaction
+        return self._post_once(request, pk, files)
+
+    @idempotent
+    def _post_once(self, request: Request, pk: int, files: Sequence[NewAttachment]) -> Response:
         access = request_access(request)
         thread = get_object_or_404(visible_threads(access), pk=pk)
-        message = services.post_message(thread=thread, by=access, **self.validated_body(MessageIn))
+        data = self.validated_body(MessageUpload if files else MessageIn)
+        message = services.post_message(thread=thread, by=access, **{**data, "files": files})
         return Response(MessageOut(queries.access_message(access, message.pk)).data, status=201)
+
+
+class OneAttachment(ApiView):
+    @extend_schema(operation_id="attachments_read", parameters=[PieceParams], responses=PieceOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """A file of a message the caller sees, in pieces: go on at `next_offset` until it is null."""
+        params = self.validated_query(PieceParams)
+        file = queries.access_attachment(request_access(request), pk)
+        piece = queries.read_attachment(file, offset=params["offset"], limit=params["limit"], words=params["find"])
+        return Response(PieceOut({**model_to_dict(file), "piece": piece}).data)
 
 
 class OneMessage(ApiView):

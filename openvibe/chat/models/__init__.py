@@ -1,5 +1,12 @@
 """Rooms, conversations, what was said, and what each reader has seen."""
 
+from openvibe.chat.models.attachment import (
+    EXTRACT_TOKENS,
+    MAX_ATTACHMENT_BYTES,
+    MAX_ATTACHMENT_NAME,
+    MAX_ATTACHMENTS,
+    Attachment,
+)
 from openvibe.chat.models.channel import Channel, ChannelMembership
 from openvibe.chat.models.dive import MAX_ACTIVE_DIVES, Dive, DiveResult
 from openvibe.chat.models.erasure import Erasure, Quote
@@ -14,7 +21,12 @@ from openvibe.chat.models.message import (
 from openvibe.chat.models.thread import Draft, ReadMarker, Thread
 
 __all__ = [
+    "EXTRACT_TOKENS",
     "MAX_ACTIVE_DIVES",
+    "MAX_ATTACHMENTS",
+    "MAX_ATTACHMENT_BYTES",
+    "MAX_ATTACHMENT_NAME",
+    "Attachment",
     "Channel",
     "ChannelMembership",
     "Dive",

@@ -5,7 +5,8 @@ message after it, whose pair holds that text too. Both are made anew."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import pgtrigger
 from django.contrib.postgres.indexes import GinIndex, OpClass
@@ -181,7 +182,17 @@ class Message(models.Model):
                     " RETURN NULL;"
                 ),
             ),
+            pgtrigger.Trigger(
+                name="loses_attachments",
+                operation=pgtrigger.UpdateOf("deleted_at"),
+                when=pgtrigger.After,
+                condition=pgtrigger.Q(new__deleted_at__isnull=False),
+                func="DELETE FROM chat_attachment WHERE message_id = NEW.id; RETURN NULL;",
+            ),
         ]
+
+    attached: Sequence[Mapping[str, Any]] = ()
+    """Its files without their content, where `with_authors_and_mentions` read it."""
 
     def __str__(self) -> str:
         return f"{self.author} #{self.seq}"

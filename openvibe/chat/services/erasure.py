@@ -16,7 +16,7 @@ from django.utils import timezone
 from openvibe.api.idempotency import rewrite_answers
 from openvibe.base.problems import Missing
 from openvibe.base.quotation import Quotation
-from openvibe.chat.models import Erasure, Message, Quote
+from openvibe.chat.models import Attachment, Erasure, Message, Quote
 from openvibe.chat.wiring import QUOTE_KINDS, TEXT_ERASERS, ErasedText, QuoteKind, TextEraser, find_quotes
 from openvibe.workspaces.access import Access
 
@@ -89,13 +89,13 @@ def _is_being_written(erasure: Erasure) -> bool:
 
 
 def _rewrite_kept_answers(erased: ErasedText) -> int:
+    gone: dict[str, Any] = {} if Attachment.objects.filter(message=erased.message_id).exists() else {"attachments": []}
+
     def rewrite(value: Any) -> Any:
         if isinstance(value, Mapping):
             is_message = value.get("id") == erased.message_id and value.get("thread") == erased.thread_id
-            return {
-                key: ERASED_TEXT if is_message and key == "body" and inner else rewrite(inner)
-                for key, inner in value.items()
-            }
+            former = {"body": ERASED_TEXT if value.get("body") else "", **gone} if is_message else {}
+            return {key: former[key] if key in former else rewrite(inner) for key, inner in value.items()}
         if isinstance(value, list):
             return [rewrite(inner) for inner in value]
         return ERASED_TEXT if isinstance(value, str) and erased.quotation.is_in(value) else value

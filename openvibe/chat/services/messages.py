@@ -1,5 +1,7 @@
 """Create, update and delete messages, replies and mentions."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -9,10 +11,11 @@ from django.utils import timezone
 from openvibe.base.markdown import mentioned_handles
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
-from openvibe.chat.models import DiveResult, Mention, Message, MessageRevision, Thread
+from openvibe.chat.attachments import NewAttachment
+from openvibe.chat.models import MAX_ATTACHMENTS, Attachment, Mention, Message, MessageRevision, Thread
 from openvibe.chat.services.erasure import begin_erasure
 from openvibe.chat.services.permissions import check_dive_party, check_not_archived
-from openvibe.chat.wiring import message_posted, message_revised
+from openvibe.chat.wiring import message_posted, message_revised, message_texts
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -81,14 +84,22 @@ def create_mentions(message: Message) -> None:
 
 
 def post_message(
-    *, thread: Thread, by: Access, body: str, client_id: str = "", kind: str = Message.Kind.TEXT, call_id: str = ""
+    *,
+    thread: Thread,
+    by: Access,
+    body: str,
+    client_id: str = "",
+    kind: str = Message.Kind.TEXT,
+    call_id: str = "",
+    files: Sequence[NewAttachment] = (),
 ) -> Message:
     """Say something in a thread. The same `client_id` from the same author is the same message, returned again.
 
-    `thread` must be visible to `by`. Message, mentions, events and, through `message_posted`, the runs it causes are
-    one transaction. Raises Problem (empty, too long, NUL), Refused (archived, somebody else's dive, one that is over).
+    `thread` must be visible to `by`. Message, files, mentions, events and, through `message_posted`, the runs it causes
+    are one transaction. Without words, the names of the files are the message. Raises Problem (empty, too long, NUL, a
+    file too many), Refused (archived, somebody else's dive, one that is over).
     """
-    text = clean_message_body(body)
+    text = clean_message_body(body if body.strip() or not files else _names_as_text(files))
     check_not_archived(thread)
     if kind not in POSTABLE_KINDS or (kind != Message.Kind.TEXT and not (by.is_agent and call_id)):
         raise Problem(
@@ -96,6 +107,8 @@ def post_message(
             code="bad_kind",
             field="kind",
         )
+    if len(files) > MAX_ATTACHMENTS or (files and kind != Message.Kind.TEXT):
+        raise Problem(f"A message of kind text has at most {MAX_ATTACHMENTS} files.", code="bad_files", field="files")
     if len(client_id) > 100 or len(call_id) > 100 or "\x00" in client_id + call_id:
         raise Problem("client_id and call_id are at most 100 plain characters.", code="bad_id", field="client_id")
     message = Message(
@@ -110,7 +123,7 @@ def post_message(
     try:
         with transaction.atomic(savepoint=bool(client_id or thread.parent_id)):
             check_dive_party(thread, by)
-            return message if _insert_message(message, by) else _get_by_client_id(thread, by, client_id)
+            return message if _insert_message(message, by, files) else _get_by_client_id(thread, by, client_id)
     except IntegrityError as error:  # the same message, posted twice at once
         try:
             return _get_by_client_id(thread, by, client_id)
@@ -118,8 +131,12 @@ def post_message(
             raise error from None
 
 
-def _insert_message(message: Message, by: Access) -> bool:
-    """Store the message and whom it names; its author has read up to it, and the draft it came from is done.
+def _names_as_text(files: Sequence[NewAttachment]) -> str:
+    return ", ".join("`{}`".format(file.name.replace("`", "'")) for file in files)
+
+
+def _insert_message(message: Message, by: Access, files: Sequence[NewAttachment] = ()) -> bool:
+    """Store the message, its files and whom it names; its author has read up to it, and its draft is done.
 
     False, with nothing stored, when it was said before.
     """
@@ -142,6 +159,9 @@ def _insert_message(message: Message, by: Access) -> bool:
         return False
     message.pk, message.seq, message.created_at, mentioned, following = row
     message._state.adding, message._state.db = False, connection.alias
+    if files:
+        rows = (Attachment(message=message, position=at, **asdict(file)) for at, file in enumerate(files, start=1))
+        Attachment.objects.bulk_create(rows)
     if not by.is_agent:
         message_posted.send(
             sender=Message, message=message, mentioned_agents=tuple(mentioned), following_agents=tuple(following)
@@ -209,9 +229,9 @@ def update_message(*, message: Message, by: Access, body: str, based_on: str | N
 
 @transaction.atomic
 def delete_message(*, message: Message, by: Access) -> Message:
-    """Wipe the text, its history and its mentions; a tombstone keeps the place. Authors and admins.
+    """Wipe the text, its history and mentions, and (a trigger) its files; a tombstone keeps the place.
 
-    What was stored of the text elsewhere is rewritten by a job (`erasure`).
+    For authors and admins. What was stored of the text elsewhere is rewritten by a job (`erasure`).
     """
     current = Message.objects.select_for_update(of=("self",)).select_related("author").get(pk=message.pk)
     if current.author_id != by.participant_id and not by.administers:
@@ -220,8 +240,7 @@ def delete_message(*, message: Message, by: Access) -> Message:
         return current
     if current.state == Message.State.WRITING:
         raise Refused("This reply is still being written. Stop it first.", code="being_written")
-    results = DiveResult.objects.filter(message=current).values_list("full", flat=True)
-    texts = [current.body, *current.revisions.values_list("body", flat=True), *results]
+    texts = message_texts(current)
     current.body, current.token_count, current.deleted_at = "", 0, timezone.now()
     current.save(update_fields=["body", "token_count", "deleted_at"])
     current.revisions.all().delete()

@@ -4,14 +4,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from django.contrib.postgres.search import SearchQuery
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Left
 from django.urls import reverse
 
 from openvibe.base.problems import Missing
 from openvibe.base.quotation import Quotation
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Attachment, Message, Thread
 from openvibe.chat.services.messages import delete_message
 from openvibe.chat.services.permissions import may_manage_thread
-from openvibe.chat.wiring import QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
+from openvibe.chat.wiring import MAX_FILE_CHARACTERS, QUOTE_KINDS, QuoteKind, QuotePlace, QuotingText
 from openvibe.workspaces.access import Access
 
 MAX_NEAR_MESSAGES = 20_000
@@ -19,6 +20,9 @@ MAX_NEAR_MESSAGES = 20_000
 
 FRAGMENTS_A_QUERY, MAX_HITS_A_QUERY = 100, 500
 """Fragments asked for in one text search of the workspace, and messages looked at of what it finds."""
+
+MAX_FILES = 200
+"""Files of the workspace that are read, the newest first."""
 
 
 def _quoting_messages(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
@@ -91,6 +95,32 @@ def _refuse_title(ref: int, by: Access) -> None:
     raise Missing("A title is not deleted: rename the thread.")
 
 
+def _quoting_files(message: Message, quotation: Quotation) -> Iterator[QuotingText]:
+    """The newest of the workspace, from their beginning."""
+    files = Attachment.objects.filter(thread__workspace=message.thread.workspace_id)
+    files = files.filter(created_at__gte=message.created_at).exclude(message=message).order_by("-id")
+    rows = files.annotate(beginning=Left("content", MAX_FILE_CHARACTERS))[:MAX_FILES]
+    return (QuotingText(*row) for row in rows.values_list("pk", "beginning", "message__author_id").iterator(20))
+
+
+def _file_places(access: Access, refs: Sequence[int], slug: str) -> Mapping[int, QuotePlace]:
+    files = Attachment.objects.visible_to(access).filter(pk__in=refs).defer("content")
+    return {
+        file.pk: QuotePlace(
+            title=f"The file “{file.name}” in “{file.thread.title}”",
+            href=reverse("message", args=[slug, file.message_id]),
+            may_delete=False,
+            advice="It goes when the message is deleted that it is attached to.",
+        )
+        for file in files.select_related("thread")
+    }
+
+
+def _refuse_file(ref: int, by: Access) -> None:
+    raise Missing("A file is not deleted by itself: delete the message it is attached to.")
+
+
 def wire() -> None:
     QUOTE_KINDS.add(QuoteKind("message", "Message", _quoting_messages, _message_places, _delete_quoting_message))
     QUOTE_KINDS.add(QuoteKind("title", "Title", _quoting_titles, _title_places, _refuse_title))
+    QUOTE_KINDS.add(QuoteKind("file", "File", _quoting_files, _file_places, _refuse_file))

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from django.template import Context, Engine, Library
+from django.template.defaultfilters import filesizeformat, pluralize
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
@@ -53,6 +54,28 @@ class ResultCard:
     starter: str = ""
     agent: str = ""
     dive_id: int | None = None
+
+
+@dataclass(frozen=True)
+class FileChip:
+    """A file of a message; `size` and `tokens` in words."""
+
+    pk: int
+    name: str
+    size: str
+    tokens: str
+
+
+def file_chips(message: Message) -> tuple[FileChip, ...]:
+    """The files of a message that was read with them. No query."""
+    return tuple(
+        FileChip(row["id"], row["name"], filesizeformat(row["size"]), _token_words(row["token_count"]))
+        for row in message.attached
+    )
+
+
+def _token_words(count: int) -> str:
+    return f"{count:,} token{pluralize(count)}"
 
 
 def dive_chips(messages: Sequence[Message]) -> dict[int, tuple[DiveChip, ...]]:
@@ -119,6 +142,7 @@ class MessageRow:
     notes: tuple[str, ...]
     dives: tuple[DiveChip, ...]
     result: ResultCard | None
+    files: tuple[FileChip, ...]
 
 
 def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
@@ -158,6 +182,7 @@ def message_rows(
                 notes=tuple(m.note for m in mentions if m.note),
                 dives=dives.get(message.pk, ()),
                 result=results.get(message.pk),
+                files=file_chips(message),
             )
         )
     return rows

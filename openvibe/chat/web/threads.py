@@ -6,6 +6,7 @@ from django.db import transaction
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import reswap, retarget
 
@@ -13,8 +14,10 @@ from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat import services
+from openvibe.chat.attachments import read_uploads
 from openvibe.chat.models import Dive, Draft, Message, Thread
 from openvibe.chat.queries import (
+    access_attachment,
     access_message,
     access_thread,
     agents_with_access,
@@ -73,14 +76,20 @@ def _render_thread_page(
 def post_from_composer(
     request: WorkspaceRequest, thread: Thread, anchor: str, render_refused: Callable[[Problem, str], HttpResponse]
 ) -> HttpResponse:
-    """Post what the composer sent; `#anchor-seq` is its place on this page. `render_refused` gets the text, too."""
+    """Post what the composer sent; `#anchor-seq` is its place on this page. `render_refused` gets the text, too.
+
+    The whole request was read before this, and its files are counted before anything is locked.
+    """
     body = request.POST.get("body", "").replace("\r\n", "\n")
     try:
         client_id = request.POST.get("client_id", "")
-        message = services.post_message(thread=thread, by=request.access, body=body, client_id=client_id)
+        files = read_uploads(request.FILES.getlist("files"))
+        message = services.post_message(thread=thread, by=request.access, body=body, client_id=client_id, files=files)
     except Problem as problem:
         if wants_json(request):
             raise
+        if request.FILES:  # no page can put them back into a form
+            problem.message += " Choose your files once more."
         return render_refused(problem, body.replace("\x00", ""))
     if wants_json(request):
         return JsonResponse({"id": message.pk, "seq": message.seq}, status=201)
@@ -182,6 +191,19 @@ def _render_fragment(request: WorkspaceRequest, message: Message) -> HttpRespons
     before = Message.objects.filter(thread_id=message.thread_id, seq=message.seq - 1).first()
     row = message_rows([message], request.access, before=before)[0]
     return render(request, "chat/_message.html", {"row": row, "thread": message.thread})
+
+
+@workspace_view
+@require_safe
+def attachment(request: WorkspaceRequest, attachment_id: int) -> HttpResponse:
+    """A file, to be saved: plain text whatever its name says, so that no browser runs it."""
+    file = access_attachment(request.access, attachment_id)
+    headers = {
+        "Content-Disposition": content_disposition_header(as_attachment=True, filename=file.name),
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-store",
+    }
+    return HttpResponse(file.content, content_type="text/plain; charset=utf-8", headers=headers)
 
 
 @workspace_view

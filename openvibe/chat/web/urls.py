@@ -35,5 +35,6 @@ urlpatterns = [
     path("m/<int:message_id>/edit/", threads.message_edit, name="message-edit"),
     path("m/<int:message_id>/delete/", threads.message_delete, name="message-delete"),
     path("m/<int:message_id>/quotes/", quotes.message_quotes, name="message-quotes"),
+    path("files/<int:attachment_id>/", threads.attachment, name="attachment"),
     path("m/<int:message_id>/history/", threads.message_history, name="message-history"),
 ]

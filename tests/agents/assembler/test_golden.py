@@ -11,6 +11,7 @@ import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,7 +29,8 @@ from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider
 from memory.work.models import Approval, ProgressEntry
 from memory.work.services import create_work_item, request_approval
-from openvibe.chat.models import Dive, Message, Thread
+from openvibe.chat.attachments import make_attachment
+from openvibe.chat.models import Attachment, Dive, Message, Thread
 from openvibe.chat.services import publish_dive, start_dive
 from openvibe.llm.drafts import DRAFT_FORMAT, ResultDraft
 from openvibe.llm.models import Endpoint
@@ -40,7 +42,9 @@ from tests.memory.plugins.lcm.factories import NOON, ended, told
 GOLDEN = Path(__file__).parent / "golden"
 IS_RECORDING = "RECORD_PROMPTS" in os.environ
 
-_REFERENCE = re.compile(r'\b(work|episode|approval|progress|observation|profile|knowledge|summary id=")(:?)(\d+)')
+_REFERENCE = re.compile(
+    r'\b(work|episode|approval|progress|observation|profile|knowledge|attachment|summary id=")(:?)(\d+)'
+)
 _OTHER_DAY = re.compile(r"(?:\w+day, )?20\d\d-(?!03-01)\d\d-\d\d(?: \d\d:\d\d)?")
 _FRESHNESS = re.compile(r'freshness="[^"]*"')
 
@@ -202,6 +206,19 @@ def an_earlier_run(vibe: Agent, thread: Thread, ana: Member) -> None:
         result="message 7: the mulch lies behind the shed",
     )
     call.sources.create(kind="thread", ref=run.thread_id)
+
+
+def test_a_mention_near_attached_files(ask: Ask, ana: Member, dora: Member, thread: Thread) -> None:
+    log = "\n".join(f"2026-02-{1 + n % 28:02},bed {n % 7},{n % 13} litres" for n in range(2_000))
+    for author, body, names in (
+        (dora, "The log of the pump, all of it.", {"pump_csv": log}),
+        (ana, "And my plan.", {"plan_md": "# Plan\n\n- row 3: *prune* in March\n- row 4: if < 5 °C, wait"}),
+    ):
+        (source,) = told(thread, author.participant, body)
+        for position, (name, text) in enumerate(names.items(), 1):
+            file = make_attachment(name.replace("_", "."), text.encode())
+            Attachment.objects.create(message=source, position=position, **asdict(file))
+    check_golden("mention_attachments", ask(thread, "@vibe does the log fit my plan?", task="mention"))
 
 
 def test_a_mention_in_a_long_thread(ask: Ask, ana: Member, dora: Member, thread: Thread) -> None:

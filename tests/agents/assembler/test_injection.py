@@ -4,7 +4,7 @@ fence, none outside its own line of a transcript."""
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import pytest
 from django.db.models import QuerySet
@@ -17,7 +17,8 @@ from knowledge.models import Entry
 from memory.blocks.models import Block, ProfileNote
 from memory.episodes.models import Episode
 from memory.work.models import Approval, ProgressEntry, WorkItem
-from openvibe.chat.models import Channel, Dive, Message, Thread
+from openvibe.chat.attachments import make_attachment
+from openvibe.chat.models import MAX_ATTACHMENT_NAME, Attachment, Channel, Dive, Message, Thread
 from openvibe.chat.services import publish_dive, start_dive
 from openvibe.chat.services.importing import get_or_create_speaker
 from openvibe.llm.drafts import ResultDraft
@@ -174,6 +175,13 @@ def _publish(world: World, text: str) -> None:
     publish_dive(dive=world.other_dive, by=access(world.ana), result=result)
 
 
+def _attach(world: World, position: int, name: str, content: str) -> None:
+    """A file of the message that the dive started from, its name as if nobody had cleaned it."""
+    file = make_attachment("notes.md", content.encode())
+    source = Message.objects.get(thread=world.thread, seq=13)
+    Attachment.objects.create(message=source, position=position, **{**asdict(file), "name": name})
+
+
 def _summarise(world: World, text: str) -> None:
     """A leaf of two messages and a condensed one of two more leaves."""
     conversation = taken_in(world.thread)
@@ -214,6 +222,8 @@ FIELDS: dict[str, Write] = {
         thread=world.thread, author=world.vibe.participant, checkpoint=text, next_action=text
     ),
     **{f"episode, {kind}": _episode(kind) for kind in Episode.Kind.values},
+    "words of a file": lambda world, text: _attach(world, 1, "notes.md", text),
+    "name of a file": lambda world, text: _attach(world, 2, " ".join(text.split())[:MAX_ATTACHMENT_NAME], "Prune."),
     "dive result": _publish,
     "summary": _summarise,
     "arguments of a tool": lambda _, text: ToolCall.objects.update(arguments=text),
@@ -336,7 +346,11 @@ def check_block(block: Piece, words: set[str]) -> None:
     if block.tag == "request":
         assert words <= {REQUEST_WORD}
     elif block.tag == "messages":
-        assert words <= {word for word, seq in MESSAGE_SEQS.items() if str(seq) == block.ref} | {DIVE_WORD, RESULT_WORD}
+        assert words <= {word for word, seq in MESSAGE_SEQS.items() if str(seq) == block.ref} | {
+            DIVE_WORD,
+            RESULT_WORD,
+            FILE_WORD,
+        }
         assert len(words) <= 1
     else:
         fields = {name for name, word in WORDS.items() if word in words}
@@ -344,7 +358,8 @@ def check_block(block: Piece, words: set[str]) -> None:
 
 
 DIVE_WORD, RESULT_WORD = WORDS["message of the dive"], WORDS["dive result"]
-NAME_WORDS = frozenset((WORDS["imported name"], WORDS["member's name"]))
+FILE_WORD = WORDS["words of a file"]
+NAME_WORDS = frozenset((WORDS["imported name"], WORDS["member's name"], WORDS["name of a file"]))
 
 
 TASKS = ("mention", "publish", "thread", "dive")

@@ -18,7 +18,7 @@ from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member
 from tests.agents.conftest import WriteFile
 from tests.agents.tools.tool_calls import call, written
-from tests.factories import SOUL, access, make_agent, make_thread, say
+from tests.factories import SOUL, access, attach, make_agent, make_thread, say
 
 EXACT = counter_for("offline")
 
@@ -29,6 +29,7 @@ def names(box: Toolbox) -> list[str]:
 
 def test_the_definitions_fit_their_part_of_every_prompt(ana: Member, thread: Thread, skill: WriteFile) -> None:
     skill("pruning", "# Pruning\nIn March.", folder="sage")
+    attach(thread, ana, plan_md="Prune in March.")
     box = Toolbox.for_agent(make_agent(ana, "sage", level=3), thread)
     assert names(box) == [tool.name for tool in TOOLS]
     assert sum(count_tool(spec, EXACT) for spec in box.specs) <= REQUIRED_TOKENS["tool definitions"] == 1_200

@@ -13,7 +13,7 @@ from agents.models import Agent
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel, create_reply, update_thread
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_agent, make_channel, make_thread, say
+from tests.factories import access, attach, make_agent, make_channel, make_thread, say
 
 SignedIn = Callable[[Member], Client]
 PAGES = ("", "mentions/", "search/?q=pruning", "c/{c}/", "c/{c}/members/", "t/{t}/", "members/", "profile/", "sidebar/")
@@ -97,7 +97,7 @@ def test_three_rows_cost_as_many_queries_as_one(
     def talk(round_: int) -> None:
         other = make_thread(thread.channel, dora, f"Thread {round_}")
         say(other, dora, "word for @ana")
-        say(thread, dora, "another word for @ana and @vibe")
+        attach(thread, dora, "another word for @ana and @vibe", notes_md="words")
         reply = create_reply(thread=thread, author=vibe.participant, client_id=str(round_))
         Message.objects.filter(pk=reply.pk).update(body="word", state="complete")
 

@@ -1,0 +1,123 @@
+"""Files (P1): what is attached to messages of the thread, and of a dive to the message it started from.
+
+A small file that came with the request, or shortly before it, stands whole; of all others the name, the size and the
+first lines, or the name alone where room is short. Agents read on with the tool `read_file`."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db.models import BigIntegerField, Case, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
+from django.db.models.functions import Coalesce, NullIf
+
+from agents.assembler.items import Item, SectionCandidates, format_minute, make_item, opening_tokens, section_candidates
+from agents.assembler.sections.request import PromptRequest, QueryScope
+from openvibe.base.masking import mask_secrets
+from openvibe.base.query_cache import JsonRows
+from openvibe.chat.models import EXTRACT_TOKENS, Attachment, Dive, Message
+from openvibe.llm.transcripts import message_line, opening
+
+MAX_FILES = 20
+"""Files that a prompt names, the newest."""
+
+WHOLE_FILE_TOKENS = 2_000
+"""Tokens of a file that may stand whole."""
+
+NEAR_MESSAGES = 5
+"""A file of the request, or of one of so many messages before it, may stand whole."""
+
+SHOWN_CAP, SHOWN_DIVISOR, NAMES_CAP = 2_400, 3, 700
+"""Tokens of the files that are shown, at most one in so many of the ceiling, and of those that are only named."""
+
+READ_TOOL = "read_file"
+
+_NUMBER = BigIntegerField()
+_OPENING = opening("untrusted", attached="yes")
+
+
+class FileRow(NamedTuple):
+    """A file and the message it belongs to. `content` is empty unless it may stand whole."""
+
+    pk: int
+    name: str
+    size: int
+    tokens: int
+    extract: str
+    content: str
+    thread_id: int
+    message_id: int
+    seq: int
+    author: str
+    at: str
+
+
+def _newest_files(scope: QueryScope) -> QuerySet[Any, Any]:
+    is_of_source = Q(message=Subquery(Dive.objects.filter(thread=OuterRef(OuterRef("pk"))).values("source")[:1]))
+    request_seq = Coalesce(NullIf(Value(scope.request_seq, _NUMBER), Value(0, _NUMBER)), OuterRef("last_seq") + 1)
+    is_near = Q(message__seq__gte=request_seq - NEAR_MESSAGES) | is_of_source
+    files = Attachment.objects.filter(
+        Q(thread=OuterRef("pk")) | is_of_source, message__kind=Message.Kind.TEXT, message__deleted_at=None
+    )
+    whole = When(is_near, token_count__lte=WHOLE_FILE_TOKENS, then="content")
+    newest = files.annotate(whole=Case(whole, default=Value(""), output_field=TextField()))
+    return newest.order_by("-message_id", "position")[:MAX_FILES]
+
+
+FILES = JsonRows(
+    "files",
+    FileRow,
+    _newest_files,
+    columns={
+        "tokens": "token_count",
+        "content": "whole",
+        "seq": "message__seq",
+        "author": "message__author__name",
+        "at": "message__created_at",
+    },
+)
+
+
+def file_candidates(request: PromptRequest, tools: Collection[str]) -> list[SectionCandidates]:
+    """The newest first, each in the fullest form that fits: whole, its first lines, its name.
+
+    `tools`: the names of those offered.
+    """
+    rows = FILES.all(request.rows)
+    rest = f"[… read on with {READ_TOOL} …]" if READ_TOOL in tools else "[… the rest is not shown …]"
+    forms = [_item(request, row, text) for row in rows for text in _shown_texts(row, rest)]
+    names = [_item(request, row, rest) for row in rows]
+    frame = opening_tokens(request.counter, "dynamic", _OPENING)
+    shown_cap = min(SHOWN_CAP, request.budget.ceiling // SHOWN_DIVISOR)
+    shown = section_candidates("files", forms, cap=shown_cap, beyond_layer_cap=True)
+    named = section_candidates("files", names, cap=NAMES_CAP, beyond_layer_cap=True)
+    return [replace(shown, frame=frame), replace(named, frame=frame)] if rows else []
+
+
+def _shown_texts(row: FileRow, rest: str) -> Iterator[str]:
+    """The fullest first. `rest` stands where something is left out."""
+    if row.tokens <= EXTRACT_TOKENS:
+        yield f"The whole file:\n{row.extract}"
+        return
+    if row.content:
+        yield f"The whole file:\n{row.content}"
+    yield f"Its first lines:\n{row.extract}\n{rest}"
+
+
+def _item(request: PromptRequest, row: FileRow, text: str) -> Item:
+    """The file as a line of a transcript: who attached it and its name stand where a speaker's name does."""
+    is_here = row.thread_id == request.thread.thread_id
+    place = f"message {row.seq}" if is_here else "the message this dive started from"
+    note = f"file of {place}, {format_minute(datetime.fromisoformat(row.at))}, {row.tokens:,} tokens"
+    return make_item(
+        request.counter,
+        section="files",
+        key=f"file:{row.message_id}:{row.pk}",
+        text=message_line(f"attachment:{row.pk}", f"{row.author}, {row.name}", mask_secrets(text), note=note),
+        trust="untrusted",
+        source=f"file of {place}",
+        author=row.author,
+        ref=f"attachment:{row.pk}",
+        order=row.pk,
+        opening=_OPENING,
+    )

@@ -1,0 +1,184 @@
+"""Files of messages as text: what an upload says, its extract, and its pieces. Pure: no database."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import mimetypes
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.files.uploadedfile import UploadedFile
+
+from openvibe.base.masking import mask_secrets
+from openvibe.base.problems import Problem
+from openvibe.base.text import has_visible_character
+from openvibe.chat.models import EXTRACT_TOKENS, MAX_ATTACHMENT_BYTES, MAX_ATTACHMENT_NAME, MAX_ATTACHMENTS
+from openvibe.llm.tokens import count_tokens, counter_for, truncate_to_tokens
+
+MAX_PIECE_CHARACTERS = 64_000
+"""Characters looked at for one piece; blanks and the like may have a hundred of them in a token."""
+
+DEFAULT_NAME = "file.txt"
+
+_COUNTER = counter_for("offline")
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins with the mark of UTF-16 LE
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+"""Control characters that no text in an eight-bit encoding has."""
+
+_UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+@dataclass(frozen=True, slots=True)
+class NewAttachment:
+    """A file that was read and found to be text, ready to be stored with its message."""
+
+    name: str
+    media_type: str
+    content: str
+    size: int
+    token_count: int
+    extract: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a text: `start` and `end` in characters of it, `total` all that it has."""
+
+    text: str
+    start: int
+    end: int
+    total: int
+
+    @property
+    def next_offset(self) -> int | None:
+        """Where the next piece begins; None at the end."""
+        return self.end if self.end < self.total else None
+
+
+def read_uploads(uploads: Sequence[UploadedFile[Any]]) -> list[NewAttachment]:
+    """The files of a message, counted. Takes about two seconds for the largest: call it before any transaction.
+
+    Raises Problem, with a sentence for whoever sent them, when one cannot be kept; then none is.
+    """
+    if len(uploads) > MAX_ATTACHMENTS:
+        raise Problem(
+            f"A message has at most {MAX_ATTACHMENTS} files; these are {len(uploads)}. Send the others in a second.",
+            code="too_many_files",
+            field="files",
+        )
+    return [_read_upload(upload) for upload in uploads]
+
+
+def _read_upload(upload: UploadedFile[Any]) -> NewAttachment:
+    name = clean_name(upload.name or "")
+    if (upload.size or 0) > MAX_ATTACHMENT_BYTES:
+        raise _too_large(name)
+    return make_attachment(name, upload.read())
+
+
+def make_attachment(name: str, data: bytes) -> NewAttachment:
+    """The file of this name and these bytes. Raises Problem: empty, too large, not text."""
+    name = clean_name(name)
+    if len(data) > MAX_ATTACHMENT_BYTES:
+        raise _too_large(name)
+    content = _decode(name, data)
+    if not has_visible_character(content):
+        raise _refused("empty_file", f"“{name}” is empty.")
+    encoded = content.encode()
+    if len(encoded) > MAX_ATTACHMENT_BYTES:
+        raise _too_large(name)
+    token_count = count_tokens(content)
+    return NewAttachment(
+        name=name,
+        media_type=mimetypes.guess_type(name)[0] or "text/plain",
+        content=content,
+        size=len(encoded),
+        token_count=token_count,
+        extract=_first_lines(content) if token_count > EXTRACT_TOKENS else mask_secrets(content).strip(),
+        sha256=hashlib.sha256(encoded).hexdigest(),
+    )
+
+
+def clean_name(name: str) -> str:
+    """The last part of a path, on one line, without signs that cannot be seen, at most MAX_ATTACHMENT_NAME long."""
+    last = re.split(r"[/\\]", name)[-1]
+    visible = "".join(sign for sign in last if unicodedata.category(sign) not in _UNPRINTABLE)
+    cleaned = unicodedata.normalize("NFC", " ".join(visible.split())).strip(". ") if visible.strip(". ") else ""
+    if last.startswith(".") and cleaned:
+        cleaned = f".{cleaned}"
+    if len(cleaned) > MAX_ATTACHMENT_NAME:
+        stem, dot, ending = cleaned.rpartition(".")
+        ending = f"{dot}{ending}" if stem and len(ending) <= 10 else ""
+        cleaned = cleaned[: MAX_ATTACHMENT_NAME - len(ending) - 1] + "…" + ending
+    return cleaned or DEFAULT_NAME
+
+
+def _decode(name: str, data: bytes) -> str:
+    """A mark at the beginning decides; else it is UTF-8, else Windows-1252, which every Latin-1 text is too.
+
+    Raises Problem for what is no text: NUL anywhere, and in Windows-1252 any control character.
+    """
+    mark, encoding = next(((mark, encoding) for mark, encoding in _MARKS if data.startswith(mark)), (b"", "utf-8"))
+    try:
+        content = data[len(mark) :].decode(encoding)
+    except UnicodeDecodeError:
+        content = "" if mark else data.decode("cp1252", errors="replace")
+        if mark or "\ufffd" in content or _NOT_TEXT.search(content):
+            raise _not_text(name) from None
+    if "\x00" in content:
+        raise _not_text(name)
+    return content
+
+
+def _not_text(name: str) -> Problem:
+    return _refused("not_text", f"“{name}” is not a text file. Attach text, such as Markdown, CSV, code or a log.")
+
+
+def _too_large(name: str) -> Problem:
+    megabytes = MAX_ATTACHMENT_BYTES // 1024**2
+    return _refused("file_too_large", f"“{name}” has more than {megabytes} MB, the most that a file may have.")
+
+
+def _refused(code: str, sentence: str) -> Problem:
+    return Problem(f"{sentence} Nothing was sent; your text is kept.", code=code, field="files")
+
+
+def _first_lines(content: str) -> str:
+    """About EXTRACT_TOKENS of the beginning without secrets, ending with a line where one ends in the second half."""
+    masked = mask_secrets(content[:MAX_PIECE_CHARACTERS]).strip()
+    return _whole_lines(truncate_to_tokens(masked, EXTRACT_TOKENS, _COUNTER)).rstrip()
+
+
+def cut_piece(text: str, offset: int, limit: int) -> Piece:
+    """At most `limit` tokens of the text from character `offset` on, to the end of a line in the second half of that.
+
+    Pieces that each begin where the one before ended give back all of the text, each character once.
+    """
+    start = min(max(offset, 0), len(text))
+    window = text[start : start + MAX_PIECE_CHARACTERS]
+    piece = truncate_to_tokens(window, limit, _COUNTER) or window[:1]
+    if start + len(piece) < len(text):
+        piece = _whole_lines(piece)
+    return Piece(piece, start, start + len(piece), len(text))
+
+
+def find_text(text: str, words: str, offset: int) -> int | None:
+    """Where the line begins that holds these words, whatever their case, at or after `offset`; None: nowhere."""
+    found = re.compile(re.escape(words), re.IGNORECASE).search(text, max(offset, 0))
+    return None if found is None else max(text.rfind("\n", 0, found.start()) + 1, min(max(offset, 0), found.start()))
+
+
+def _whole_lines(piece: str) -> str:
+    end = piece.rfind("\n") + 1
+    return piece[:end] if end > len(piece) // 2 else piece
