@@ -81,7 +81,7 @@ def rank(
 def _add_speaker_weights(score: Floats, candidates: Candidates) -> Floats:
     for is_theirs, weight in ((candidates.by_named, _NAMED_WEIGHT), (candidates.by_person, _PERSON_WEIGHT)):
         if is_theirs is not None:
-            score = score + np.float32(weight) * is_theirs
+            score = score + is_theirs.astype(np.float32) * weight
     return score
 
 
