@@ -90,7 +90,7 @@ class TokenAdmin(WorkspaceScopedAdmin):
             private_channels: Any = apps.get_model("chat.Channel")._default_manager.filter(is_private=True)
             closed_channels = private_channels.exclude(participants__member__user=user)
             participants = participants.exclude(kind="agent", channels__in=closed_channels)
-        kwargs["queryset"] = participants.exclude(kind="imported").select_related("workspace")
+        kwargs["queryset"] = participants.filter(kind__in=["member", "agent"]).select_related("workspace")
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Token, form: Any, change: bool) -> None:

@@ -16,7 +16,7 @@ from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScope
 from openvibe.base.events import emit
 from openvibe.chat.models import Channel, ChannelMembership, Dive
 from openvibe.chat.queries import channels_for_admin
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.services import clean_instructions
 
 
@@ -45,7 +45,7 @@ class MembershipInline(TabularInline):  # type: ignore[misc]
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         channel_id = request.resolver_match.kwargs.get("object_id") if request.resolver_match else None
-        people = Participant.objects.filter(is_active=True).exclude(kind="imported")
+        people = Participant.objects.filter(is_active=True).exclude(kind__in=IMPORTED_KINDS)
         home = Channel.objects.filter(pk=channel_id or 0).values_list("workspace_id", flat=True)
         kwargs["queryset"] = people.filter(workspace_id__in=home)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)

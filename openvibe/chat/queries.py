@@ -37,7 +37,7 @@ from openvibe.chat.search.thread import find_messages as find_messages
 from openvibe.chat.wiring import QUOTE_KINDS, InboxNote, QuotePlace, find_quotes, message_texts
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Member, Participant, Workspace
+from openvibe.workspaces.models import IMPORTED_KINDS, Member, Participant, Workspace
 from openvibe.workspaces.queries import (
     AGENT_ACCESSES,
     ExpandedInstructions,
@@ -136,7 +136,7 @@ def sidebar_channels(access: Access) -> list[SidebarChannel]:
 def participants_known_to(access: Access) -> QuerySet[Participant]:
     """Active members and agents; a guest knows only those of the channels she is in."""
     participants = Participant.objects.filter(workspace_id=access.workspace_id, is_active=True).exclude(
-        kind=Participant.Kind.IMPORTED
+        kind__in=IMPORTED_KINDS
     )
     if access.is_guest:
         mine = ChannelMembership.objects.filter(participant_id=access.participant_id).values("channel_id")

@@ -1,7 +1,9 @@
 """Query terms: tokens of a question without stop words, CJK runs as bigrams. Pure: no Django, no database."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from openvibe.search.framing import strip_framing
 
 MAX_QUERY_TERMS = 24
 _MAX_TERM_CHARACTERS = 64
@@ -36,15 +38,20 @@ _QUESTION_WORDS = frozenset(("how", "when", "where", "who", "whom", "whose", "wh
 def query_terms(text: str) -> tuple[str, ...]:
     """Return at most 24 distinct lower-case words of a question, the longest first.
 
-    A longer word is the rarer one as a rule. Stop words and words of asking are out, unless nothing else was
-    said. Every term is made of letters and digits only (CJK runs: pairs of characters), so terms may be joined into a
-    tsquery without quoting.
+    A longer word is the rarer one as a rule. Stop words, question framing and words of asking are out, unless nothing
+    else was said. Every term is made of letters and digits only (CJK runs: pairs of characters), so terms may be joined
+    into a tsquery without quoting.
     """
     words = list(dict.fromkeys(_tokenize(text)))
-    unstopped = [word for word in words if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
+    unstopped = _unstopped(words)
     content_words = [word for word in unstopped if word not in QUERY_STOP_WORDS]
-    ranked = sorted(content_words or unstopped or words, key=lambda word: -len(word))
+    unframed = [word for word in _unstopped(_tokenize(strip_framing(text))) if word not in QUERY_STOP_WORDS]
+    ranked = sorted(dict.fromkeys(unframed) or content_words or unstopped or words, key=lambda word: -len(word))
     return tuple(ranked[:MAX_QUERY_TERMS])
+
+
+def _unstopped(words: Iterable[str]) -> list[str]:
+    return [word for word in words if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
 
 
 def strip_stop_words(text: str) -> str:
@@ -52,10 +59,11 @@ def strip_stop_words(text: str) -> str:
 
     For an embedder that averages words, where each word that only asks takes weight from those that tell.
     """
-    words = [match[0] for match in _WORD.finditer(text)]
-    if all(_is_stop_word(word) for word in words):
-        return text
-    return " ".join(word for word in words if word.lower() in _QUESTION_WORDS or not _is_stop_word(word))
+    for asked in (strip_framing(text), text):
+        words = [match[0] for match in _WORD.finditer(asked)]
+        if not all(_is_stop_word(word) for word in words):
+            return " ".join(word for word in words if word.lower() in _QUESTION_WORDS or not _is_stop_word(word))
+    return text
 
 
 def cjk_bigrams(text: str) -> str:

@@ -4,7 +4,8 @@ Three kinds of evidence are brought to the same scale and added: the words share
 the likeness of the text together with the one before it. In a conversation what is said around a text counts too,
 as much as the scores themselves show it: where they rise and fall in stretches, as when people stay with a subject,
 whole stretches are lifted; where they look like noise, each text stands for itself. A text that stands out far keeps
-its rank either way."""
+its rank either way. Surroundings fade with the tokens in between, since a short remark says less about what stands
+beyond it than a page, and end where the talk paused."""
 
 from __future__ import annotations
 
@@ -21,8 +22,19 @@ from openvibe.search.values import Candidates, Floats
 _VECTOR_BLUR_TOKENS: Final = 100
 """Tokens. A vector is an average of a text's words, so it says less about a long text: at this length 0.7 as much."""
 
-_NEIGHBOUR_HALF_LIFE: Final = 8
-"""Texts. So far away a neighbour counts half."""
+_NEIGHBOUR_HALF_LIFE_TOKENS: Final = 250
+"""Tokens. So far away a neighbour counts half."""
+
+_MAX_PAUSE_SECONDS: Final = 7_200
+"""What was said after a longer pause belongs to another talk."""
+
+_SCATTERED_WEIGHT: Final = 0.5
+"""How much of the surroundings counts where several pieces are asked for, which lie scattered."""
+
+_NAMED_WEIGHT: Final = 0.4
+_PERSON_WEIGHT: Final = 0.1
+"""Standard deviations by which a text gains that is said by somebody the question names; by a person in a thread with
+assistants: these repeat what people say."""
 
 _MIN_LAG: Final = 2
 _MAX_LAG: Final = 8
@@ -43,12 +55,13 @@ def rank(
     document_frequencies: Sequence[float] | None = None,
     corpus_size: int | None = None,
     use_neighbours: bool = True,
+    is_scattered: bool = False,
 ) -> Floats:
     """A score for each candidate (n); higher bears more on the question. Scores of two questions do not compare.
 
     `document_frequencies`: how many texts hold each term, out of `corpus_size`; of the candidates when not given.
     `use_neighbours`: the candidates are of one conversation, so what stands around them counts; False for texts that
-    stand alone.
+    stand alone. `is_scattered`: the question asks for several pieces.
     """
     if not len(candidates):
         return np.zeros(0, np.float32)
@@ -57,9 +70,19 @@ def rank(
     for similarity in (candidates.similarity, candidates.pair_similarity):
         if similarity is not None:
             score = score + vector_weight * z_scores(similarity)
-    score = z_scores(score)
+    score = z_scores(_add_speaker_weights(score, candidates))
     own = _OWN_WEIGHT * score + _OUTLIER_WEIGHT * np.square(np.maximum(score, 0))
-    return (own + _neighbour_scores(score, candidates.positions) if use_neighbours else score).astype(np.float32)
+    if not use_neighbours:
+        return score.astype(np.float32)
+    weight = _SCATTERED_WEIGHT if is_scattered else 1.0
+    return (own + weight * _neighbour_scores(score, candidates)).astype(np.float32)
+
+
+def _add_speaker_weights(score: Floats, candidates: Candidates) -> Floats:
+    for is_theirs, weight in ((candidates.by_named, _NAMED_WEIGHT), (candidates.by_person, _PERSON_WEIGHT)):
+        if is_theirs is not None:
+            score = score + is_theirs.astype(np.float32) * weight
+    return score
 
 
 def z_scores(values: Floats) -> Floats:
@@ -71,15 +94,27 @@ def z_scores(values: Floats) -> Floats:
     return np.where(finite, (values - mean) / (deviation if deviation > 1e-6 else np.inf), 0).astype(np.float32)
 
 
-def _neighbour_scores(scores: Floats, positions: NDArray[np.int64]) -> Floats:
+def _neighbour_scores(scores: Floats, candidates: Candidates) -> Floats:
     """What each text gains or loses by those around it, nothing where they tell nothing."""
-    strength = min(max(_autocorrelation(scores, positions) / _FULL_AUTOCORRELATION, 0.0), 1.0)
+    strength = min(max(_autocorrelation(scores, candidates.positions) / _FULL_AUTOCORRELATION, 0.0), 1.0)
     if not strength:
         return np.zeros(len(scores), np.float32)
-    decay = (0.5 ** (np.diff(positions, prepend=positions[:1]) / _NEIGHBOUR_HALF_LIFE)).tolist()
+    decay = _decay(candidates).tolist()
     before = _decayed_sums(scores.tolist(), decay)
     after = _decayed_sums(scores[::-1].tolist(), [1.0, *decay[:0:-1]])[::-1]
     return strength * z_scores(np.asarray(before) + np.asarray(after) - scores)
+
+
+def _decay(candidates: Candidates) -> NDArray[np.float64]:
+    """How much of what stands before each text (n) reaches it: by the tokens from middle to middle, those of texts
+    that are no candidates taken as the average; nothing after a pause."""
+    tokens = candidates.tokens
+    distance = np.zeros(len(tokens))
+    distance[1:] = (tokens[1:] + tokens[:-1]) / 2 + (np.diff(candidates.positions) - 1) * tokens.mean()
+    decay: NDArray[np.float64] = 0.5 ** (distance / _NEIGHBOUR_HALF_LIFE_TOKENS)
+    if candidates.seconds is not None:
+        decay[1:][np.abs(np.diff(candidates.seconds)) > _MAX_PAUSE_SECONDS] = 0.0
+    return decay
 
 
 def _decayed_sums(scores: Iterable[float], decay: Iterable[float]) -> list[float]:

@@ -13,6 +13,9 @@ from openvibe.search.values import Candidates, Floats
 _COST_EXPONENT: Final = 0.5
 """Power of its cost by which a candidate's score is divided, where lengths differ by a factor of e or more."""
 
+_BASE_PERCENTILE: Final = 25
+"""Percentile of all scores from which on a score is worth its tokens: the rest bears on nothing."""
+
 _COST_OFFSET: Final = 10  # tokens; among texts this short, cost decides nothing
 _MIN_DUPLICATE_LENGTH: Final = 12  # words or tokens; shorter texts are often said twice without being a repetition
 
@@ -36,8 +39,8 @@ def select(
 
 
 def _score_per_cost(scores: Floats, costs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """What stands above the middle of all scores, for its cost: the more, the more the costs differ."""
-    above = (scores - np.median(scores)).astype(np.float64)
+    """What stands above the lowest quarter of all scores, for its cost: the more, the more the costs differ."""
+    above = (scores - np.percentile(scores, _BASE_PERCENTILE)).astype(np.float64)
     exponent = _COST_EXPONENT * min(1.0, float(np.log(np.maximum(costs, 1)).std()))
     return np.where(above > 0, above / (costs + _COST_OFFSET) ** exponent, above)
 

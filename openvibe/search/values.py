@@ -22,6 +22,8 @@ class Candidates:
     holds each term of the question; 0 and 1 alone will do. `similarity` (n) is the cosine of the question with each
     text, `pair_similarity` (n) with each text together with the one before it; NaN where there is no vector, None
     where there are none at all. `fingerprints` (n), when given, are equal where the texts are, whoever said them.
+    `seconds` (n), when given, are when they were said; `by_named` (n) whether the question names who said them, and
+    `by_person` (n) whether that is a person rather than an assistant.
     """
 
     keys: Sequence[Hashable]
@@ -32,6 +34,9 @@ class Candidates:
     similarity: Floats | None = None
     pair_similarity: Floats | None = None
     fingerprints: NDArray[np.int64] | None = None
+    seconds: NDArray[np.float64] | None = None
+    by_named: NDArray[np.bool_] | None = None
+    by_person: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError when the columns are of different lengths."""

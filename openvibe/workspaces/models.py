@@ -129,15 +129,20 @@ class Snippet(Timestamped):
 
 
 class Participant(models.Model):
-    """One speaker of a workspace: a member, an agent, or somebody known only from imported conversations."""
+    """One speaker of a workspace: a member, an agent, or somebody known only from imported conversations.
+
+    An assistant or bot of an imported conversation is a kind of its own, so that nobody takes it for a person, nor for
+    an agent of the workspace: like all imported speakers it has no access, no account and answers nobody.
+    """
 
     class Kind(models.TextChoices):
         MEMBER = "member", "Member"
         AGENT = "agent", "Agent"
         IMPORTED = "imported", "Imported speaker"
+        ASSISTANT = "assistant", "Imported assistant"
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="participants")
-    kind = models.CharField(max_length=8, choices=Kind.choices)
+    kind = models.CharField(max_length=9, choices=Kind.choices)
     handle = models.CharField(max_length=32, validators=[handle_validator])
     name = models.CharField(max_length=80)
     is_active = models.BooleanField(default=True)
@@ -153,7 +158,7 @@ class Participant(models.Model):
             ),
             models.CheckConstraint(condition=Q(handle__regex=rf"^{HANDLE_PATTERN}$"), name="participant_handle_form"),
             models.CheckConstraint(
-                condition=Q(kind__in=["member", "agent", "imported"]), name="participant_kind_known"
+                condition=Q(kind__in=["member", "agent", "imported", "assistant"]), name="participant_kind_known"
             ),
         ]
 
@@ -163,6 +168,11 @@ class Participant(models.Model):
     @property
     def is_agent(self) -> bool:
         return self.kind == self.Kind.AGENT
+
+
+IMPORTED_KINDS = (Participant.Kind.IMPORTED, Participant.Kind.ASSISTANT)
+ASSISTANT_KINDS = (Participant.Kind.AGENT, Participant.Kind.ASSISTANT)
+"""Kinds of speakers that are no persons."""
 
 
 class Member(models.Model):

@@ -88,7 +88,7 @@ class ChatWriter:
             speaker = told.speaker if told else self._random.choice(speakers)
             lines.append(ImportedLine(speaker, self._request(subject, told), self._next_time()))
             sentences = [each.statement for each in own.get(turn, ())]
-            lines.append(ImportedLine(ASSISTANT, self._long_answer(subject, sentences), self._next_time()))
+            lines.append(ImportedLine(ASSISTANT, self._long_answer(subject, sentences), self._next_time(), True))
             facts = ((len(lines) - 1, told), *((len(lines), each) for each in own.get(turn, ())))
             questions += [
                 Question(each.question, frozenset((seq,)), each.statement)

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
 
 from openvibe.base.models import Event
 from openvibe.chat.importing.readers import ImportedLine, ImportedThread, ImportFailed
 from openvibe.chat.models import Channel, Mention, Message, Thread
+from openvibe.chat.queries import find_messages, participants_known_to
 from openvibe.chat.services import archive_channel, post_message
 from openvibe.chat.services.importing import BATCH_SIZE, import_thread
 from openvibe.llm.tokens import count_tokens
@@ -97,6 +100,27 @@ def test_speakers_are_never_members_or_agents(ana: Member, vibe: object, channel
     assert authors["Ana"].handle == "ana-2"
     assert authors["Vibe"].handle == "vibe-2"
     assert authors["李雷"].handle == "person"
+
+
+def test_an_assistant_is_kept_as_one_and_is_no_agent_of_the_workspace(
+    ana: Member, vibe: object, channel: Channel, client: Client
+) -> None:
+    lines = [
+        ImportedLine("Vibe", "Prune in March", is_assistant=True),
+        ImportedLine("Vibe", "Thanks, when do I prune?"),
+    ]
+    import_thread(channel=channel, imported=ImportedThread("t", "T", lines))
+    again = import_thread(channel=channel, imported=ImportedThread("t", "T", lines))
+    thread = Thread.objects.get()
+
+    assert (again.added, again.present) == (0, 2)
+    authors = Message.objects.order_by("seq").values_list("author__kind", "author__handle")
+    assert list(authors) == [("assistant", "vibe-2"), ("imported", "vibe-3")]
+    assert not participants_known_to(access(ana)).filter(kind="assistant").exists()
+    hits = find_messages(access(ana), "prune", thread_id=thread.pk, budget=1_000).hits
+    assert {hit.author_kind for hit in hits} == {"assistant", "imported"}
+    client.force_login(ana.user)
+    assert "Imported assistant" in client.get(reverse("thread", args=[ana.workspace.slug, thread.pk])).text
 
 
 def test_an_import_rings_nobody_and_tells_pages_once(vibe: object, channel: Channel) -> None:

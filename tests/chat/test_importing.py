@@ -1,6 +1,6 @@
 import json
 import zipfile
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -100,6 +100,25 @@ class TestJsonl:
         )
         assert rest == ("talk", [ImportedLine("Ben", "Soup", moment), ImportedLine("Ana", "Bread", moment)])
 
+    def test_a_role_says_who_was_an_assistant_and_chat_logs_are_read_with_their_times(self, tmp_path: Path) -> None:
+        path = _written(
+            tmp_path,
+            {"role": "user", "content": "When?", "timestamp": 1772357400},
+            {"role": "assistant", "content": "In March.", "created_at": "2026-03-01T09:30:01Z"},
+            {"role": "Assistant", "author": "Vibe", "text": "Or in April."},
+            {"role": "editor", "author": "Ana", "text": "Fine."},
+        )
+
+        (thread,) = read_jsonl(path)
+
+        moment = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+        assert list(thread.lines) == [
+            ImportedLine("User", "When?", moment),
+            ImportedLine("Assistant", "In March.", moment + timedelta(seconds=1), is_assistant=True),
+            ImportedLine("Vibe", "Or in April.", is_assistant=True),
+            ImportedLine("Ana", "Fine."),
+        ]
+
     def test_a_file_that_grew_is_the_same_conversation(self, tmp_path: Path) -> None:
         first = {"author": "Ana", "text": "Hello"}
         (before,) = read_jsonl(_written(tmp_path, first))
@@ -122,6 +141,7 @@ class TestJsonl:
             ('{"author": "", "text": "x"}', 'empty "author"'),
             ('{"author": "Ana"}', 'Line 2 has no "text"'),
             ('{"author": "Ana", "text": 3}', "not a text"),
+            ('{"author": "Ana", "text": "x", "role": 3}', '"role" that is not a text'),
             ('{"author": "Ana", "text": "x", "time": "soon"}', "cannot be read"),
             ('{"author": "Ana", "text": "x", "time": 1e999}', "cannot be read"),
             ('{"author": "Ana", "text": "x", "time": ' + "9" * 400 + "}", "cannot be read"),

@@ -15,6 +15,9 @@ def candidates(
     similarity: Sequence[float] | None = None,
     pair_similarity: Sequence[float] | None = None,
     fingerprints: Sequence[int] | None = None,
+    seconds: Sequence[float] | None = None,
+    by_named: Sequence[bool] | None = None,
+    by_person: Sequence[bool] | None = None,
 ) -> Candidates:
     """Texts of 20 tokens each, said one after the other, unless told otherwise."""
     many = len(hits)
@@ -28,4 +31,7 @@ def candidates(
         similarity=None if similarity is None else np.array(similarity, np.float32),
         pair_similarity=None if pair_similarity is None else np.array(pair_similarity, np.float32),
         fingerprints=None if fingerprints is None else np.array(fingerprints, np.int64),
+        seconds=None if seconds is None else np.array(seconds, np.float64),
+        by_named=None if by_named is None else np.array(by_named, np.bool_),
+        by_person=None if by_person is None else np.array(by_person, np.bool_),
     )

@@ -1,6 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from openvibe.search.framing import asks_for_several
 from openvibe.search.lexical import MAX_QUERY_TERMS, query_terms, strip_stop_words
 
 
@@ -42,3 +44,33 @@ def test_the_telling_text_keeps_the_subject_and_the_kind_of_question() -> None:
 @given(st.text(max_size=500))
 def test_a_telling_text_is_made_of_words_of_the_question(text: str) -> None:
     assert strip_stop_words(text) == text or set(strip_stop_words(text)) <= {*text, " "}
+
+
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        (
+            "Can you list the order in which I brought up different aspects of my budget throughout our conversations, "
+            "in order? Mention ONLY and ONLY ten items.",
+            {"budget"},
+        ),
+        ("List all the times that Mara went hiking.", {"mara", "hiking", "went"}),
+        ("Who brought up the shopping list?", {"shopping", "list"}),
+        ("What is on the guest list of the meeting with Siemens?", {"guest", "list", "siemens"}),
+        ("In welcher Reihenfolge: Burgen?", {"burgen"}),
+        ("Peux-tu lister toutes les fois que Mara dansait?", {"mara", "dansait"}),
+        ("¿En qué orden visitamos castillos?", {"visitamos", "castillos"}),
+        ("What came up throughout?", {"came", "throughout"}),
+    ],
+)
+def test_phrases_that_frame_a_question_are_no_terms_unless_nothing_else_was_said(
+    question: str, terms: set[str]
+) -> None:
+    assert set(query_terms(question)) == terms
+
+
+def test_a_question_that_wants_several_pieces_is_known_by_its_framing() -> None:
+    assert asks_for_several("List all the times that Mara went hiking.")
+    assert asks_for_several("In welcher Reihenfolge haben wir die Burgen besucht?")
+    assert not asks_for_several("What is on the guest list?")
+    assert not asks_for_several("Please order the seeds.")

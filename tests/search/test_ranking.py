@@ -76,6 +76,29 @@ def test_a_gap_parts_what_was_not_said_together() -> None:
     assert near[46] > far[46]
 
 
+def test_surroundings_fade_with_the_tokens_in_between() -> None:
+    short, long = (rank(candidates([[0]] * 120, tokens=[each] * 120, similarity=stretch(40))) for each in (20, 500))
+    assert short[48] - short[20] > long[48] - long[20]
+
+
+def test_surroundings_end_where_the_talk_paused() -> None:
+    paused = [60.0 * place + (86_400 if place >= 56 else 0) for place in range(120)]
+    steady = rank(candidates([[0]] * 120, similarity=stretch(40), seconds=[60.0 * place for place in range(120)]))
+    parted = rank(candidates([[0]] * 120, similarity=stretch(40), seconds=paused))
+    assert parted[56] - parted[54] < steady[56] - steady[54]
+
+
+def test_surroundings_count_less_where_several_pieces_are_asked_for() -> None:
+    found = candidates([[0]] * 120, similarity=stretch(40))
+    assert rank(found, is_scattered=True)[48] < rank(found)[48]
+
+
+def test_who_is_named_and_people_come_before_others_who_say_the_same() -> None:
+    cosines = [0.2, 0.6, 0.1, 0.6]
+    assert best(candidates([[0]] * 4, similarity=cosines, by_named=[False, False, False, True])) == 3
+    assert best(candidates([[0]] * 4, similarity=cosines, by_person=[True, False, True, True])) == 3
+
+
 def test_a_text_that_stands_out_keeps_its_rank_beside_a_stretch() -> None:
     similarity = stretch(40)
     similarity[100] = 0.95

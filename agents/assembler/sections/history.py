@@ -246,7 +246,8 @@ def message_line_item(
     ref = str(entry.ordinal)
     trust = message_trust(entry, is_own=is_own)
     kind = "" if entry.kind == Message.Kind.TEXT else entry.kind.replace("_", " ")
-    line_note = ", ".join(filter(None, (kind, note)))
+    role = Participant.Kind.ASSISTANT.value if entry.author_kind == Participant.Kind.ASSISTANT else ""
+    line_note = ", ".join(filter(None, (role, kind, note)))
     return make_item(
         counter,
         section=section,

@@ -52,7 +52,7 @@ def item_from_entry(entry: ContextEntry) -> ContextItem:
         entry.kind,
         entry.cost,
         entry.call_id,
-        by_person=entry.kind == "text" and entry.author_kind != "agent",
+        by_person=entry.kind == "text" and entry.author_kind not in ("agent", "assistant"),
         depth=entry.depth,
     )
 

@@ -250,7 +250,7 @@ def _source_messages(rows: Sequence[DbRow]) -> list[SourceMessage]:
     messages = []
     for _, _, kind, is_shown, _, created_at, author_kind, name, body, tokens in rows:
         is_tool = kind.startswith("tool")
-        role = "tool" if is_tool else "assistant" if author_kind == "agent" else "user"
+        role = "tool" if is_tool else "assistant" if author_kind in ("agent", "assistant") else "user"
         if is_shown:
             messages.append(SourceMessage(created_at, role, name, body, tokens, is_tool))
     return messages

@@ -1,13 +1,14 @@
 """Readers of JSONL and QMSum files, and the values and errors all readers share.
 
-JSONL: `{"author": …, "text": …, "time": …, "thread": …}`, the last two optional. QMSum (Zhong et al., 2021): one
-JSON object per line, one meeting per object."""
+JSONL: `{"author": …, "text": …, "time": …, "thread": …, "role": …}`, the last three optional; a chat log's `content`
+and `timestamp` are read as text and time, and a line with a role needs no author. QMSum (Zhong et al., 2021): one JSON
+object per line, one meeting per object."""
 
 import hashlib
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,11 @@ from typing import BinaryIO
 MAX_LINE_BYTES = 64 * 1024 * 1024
 TITLE_CHARACTERS = 120
 _MIN_MILLISECONDS = 100_000_000_000
+TEXT_KEYS = ("text", "content")
+TIME_KEYS = ("time", "timestamp", "created_at", "date")
+ASSISTANT_ROLES = frozenset(("assistant", "agent", "ai", "bot", "chatbot", "model"))
+"""Roles of a line that no person wrote, as the usual chat logs name them; any other role is a person's."""
+
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 
@@ -30,7 +36,8 @@ class ImportFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ImportedLine:
-    """One thing said. `author` is a display name, `text` Markdown (never empty), `at` aware UTC or None.
+    """One thing said. `author` is a display name, `text` Markdown (never empty), `at` aware UTC or None;
+    `is_assistant` when an AI assistant or a bot said it.
 
     NUL and lone surrogates are already replaced; a text may still be longer than a message may be.
     """
@@ -38,6 +45,7 @@ class ImportedLine:
     author: str
     text: str
     at: datetime | None = None
+    is_assistant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +205,26 @@ def _read_lines(path: Path, index: _ThreadIndex) -> Iterator[ImportedLine]:
 
 
 def _parse_line(value: dict[str, object], number: int) -> ImportedLine | None:
-    author = required_text(value, "author", number).strip()
+    role = _parse_role(value, number)
+    is_assistant = role in ASSISTANT_ROLES
+    if role and value.get("author") is None:
+        author = "Assistant" if is_assistant else role.capitalize()
+    else:
+        author = required_text(value, "author", number).strip()
     if not author:
         raise ImportFailed(number, f'Line {number} has an empty "author". Name who wrote it.')
-    text = required_text(value, "text", number).strip()
-    at = _parse_time(value.get("time"), number)
-    return ImportedLine(author, text, at) if text else None
+    text = required_text(value, _first_key(value, TEXT_KEYS), number).strip()
+    at = _parse_time(value.get(_first_key(value, TIME_KEYS)), number)
+    return ImportedLine(author, text, at, is_assistant) if text else None
+
+
+def _first_key(value: dict[str, object], keys: Sequence[str]) -> str:
+    """The first of the keys that the line has, else the usual one."""
+    return next((key for key in keys if value.get(key) is not None), keys[0])
+
+
+def _parse_role(value: dict[str, object], number: int) -> str:
+    return "" if value.get("role") is None else required_text(value, "role", number).strip().lower()
 
 
 def _parse_time(value: object, number: int) -> datetime | None:

@@ -203,7 +203,8 @@ def _parse_message(
         return None
     thread_ts = _text_or_empty(value.get("thread_ts"))
     author = replace_unstorable(_author_name(value, people))
-    return _SlackMessage(ts, thread_ts, at, ImportedLine(author, text, at))
+    is_bot = value.get("subtype") == "bot_message" or bool(value.get("bot_id"))
+    return _SlackMessage(ts, thread_ts, at, ImportedLine(author, text, at, is_bot))
 
 
 def _author_name(value: dict[str, object], people: dict[str, str]) -> str:

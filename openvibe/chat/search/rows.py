@@ -24,18 +24,29 @@ from openvibe.search.passages import best_passage_similarity
 from openvibe.search.query import Query, QueryShape, term_bits_sql
 from openvibe.search.values import Floats
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import ASSISTANT_KINDS
 
 MESSAGE_DTYPE = np.dtype(
-    [("id", ">i8"), ("seq", ">i8"), ("author", ">i8"), ("tokens", ">i4"), ("print", ">i4"), ("bits", ">i4")]
+    [
+        ("id", ">i8"),
+        ("seq", ">i8"),
+        ("author", ">i8"),
+        ("at", ">i8"),
+        ("tokens", ">i4"),
+        ("print", ">i4"),
+        ("bits", ">i4"),
+    ]
 )
+"""`at`: microseconds since 2000, as PostgreSQL keeps a time."""
+
 VECTOR_DTYPE = np.dtype([("seq", ">i8"), ("own", ">f4"), ("pair", ">f4")])
 PARTS_DTYPE = np.dtype([("seq", ">i8"), ("size", ">i4")])
 COUNTS_DTYPE = np.dtype([("vectors", ">i4"), ("parts", ">i4")])
 
 _PACKED_MESSAGES = sql.SQL("""(SELECT string_agg(int8send(id) || int8send(seq) || int8send(author_id) ||
-int4send(token_count) || int4send(hashtext(body)) || int4send({bits}), ''::bytea) FROM chat_message
-WHERE thread_id = %(thread)s AND {where} AND kind = ANY(%(kinds)s) AND state IN ('complete', 'stopped')
-AND deleted_at IS NULL)""")
+timestamptz_send(created_at) || int4send(token_count) || int4send(hashtext(body)) || int4send({bits}), ''::bytea)
+FROM chat_message WHERE thread_id = %(thread)s AND {where} AND kind = ANY(%(kinds)s)
+AND state IN ('complete', 'stopped') AND deleted_at IS NULL)""")
 
 # Inner products of unit vectors are cosines; pgvector gives them negative. Passages are compared here, not there.
 _PACKED_VECTORS = sql.SQL("""(SELECT int4send(count(*)::int4) || int4send(count(parts)::int4)
@@ -48,7 +59,7 @@ WHERE thread_id = %(thread)s AND space_id = %(space)s AND dimension = %(dimensio
 _SEQ_RANGE = sql.SQL("seq >= %(since)s AND seq < %(before)s")
 _SEQ_LIST = sql.SQL("seq = ANY(%(seqs)s::bigint[])")
 
-_SELECT_AUTHORS = sql.SQL("""SELECT id, name, {bits} FROM (SELECT id, name, name AS body,
+_SELECT_AUTHORS = sql.SQL("""SELECT id, name, kind, {bits} FROM (SELECT id, name, kind, name AS body,
 to_tsvector('english', name) AS search FROM workspaces_participant
 WHERE id = ANY(%(authors)s::bigint[]) OFFSET 0) authors""")
 
@@ -215,10 +226,11 @@ def _fetch_unprepared(statement: sql.Composed, values: Mapping[str, Any]) -> lis
         return [row[0] for row in cursor.fetchall()]
 
 
-def load_author_terms(query: Query, author_ids: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """For each author: what the name costs in front of a text, in tokens, and which terms it holds, as bits."""
+def load_authors(query: Query, author_ids: Sequence[int]) -> dict[int, tuple[int, int, bool]]:
+    """For each author: what the name costs in front of a text, in tokens; which terms it holds, as bits; whether this
+    is a person."""
     rows = fetch_prepared(_authors_statement(query.shape), {**query.values, "authors": array_literal(author_ids)})
-    return {pk: (name_tokens(name), bits) for pk, name, bits in rows}
+    return {pk: (name_tokens(name), bits, kind not in ASSISTANT_KINDS) for pk, name, kind, bits in rows}
 
 
 @cache

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from openvibe.chat.models import Message
 from openvibe.chat.search.rows import (
     MessageColumns,
-    load_author_terms,
+    load_authors,
     load_texts,
     name_tokens,
     older_by_meaning,
@@ -24,6 +24,7 @@ from openvibe.chat.search.rows import (
 )
 from openvibe.search.bm25 import idf
 from openvibe.search.candidates import table_statistics
+from openvibe.search.framing import asks_for_several
 from openvibe.search.query import Query, parse_query
 from openvibe.search.ranking import rank
 from openvibe.search.selection import select
@@ -122,7 +123,12 @@ def find_messages(
         return MessageSearchResult()
     candidates = _build_candidates(read, query, max_message_tokens)
     corpus_size = None if document_frequencies is None else end - 1
-    scores = rank(candidates, document_frequencies=document_frequencies, corpus_size=corpus_size)
+    scores = rank(
+        candidates,
+        document_frequencies=document_frequencies,
+        corpus_size=corpus_size,
+        is_scattered=asks_for_several(question),
+    )
     selected = select(scores, candidates, budget=budget, overhead=overhead, max_hits=max_hits)
     return _build_result(candidates, scores, selected, budget, overhead, max_message_tokens)
 
@@ -187,9 +193,8 @@ def _exclude(read: MessageColumns, seqs: Collection[int], author_id: int | None)
 def _build_candidates(read: MessageColumns, query: Query, max_message_tokens: int | None) -> Candidates:
     messages = read.messages
     authors, which = np.unique(messages["author"], return_inverse=True)
-    author_terms = load_author_terms(query, authors.tolist())
-    terms_by_author = [author_terms.get(author, (0, 0)) for author in authors.tolist()]
-    names = np.array(terms_by_author, np.int64).reshape(-1, 2)[which]
+    known = load_authors(query, authors.tolist())
+    names = np.array([known.get(author, (0, 0, True)) for author in authors.tolist()], np.int64).reshape(-1, 3)[which]
     tokens = messages["tokens"].astype(np.int64) + names[:, 0]
     return Candidates(
         keys=messages["id"].tolist(),
@@ -200,6 +205,9 @@ def _build_candidates(read: MessageColumns, query: Query, max_message_tokens: in
         similarity=read.own_similarity,
         pair_similarity=read.pair_similarity,
         fingerprints=messages["print"].astype(np.int64),
+        seconds=messages["at"] / 1e6,
+        by_named=names[:, 1] != 0,
+        by_person=names[:, 2] != 0,
     )
 
 

@@ -16,7 +16,7 @@ from openvibe.chat.importing.readers import ImportedLine, ImportedThread, finger
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services.threads import clean_thread_title, emit_thread_changed
 from openvibe.llm.tokens import count_tokens
-from openvibe.workspaces.models import Participant, Workspace
+from openvibe.workspaces.models import IMPORTED_KINDS, Participant, Workspace
 from openvibe.workspaces.services import generate_handle
 
 BATCH_SIZE = 500
@@ -40,7 +40,8 @@ def import_thread(
 ) -> ImportReport:
     """Write a conversation into `channel`, or go on where an earlier import of it stopped. Adds nothing twice.
 
-    Speakers become participants of kind `imported`, one per display name and workspace, never a member or an agent.
+    Speakers become participants of kind `imported`, or `assistant` where a line says so, one per display name, kind
+    and workspace; never a member or an agent, whatever they are called.
     Each batch of messages is one transaction with the thread's counters. Lines without a time get the moment of the
     import, in order; lines too long for one message become several; nobody is notified and no agent answers.
     `progress` gets the number of messages of each batch. Raises Refused (archived channel), Problem (title), and
@@ -55,7 +56,12 @@ def import_thread(
     messages = enumerate(_split_into_messages(imported.lines), start=1)  # numbered the same way each time they are read
     try:
         while batch := list(islice(messages, BATCH_SIZE)):
-            authors = {line.author: speaker_id(clean_speaker_name(line.author)) for _, line in batch}
+            authors = {
+                (line.author, line.is_assistant): speaker_id(
+                    clean_speaker_name(line.author), is_assistant=line.is_assistant
+                )
+                for _, line in batch
+            }
             speakers.update(authors.values())
             added += _insert_batch(thread, batch, authors)
             total += len(batch)
@@ -109,26 +115,27 @@ def clean_speaker_name(author: str) -> str:
 
 
 @transaction.atomic
-def get_or_create_speaker(workspace: Workspace, name: str) -> int:
-    """The id of the workspace's imported participant of this display name, made when there is none."""
-    imported = Participant.objects.filter(workspace=workspace, kind=Participant.Kind.IMPORTED, name=name).order_by("pk")
+def get_or_create_speaker(workspace: Workspace, name: str, *, is_assistant: bool = False) -> int:
+    """The id of the workspace's imported participant of this display name and kind, made when there is none."""
+    kind = Participant.Kind.ASSISTANT if is_assistant else Participant.Kind.IMPORTED
+    imported = Participant.objects.filter(workspace=workspace, kind=kind, name=name).order_by("pk")
     speaker = imported.first()
     if speaker is None:
         Workspace.objects.select_for_update().get(pk=workspace.pk)  # two imports at once agree on one row
         speaker = imported.first()
     if speaker is None:
         handle = generate_handle(workspace, clean_handle(name))
-        speaker = Participant.objects.create(
-            workspace=workspace, kind=Participant.Kind.IMPORTED, handle=handle, name=name
-        )
+        speaker = Participant.objects.create(workspace=workspace, kind=kind, handle=handle, name=name)
         emit("members_changed", workspace_id=workspace.pk)
     return speaker.pk
 
 
-def _insert_batch(thread: Thread, batch: list[tuple[int, ImportedLine]], authors: Mapping[str, int]) -> int:
+def _insert_batch(
+    thread: Thread, batch: list[tuple[int, ImportedLine]], authors: Mapping[tuple[str, bool], int]
+) -> int:
     """Write what of the batch is not there yet, and the thread's counters, in one transaction; how many were written.
 
-    `authors` maps display names to participants.
+    `authors` maps display names, and whether they are an assistant's, to participants.
     """
     with transaction.atomic():
         current = Thread.objects.select_for_update().get(pk=thread.pk)
@@ -142,7 +149,7 @@ def _insert_batch(thread: Thread, batch: list[tuple[int, ImportedLine]], authors
                 Message(
                     thread=current,
                     seq=current.last_seq + len(rows) + 1,
-                    author_id=authors[line.author],
+                    author_id=authors[line.author, line.is_assistant],
                     body=line.text,
                     client_id=_client_id(current, number),
                     token_count=count_tokens(line.text),
@@ -162,7 +169,7 @@ def _previous_progress(thread: Thread) -> tuple[int, datetime]:
     """How many of the conversation's messages are there already, and the time of the last one."""
     prefix = _client_id(thread, "")
     last = (
-        Message.objects.filter(thread=thread, author__kind=Participant.Kind.IMPORTED, client_id__startswith=prefix)
+        Message.objects.filter(thread=thread, author__kind__in=IMPORTED_KINDS, client_id__startswith=prefix)
         .order_by("-seq")
         .values_list("client_id", "created_at")
         .first()

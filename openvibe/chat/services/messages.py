@@ -34,7 +34,8 @@ WITH said AS (
     RETURNING id, seq, created_at
 ), named AS (
     SELECT id, kind, array_position(%(handles)s::text[], handle::text) AS place FROM workspaces_participant
-    WHERE workspace_id = %(workspace)s AND handle = ANY(%(handles)s::text[]) AND is_active AND kind <> 'imported'
+    WHERE workspace_id = %(workspace)s AND handle = ANY(%(handles)s::text[]) AND is_active
+    AND kind IN ('member', 'agent')
 ), noted AS (
     INSERT INTO chat_mention (message_id, participant_id, note)
     SELECT said.id, named.id, '' FROM said, named ORDER BY place
@@ -53,7 +54,7 @@ FROM said
 INSERT_MENTIONS = """
 INSERT INTO chat_mention (message_id, participant_id, note)
 SELECT %(message)s, id, '' FROM workspaces_participant
-WHERE workspace_id = %(workspace)s AND handle = ANY(%(handles)s) AND is_active AND kind <> 'imported'
+WHERE workspace_id = %(workspace)s AND handle = ANY(%(handles)s) AND is_active AND kind IN ('member', 'agent')
 ORDER BY array_position(%(handles)s, handle::text)
 ON CONFLICT (message_id, participant_id) DO NOTHING
 """

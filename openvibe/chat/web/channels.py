@@ -25,7 +25,7 @@ from openvibe.chat.queries import (
 )
 from openvibe.chat.services.permissions import may_manage_channel
 from openvibe.workspaces.decorators import WorkspaceRequest, event_position, workspace_view
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 
 MAX_DERIVED_TITLE_CHARACTERS = 80
 PAGE_SIZE = 50
@@ -68,7 +68,7 @@ def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     added = ChannelMembership.objects.filter(channel=channel, participant=OuterRef("pk"))
     addable = (
         Participant.objects.filter(workspace=request.workspace, is_active=True)
-        .exclude(kind=Participant.Kind.IMPORTED)
+        .exclude(kind__in=IMPORTED_KINDS)
         .exclude(channel_memberships__channel=channel)
     )
     context = {

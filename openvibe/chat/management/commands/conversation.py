@@ -31,7 +31,7 @@ SNIFF_BYTES = 4096  # bytes of the file that decide what it is
 
 
 class Command(BaseCommand):
-    help = "Imports conversations: QMSum, JSONL (author, text, time, thread) or a Slack export zip. Safe to repeat."
+    help = "Imports conversations: QMSum, JSONL (author, text, time, thread, role), Slack export zip. Safe to repeat."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
