@@ -18,7 +18,7 @@ MAX_WORDS = 200
 
 READ_SPEC = tool_spec(
     READ_TOOL,
-    "Read on in attachment:id from character offset (0), at most limit tokens; find: from the next line that holds it.",
+    "Read attachment:id from character offset, at most limit tokens; find: from the next line that has it.",
     required={"id": {"type": "integer"}},
     optional={"offset": {"type": "integer"}, "limit": {"type": "integer"}, "find": STRING_SCHEMA},
 )

@@ -19,6 +19,7 @@ from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_reply, publish_dive, start_dive
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import create_snippet
 from tests import factories
 from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
@@ -121,6 +122,7 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     request_approval(thread=thread, by=access, what=f"Order {number}")
     log_progress(thread=thread, by=access, checkpoint=f"Dug {number}")
     Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
+    create_snippet(workspace=ana.workspace, by=access, name=f"snippet-{number}", text="Be brief.")
     know_more(ana, thread, number)
 
 
@@ -154,6 +156,7 @@ LISTS = [
     "progress/",
     "approvals/",
     "knowledge/",
+    "snippets/",
     "knowledge/contradictions/",
     "knowledge/{entry}/revisions/",
     "knowledge/{entry}/uses/",

@@ -37,7 +37,7 @@ def test_methods_and_types(api: Api, messages: str) -> None:
     assert is_problem(api.call("PUT", messages, {}), 405, "method_not_allowed")
     assert is_problem(api.call("OPTIONS", messages), 405, "method_not_allowed")
     assert api.call("PUT", messages, {})["Allow"] == "GET, POST, HEAD"
-    form = api.client.post(f"/api/v1/{messages}", {"body": "Hi"}, headers=api.headers)
+    form = api.client.post("/api/v1/threads/", {"title": "Hi"}, headers=api.headers)
     assert is_problem(form, 415, "unsupported_media_type")
     assert api.call("HEAD", messages).status_code == 200
     assert api.get(messages, Accept="text/html").status_code == 200

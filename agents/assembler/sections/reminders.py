@@ -41,7 +41,7 @@ def reminder_candidates(request: PromptRequest, tools: Iterable[str]) -> Section
 
 def _approval_line(rows: Sequence[ApprovalRow]) -> str:
     waiting = [f"approval:{row.pk}" for row in rows if row.state == Approval.State.REQUESTED]
-    return f"Waiting for a decision, so not allowed yet: {_refs(waiting)}." if waiting else ""
+    return f"Wait for a decision before you act on {_refs(waiting)}." if waiting else ""
 
 
 def _goal_line(work: Sequence[WorkItemRow]) -> str:

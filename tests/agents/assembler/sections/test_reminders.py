@@ -53,7 +53,7 @@ def test_each_line_while_it_applies(ana: Member, vibe: Agent, thread: Thread) ->
         thread=thread, plugin="memory/lcm", trigger="threshold", state="done", finished_at=timezone.now()
     )
     assert reminders(vibe, thread, ana) == [
-        f"Waiting for a decision, so not allowed yet: approval:{approval.pk}.",
+        f"Wait for a decision before you act on approval:{approval.pk}.",
         f"Reached only once what stands under “Done when” holds: work:{goal.pk}.",
         "2 to-dos are open and unchanged for 3 days: work_update keeps the list true.",
         "Messages were summarised since your last answer here: memory finds their exact words.",
