@@ -52,7 +52,7 @@ function chip(form, file) {
   name.textContent = file.name;
   const size = document.createElement("span");
   size.className = "file-facts";
-  size.textContent = file.size < 1024 ? `${file.size} bytes` : file.size < 1048576 ? `${Math.ceil(file.size / 1024)} KB` : `${(file.size / 1048576).toFixed(1)} MB`;
+  size.textContent = file.size < 1024 ? `${file.size} bytes` : file.size < 1048576 ? `${(file.size / 1024).toFixed(1)} KB` : `${(file.size / 1048576).toFixed(1)} MB`;
   const out = document.createElement("button");
   out.type = "button";
   out.className = "chip-out";
