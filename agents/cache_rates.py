@@ -118,7 +118,7 @@ def cache_history(runs: QuerySet[Run]) -> CacheHistory:
 
 
 def _compaction_rates(points: Iterable[CachePoint], compactions: Sequence[Compaction]) -> Iterable[CompactionRates]:
-    by_agent = _grouped(points)
+    by_agent = _points_by_thread(points)
     for compaction in compactions:
         for (agent, thread_id), own in by_agent.items():
             at = compaction.finished_at
@@ -138,7 +138,7 @@ def _compaction_rates(points: Iterable[CachePoint], compactions: Sequence[Compac
             )
 
 
-def _grouped(points: Iterable[CachePoint]) -> dict[tuple[str, int], list[CachePoint]]:
+def _points_by_thread(points: Iterable[CachePoint]) -> dict[tuple[str, int], list[CachePoint]]:
     """By agent and thread, each in the order of the points."""
     groups: dict[tuple[str, int], list[CachePoint]] = {}
     for point in points:
@@ -227,7 +227,7 @@ def thread_caches(thread: Thread, access: Access) -> tuple[ThreadCache, ...]:
 
 def _thread_caches(history: CacheHistory) -> tuple[ThreadCache, ...]:
     caches = []
-    for (agent, thread_id), points in sorted(_grouped(history.points).items()):
+    for (agent, thread_id), points in sorted(_points_by_thread(history.points).items()):
         own = tuple(one for one in history.compactions if (one.agent, one.thread_id) == (agent, thread_id))
         first, last = points[0].at, points[-1].at
         chart = build_rate_chart(

@@ -3,7 +3,7 @@
 Two kinds of evidence are added. Meaning: by how many standard deviations an entry is nearer to the question than texts
 that have nothing to do with it. Words: how much of what the question tells the entry holds, rare words telling more.
 Together they have to go beyond what the nearest of so many unrelated texts would reach by chance
-(`openvibe.search.calibration`)."""
+(`openvibe.search.significance`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from openvibe.search.calibration import ChanceLevel, min_deviations
+from openvibe.search.significance import ChanceLevel, min_deviations
 from openvibe.search.values import Floats
 
 _WORDS_WEIGHT: Final = 4

@@ -20,12 +20,13 @@ from knowledge.relevance import bears_on, coverage, touches
 from openvibe.base.locks import LockKind
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import array_literal
-from openvibe.search.calibration import ChanceLevel, chance_level
+from openvibe.search.calibration import chance_level
 from openvibe.search.candidates import TextTable, inline_ids_sql
 from openvibe.search.indexing import EmbeddableText, VectorTable, embed_pending
 from openvibe.search.passages import similarity_with_passages
 from openvibe.search.query import Query, embed_question, parse_terms, term_bits_sql
 from openvibe.search.selection import select
+from openvibe.search.significance import ChanceLevel
 from openvibe.search.spaces import QueryVector
 from openvibe.search.values import Candidates, Floats
 from openvibe.workspaces.access import Access
@@ -37,11 +38,11 @@ SUBJECT_WEIGHT = 0.5
 class Subject(NamedTuple):
     """What the conversation is about in which something is asked.
 
-    `about` says so, as a title does: its meaning counts, and its words; of what was `said` lately only the words.
+    `about` says so, as a title does: its meaning counts, and its words; of `recent` messages only the words.
     """
 
     about: str = ""
-    said: str = ""
+    recent: str = ""
 
 
 class NearCopy(NamedTuple):
@@ -99,8 +100,8 @@ def find_entries(
     those whose time is over as well. Near copies are one hit. Nothing in a question is an operator; a question that
     says nothing, or on which nothing bears, finds nothing.
     """
-    asked = _parse_question(access, question, subject) if most > 0 else None
-    if asked is None:
+    parsed = _parse_question(access, question, subject) if most > 0 else None
+    if parsed is None:
         return EntrySearchResult()
     now = now or timezone.now()
     any_status = bool(criteria.get("status") or criteria.get("freshness"))
@@ -112,8 +113,8 @@ def find_entries(
         entries = filter_entries(entries, now=now, **criteria)
         scope = replace(scope, filtered=entries)
         where = sql.SQL("{} AND e.id IN ({})").format(where, inline_ids_sql(entries))
-    rows = _load_matching(scope, asked, where)
-    ranked = _rank_relevant(asked, rows, most=most, budget=budget)
+    rows = _load_matching(scope, parsed, where)
+    ranked = _rank_relevant(parsed, rows, most=most, budget=budget)
     entries_by_id = scope.load([each.pk for each in ranked]) if ranked else {}
     hits = [EntryHit(entries_by_id[each.pk], each.score, each.copies) for each in ranked if each.pk in entries_by_id]
     similarity = rows.candidates.similarity
@@ -129,23 +130,24 @@ def rank_entries(
     access: Access, question: str, *, subject: Subject | None = None, most: int, now: datetime
 ) -> list[RankedEntry]:
     """What `find_entries` finds, those whose time is over as well, the best first; no entry is read."""
-    asked = _parse_question(access, question, subject)
-    if asked is None:
+    parsed = _parse_question(access, question, subject)
+    if parsed is None:
         return []
     where = _prefilter_sql(access, include_expired=True, now=now)
-    return _rank_relevant(asked, _load_matching(EntryScope(access, now, include_expired=True), asked, where), most=most)
+    rows = _load_matching(EntryScope(access, now, include_expired=True), parsed, where)
+    return _rank_relevant(parsed, rows, most=most)
 
 
 def find_nearest_entries(access: Access, text: str, *, most: int) -> list[EntryHit]:
     """Entries that hold and are nearest to a text in words or meaning, the nearest first, whether or not they bear on
     it; near copies each by itself."""
     now = timezone.now()
-    asked, scope = _parse_question(access, text), EntryScope(access, now)
-    if asked is None:
+    parsed, scope = _parse_question(access, text), EntryScope(access, now)
+    if parsed is None:
         return []
-    rows = _load_matching(scope, asked, _prefilter_sql(access, include_expired=False, now=now))
+    rows = _load_matching(scope, parsed, _prefilter_sql(access, include_expired=False, now=now))
     nearest = {
-        rows.ids[place]: score for place, score in ENTRY_TEXTS.top_hits(asked.query, rows.candidates, max_hits=most)
+        rows.ids[place]: score for place, score in ENTRY_TEXTS.top_hits(parsed.query, rows.candidates, max_hits=most)
     }
     entries_by_id = scope.load(nearest.keys()) if nearest else {}
     return [EntryHit(entries_by_id[pk], score) for pk, score in nearest.items() if pk in entries_by_id]

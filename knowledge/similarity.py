@@ -9,9 +9,10 @@ from django.db import connection
 
 from knowledge.models import Entry, EntryVector
 from knowledge.search import EntryHit, find_nearest_entries
-from openvibe.search.calibration import chance_level, min_deviations
+from openvibe.search.calibration import chance_level
 from openvibe.search.lexical import cjk_bigrams
 from openvibe.search.query import embed_question
+from openvibe.search.significance import min_deviations
 from openvibe.workspaces.access import Access
 
 OVERSAMPLING = 3
@@ -39,7 +40,7 @@ FEW_ENTRIES = 10
 WORDS_WEIGHT = 6
 """Standard deviations of nearness in meaning that sharing all words of the shorter one is worth."""
 
-MAX_COMPARED_CHARACTERS = 2_000
+MAX_STEMMED_CHARACTERS = 2_000
 """Characters of each text whose words are compared."""
 
 _LANGUAGE_NAMES = """
@@ -99,6 +100,6 @@ def _stems(texts: Sequence[str], languages: Sequence[str]) -> list[frozenset[str
     with connection.cursor() as cursor:
         cursor.execute(
             _STEMS_SQL,
-            [[cjk_bigrams(text[:MAX_COMPARED_CHARACTERS].replace("\x00", " ")) for text in texts], list(languages)],
+            [[cjk_bigrams(text[:MAX_STEMMED_CHARACTERS].replace("\x00", " ")) for text in texts], list(languages)],
         )
         return [frozenset(word for word in row[0] if not word.isdecimal()) for row in cursor]

@@ -15,7 +15,8 @@ from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble, endpoint_for
 from agents.models import RUNS, Run
 from agents.runs.store import begin_reply, fail_run, finish_run, runs_with_relations, save_unfinished_turn
-from agents.runs.tool_loop import RunSession, Transcript, toolbox_for_run
+from agents.runs.tool_loop import RunSession, toolbox_for_run
+from agents.runs.transcript import Transcript
 from memory.models import Compaction
 from memory.queries import Compactor, context_budget, open_session, provider_for
 from memory.services import request_compaction

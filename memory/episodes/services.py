@@ -191,7 +191,7 @@ def delete_episode(*, episode: Episode, by: Access) -> None:
 
 def record_failure(*, agent: Participant, thread: Thread, summary: str) -> Episode:
     """A task that failed for a reason of the agent's own, remembered for 90 days."""
-    return _create_episode(agent, thread, Episode.Kind.TASK_FAILED, summary[:2000])
+    return _create_episode(agent, thread, Episode.Kind.TASK_FAILED, summary[:MAX_SUMMARY_CHARACTERS])
 
 
 def record_completion(*, agent_id: int, thread: Thread, subject: str, summary: str) -> Episode:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from memory.plugins.base import MAX_ENTRY_TOKENS, Compactor, Corrector, Explorer, Searcher, read_stats, takes_focus
 from memory.plugins.compaction import (
-    ASKED_FOR,
+    MANUAL_TRIGGERS,
     compaction_denied_reason,
     find_pause,
     request_compaction,
@@ -171,7 +171,7 @@ def _page_context(thread: Thread, access: Access, *, query: str = "", is_full_pa
     budget = context_budget(thread)
     compactions = list(thread.compactions.select_related("requested_by")[:MAX_HISTORY])
     finished = [row for row in compactions if row.is_over]
-    shown = (row for row in finished if row.state != Compaction.State.NOTHING or row.trigger in ASKED_FOR)
+    shown = (row for row in finished if row.state != Compaction.State.NOTHING or row.trigger in MANUAL_TRIGGERS)
     state: dict[str, Any] = {  # sizes in tokens
         "stats": read_stats(provider, session),
         "budget": budget,

@@ -5,14 +5,12 @@ always somewhat alike. So the query is compared with sentences that nobody means
 
 from __future__ import annotations
 
-from functools import lru_cache
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from openvibe.search.embedders import EmbedderUnavailable
+from openvibe.search.significance import ChanceLevel
 from openvibe.search.spaces import QueryVector, embed_texts, serving_space
 from openvibe.search.values import Floats
 
@@ -51,28 +49,6 @@ No les dejaban dar de comer a los elefantes.
 La reina fue pintada dos veces, una con su perro.
 """
 _SENTENCES_PER_LANGUAGE = 8
-
-CHANCE = 0.01
-"""How often one of all texts may come nearer by chance: once in a hundred queries."""
-
-
-class ChanceLevel(NamedTuple):
-    """Cosines of a query with texts that have nothing to do with it: their mean, in the language in which they come
-    nearest, and their standard deviation, which is the embedder's."""
-
-    mean: float
-    deviation: float
-
-    def deviations(self, similarity: ArrayLike) -> Floats:
-        """So many standard deviations above the mean each of these cosines is."""
-        return np.asarray((np.asarray(similarity) - self.mean) / self.deviation, np.float32)
-
-
-@lru_cache(maxsize=1_024)
-def min_deviations(corpus_size: int) -> float:
-    """Standard deviations above the mean that none of so many unrelated texts reaches: the more there are, the
-    farther out the farthest of them is."""
-    return NormalDist().inv_cdf(1 - CHANCE / max(corpus_size, 1))
 
 
 class _Calibration(NamedTuple):

@@ -86,10 +86,13 @@ MAX_EXACT_SCAN = 4_000
 MAX_COUNTED_VECTORS = 20_000
 """Vectors of a space that are counted."""
 
-LARGE_SPACE_CACHE_SECONDS = 60.0
-"""How long a space that had more goes on being one that has."""
+SPACE_SIZE_CACHE_SECONDS = 60.0
+"""How long the count of a space's vectors holds; of a space small enough to be compared whole, for one search."""
+
 _space_sizes: dict[tuple[str, str, int], tuple[float, int]] = {}
 """When the vectors of a space were counted last, and how many there were."""
+
+_NEVER_COUNTED = (-SPACE_SIZE_CACHE_SECONDS, 0)
 
 MIN_COSINE_RATIO = 0.85
 MIN_COSINE = 0.25
@@ -187,15 +190,15 @@ class TextTable:
     def space_size(self, space_id: int) -> int:
         """How many vectors a space has, as counted for the last search in it; at most a minute ago."""
         key = str(connection.settings_dict["NAME"]), self.vector_table, space_id
-        counted_at, size = _space_sizes.get(key, (0.0, 0))
-        return size if time.monotonic() - counted_at < LARGE_SPACE_CACHE_SECONDS else self._count_vectors(space_id)
+        counted_at, size = _space_sizes.get(key, _NEVER_COUNTED)
+        return size if time.monotonic() - counted_at < SPACE_SIZE_CACHE_SECONDS else self._count_vectors(space_id)
 
     def _is_large_space(self, space_id: int) -> bool:
         """Whether a space has more vectors than are compared one by one. One that did is counted again after a minute,
         a smaller one each time."""
         key = str(connection.settings_dict["NAME"]), self.vector_table, space_id
-        counted_at, size = _space_sizes.get(key, (0.0, 0))
-        if size <= MAX_EXACT_SCAN or time.monotonic() - counted_at >= LARGE_SPACE_CACHE_SECONDS:
+        counted_at, size = _space_sizes.get(key, _NEVER_COUNTED)
+        if size <= MAX_EXACT_SCAN or time.monotonic() - counted_at >= SPACE_SIZE_CACHE_SECONDS:
             size = self._count_vectors(space_id)
         return size > MAX_EXACT_SCAN
 

@@ -3,8 +3,9 @@
 import pytest
 
 from openvibe.llm.models import Endpoint
-from openvibe.search.calibration import chance_level, min_deviations
+from openvibe.search.calibration import chance_level
 from openvibe.search.services import use_embedder
+from openvibe.search.significance import min_deviations
 from openvibe.search.space_lifecycle import advance_spaces
 from openvibe.search.spaces import embed_query
 from openvibe.workspaces.models import Member

@@ -25,10 +25,6 @@ def instruct(ana: Member, text: str) -> None:
     update_workspace(workspace=workspace, by=access(ana), name=workspace.name, description="", instructions=text)
 
 
-def system_message(agent: Agent, thread: Thread) -> str:
-    return assemble(agent=agent, thread=thread, task="mention", request="go").messages[0].content
-
-
 def test_instructions_of_every_scope_include_them_and_the_prompt_records_which(
     ana: Member, vibe: Agent, thread: Thread
 ) -> None:

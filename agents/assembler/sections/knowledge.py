@@ -177,7 +177,7 @@ def _subject(request: PromptRequest) -> Subject:
     objectives = [item.text for item in WORK_ITEMS.all(request.rows) if item.kind == "objective"]
     return Subject(
         about="\n".join([request.thread.title, *objectives]),
-        said="\n".join(message.start for message in RECENT.all(request.rows)),
+        recent="\n".join(message.start for message in RECENT.all(request.rows)),
     )
 
 

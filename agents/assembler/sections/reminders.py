@@ -1,7 +1,7 @@
 """Reminders (P1): what must not be forgotten at this moment, in short lines of our own. No queries of its own.
 
 They say how things stand and name rows by reference; no words of anybody stand in them. Lines about the run itself
-(rounds and tokens that are left, a call that is refused again and again) follow each round: `agents.runs.tool_loop`."""
+(rounds and tokens that are left, a call refused again and again) follow each round: `agents.runs.transcript`."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta

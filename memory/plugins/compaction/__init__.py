@@ -2,7 +2,7 @@
 
 from memory.plugins.compaction.executor import compaction_finished, execute_compaction, recover_compactions
 from memory.plugins.compaction.requests import (
-    ASKED_FOR,
+    MANUAL_TRIGGERS,
     compaction_denied_reason,
     erase_focus,
     request_compaction,
@@ -12,7 +12,7 @@ from memory.plugins.compaction.requests import (
 from memory.plugins.compaction.resume import find_pause, resume_compaction
 
 __all__ = [
-    "ASKED_FOR",
+    "MANUAL_TRIGGERS",
     "compaction_denied_reason",
     "compaction_finished",
     "erase_focus",

@@ -21,7 +21,7 @@ from openvibe.workspaces.access import Access
 AGENT_INTERVAL = timedelta(minutes=10)
 """Agents may ask for a compaction of one thread so often."""
 
-ASKED_FOR = (Compaction.Trigger.HAND, Compaction.Trigger.AGENT)
+MANUAL_TRIGGERS = (Compaction.Trigger.HAND, Compaction.Trigger.AGENT)
 """Triggers that are somebody's wish: whoever asks hears why it cannot be."""
 
 
@@ -36,7 +36,7 @@ def request_compaction(
     not ask: a model's answer costs the workspace. Asking raises Conflict (`nothing_new`) where nothing was said since
     the last one that went as far; for agents also (`too_soon`) within AGENT_INTERVAL of the last time one asked.
     """
-    is_manual = trigger in ASKED_FOR
+    is_manual = trigger in MANUAL_TRIGGERS
     if is_manual and by is not None and by.is_guest:
         raise Refused("Guests cannot ask for a compaction. A member can.")
     focus = _clean_focus(focus, thread)

@@ -2,6 +2,14 @@
 
 from django.db import migrations, models
 
+WORDS_ALONE_BEFORE = """
+    UPDATE search_vectorspace SET kind = 'none', problem = '',
+        state = CASE state WHEN 'serving' THEN 'serving' ELSE 'retired' END,
+        try_again_at = CASE state WHEN 'serving' THEN try_again_at ELSE coalesce(try_again_at, now()) END
+    WHERE kind = 'multilingual'
+"""
+"""Going back, a workspace with multilingual vectors searches by words until an admin chooses an embedder."""
+
 
 class Migration(migrations.Migration):
     dependencies = [("llm", "0001_initial"), ("search", "0001_initial"), ("workspaces", "0002_invitation")]
@@ -28,4 +36,5 @@ class Migration(migrations.Migration):
                 condition=models.Q(("kind__in", ["static", "multilingual", "openai", "none"])), name="search_kind_known"
             ),
         ),
+        migrations.RunSQL(migrations.RunSQL.noop, WORDS_ALONE_BEFORE),
     ]

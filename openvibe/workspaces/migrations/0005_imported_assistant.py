@@ -2,6 +2,9 @@
 
 from django.db import migrations, models
 
+IMPORTED_BEFORE = "UPDATE workspaces_participant SET kind = 'imported' WHERE kind = 'assistant'"
+"""Going back, what assistants said in imported conversations stays, as that of imported speakers."""
+
 
 class Migration(migrations.Migration):
     dependencies = [("workspaces", "0004_snippets")]
@@ -28,4 +31,5 @@ class Migration(migrations.Migration):
                 name="participant_kind_known",
             ),
         ),
+        migrations.RunSQL(migrations.RunSQL.noop, IMPORTED_BEFORE),
     ]

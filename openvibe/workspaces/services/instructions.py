@@ -102,10 +102,10 @@ def update_snippet(*, snippet: Snippet, by: Access, text: str, version: int) -> 
     text = _clean_snippet(text, snippet.workspace, snippet.name)
     if text == current.text:
         return current
-    before = _unfollowed_includes(by)
+    before = _broken_includes(by)
     changes = {"text": text, "version": F("version") + 1, "changed_by": by.participant_id}
     Snippet.objects.filter(pk=snippet.pk).update(**changes)
-    _check_followed(by, before)
+    _check_includes(by, before)
     if "@include" in snippet.workspace.instructions:
         WORKSPACE_CHECK.only()(snippet.workspace)
     emit("workspace_changed", workspace_id=snippet.workspace_id)
@@ -116,9 +116,9 @@ def update_snippet(*, snippet: Snippet, by: Access, text: str, version: int) -> 
 def delete_snippet(*, snippet: Snippet, by: Access) -> None:
     """Raises Problem while anything includes it."""
     _lock_snippets(snippet.workspace, by)
-    before = _unfollowed_includes(by)
+    before = _broken_includes(by)
     _access_snippet(snippet).delete()
-    _check_followed(by, before)
+    _check_includes(by, before)
 
 
 def _lock_snippets(workspace: Workspace, by: Access) -> None:
@@ -142,7 +142,7 @@ def _clean_snippet(text: str, workspace: Workspace, name: str) -> str:
     return text
 
 
-def _unfollowed_includes(by: Access) -> dict[tuple[str, str, str], str]:
+def _broken_includes(by: Access) -> dict[tuple[str, str, str], str]:
     """Every include in the workspace that cannot be followed: where it stands, its name and the reason, with the
     sentence that says so."""
     workspace = Workspace.objects.get(pk=by.workspace_id)
@@ -159,9 +159,9 @@ def _unfollowed_includes(by: Access) -> dict[tuple[str, str, str], str]:
     }
 
 
-def _check_followed(by: Access, before: dict[tuple[str, str, str], str]) -> None:
+def _check_includes(by: Access, before: dict[tuple[str, str, str], str]) -> None:
     """Raise Problem when an include cannot be followed now that could be `before`."""
-    for key, message in _unfollowed_includes(by).items():
+    for key, message in _broken_includes(by).items():
         if key not in before:
             place, _, reason = key
             code = reason.replace(" ", "_")

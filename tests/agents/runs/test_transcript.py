@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from agents.assembler.assemble import Prompt
 from agents.assembler.render import exact_tokens
 from agents.assembler.stack import BUDGETS, TaskBudget
-from agents.runs.tool_loop import (
+from agents.runs.transcript import (
     MAX_ROUNDS,
     NO_ROOM_LEFT,
     NO_ROUNDS_LEFT,

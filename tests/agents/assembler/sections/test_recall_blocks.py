@@ -12,21 +12,21 @@ from agents.models import Agent, Run, Snapshot
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message
 from openvibe.workspaces.models import Member
-from tests.factories import access, say
+from tests.factories import access, say, say_all
 
 FACTS = {
     2: "The spare key of the Harbour roof hangs behind the pump.",
     9: "The Harbour roof is opened by the spare key only on Mondays.",
     17: "Willow & Co deliver the mulch to the Harbour gate at seven.",
 }
+TALK = "roses want water and mulch, hedges time and ponds rest; "
 KEY = "where is the spare key of the Harbour roof?"
 MULCH = "who delivers the mulch to the Harbour gate?"
 
 
 @pytest.fixture
 def long_thread(ana: Member, thread: Thread) -> Thread:
-    for n in range(110):
-        say(thread, ana, FACTS.get(n) or f"Row {n}: " + "roses want water and mulch, hedges time and ponds rest; " * 15)
+    say_all(thread, ana, (FACTS.get(n) or f"Row {n}: {TALK * 15}" for n in range(110)))
     return thread
 
 
@@ -113,8 +113,9 @@ def test_a_lower_level_takes_recalled_dive_results_out(vibe: Agent, ana: Member,
 def test_no_block_is_shown_after_another_history(vibe: Agent, ana: Member, long_thread: Thread) -> None:
     asked_at = ask(vibe, ana, long_thread, KEY).included
     first_seq = max(item.order for item in asked_at if item.section == "recall")
-    for n in range(40):  # the window steps on
-        say(long_thread, ana, f"Bed {n}: " + "tulips want sun, ferns want shade; " * 20)
+    say_all(
+        long_thread, ana, (f"Bed {n}: " + "tulips want sun, ferns want shade; " * 20 for n in range(40))
+    )  # it steps on
     second = ask(vibe, ana, long_thread, f"Again, {KEY}")
     assert not first_blocks(second, before=first_seq)
     assert "behind the pump" in text_of(second)
@@ -131,8 +132,7 @@ def test_blocks_are_stored_by_number_without_words(vibe: Agent, ana: Member, lon
 def test_excerpts_of_long_messages_keep_their_passages(vibe: Agent, ana: Member, thread: Thread) -> None:
     padding = "The pond was cleaned, the hedge was cut and the path was swept by everybody who came. " * 60
     say(thread, ana, f"{padding}\n\n{FACTS[2]}\n\n{padding}")
-    for n in range(90):
-        say(thread, ana, f"Row {n}: " + "roses want water and mulch, hedges time and ponds rest; " * 15)
+    say_all(thread, ana, (f"Row {n}: {TALK * 15}" for n in range(90)))
     first = ask(vibe, ana, thread, KEY)
     second = ask(vibe, ana, thread, MULCH)
     lines = [[item.text for item in recalled(prompt) if "behind the pump" in item.text] for prompt in (first, second)]

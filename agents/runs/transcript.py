@@ -1,0 +1,259 @@
+"""The transcript of one run: each request to the model, built from the prompt and the rounds so far, never over the
+ceiling.
+
+A call and its result never part, and nothing is made up: what does not fit is named as left out. Where room is short,
+the results of earlier rounds become references first; then the prompt is assembled anew with less history; when there
+is still no room, the tools are withdrawn and the model is asked for its answer. Sizes in tokens of the prompt's
+counter."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from agents.assembler.assemble import Prompt
+from agents.assembler.items import data_block
+from agents.assembler.render import exact_tokens, message_tokens
+from agents.assembler.sections.work import CHANGED_NOTICE
+from openvibe.base.problems import Problem
+from openvibe.llm.fences import clean_text, fence
+from openvibe.llm.tokens import TokenCounter, truncate_middle
+from openvibe.llm.values import ChatMessage, ToolCallRequest, ToolSpec
+
+MAX_ROUNDS = 8
+"""Rounds of tool calls in one run; after them the model is asked once more, without tools."""
+
+FEW_ROUNDS, FEW_TURNS, MAX_REFUSAL_LINES = 2, 3, 2
+"""From so few rounds on the model is told how many are left; of its tokens for today, once they are fewer than so many
+turns take; and of calls that are refused again and again, so many are named."""
+
+MIN_RESULT_TOKENS = 150
+"""Tokens that a result of the newest round keeps, its fence included; with less room there is no use in calling."""
+
+NO_ROUNDS_LEFT = "The rounds for tools are used up. Answer the request now with what you have."
+NO_ROOM_LEFT = "There is no room left for tools. Answer the request now with what you have."
+_CUT_MARKER = "\n[… cut here to make room …]\n"
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """A call and what came of it."""
+
+    call: ToolCallRequest
+    result: str
+    is_refused: bool = False
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the model said and called in one turn, with every result."""
+
+    text: str
+    results: tuple[ToolResult, ...]
+
+
+@dataclass(frozen=True)
+class ModelTurn:
+    """What the model is asked next. `tokens` is all of it, definitions included."""
+
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[ToolSpec, ...]
+    tokens: int
+
+
+class Transcript:
+    """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens.
+
+    Ids of calls are unique in the whole exchange. `tokens_left_today`: of the agent's daily budget, None where nobody
+    looked.
+    """
+
+    def __init__(self, prompt: Prompt, reassemble: Callable[[int], Prompt]) -> None:
+        self._prompt = prompt
+        self._reassemble = reassemble
+        self._ceiling = prompt.ceiling
+        self._counter = prompt.counter
+        self._may_shrink = True
+        self.rounds: list[Round] = []
+        self.tokens_left_today: int | None = None
+
+    @property
+    def number(self) -> int:
+        """Which round comes next, from 1."""
+        return len(self.rounds) + 1
+
+    def add(self, finished: Round) -> None:
+        self.rounds.append(finished)
+
+    def renew(self) -> Prompt:
+        """The prompt anew, as things are now, and rounds without what may quote a message that was changed since.
+
+        Raises Problem where what every prompt needs does not fit any more.
+        """
+        self._prompt = self._reassemble(self._ceiling)
+        self._may_shrink = True
+        self.rounds = [Round("", tuple(map(_emptied, finished.results))) for finished in self.rounds]
+        return self._prompt
+
+    def next_turn(self) -> ModelTurn:
+        """The next turn, within the ceiling."""
+        if not self.rounds:
+            return ModelTurn(self._prompt.messages, self._prompt.tools, self._prompt.tokens)
+        if len(self.rounds) >= MAX_ROUNDS:
+            return self._final_turn(NO_ROUNDS_LEFT)
+        reminders = self._reminders()
+        round_messages = fit_rounds(self.rounds, self._room_beside(reminders), self._counter, cut_newest=False)
+        if round_messages is None:
+            self._shrink_prompt()
+            round_messages = fit_rounds(self.rounds, self._room_beside(reminders), self._counter)
+        if round_messages is None:
+            return self._final_turn(NO_ROOM_LEFT)
+        return self._build_turn((*round_messages, *reminders), self._prompt.tools)
+
+    def _room_beside(self, reminders: Sequence[ChatMessage]) -> int:
+        return self._ceiling - exact_tokens((*self._prompt.messages, *reminders), self._prompt.tools, self._counter)
+
+    def _reminders(self) -> tuple[ChatMessage, ...]:
+        """What the model must not forget before it calls again: the last message, where there is anything to say.
+
+        Lines of ours about this run; the prompt's own reminders stand before the request (`sections.reminders`).
+        """
+        lines = [*_rounds_line(MAX_ROUNDS - len(self.rounds)), *self._budget_line(), *self._refusal_lines()]
+        return (ChatMessage("user", fence("reminders", "\n".join(lines), trust="trusted")),) if lines else ()
+
+    def _budget_line(self) -> list[str]:
+        left = self.tokens_left_today
+        if left is None or left >= FEW_TURNS * self._prompt.tokens:
+            return []
+        return [
+            f"About {max(left, 0):,} tokens of your budget for today are left; a turn here takes more than "
+            f"{self._prompt.tokens:,}."
+        ]
+
+    def _refusal_lines(self) -> list[str]:
+        known = {tool.name for tool in self._prompt.tools}
+        results = [result for finished in self.rounds for result in finished.results if result.is_refused]
+        refused = Counter((result.call.name, result.call.arguments) for result in results)
+        names = {name if name in known else "A tool you do not have": n for (name, _), n in refused.items() if n > 1}
+        return [
+            f"{name} was refused {times} times with the same arguments: calling it so again changes nothing."
+            for name, times in list(names.items())[:MAX_REFUSAL_LINES]
+        ]
+
+    def _shrink_prompt(self) -> None:
+        """Once: the prompt with less history, so that a third of the ceiling, at most a half, is for rounds."""
+        if not self._may_shrink:
+            return
+        self._may_shrink = False
+        needed = sum(message_tokens(message, self._counter) for message in _round_messages(self.rounds))
+        reserved = max(self._ceiling // 3, min(needed, self._ceiling // 2))
+        try:
+            self._prompt = self._reassemble(self._ceiling - reserved)
+        except Problem:  # what every prompt needs takes more than that: it stays as it is
+            return
+
+    def _final_turn(self, instruction: str) -> ModelTurn:
+        """Without tools, with as many rounds as fit, the newest first, and a sentence that asks for the answer."""
+        final_request = ChatMessage("user", instruction)
+        room = self._ceiling - exact_tokens([*self._prompt.messages, final_request], (), self._counter)
+        for start in range(len(self.rounds) + 1):
+            round_messages = fit_rounds(self.rounds[start:], room, self._counter)
+            if round_messages is not None:
+                return self._build_turn((*round_messages, final_request), ())
+        return self._build_turn((), ())
+
+    def _build_turn(self, round_messages: Sequence[ChatMessage], tools: tuple[ToolSpec, ...]) -> ModelTurn:
+        messages = (*self._prompt.messages, *round_messages)
+        return ModelTurn(messages, tools, exact_tokens(messages, tools, self._counter))
+
+
+def _rounds_line(left: int) -> list[str]:
+    if left > FEW_ROUNDS:
+        return []
+    return [f"{'One round' if left == 1 else f'{left} rounds'} of tool calls left; then you answer with what you have."]
+
+
+def _emptied(result: ToolResult) -> ToolResult:
+    return ToolResult(replace(result.call, arguments="{}"), CHANGED_NOTICE)  # refused or not: it says nothing more
+
+
+def fit_rounds(
+    rounds: Sequence[Round], max_tokens: int, counter: TokenCounter, *, cut_newest: bool = True
+) -> tuple[ChatMessage, ...] | None:
+    """The rounds as messages of at most `max_tokens` tokens; None when even their shortest form needs more.
+
+    Earlier results become references, the oldest first, until it fits; then the newest round's results share what
+    is left, at least MIN_RESULT_TOKENS each.
+    """
+    messages = list(_round_messages(rounds))
+    sizes = [message_tokens(message, counter) for message in messages]
+    first_newest = len(messages) - len(rounds[-1].results) if rounds else 0
+    names: dict[str | None, str] = {
+        result.call.id: result.call.name for earlier in rounds for result in earlier.results
+    }
+    for position, message in enumerate(messages[:first_newest]):
+        if sum(sizes) <= max_tokens:
+            break
+        if message.role != "tool":
+            continue
+        name = names[message.tool_call_id][:40]
+        text = f"[What {name} answered, {sizes[position]:,} tokens, is left out here to make room.]"
+        reference = replace(message, content=text)
+        if (size := message_tokens(reference, counter)) < sizes[position]:
+            messages[position], sizes[position] = reference, size
+    if sum(sizes) > max_tokens and cut_newest and rounds:
+        _truncate_results(rounds[-1].results, messages, sizes, max_tokens, counter)
+    return tuple(messages) if sum(sizes) <= max_tokens else None
+
+
+def _truncate_results(
+    results: Sequence[ToolResult], messages: list[ChatMessage], sizes: list[int], max_tokens: int, counter: TokenCounter
+) -> None:
+    """Cut the longest of the newest results, the last messages, so that all of them fit into what the others leave."""
+    first_newest = len(messages) - len(results)
+    left = max_tokens - sum(sizes[:first_newest])
+    shortest_first = sorted(range(first_newest, len(messages)), key=lambda position: sizes[position])
+    for seen, position in enumerate(shortest_first):
+        share = left // (len(shortest_first) - seen)
+        if sizes[position] > share and share >= MIN_RESULT_TOKENS:
+            messages[position] = _truncate_result(results[position - first_newest], share, counter)
+            sizes[position] = message_tokens(messages[position], counter)
+        left -= sizes[position]
+
+
+def _truncate_result(result: ToolResult, max_tokens: int, counter: TokenCounter) -> ChatMessage:
+    """The result with head and tail only, the whole message within `max_tokens` tokens as far as that is possible."""
+    limit = max_tokens
+    while True:
+        message = _result_message(result.call, truncate_middle(result.result, limit, counter, _CUT_MARKER))
+        over = message_tokens(message, counter) - max_tokens
+        if over <= 0 or limit <= 16:
+            return message
+        limit = max(limit - max(over, 8), 16)
+
+
+def _round_messages(rounds: Iterable[Round]) -> Iterable[ChatMessage]:
+    for finished in rounds:
+        yield ChatMessage("assistant", finished.text, tool_calls=tuple(result.call for result in finished.results))
+        for result in finished.results:
+            yield _result_message(result.call, result.result)
+
+
+def _result_message(call: ToolCallRequest, text: str) -> ChatMessage:
+    block = data_block(text, source="tool", ref=call.id, author=call.name, trust="untrusted")
+    return ChatMessage("tool", block, tool_call_id=call.id)
+
+
+def with_unique_ids(calls: Iterable[ToolCallRequest], used_ids: Iterable[str]) -> list[ToolCallRequest]:
+    """The calls with ids that fit their column and are unique in the exchange: some endpoints begin at 0 each time."""
+    used = set(used_ids)
+    renamed = []
+    for call in calls:
+        original = clean_text(call.id)[:80] or "call"
+        name, suffix = original, 2
+        while name in used:
+            name, suffix = f"{original}-{suffix}", suffix + 1
+        used.add(name)
+        renamed.append(
+            replace(call, id=name, name=clean_text(call.name)[:100] or "?", arguments=clean_text(call.arguments))
+        )
+    return renamed
