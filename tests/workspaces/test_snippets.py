@@ -148,6 +148,11 @@ def test_the_page_keeps_what_it_refuses(ana: Member) -> None:
     assert not Snippet.objects.exists()
 
 
+def test_a_snippet_that_nobody_can_see_needs_a_text(ana: Member) -> None:
+    with pytest.raises(Problem, match="A snippet needs a text"):
+        snippet(ana, "tone", "\u202e\u200b")
+
+
 def test_who_comes_second_sees_what_the_first_wrote_and_keeps_her_own_text(ana: Member) -> None:
     page, browser = f"/w/{ana.workspace.slug}/snippets/", signed_in(ana)
     one = snippet(ana, "tone", "Be brief.")
