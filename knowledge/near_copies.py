@@ -23,6 +23,8 @@ MAX_COMPARED_CHARACTERS: Final = 2_000
 """Characters. Of longer contents only equal ones are copies."""
 
 _MAX_COMPARED_GROUPS: Final = 40
+_MAX_LIKELY_GROUPS: Final = 8
+"""A text is compared with so many of the firsts, those that share most with it: a copy shares nearly all."""
 
 _MIN_SHARED_PIECES: Final = 0.6
 """So much of the shorter one must stand in the other for the two to be compared at all."""
@@ -34,6 +36,9 @@ _MIN_ORDER_RATIO: Final = 0.75
 """So much of both stands in the same order (`difflib`)."""
 
 _ENDINGS: Final = ("s", "es", "d", "ed", "ing")
+_MAX_RESPELLED_WORDS: Final = 12
+"""Of more words in place of others it is not asked whether they are spelled otherwise: they say something else."""
+
 _MIN_INFLECTED_LETTERS, _MIN_SPELLED_LETTERS, _MIN_SPELLING_RATIO = 3, 6, 0.85
 """From here on two words are two forms, or two spellings, of one."""
 
@@ -128,9 +133,9 @@ def group_near_copies(texts: Iterable[CopiedText]) -> list[list[int]]:
         group = by_fingerprint.get(text.fingerprint) if is_long else None
         if group is None:
             shared_counts = Counter(chain.from_iterable(by_piece[piece] for piece in text.pieces if piece in by_piece))
-            likely = (
+            likely = sorted(
                 index
-                for index, shared in sorted(shared_counts.items())
+                for index, shared in shared_counts.most_common(_MAX_LIKELY_GROUPS)
                 if shared >= _MIN_SHARED_PIECES * min(len(text.pieces), len(firsts[index].pieces))
             )
             group = next((groups[index] for index in likely if is_near_copy(firsts[index], text)), None)
@@ -161,23 +166,26 @@ def is_near_copy(one: CopiedText, other: CopiedText) -> bool:
 
 def _says_something_else(one: CopiedText, other: CopiedText) -> bool:
     """Whether each has a telling word in place of another one, or the content of one has many more."""
+    most = max(len(one.content_words), len(other.content_words))
+    if abs(len(one.content_words) - len(other.content_words)) > _MAX_ADDED_SHARE * most:
+        return True
     names = one.capitalized_words | other.capitalized_words
-    left, right = _respelled(one.content_words - other.content_words, other.content_words - one.content_words, names)
-    topics = _respelled(one.topic_words - other.topic_words, other.topic_words - one.topic_words, names)
-    max_added = _MAX_ADDED_SHARE * max(len(one.content_words), len(other.content_words))
-    return bool(left and right) or all(topics) or max(len(left), len(right)) > max_added
+    return _replaces_words(one.content_words, other.content_words, names) or _replaces_words(
+        one.topic_words, other.topic_words, names
+    )
 
 
-def _respelled(
-    left: frozenset[str], right: frozenset[str], names: frozenset[str]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """The words of both sides without those that the other side only spells otherwise."""
-    if left and right:
-        for word in sorted(left):
-            spelling = next((each for each in sorted(right) if _is_same_word(word, each, names)), None)
-            if spelling is not None:
-                left, right = left - {word}, right - {spelling}
-    return left, right
+def _replaces_words(one: frozenset[str], other: frozenset[str], names: frozenset[str]) -> bool:
+    """Whether each has a word that the other has not, and does not only spell otherwise. Ends with the first one."""
+    fewer, more = sorted((sorted(one - other), sorted(other - one)), key=lambda words: (len(words), words))
+    if len(fewer) > _MAX_RESPELLED_WORDS:
+        return True
+    for word in fewer:
+        spelling = next((each for each in more if _is_same_word(word, each, names)), None)
+        if spelling is None:
+            return True
+        more.remove(spelling)
+    return False
 
 
 def _telling_words(text: str) -> frozenset[str]:

@@ -9,7 +9,7 @@ from typing import Literal
 MAX_INCLUDE_DEPTH = 3
 """An included text may include another, and that one a third."""
 
-INCLUDE_LINE = re.compile(r"^[ \t]*@include(?:[ \t]+(.*?))?[ \t]*$", re.MULTILINE)
+INCLUDE_LINE = re.compile(r"^[ \t]*@include(?:[ \t](.*))?$", re.MULTILINE)
 
 CutReason = Literal["include unknown", "include cycle", "include too deep", "include too long"]
 
@@ -62,7 +62,7 @@ class _Expansion:
         lines: list[str] = []
         for line in text.split("\n"):
             include = INCLUDE_LINE.fullmatch(line)
-            lines += [line] if include is None else self._include((include[1] or "")[:80], chain)
+            lines += [line] if include is None else self._include((include[1] or "").strip(" \t")[:80], chain)
         return "\n".join(lines)
 
     def _include(self, name: str, chain: tuple[str, ...]) -> list[str]:

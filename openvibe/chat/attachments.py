@@ -175,8 +175,14 @@ def cut_piece(text: str, offset: int, limit: int) -> Piece:
 
 def find_text(text: str, words: str, offset: int) -> int | None:
     """Where the line begins that holds these words, whatever their case, at or after `offset`; None: nowhere."""
-    found = re.compile(re.escape(words), re.IGNORECASE).search(text, max(offset, 0))
-    return None if found is None else max(text.rfind("\n", 0, found.start()) + 1, min(max(offset, 0), found.start()))
+    start = max(offset, 0)
+    found = _fold_case(text).find(_fold_case(words), start)
+    return None if found < 0 else max(text.rfind("\n", 0, found) + 1, min(start, found))
+
+
+def _fold_case(text: str) -> str:
+    """The text in small letters, character for character: no place in it moves."""
+    return text.replace("İ", "i").lower().replace("ς", "σ")
 
 
 def _whole_lines(piece: str) -> str:

@@ -99,6 +99,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "openvibe.base.middleware.RequestIdMiddleware",
+    "openvibe.base.middleware.MultipartCharsetMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "openvibe.base.middleware.PathContentSecurityPolicyMiddleware",

@@ -109,3 +109,15 @@ def test_kept_answers_name_no_files_of_a_deleted_message(api: Api, ana: Member, 
     erase_texts()
     again = send(api, thread, upload("vault-tulip.md"), body="Hi there", key="one").json()
     assert (again["id"], again["attachments"]) == (first["id"], [])
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"file": upload()}, {"files": [upload(), "Prune in March."]}, {"files": "Prune in March."}],
+    ids=["another name", "one of two is a field", "a field"],
+)
+def test_a_file_that_would_be_left_out_is_refused(api: Api, thread: Thread, parts: dict[str, Any]) -> None:
+    path = f"{ROOT}threads/{thread.pk}/messages/"
+    answer = api.client.post(path, {"body": "Here it is", **parts}, headers=api.headers)
+    assert is_problem(answer, 400, "bad_files")
+    assert not Message.objects.exists()

@@ -1,5 +1,7 @@
 """`@include` lines: each text once at its first place, and cuts for cycles, depth, unknown names and length."""
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,3 +54,10 @@ def test_any_graph_of_includes_ends_within_its_limit(text: str, texts: dict[str,
     assert "@include" not in expanded.text
     assert words(expanded.text) <= max(own, max_tokens)
     assert len(expanded.names) == len(set(expanded.names))
+
+
+def test_a_line_of_blanks_takes_no_longer_than_one_of_letters() -> None:
+    began = time.thread_time()
+    expanded = expand_includes(f"@include tone{' ' * 60_000}x", {}, max_tokens=100, count=len)
+    assert time.thread_time() - began < 1  # seconds of work
+    assert (expanded.text, [cut.reason for cut in expanded.cuts]) == ("", ["include unknown"])

@@ -1,5 +1,6 @@
 """Files of messages: what may be one, how it is kept, cut into pieces, and gone with its message."""
 
+import time
 from dataclasses import asdict
 from typing import Any
 
@@ -126,6 +127,14 @@ def test_words_lead_to_their_line() -> None:
     assert find_text(text, "roses", 9) == text.index("four")
     assert find_text(text, "(1+1)", 0) == text.index("four")
     assert find_text(text, "tulips", 0) is None
+
+
+def test_finding_words_takes_no_longer_in_a_text_that_nearly_says_them_everywhere() -> None:
+    text = f"{'a' * 3_000_000}\nİstanbul, ΟΔΟΣ"
+    began = time.thread_time()
+    assert find_text(text, "a" * 199 + "b", 0) is None
+    assert time.thread_time() - began < 1  # seconds of work
+    assert find_text(text, "istanbul", 0) == find_text(text, "οδοσ", 0) == 3_000_001
 
 
 def test_agents_read_no_secrets_wherever_they_stand(ana: Member, thread: Thread) -> None:

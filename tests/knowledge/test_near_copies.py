@@ -1,6 +1,8 @@
 """Near copies of one text are one hit; what says something else never is one of them."""
 
+import time
 from datetime import timedelta
+from itertools import islice, product
 
 import pytest
 from django.utils import timezone
@@ -125,3 +127,12 @@ def test_nobody_is_told_of_copies_she_may_not_read(ana: Member, dora: Member) ->
     for asker in (access(dora), visible_to(make_agent(ana, "sage", level=3))):
         (hit,) = find_entries(asker, "deploys on Tuesday").hits
         assert (hit.entry.pk, hit.copies) == (shown.pk, ())
+
+
+def test_many_long_texts_that_share_much_and_spell_the_rest_alike_are_told_apart_quickly() -> None:
+    shared = " ".join(f"w{letter}{other}" for letter, other in islice(product("abcdefghijklmnop", repeat=2), 200))
+    spellings = ("".join(letters) for letters in product("abc", repeat=8))
+    texts = [said("Beds", f"{shared} {' '.join(f'q{each}' for each in islice(spellings, 110))}") for _ in range(40)]
+    began = time.thread_time()
+    assert len(group_near_copies(texts)) == len(texts)
+    assert time.thread_time() - began < 1  # seconds of work

@@ -144,6 +144,25 @@ def test_the_page_keeps_what_it_refuses(ana: Member) -> None:
     assert not Snippet.objects.exists()
 
 
+def test_a_snippet_that_nobody_can_see_needs_a_text(ana: Member) -> None:
+    with pytest.raises(Problem, match="A snippet needs a text"):
+        snippet(ana, "tone", "\u202e\u200b")
+
+
+def test_who_comes_second_sees_what_the_first_wrote_and_keeps_her_own_text(ana: Member) -> None:
+    page, browser = f"/w/{ana.workspace.slug}/snippets/", signed_in(ana)
+    one = snippet(ana, "tone", "Be brief.")
+    update_snippet(snippet=one, by=access(ana), text="Be kind, says Dora.", version=1)
+    kept = browser.post(f"{page}{one.pk}/", {"text": "Be late.", "version": 1})
+    assert kept.status_code == 409
+    assert all(text in kept.content.decode() for text in ("Be late.", "What it says now", "Be kind, says Dora."))
+
+    delete_snippet(snippet=one, by=access(ana))
+    kept = browser.post(f"{page}{one.pk}/", {"text": "Be late.", "version": 2})
+    assert kept.status_code == 404
+    assert all(text in kept.content.decode() for text in ("Be late.", "deleted meanwhile"))
+
+
 def test_the_admin_writes_them_by_the_same_rules(ana: Member) -> None:
     browser = signed_in(ana)
     form = {"workspace": ana.workspace_id, "name": "tone", "text": "@include tone", "version": 1}

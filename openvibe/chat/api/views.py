@@ -8,7 +8,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import QuerySet
 from django.forms.models import model_to_dict
-from django.http import StreamingHttpResponse
+from django.http import QueryDict, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -187,6 +187,7 @@ class Messages(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         """Say something, with files as `multipart/form-data`. A person's `@handle` of an agent makes it answer; an
         agent's message starts nothing."""
+        _check_parts(request)
         files = read_uploads(request.FILES.getlist("files"))  # counted before any transaction
         return self._post_once(request, pk, files)
 
@@ -197,6 +198,21 @@ class Messages(ApiView):
         data = self.validated_body(MessageUpload if files else MessageIn)
         message = services.post_message(thread=thread, by=access, **{**data, "files": files})
         return Response(MessageOut(queries.access_message(access, message.pk)).data, status=201)
+
+
+def _check_parts(request: Request) -> None:
+    """Raise Problem for a file that would be left out: under another name, or sent as a field."""
+    if not isinstance(request.data, QueryDict):
+        return
+    stray = [name for name in request.FILES if name != "files"]
+    if not stray and len(request.data.getlist("files")) == len(request.FILES.getlist("files")):
+        return
+    what = f"“{stray[0][:80]}” is no field for files" if stray else "A part named “files” has no filename"
+    raise Problem(
+        f"{what}. Nothing was sent: send each file in a part named “files”, with a filename.",
+        code="bad_files",
+        field="files",
+    )
 
 
 class OneAttachment(ApiView):

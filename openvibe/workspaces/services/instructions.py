@@ -12,7 +12,7 @@ from openvibe.base.events import emit
 from openvibe.base.includes import CutInclude, expand_includes
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.registers import Register
-from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body
+from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_body, has_visible_character
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS, Snippet, Workspace, snippet_name_validator
@@ -46,7 +46,7 @@ def clean_instructions(text: str, *, workspace_id: int, field: str = "instructio
     Raises Problem, with nothing saved, for what cannot be kept, for more than MAX_INSTRUCTION_TOKENS tokens, and for an
     include that could not be followed.
     """
-    if not text.strip():
+    if "\x00" not in text and not has_visible_character(text):
         return ""
     try:
         cleaned = clean_body(text, max_characters=MAX_BODY_CHARACTERS).strip()

@@ -238,22 +238,29 @@ def snippets(request: WorkspaceRequest) -> HttpResponse:
 @workspace_view
 @require_POST
 def snippet_change(request: WorkspaceRequest, snippet_id: int) -> HttpResponse:
-    """Another `text`, on the `version` that was shown; or `delete`. What cannot be saved stays in the form."""
-    rows = Snippet.objects.select_related("workspace").filter(workspace=request.workspace, pk=min(snippet_id, MAX_ID))
-    snippet = rows.first()
-    if snippet is None or not request.access.administers:
+    """Another `text`, on the `version` that was shown; or `delete`. What cannot be saved stays in the form, where
+    the snippet is gone in that of a new one."""
+    if not request.access.administers:
         raise Missing
-    text = request.POST.get("text", "")
+    rows = Snippet.objects.select_related("workspace").filter(workspace=request.workspace, pk=min(snippet_id, MAX_ID))
+    snippet, text, is_deletion = rows.first(), request.POST.get("text", ""), "delete" in request.POST
     try:
-        if "delete" in request.POST:
+        if snippet is None:
+            raise Missing("This snippet was deleted meanwhile.")
+        if is_deletion:
             services.delete_snippet(snippet=snippet, by=request.access)
             messages.success(request, f"“{snippet.name}” is deleted.")
         else:
             version = _parse_number(request.POST.get("version", ""))
             services.update_snippet(snippet=snippet, by=request.access, text=text, version=version)
             messages.success(request, "Saved. Agents read it from their next prompt on.")
+    except Missing as problem:
+        if is_deletion or not text:
+            raise
+        problem.message += " Nothing was saved: your text stands here, for a new one."
+        return _render_snippets(request, problem, kept={"text": text})
     except Problem as problem:
-        kept = {"id": snippet.pk, "text": snippet.text if "delete" in request.POST else text}
+        kept = {"id": snippet_id, "text": snippet.text if snippet is not None and is_deletion else text}
         return _render_snippets(request, problem, kept=kept)
     return redirect("snippets", request.workspace.slug)
 

@@ -148,3 +148,15 @@ def test_a_dive_takes_files_too(ana: Member, thread: Thread, home: str, signed_i
     assert 'name="files" multiple' in page
     signed_in(ana).post(f"{home}dive/{dive.pk}/", {"body": "And this", "files": [upload("more.md")]})
     assert dive.thread.messages.get().attachments.get().name == "more.md"
+
+
+@pytest.mark.parametrize("charset", ["rot13", "unicode_escape", "utf-16"])
+def test_a_form_that_says_it_is_not_utf_8_is_refused(
+    ana: Member, address: str, signed_in: SignedIn, charset: str
+) -> None:
+    form = encode_multipart(BOUNDARY, {"body": "Hello", "client_id": "\\ud800"})
+    answer = signed_in(ana).generic("POST", address, form, content_type=f"{MULTIPART_CONTENT}; charset={charset}")
+    assert answer.status_code == 400
+    assert not Message.objects.exists()
+    utf8 = f"{MULTIPART_CONTENT}; charset=UTF8"
+    assert signed_in(ana).generic("POST", address, form, content_type=utf8, headers=JSON).status_code == 201
