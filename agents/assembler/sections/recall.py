@@ -41,10 +41,10 @@ SEARCH_SURPLUS = 1.15
 MIN_EXCERPT_TOKENS = 60
 """The least room in which an excerpt of a long message still says something."""
 
-BEARING_SCORE, BEARING_SHARE = 1.2, 0.75
+BEARING_SCORE, BEARING_SHARE, MAX_BEARING = 1.2, 0.75, 60
 """What bears on a request always stands in its prompt: messages that stand out by about so many standard deviations
-(`search.ranking.rank`), up to so much of the room. The rest of the room is for what was recalled before, then for what
-else was found."""
+(`search.ranking.rank`), up to so much of the room and so many: of thousands, hundreds stand out. The rest of the room
+is for what was recalled before, then for what else was found."""
 
 MAX_PARTS, MIN_PART_TOKENS = 3, 400
 """Blocks of one request, the best first, and tokens of each: the next prompt may keep the first and not the last."""
@@ -129,7 +129,7 @@ def _keep(standing: Sequence[StandingBlock], hits: Sequence[MessageHit], room: i
 def _bearing(hits: Sequence[MessageHit], room: int) -> Iterator[tuple[int, int]]:
     """The numbers of the messages that bear on the request, each with the tokens it takes."""
     limit, left = _shown_limit(room), room * BEARING_SHARE
-    for hit in hits:
+    for hit in hits[:MAX_BEARING]:
         cost = min(hit.tokens, limit) + LINE_TOKENS
         left -= cost
         if hit.score < BEARING_SCORE or left < 0:
