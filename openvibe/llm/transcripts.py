@@ -42,7 +42,6 @@ _INVISIBLE = (
 _TAG_NAMES = "|".join(_INVISIBLE.join(tag) for tag in FENCE_TAGS)
 _FENCE_SIGN = re.compile(rf"<(?=(?:\s|/|{_INVISIBLE[:-1]})*(?:{_TAG_NAMES})(?![a-z0-9]))", re.IGNORECASE)
 _ESCAPED_SIGN = re.compile(r"&(?=(?:amp;)*lt;)")
-_LINE_BREAK = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _OPENING = re.compile(r'<(messages|request)((?: [a-z][a-z0-9_]*="[^"<>\n]*")*)>\n(?=\S+ [^:\n]*:)')
 _ATTRIBUTE = re.compile(r'([a-z][a-z0-9_]*)="([^"]*)"')
 _LINE = re.compile(r"(\S+) ([^:\[\]\n]*?)(?: \[([^\]\n]*)\])?:(?: (.*))?\Z", re.DOTALL)
@@ -92,7 +91,7 @@ def parse_blocks(text: str) -> list[Fence]:
 
 
 def _indent(text: str) -> str:
-    lines = [clean_text(line).rstrip() for line in _LINE_BREAK.split(text.strip())]
+    lines = [line.rstrip() for line in clean_text(text).strip().split("\n")]
     return "\n".join([lines[0], *(f"{INDENT}{line}" if line else "" for line in lines[1:])])
 
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from openvibe.llm.fences import clean_text, fence
@@ -32,11 +32,11 @@ texts = st.one_of(st.text(max_size=60), st.sampled_from(HOSTILE), st.lists(st.sa
 
 def normalized(text: str) -> str:
     """What a transcript keeps of a text: its lines, without the blanks that end them."""
-    lines = re.split("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", text.strip())
-    return "\n".join(clean_text(line).rstrip() for line in lines)
+    return "\n".join(line.rstrip() for line in clean_text(text).strip().split("\n"))
 
 
 @given(st.lists(st.tuples(st.text(max_size=12), texts), min_size=1, max_size=5))
+@example([("", "0\r\x1b")])
 def test_every_line_is_one_message_and_reads_back(said: list[tuple[str, str]]) -> None:
     lines = [message_line(str(ref), name, text) for ref, (name, text) in enumerate(said, start=1)]
     block = opening("untrusted") + "".join(lines) + CLOSING
