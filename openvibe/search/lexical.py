@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from openvibe.search.framing import strip_framing
+from openvibe.search.stop_phrases import strip_stop_phrases
 
 MAX_QUERY_TERMS = 24
 _MAX_TERM_CHARACTERS = 64
@@ -38,14 +38,14 @@ _QUESTION_WORDS = frozenset(("how", "when", "where", "who", "whom", "whose", "wh
 def query_terms(text: str) -> tuple[str, ...]:
     """Return at most 24 distinct lower-case words of a question, the longest first.
 
-    A longer word is the rarer one as a rule. Stop words, question framing and words of asking are out, unless nothing
-    else was said. Every term is made of letters and digits only (CJK runs: pairs of characters), so terms may be joined
+    A longer word is the rarer one as a rule. Stop words, stop phrases and words of asking are out, unless nothing else
+    was said. Every term is made of letters and digits only (CJK runs: pairs of characters), so terms may be joined
     into a tsquery without quoting.
     """
     words = list(dict.fromkeys(_tokenize(text)))
     unstopped = _unstopped(words)
     content_words = [word for word in unstopped if word not in QUERY_STOP_WORDS]
-    unframed = [word for word in _unstopped(_tokenize(strip_framing(text))) if word not in QUERY_STOP_WORDS]
+    unframed = [word for word in _unstopped(_tokenize(strip_stop_phrases(text))) if word not in QUERY_STOP_WORDS]
     ranked = sorted(dict.fromkeys(unframed) or content_words or unstopped or words, key=lambda word: -len(word))
     return tuple(ranked[:MAX_QUERY_TERMS])
 
@@ -59,7 +59,7 @@ def strip_stop_words(text: str) -> str:
 
     For an embedder that averages words, where each word that only asks takes weight from those that tell.
     """
-    for asked in (strip_framing(text), text):
+    for asked in (strip_stop_phrases(text), text):
         words = [match[0] for match in _WORD.finditer(asked)]
         if not all(_is_stop_word(word) for word in words):
             return " ".join(word for word in words if word.lower() in _QUESTION_WORDS or not _is_stop_word(word))

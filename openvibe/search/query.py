@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,12 +105,13 @@ def embed_question(workspace_id: int, question: str) -> QueryVector | None:
 def parse_terms(*texts: str) -> list[tuple[Term, ...]]:
     """The telling terms of each text, MAX_SEARCHED_TERMS in all, each with the first text that holds it. One statement
     for all of them, and none for words that were asked for lately."""
-    words = list(dict.fromkeys(word for text in texts for word in query_terms(_readable(text))[:MAX_SEARCHED_TERMS]))
-    term_by_word = dict(zip(words, _parse_words(tuple(words[:MAX_SEARCHED_TERMS])), strict=False))
+    words_by_text = [query_terms(_readable(text))[:MAX_SEARCHED_TERMS] for text in texts]
+    words = tuple(dict.fromkeys(chain.from_iterable(words_by_text)))[:MAX_SEARCHED_TERMS]
+    term_by_word = dict(zip(words, _parse_words(words), strict=True))
     seen: set[Term] = set()
     terms_by_text = []
-    for text in texts:
-        terms = dict.fromkeys(term for word in query_terms(_readable(text)) if (term := term_by_word.get(word)))
+    for text_words in words_by_text:
+        terms = dict.fromkeys(term for word in text_words if (term := term_by_word.get(word)))
         terms_by_text.append(tuple(term for term in terms if term not in seen))
         seen.update(terms)
     return terms_by_text

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openvibe.search.framing import asks_for_several
 from openvibe.search.lexical import MAX_QUERY_TERMS, query_terms, strip_stop_words
+from openvibe.search.stop_phrases import asks_for_several
 
 
 def test_question_terms_are_lower_case_without_stop_words_longest_first() -> None:
@@ -69,7 +69,7 @@ def test_phrases_that_frame_a_question_are_no_terms_unless_nothing_else_was_said
     assert set(query_terms(question)) == terms
 
 
-def test_a_question_that_wants_several_pieces_is_known_by_its_framing() -> None:
+def test_a_question_that_wants_several_pieces_is_known_by_its_phrases() -> None:
     assert asks_for_several("List all the times that Mara went hiking.")
     assert asks_for_several("In welcher Reihenfolge haben wir die Burgen besucht?")
     assert not asks_for_several("What is on the guest list?")

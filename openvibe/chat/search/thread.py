@@ -24,10 +24,10 @@ from openvibe.chat.search.rows import (
 )
 from openvibe.search.bm25 import idf
 from openvibe.search.candidates import table_statistics
-from openvibe.search.framing import asks_for_several
 from openvibe.search.query import Query, parse_query
 from openvibe.search.ranking import rank
 from openvibe.search.selection import select
+from openvibe.search.stop_phrases import asks_for_several
 from openvibe.search.values import Candidates, Floats
 from openvibe.workspaces.access import Access
 

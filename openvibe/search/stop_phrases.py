@@ -1,4 +1,4 @@
-"""Question framing: phrases that say how an answer is wanted, not what it is about. Pure: no Django, no database.
+"""Stop phrases: turns of phrase that say how an answer is wanted, not what it is about. Pure: no Django, no database.
 
 "Can you list, in the order in which they came up, …" is said of anything, and its words stand in texts that have
 nothing to do with what follows. They are known as phrases, kept here by language, rather than as stop words, because
@@ -12,7 +12,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-MAX_FRAMED_CHARACTERS: Final = 600
+MAX_PHRASED_CHARACTERS: Final = 600
 """A longer question says mostly what it is about: it is taken as it stands."""
 
 _ENGLISH: Final = r"""
@@ -118,7 +118,7 @@ def _compile(*phrases_by_language: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_])(?:{alternatives})(?![^\W_])", re.IGNORECASE)
 
 
-_FRAMING: Final = _compile(_ENGLISH, _GERMAN, _FRENCH, _SPANISH)
+_STOP_PHRASES: Final = _compile(_ENGLISH, _GERMAN, _FRENCH, _SPANISH)
 
 _SEVERAL: Final = re.compile(
     r"""(?<![^\W_])(?:
@@ -138,11 +138,11 @@ _SEVERAL: Final = re.compile(
 
 
 @lru_cache(maxsize=1_024)
-def strip_framing(question: str) -> str:
-    """The question without its framing; it may be empty."""
-    return _FRAMING.sub(" ", question) if len(question) <= MAX_FRAMED_CHARACTERS else question
+def strip_stop_phrases(question: str) -> str:
+    """The question without its stop phrases; it may be empty."""
+    return _STOP_PHRASES.sub(" ", question) if len(question) <= MAX_PHRASED_CHARACTERS else question
 
 
 def asks_for_several(question: str) -> bool:
     """Whether it says that it wants a list, an order or every occasion: pieces that lie scattered."""
-    return len(question) <= MAX_FRAMED_CHARACTERS and _SEVERAL.search(question) is not None
+    return len(question) <= MAX_PHRASED_CHARACTERS and _SEVERAL.search(question) is not None
