@@ -31,7 +31,8 @@ def request_compaction(
     """The new row, for the caller to send to a worker; None when one is waiting or running already.
 
     `focus`: what new summaries are to keep in most detail, at most MAX_FOCUS_CHARACTERS characters; else Problem.
-    A full or focused one that is asked for takes the place of one that waits: that row is returned. Where nothing can
+    A full or focused one that is asked for takes the place of one that waits, an agent's never that of a person's: that
+    row is returned, with the newest focus. Where nothing can
     be compacted (people only, a plugin without summaries), asking raises Refused and a trigger gets None. Guests may
     not ask: a model's answer costs the workspace. Asking raises Conflict (`nothing_new`) where nothing was said since
     the last one that went as far; for agents also (`too_soon`) within AGENT_INTERVAL of the last time one asked.
@@ -54,7 +55,7 @@ def request_compaction(
             if is_manual:
                 _check_anything_new(thread, full)
             return _create_compaction(thread, trigger, full, by, focus)
-        goes_further = (full and not unfinished.full) or (focus and not unfinished.focus)
+        goes_further = (full and not unfinished.full) or (focus and focus != unfinished.focus)
         is_of_person = unfinished.trigger == Compaction.Trigger.HAND and trigger != Compaction.Trigger.HAND
         if not (is_manual and goes_further) or is_of_person or unfinished.state != Compaction.State.QUEUED:
             return None

@@ -76,8 +76,16 @@ def test_one_that_waits_takes_the_focus(ana: Member, vibe: Agent, thread: Thread
     waiting = request_compaction(thread=thread, trigger="threshold")
     assert request_compaction(thread=thread, trigger="hand", by=access(ana), focus="prices") == waiting
     assert request_compaction(thread=thread, trigger="agent", by=access(ana), full=True) is None  # it is Ana's now
+    assert request_compaction(thread=thread, trigger="agent", by=access(ana), focus="plants") is None
     row = Compaction.objects.get()
     assert (row.focus, row.trigger, row.requested_by, row.full) == ("prices", "hand", ana.participant, False)
+
+
+def test_of_two_wishes_the_newer_one_holds(ana: Member, thread: Thread) -> None:
+    first = request_compaction(thread=thread, trigger="hand", by=access(ana), focus="prices")
+    assert request_compaction(thread=thread, trigger="hand", by=access(ana), focus="dates") == first
+    assert request_compaction(thread=thread, trigger="hand", by=access(ana), focus="dates") is None
+    assert Compaction.objects.get().focus == "dates"
 
 
 def test_an_agent_asks_once_in_a_while(ana: Member, vibe: Agent, thread: Thread) -> None:
