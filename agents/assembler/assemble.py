@@ -29,7 +29,7 @@ from agents.assembler.sections import (
     situation,
     work,
 )
-from agents.assembler.sections.recall_blocks import LAST_RECALL, RecallBlock
+from agents.assembler.sections.recall_blocks import RecallBlock
 from agents.assembler.sections.request import (
     THREAD_COLUMNS,
     PromptRequest,
@@ -337,7 +337,6 @@ FRAGMENTS: tuple[JsonRows[QueryScope, Any], ...] = (
     identity.SNIPPETS,
     history.MEMORY_PLUGIN,
     history.LATER_MESSAGES,
-    LAST_RECALL,
     episodes.FEEDBACK,
     episodes.EPISODES,
     blocks.BLOCKS,

@@ -25,20 +25,14 @@ GAP_MARKER = "[…]"
 GAP_TOKENS = 6
 
 
-def excerpt(text: str, question: str, limit: int, counter: TokenCounter, *, note: str) -> str:
-    """The text when it fits `limit` tokens, else its passages that bear most on the question, in their order.
-
-    Cut where lines, sentences or words end; `[…]` stands for what is left out, and `note` at the end says so. Secrets
-    are masked first, so that no cut leaves half of one. Empty where not even one passage fits.
-    """
-    chosen = choose_passages(text, question, limit, counter, note=note)
-    return mask_secrets(text) if chosen is None else join_passages(text, chosen, note)
-
-
 def choose_passages(
     text: str, question: str, limit: int, counter: TokenCounter, *, note: str
 ) -> tuple[int, ...] | None:
-    """Which passages of the text an excerpt shows, in their order; None for a text that fits `limit` tokens."""
+    """Which passages of the text bear most on the question and fit `limit` tokens with the `note` that ends an excerpt,
+    in their order; None for a text that fits as it is, none where not even one does.
+
+    Cut where lines, sentences or words end. Secrets are masked first, so that no cut leaves half of one.
+    """
     safe = mask_secrets(text)
     if counter.count(safe) <= limit:
         return None
@@ -56,7 +50,8 @@ def choose_passages(
 
 
 def join_passages(text: str, chosen: Collection[int], note: str) -> str:
-    """These passages of the text, in ascending order, with a sign where something is left out; empty without any.
+    """These passages of the text, in ascending order; `[…]` stands for what is left out, and `note` at the end says
+    so. Empty without any.
 
     Secrets are masked. Raises IndexError for a passage that the text has not got.
     """

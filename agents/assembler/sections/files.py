@@ -1,7 +1,7 @@
 """Files (P1): what is attached to messages of the thread, and of a dive to the message it started from.
 
-A small file that came with the request, or shortly before it, stands whole; of all others the name, the size and the
-first lines, or the name alone where room is short. Agents read on with the tool `read_file`."""
+A small file that came with the request, or shortly before it, stands whole; of all others the name and the first
+lines, or the name alone where room is short. Agents read on with the tool `read_file`."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -41,7 +41,6 @@ class FileRow(NamedTuple):
 
     pk: int
     name: str
-    size: int
     tokens: int
     extract: str
     content: str

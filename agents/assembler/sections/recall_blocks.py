@@ -11,17 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise, takewhile
-from typing import Any, NamedTuple
-
-from django.db.models import OuterRef, QuerySet
+from typing import NamedTuple
 
 from agents.assembler.excerpts import join_passages
 from agents.assembler.items import Item, begin_transcript, format_minute, opening_tokens
 from agents.assembler.sections.history import MESSAGE_LABELS, message_line_item, time_note
-from agents.assembler.sections.request import PromptRequest, QueryScope
-from agents.models import Run
+from agents.assembler.sections.request import PromptRequest
+from agents.assembler.sections.work import PREVIOUS_ANSWER
 from memory.queries import ContextEntry, message_entries, messages_for_prompts
-from openvibe.base.query_cache import JsonRows
 from openvibe.llm.tokens import TokenCounter
 from openvibe.llm.transcripts import opening
 
@@ -59,20 +56,6 @@ class StandingBlock:
         return sum(item.tokens + item.opening_tokens for item in self.items)
 
 
-class LastRecall(NamedTuple):
-    """The blocks of the agent's newest prompt in the thread."""
-
-    blocks: Any
-
-
-def _last_recall(scope: QueryScope) -> QuerySet[Any, Any]:
-    runs = Run.objects.filter(thread=OuterRef("pk"), agent__participant=scope.participant_id, snapshot__isnull=False)
-    return runs.order_by("agent_id", "thread_id", "-id")[:1]  # as the index run_in_thread
-
-
-LAST_RECALL = JsonRows("last_recall", LastRecall, _last_recall, columns={"blocks": "snapshot__recall"})
-
-
 def standing_blocks(
     request: PromptRequest, history: Sequence[Item], *, window_start: int, in_view: Collection[int]
 ) -> list[StandingBlock]:
@@ -81,8 +64,8 @@ def standing_blocks(
     `history`: the items in view in their order; nothing that stands there, before or since `window_start`, is recalled
     as well. One query where there are any.
     """
-    last = LAST_RECALL.first(request.rows)
-    stored = map(RecallBlock._make, last.blocks if last else ())
+    previous = PREVIOUS_ANSWER.first(request.rows)
+    stored = map(RecallBlock._make, previous.recall if previous else ())
     unchanged = list(
         takewhile(
             lambda block: (

@@ -51,8 +51,9 @@ def _goal_line(work: Sequence[WorkItemRow]) -> str:
 
 def _todo_line(work: Sequence[WorkItemRow], now: datetime) -> str:
     todos = [row.updated_at for row in work if row.kind == WorkItem.Kind.TODO]
-    if not todos or (days := (now - max(todos)) // timedelta(days=1)) < STALE_AFTER // timedelta(days=1):
+    if not todos or now - max(todos) < STALE_AFTER:
         return ""
+    days = (now - max(todos)) // timedelta(days=1)
     how_many = "One to-do is" if len(todos) == 1 else f"{len(todos)} to-dos are"
     return f"{how_many} open and unchanged for {days} day{'' if days == 1 else 's'}: work_update keeps the list true."
 

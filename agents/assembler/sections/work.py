@@ -165,9 +165,11 @@ TOOL_RESULTS = JsonRows("tool_results", ToolResultRow, _tool_results)
 
 
 class PreviousAnswerRow(NamedTuple):
-    """When the agent answered here last: the tools it had, and whether messages were summarised since."""
+    """When the agent answered here last: the tools it had, where recalled messages stood (`recall_blocks`), and whether
+    messages were summarised since."""
 
     tool_names: list[str]
+    recall: Any
     was_compacted: bool
 
 
@@ -178,7 +180,8 @@ def _newest_snapshot(scope: QueryScope) -> QuerySet[Any, Any]:
         thread=OuterRef("run__thread"), state=Compaction.State.DONE, finished_at__gt=OuterRef("created_at")
     )
     compacted = since.exclude(trigger=Compaction.Trigger.CHANGED).order_by()
-    return answers.annotate(was_compacted=Exists(compacted)).order_by("-run_id")[:1]
+    in_index_order = answers.order_by("run__agent_id", "run__thread_id", "-run_id")  # run_in_thread
+    return in_index_order.annotate(was_compacted=Exists(compacted))[:1]
 
 
 PREVIOUS_ANSWER = JsonRows("previous_answer", PreviousAnswerRow, _newest_snapshot)

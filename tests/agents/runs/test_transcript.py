@@ -51,7 +51,7 @@ def round_of(number: int, *results: str, arguments: str = "{}", text: str = "") 
     return Round(text, tuple(ToolResult(call, result) for call, result in zip(calls, results, strict=True)))
 
 
-def check(turn: ModelTurn, ceiling: int) -> None:
+def assert_fits(turn: ModelTurn, ceiling: int) -> None:
     assert exact_tokens(turn.messages, turn.tools, COUNTER) <= ceiling
     assert turn.tokens == exact_tokens(turn.messages, turn.tools, COUNTER)
     open_calls: list[str] = []
@@ -78,7 +78,7 @@ def test_what_fits_stands_whole_and_what_stood_before_stays_first() -> None:
     assert second.messages[: len(first.messages)] == first.messages
     assert "Two worms." in second.messages[-1].content
     assert 'trust="untrusted"' in second.messages[-1].content
-    check(second, 3_000)
+    assert_fits(second, 3_000)
 
 
 def reminders_in(turn: ModelTurn) -> list[str]:
@@ -92,7 +92,7 @@ def test_the_last_rounds_are_counted_down() -> None:
     for number in range(1, MAX_ROUNDS):
         talk.add(round_of(number, "Two worms."))
         seen.append(reminders_in(talk.next_turn()))
-        check(talk.next_turn(), 3_000)
+        assert_fits(talk.next_turn(), 3_000)
     assert seen[:-2] == [[]] * (MAX_ROUNDS - 3)
     assert seen[-2:] == [
         ["2 rounds of tool calls left; then you answer with what you have."],
@@ -112,7 +112,7 @@ def test_a_call_refused_twice_and_a_budget_that_ends_are_mentioned() -> None:
     ]
     talk.tokens_left_today = 1_000
     assert reminders_in(talk.next_turn())[0].startswith("About 1,000 tokens of your budget for today are left")
-    check(talk.next_turn(), 3_000)
+    assert_fits(talk.next_turn(), 3_000)
 
 
 def test_a_result_cannot_break_out_of_its_fence() -> None:
@@ -130,7 +130,7 @@ def test_older_results_become_references_first() -> None:
     results = [message.content for message in turn.messages if message.role == "tool"]
     assert "is left out here to make room" in results[0]
     assert WORDS * 200 in results[1]
-    check(turn, 3_000)
+    assert_fits(turn, 3_000)
 
 
 def test_a_full_prompt_is_assembled_anew_with_less_history() -> None:
@@ -139,7 +139,7 @@ def test_a_full_prompt_is_assembled_anew_with_less_history() -> None:
     turn = talk.next_turn()
     assert WORDS * 100 in turn.messages[-1].content
     assert turn.tools == (SPADE,)
-    check(turn, 3_000)
+    assert_fits(turn, 3_000)
 
 
 def test_a_huge_result_keeps_head_and_tail() -> None:
@@ -149,7 +149,7 @@ def test_a_huge_result_keeps_head_and_tail() -> None:
     assert "the head" in turn.messages[-1].content
     assert "the tail" in turn.messages[-1].content
     assert turn.tokens > 2_000
-    check(turn, 3_000)
+    assert_fits(turn, 3_000)
 
 
 def test_when_nothing_more_fits_the_tools_are_withdrawn_with_a_sentence() -> None:
@@ -161,7 +161,7 @@ def test_when_nothing_more_fits_the_tools_are_withdrawn_with_a_sentence() -> Non
     turn = talk.next_turn()
     assert turn.tools == ()
     assert turn.messages[-1] == ChatMessage("user", NO_ROOM_LEFT)
-    check(turn, 3_000)
+    assert_fits(turn, 3_000)
 
 
 def test_after_the_last_round_the_model_is_asked_without_tools() -> None:
@@ -173,7 +173,7 @@ def test_after_the_last_round_the_model_is_asked_without_tools() -> None:
     turn = talk.next_turn()
     assert turn.tools == ()
     assert turn.messages[-1] == ChatMessage("user", NO_ROUNDS_LEFT)
-    check(turn, 3_000)
+    assert_fits(turn, 3_000)
 
 
 pieces = st.integers(0, 3_000).map(lambda size: (WORDS * 90)[:size]) | st.text(max_size=200) | st.just("漢字🌱" * 400)
@@ -192,11 +192,11 @@ def test_no_round_ever_takes_a_prompt_over_its_ceiling(
         talk = Transcript(prompt(ceiling=3_000, filled=filled), lambda budget: prompt(ceiling=3_000, filled=filled))
     for number, (results, text, arguments) in enumerate(done, start=1):
         turn = talk.next_turn()
-        check(turn, 3_000)
+        assert_fits(turn, 3_000)
         if not turn.tools:
             return
         talk.add(round_of(number, *results, text=text, arguments=arguments))
-    check(talk.next_turn(), 3_000)
+    assert_fits(talk.next_turn(), 3_000)
 
 
 @settings(deadline=None, max_examples=examples(100))

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.assembler.assemble import assemble
-from agents.assembler.excerpts import GAP_MARKER, excerpt
+from agents.assembler.excerpts import GAP_MARKER, choose_passages, join_passages
 from agents.models import Agent
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
@@ -15,9 +15,15 @@ PADDING = "The committee met again and everybody agreed that the weather had bee
 NOTE = "[… passages of message 7, which is stored whole …]"
 
 
+def excerpt(text: str, question: str, limit: int) -> str:
+    """The text as recall shows it."""
+    chosen = choose_passages(text, question, limit, O200K, note=NOTE)
+    return text if chosen is None else join_passages(text, chosen, NOTE)
+
+
 def test_what_bears_on_the_request_is_shown_and_the_rest_is_marked() -> None:
     text = PADDING * 20 + "The parrot of Dora is called Figaro. " + PADDING * 20
-    shown = excerpt(text, "What is the name of Dora's bird?", 150, O200K, note=NOTE)
+    shown = excerpt(text, "What is the name of Dora's bird?", 150)
     assert "called Figaro." in shown
     assert shown.startswith(GAP_MARKER)
     assert shown.endswith(f"{GAP_MARKER}\n{NOTE}")
@@ -26,25 +32,25 @@ def test_what_bears_on_the_request_is_shown_and_the_rest_is_marked() -> None:
 
 def test_passages_stand_in_their_order() -> None:
     text = "Figaro eats nuts. " + PADDING * 20 + "Figaro is a parrot of eleven years. " + PADDING * 20
-    shown = excerpt(text, "How old is the parrot Figaro?", 220, O200K, note=NOTE)
+    shown = excerpt(text, "How old is the parrot Figaro?", 220)
     assert 0 <= shown.index("eats nuts") < shown.index(GAP_MARKER) < shown.index("eleven years")
 
 
 def test_what_fits_is_shown_whole() -> None:
-    assert excerpt(PADDING, "parrot", 100, O200K, note=NOTE) == PADDING
+    assert excerpt(PADDING, "parrot", 100) == PADDING
 
 
 def test_writing_without_blanks_is_searched_too() -> None:
     text = (
         "今天天气不错，我们下午出去走走吧。" * 30 + "玫瑰应该在二月底修剪。" + "今天天气不错，我们下午出去走走吧。" * 30
     )
-    assert "玫瑰应该在二月底修剪" in excerpt(text, "什么时候修剪玫瑰?", 200, O200K, note=NOTE)
+    assert "玫瑰应该在二月底修剪" in excerpt(text, "什么时候修剪玫瑰?", 200)
 
 
 def test_no_cut_leaves_half_a_secret() -> None:
     secret = "sk-live-" + "a1B2c3D4" * 6
     text = PADDING * 10 + f"The key of the parrot is {secret}. " + PADDING * 10
-    shown = excerpt(text, "What is the key of the parrot?", 120, O200K, note=NOTE)
+    shown = excerpt(text, "What is the key of the parrot?", 120)
     assert "key of the parrot" in shown
     assert "a1B2c3D4" not in shown
 
@@ -52,9 +58,9 @@ def test_no_cut_leaves_half_a_secret() -> None:
 @given(st.text(max_size=2_000), st.text(max_size=60), st.integers(1, 300))
 @settings(deadline=None)
 def test_it_never_costs_more_than_it_may(text: str, question: str, limit: int) -> None:
-    shown = excerpt(text, question, limit, O200K, note=NOTE)
+    shown = excerpt(text, question, limit)
     assert O200K.count(shown) <= limit
-    assert shown == excerpt(text, question, limit, O200K, note=NOTE), "the same every time"
+    assert shown == excerpt(text, question, limit), "the same every time"
 
 
 def test_a_fact_in_the_middle_of_a_long_message_comes_back(ana: Member, vibe: Agent, thread: Thread) -> None:
