@@ -81,9 +81,9 @@ def read_uploads(uploads: Sequence[UploadedFile[Any]]) -> list[NewAttachment]:
 
 
 def _read_upload(upload: UploadedFile[Any]) -> NewAttachment:
-    name = clean_name(upload.name or "")
-    if (upload.size or 0) > MAX_ATTACHMENT_BYTES:
-        raise _too_large(name)
+    name = upload.name or ""
+    if (upload.size or 0) > MAX_ATTACHMENT_BYTES:  # before it is read
+        raise _too_large(clean_name(name))
     return make_attachment(name, upload.read())
 
 

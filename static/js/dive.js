@@ -145,7 +145,7 @@ async function send(form) {
   try {
     await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files) });
     keyed = "";
-    chooseFiles(form, []);
+    chooseFiles(form, chosenFiles(form).filter((file) => !files.includes(file)));
     if (field.value === text) field.value = "";
     one("[data-saved]", form).textContent = "";
     await catchUp();
