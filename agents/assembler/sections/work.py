@@ -180,8 +180,7 @@ def _newest_snapshot(scope: QueryScope) -> QuerySet[Any, Any]:
         thread=OuterRef("run__thread"), state=Compaction.State.DONE, finished_at__gt=OuterRef("created_at")
     )
     compacted = since.exclude(trigger=Compaction.Trigger.CHANGED).order_by()
-    in_index_order = answers.order_by("run__agent_id", "run__thread_id", "-run_id")  # run_in_thread
-    return in_index_order.annotate(was_compacted=Exists(compacted))[:1]
+    return answers.annotate(was_compacted=Exists(compacted)).order_by("-run_id")[:1]
 
 
 PREVIOUS_ANSWER = JsonRows("previous_answer", PreviousAnswerRow, _newest_snapshot)

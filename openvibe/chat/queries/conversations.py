@@ -12,40 +12,26 @@ from django.db import models
 from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
-from django.urls import reverse
 
 from openvibe.base.masking import mask_secrets
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
-from openvibe.base.quotation import Quotation
 from openvibe.chat.attachments import Piece, cut_piece, find_text
 from openvibe.chat.models import (
     Attachment,
     Channel,
     ChannelMembership,
     Dive,
-    Erasure,
     Mention,
     Message,
-    Quote,
     ReadMarker,
     Thread,
     break_long_words,
 )
-from openvibe.chat.search.thread import MessageHit as MessageHit
-from openvibe.chat.search.thread import find_messages as find_messages
-from openvibe.chat.wiring import QUOTE_KINDS, InboxNote, QuotePlace, find_quotes, message_texts
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import IMPORTED_KINDS, Member, Participant, Workspace
-from openvibe.workspaces.queries import (
-    AGENT_ACCESSES,
-    ExpandedInstructions,
-    expand_instructions,
-    read_snippets,
-    text_version,
-)
-from openvibe.workspaces.services import InstructionText
+from openvibe.workspaces.models import IMPORTED_KINDS, Member, Participant
+from openvibe.workspaces.queries import AGENT_ACCESSES
 
 Row = TypeVar("Row", bound=models.Model)
 ATTACHMENT_FIELDS = ("id", "name", "media_type", "size", "token_count", "sha256")
@@ -317,103 +303,6 @@ def read_attachment(attachment: Attachment, *, offset: int, limit: int, words: s
     return cut_piece(text, place, limit)
 
 
-@dataclass(frozen=True)
-class QuoteView:
-    """A text that repeats a message, as its reader may see it. `is_own`: it is the reader's; `may_keep`: she may say
-    that it stays, which admins may of what agents wrote."""
-
-    quote: Quote
-    label: str
-    place: QuotePlace
-    is_own: bool
-    may_keep: bool
-
-
-@dataclass(frozen=True)
-class MessageQuotes:
-    """Where a message's words stand, as far as the reader may see. `erasure`: of a deleted one, how far it is."""
-
-    message: Message
-    quotes: tuple[QuoteView, ...]
-    erasure: Erasure | None
-
-
-def access_quotes(access: Access, message_id: int) -> MessageQuotes:
-    """Who may delete a message sees, before and after that, where its words stand; others their own texts that repeat
-    a deleted one. Raises Missing for all others. Some queries for each kind of text."""
-    message = access_message(access, message_id)
-    erasure = message.erasures.filter(is_deletion=True).defer("texts").first()
-    is_in_charge = access.administers or access.participant_id == message.author_id
-    if erasure is None:
-        if message.is_deleted or not is_in_charge:
-            raise Missing
-        quotation = Quotation(message_texts(message))
-        return MessageQuotes(message, _quote_views(access, find_quotes(message, quotation)), None)
-    quotes = list(message.quotes.select_related("owner"))
-    if erasure.finished_at is None:
-        stored = {(quote.kind, quote.ref) for quote in quotes}
-        found = find_quotes(message, erasure.quotation())
-        quotes += [quote for quote in found if (quote.kind, quote.ref) not in stored]
-    views = _quote_views(access, quotes)
-    if not is_in_charge and access.participant_id != erasure.by_id:
-        views = tuple(view for view in views if view.is_own)
-        if not views:
-            raise Missing
-    return MessageQuotes(message, views, erasure)
-
-
-def _quote_views(access: Access, quotes: Sequence[Quote]) -> tuple[QuoteView, ...]:
-    """Those of the texts that the reader may see, by kind."""
-    slug = Workspace.objects.values_list("slug", flat=True).get(pk=access.workspace_id)
-    views: list[QuoteView] = []
-    for kind in QUOTE_KINDS:
-        of_kind = [quote for quote in quotes if quote.kind == kind.name]
-        places = kind.places(access, [quote.ref for quote in of_kind], slug) if of_kind else {}
-        views += [
-            QuoteView(
-                quote,
-                kind.label,
-                places[quote.ref],
-                is_own=quote.owner_id == access.participant_id,
-                may_keep=quote.pk is not None and quote.kept_at is None and _may_keep(quote, access),
-            )
-            for quote in of_kind
-            if quote.ref in places
-        ]
-    return tuple(views)
-
-
-def _may_keep(quote: Quote, access: Access) -> bool:
-    is_nobodys = quote.owner is None or quote.owner.is_agent
-    return quote.owner_id == access.participant_id or (access.administers and is_nobodys)
-
-
-MAX_QUOTE_NOTES = 20
-"""Notes of the inbox about texts that repeat deleted messages."""
-
-
-def quote_notes(access: Access) -> list[InboxNote]:
-    """What the reader wrote, for admins also what agents did, that repeats a message somebody else deleted."""
-    is_addressed = Q(owner=access.participant_id)
-    if access.administers:
-        is_addressed |= Q(owner__kind=Participant.Kind.AGENT, message__thread__workspace=access.workspace_id)
-    by_reader = Erasure.objects.filter(message=OuterRef("message"), is_deletion=True, by=access.participant_id)
-    seen = Message.objects.visible_to(access).order_by().values("pk")
-    quotes = Quote.objects.filter(~Exists(by_reader), is_addressed, kept_at=None, message__in=seen)
-    rows = list(quotes.select_related("owner").order_by("-id")[:MAX_QUOTE_NOTES])
-    if not rows:
-        return []
-    slug = Workspace.objects.values_list("slug", flat=True).get(pk=access.workspace_id)
-    return [
-        InboxNote(
-            href=reverse("message-quotes", args=[slug, view.quote.message_id]),
-            text=f"{view.place.title} repeats a message that was deleted. Delete it there too, or keep it.",
-            at=view.quote.created_at,
-        )
-        for view in _quote_views(access, rows)
-    ]
-
-
 def access_dive(access: Access, dive_id: int) -> Dive:
     """With everything its panel shows."""
     dives = Dive.objects.visible_to(access).select_related(
@@ -465,55 +354,3 @@ def channels_for_admin(request: HttpRequest, channels: models.QuerySet[Channel])
         return channels
     added = ChannelMembership.objects.filter(participant__member__user_id=user.pk, participant__is_active=True)
     return channels.filter(Q(is_private=False) | Q(pk__in=added.values("channel_id")))
-
-
-@dataclass(frozen=True)
-class ScopedInstructions:
-    """Instructions that hold in a channel or a thread, with what they include. `place` names whose they are, in the
-    middle of a sentence; `ref` is their id and version."""
-
-    place: str
-    ref: str
-    expanded: ExpandedInstructions
-
-
-def scoped_instructions(
-    access: Access | None, workspace: Workspace, channel: Channel, thread: Thread | None = None
-) -> list[ScopedInstructions]:
-    """The widest first, as the asker may see them (None: all): the organisation's are not for guests. A dive has those
-    of the thread it started in, too."""
-    is_guest = access is not None and access.is_guest
-    scopes: list[tuple[str, str, Workspace | Channel | Thread | None]] = [
-        ("the whole workspace", "workspace", None if is_guest else workspace),
-        (f"#{channel.name}", "channel", channel),
-        ("the thread this dive started in", "thread", thread.parent if thread is not None else None),
-        ("this thread", "thread", thread),
-    ]
-    texts = [(place, f"{kind}:{row.pk}", row.instructions) for place, kind, row in scopes if row is not None]
-    snippets = read_snippets(workspace.pk) if any("@include" in text for *_, text in texts) else ()
-    return [
-        ScopedInstructions(place, f"{ref}@{text_version(text)}", expand_instructions(text, snippets))
-        for place, ref, text in texts
-        if text.strip()
-    ]
-
-
-def including_instructions(access: Access) -> list[InstructionText]:
-    """Instructions of channels and threads of the workspace that include a snippet. A place that the asker does not see
-    is not named."""
-    including = {"workspace": access.workspace_id, "instructions__contains": "@include"}
-    channels, threads = Channel.objects.filter(**including), Thread.objects.filter(**including)
-    seen_channels = visible_ids(access, Channel, [channel.pk for channel in channels])
-    seen_threads = visible_ids(access, Thread, [thread.pk for thread in threads])
-    return [
-        *(
-            InstructionText(f"#{row.name}" if row.pk in seen_channels else "a channel you do not see", row.instructions)
-            for row in channels
-        ),
-        *(
-            InstructionText(
-                f"the thread “{row.title}”" if row.pk in seen_threads else "a thread you do not see", row.instructions
-            )
-            for row in threads
-        ),
-    ]
