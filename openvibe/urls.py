@@ -5,7 +5,6 @@ from django.urls import URLPattern, URLResolver, include, path, re_path
 
 from openvibe.api.views import NotHere, Schema, docs
 
-
 api_urlpatterns: list[URLPattern | URLResolver] = [
     path("schema/", Schema.as_view(), name="api-schema"),
     path("docs/", docs, name="api-docs"),

@@ -1,4 +1,4 @@
-"""Health checks for load balancers and supervisors, answered before all else: no session, no host name to be allowed."""
+"""Health checks for load balancers and supervisors, answered before all else, for any host name."""
 
 from collections.abc import Callable
 

@@ -36,6 +36,7 @@ def test_a_thumb_down_with_words_reaches_the_next_prompt(
 
 
 def test_a_thread_with_a_thumb_down_opens(ana: Member, answered: Run) -> None:
+    assert answered.reply is not None
     give_feedback(message=answered.reply, by=access(ana), verdict="down", text="Shorter.")
     response = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{answered.thread_id}/")
     assert response.status_code == 200
