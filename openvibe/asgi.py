@@ -37,6 +37,8 @@ class Dispatcher:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _answer_lifespan(receive, send)
+        elif scope.get("path") == "/healthz":
+            await _answer_health(send)
         elif is_stream(scope.get("path", "")):
             await self._streams(scope, receive, send)
         else:
@@ -54,6 +56,13 @@ async def _answer_lifespan(receive: Receive, send: Send) -> None:
         await send({"type": f"{event}.complete"})
         if event == "lifespan.shutdown":
             return
+
+
+async def _answer_health(send: Send) -> None:
+    """What `openvibe.base.health` answers, without waiting for a thread."""
+    headers = [(b"content-type", b"text/plain"), (b"content-length", b"3")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"ok\n"})
 
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")

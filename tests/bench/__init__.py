@@ -55,7 +55,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     ),
     "prompt": lambda options: measure_prompt(data=options.data, kinds=options.kinds, quick=options.quick),
     "recall": lambda options: measure_recall(data=options.data, kinds=options.kinds, quick=options.quick),
-    "http": lambda options: measure_http(seconds=0.5, turns=2) if options.quick else measure_http(),
+    "http": lambda options: measure_http(seconds=0.5, turns=2, processes=(1,)) if options.quick else measure_http(),
 }
 
 

@@ -1,4 +1,5 @@
-"""`bench http`: pages and API calls under the server that `make run` starts, against a bare view on the same server."""
+"""`bench http`: pages and API calls under the server that `make run` starts, against a bare list of Django REST
+framework under the same server with the same number of processes."""
 
 import http.client
 import os
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,14 +21,20 @@ from django.core.management import call_command
 
 from openvibe.api.services import issue_token
 from openvibe.workspaces.models import User
-from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_thread, vacuum_messages
-from tests.bench.measurement import Measurement, Report
+from tests.bench.corpus import BenchWorkspace, make_bench_workspace, make_entries, make_thread, vacuum_messages
+from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.scratch_database import database_url
 
-CALLER_THREADS = 4
+CALLER_THREADS = 8
+ENTRIES = 60  # of knowledge
 API_TOKENS = 24  # calls are counted per token and minute
 START_SECONDS = 30.0
-FLOOR_PATH = "/healthz"
+PAGE_OF_LIST, API_OF_LIST, VIEW_OF_VIEW = 0.4, 0.6, 0.6
+THREAD_OF_LIST = 0.25
+MIN_SCALING = 1.7
+"""Answers a second, in parts of the floor's; two processes against one."""
+FLOOR_LIST, FLOOR_VIEW = "a bare DRF list of 20 messages", "a bare view"
+MAX_STREAMS = "4096"  # requests and streams that wait in one process
 
 
 class ServerDidNotStart(Exception):
@@ -45,37 +52,71 @@ class LoadResult:
 
 @dataclass(frozen=True)
 class Target:
+    """What is asked for; `share`: how many answers a second it should give, in parts of its floor's."""
+
     name: str
     path: str
     headers: Sequence[dict[str, str]] = ({},)
+    share: float | None = None
+    floor: str = FLOOR_LIST
 
 
-def measure_http(*, messages: int = 1_000, seconds: float = 2.0, turns: int = 3) -> Report:
-    """Requests per second and median time of each target, in turns with the bare view.
+FLOORS = (Target(FLOOR_LIST, "/list"), Target(FLOOR_VIEW, "/view"))
 
-    Four callers in this process share the machine's processors with the server: the ratios tell, not the numbers.
+
+def measure_http(
+    *, messages: int = 1_000, seconds: float = 2.0, turns: int = 3, processes: Sequence[int] = (1, 2)
+) -> Report:
+    """Requests a second and median time of each target, in turns with the floors under the same server.
+
+    Eight callers in this process share the machine's processors with the server: the ratios tell, not the numbers. With
+    several processes only the floor and the list of messages are asked, for what a second process adds.
     """
     world = make_bench_workspace()
     thread = make_thread(world, messages)
     for _ in range(12):
         make_thread(world, 3)
+    make_entries(world, ENTRIES)
     vacuum_messages()
     call_command("collectstatic", interactive=False, verbosity=0)  # pages name their files by content
     targets = _targets(world, thread.pk)
-    floors: list[LoadResult] = []
-    loads: dict[str, list[LoadResult]] = {target.name: [] for target in targets}
-    with serve_on_free_port() as port:
-        for target in (Target("warm up", FLOOR_PATH), *targets):
-            run_load(port, target, seconds=min(seconds, 0.5))
+    rows: list[Measurement] = []
+    aims: list[Aim] = []
+    listed: list[float] = []
+    for count in processes:
+        some = targets if count == processes[0] else [one for one in targets if one.path.startswith("/api/v1/threads/")]
+        loads = _measure_turns(thread.pk, some, count, seconds, turns)
+        per_second = {name: median(each.per_second for each in turn) for name, turn in loads.items()}
+        what = "" if len(processes) == 1 else f", {count} process{'' if count == 1 else 'es'}"
+        for target in (*FLOORS, *some):
+            rows += _load_rows(f"{target.name}{what}", loads[target.name], per_second[target.floor])
+            if target.share is not None:
+                ratio = per_second[target.floor] / max(per_second[target.name], 0.001)
+                aims.append(Aim(f"{target.floor} against {target.name}{what}", ratio, round(1 / target.share, 2)))
+        listed.append(per_second[some[-1].name])
+    if len(processes) > 1:
+        aims.append(Aim(f"{processes[0]} process against {processes[-1]}", listed[0] / listed[-1], 1 / MIN_SCALING))
+    return Report("http", rows, aims)
+
+
+def _measure_turns(
+    thread_id: int, targets: Sequence[Target], processes: int, seconds: float, turns: int
+) -> dict[str, list[LoadResult]]:
+    """What each of these and the floors answered in each turn, all under servers of so many processes."""
+    loads: dict[str, list[LoadResult]] = {target.name: [] for target in (*FLOORS, *targets)}
+    floor = ["--interface", "wsgi", "--factory", "--blocking-threads", "8", "django.core.wsgi:get_wsgi_application"]
+    settings_of_floor = {"DJANGO_SETTINGS_MODULE": "tests.drf_floor.settings", "BENCH_THREAD": str(thread_id)}
+    with (
+        serve_on_free_port(*floor, processes=processes, probe="/view", environment=settings_of_floor) as floor_port,
+        serve_on_free_port(processes=processes) as port,
+    ):
+        ports = {**dict.fromkeys([one.name for one in FLOORS], floor_port), **{one.name: port for one in targets}}
+        for target in (*FLOORS, *targets):
+            run_load(ports[target.name], target, seconds=min(seconds, 0.5))  # warm up
         for _ in range(turns):
-            floors.append(run_load(port, Target("floor", FLOOR_PATH), seconds=seconds))
-            for target in targets:
-                loads[target.name].append(run_load(port, target, seconds=seconds))
-    floor = median(each.per_second for each in floors)
-    rows = [*_load_rows("floor: a bare view", floors, floor)]
-    for target in targets:
-        rows += _load_rows(target.name, loads[target.name], floor)
-    return Report("http", rows)
+            for target in (*FLOORS, *targets):
+                loads[target.name].append(run_load(ports[target.name], target, seconds=seconds))
+    return loads
 
 
 def _load_rows(name: str, loads: Sequence[LoadResult], floor: float) -> Iterator[Measurement]:
@@ -87,22 +128,24 @@ def _load_rows(name: str, loads: Sequence[LoadResult], floor: float) -> Iterator
 
 
 def _targets(world: BenchWorkspace, thread_id: int) -> tuple[Target, ...]:
-    page = ({"Cookie": f"{settings.SESSION_COOKIE_NAME}={_session_key(world.ana.user)}"},)
+    page = ({"Cookie": f"{settings.SESSION_COOKIE_NAME}={session_key(world.ana.user)}"},)
     tokens = [
         issue_token(participant=world.ana.participant, name="bench", scopes=("read",))[1] for _ in range(API_TOKENS)
     ]
     call = [{"Authorization": f"Bearer {token}"} for token in tokens]
     home = f"/w/{world.ana.workspace.slug}"
     return (
-        Target("page: inbox", f"{home}/", page),
-        Target("page: channel", f"{home}/c/{world.channel.pk}/", page),
-        Target("page: thread", f"{home}/t/{thread_id}/", page),
+        Target("/healthz", "/healthz", share=VIEW_OF_VIEW, floor=FLOOR_VIEW),
+        Target("page: inbox", f"{home}/", page, PAGE_OF_LIST),
+        Target("page: channel", f"{home}/c/{world.channel.pk}/", page, PAGE_OF_LIST),
+        Target("page: knowledge", f"{home}/knowledge/", page, PAGE_OF_LIST),
+        Target("page: thread", f"{home}/t/{thread_id}/", page, THREAD_OF_LIST),
         Target("API: me", "/api/v1/me/", call),
-        Target("API: 20 messages", f"/api/v1/threads/{thread_id}/messages/?limit=20", call),
+        Target("API: 20 messages", f"/api/v1/threads/{thread_id}/messages/?limit=20", call, API_OF_LIST),
     )
 
 
-def _session_key(user: User) -> str:
+def session_key(user: User) -> str:
     """The key of a session that is signed in."""
     store = import_module(settings.SESSION_ENGINE).SessionStore()
     store[SESSION_KEY] = str(user.pk)
@@ -113,20 +156,28 @@ def _session_key(user: User) -> str:
 
 
 @contextmanager
-def serve_on_free_port() -> Iterator[int]:
-    """The web server of `make run` on a free port, on the database Django uses now. Raises ServerDidNotStart."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    command = [sys.executable, "-m", "granian", "--interface", "asgi", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--workers", "1", "--log-level", "error", "openvibe.asgi:application"]
-    environment = {**os.environ, "DATABASE_URL": database_url(), "OPENVIBE_VAR": str(settings.VAR)}
-    environment.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
+def serve_on_free_port(
+    *application: str, processes: int = 1, probe: str = "/healthz", environment: Mapping[str, str] | None = None
+) -> Iterator[int]:
+    """The web server of `make run` on a free port, on the database Django uses now. Raises ServerDidNotStart.
+
+    `application`: options of granian and what it serves instead; `probe` answers once that is ready.
+    """
+    port = free_port()
+    command = [sys.executable, "-m", "granian", "--host", "127.0.0.1", "--port", str(port), "--log-level", "error"]
+    command += ["--workers", str(processes), "--backlog", MAX_STREAMS, "--backpressure", MAX_STREAMS]
+    command += application or ["--interface", "asgi", "openvibe.asgi:application"]
+    variables = {**os.environ, "DATABASE_URL": database_url(), "OPENVIBE_VAR": str(settings.VAR)}
+    variables.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
     process = subprocess.Popen(
-        command, env=environment, cwd=settings.BASE_DIR, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        env=variables | dict(environment or {}),
+        cwd=settings.BASE_DIR,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
-        _wait_until_ready(port, process)
+        wait_until_ready(port, process, probe)
         yield port
     finally:
         process.terminate()
@@ -137,12 +188,18 @@ def serve_on_free_port() -> Iterator[int]:
             process.wait()
 
 
-def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_ready(port: int, process: subprocess.Popen[bytes], path: str = "/healthz") -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
         try:
-            connection.request("GET", FLOOR_PATH)
+            connection.request("GET", path)
             connection.getresponse().read()
             return
         except (OSError, http.client.HTTPException):
@@ -153,7 +210,7 @@ def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 def run_load(port: int, target: Target, *, seconds: float) -> LoadResult:
-    """Call the target from four threads over kept-alive connections, for so many seconds."""
+    """Call the target from eight threads over kept-alive connections, for so many seconds."""
     until = time.perf_counter() + seconds
     milliseconds: list[float] = []
     error_statuses: set[int] = set()

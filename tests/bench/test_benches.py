@@ -228,11 +228,14 @@ def test_the_command_prints_json(scratch: None, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_http_asks_the_real_server(scratch: None) -> None:
-    report = measure_http(messages=20, seconds=0.1, turns=1)
+    report = measure_http(messages=20, seconds=0.1, turns=1, processes=(1,))
     assert [row.what for row in report.rows[::2]] == [
-        "floor: a bare view",
+        "a bare DRF list of 20 messages",
+        "a bare view",
+        "/healthz",
         "page: inbox",
         "page: channel",
+        "page: knowledge",
         "page: thread",
         "API: me",
         "API: 20 messages",
