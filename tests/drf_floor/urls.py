@@ -4,6 +4,7 @@ One query, no sign-in, no middleware (`settings`). Only the floor's own server i
 table of another."""
 
 import os
+from typing import ClassVar
 
 from django.db import models
 from django.db.models import QuerySet
@@ -19,6 +20,8 @@ class FloorMessage(models.Model):
     body = models.TextField()
     token_count = models.IntegerField()
     created_at = models.DateTimeField()
+
+    objects: ClassVar[models.Manager["FloorMessage"]] = models.Manager()
 
     class Meta:
         app_label = "floor"
