@@ -1,7 +1,7 @@
 """Every address, and the health checks for load balancers and supervisors. Upper floors are named as strings only."""
 
 from django.contrib import admin
-from django.db import DatabaseError, connection
+from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, include, path, re_path
 from django.views.decorators.http import require_safe
@@ -21,7 +21,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError:
+    except (OperationalError, InterfaceError):
         return HttpResponse("database unreachable\n", status=503, content_type="text/plain")
     return HttpResponse("ready\n", content_type="text/plain")
 
@@ -50,3 +50,4 @@ urlpatterns = [
 ]
 
 handler400 = "openvibe.workspaces.web.views.bad_request"
+handler500 = "openvibe.workspaces.web.views.server_error"
