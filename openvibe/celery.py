@@ -2,16 +2,12 @@
 `tasks`."""
 
 import os
-import time
 from typing import Any
 
 from celery import Celery
-from celery.beat import PersistentScheduler
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
-
-BEAT_HEARTBEAT_SECONDS = 10.0  # between two signs of life of beat
 
 
 class OpenVibeCelery(Celery):
@@ -30,20 +26,6 @@ class OpenVibeCelery(Celery):
             return options
         transport_options = options.pop("transport_options", None) or {}
         return {**options, "transport_options": {"conn_string": queue_conninfo(), **transport_options}}
-
-
-class BeatScheduler(PersistentScheduler):
-    """Celery's scheduler, which leaves a sign of life in `var/beat.alive` for `manage.py doctor`."""
-
-    _last_heartbeat = 0.0
-
-    def tick(self, *arguments: Any, **options: Any) -> Any:
-        from django.conf import settings
-
-        if time.monotonic() - self._last_heartbeat > BEAT_HEARTBEAT_SECONDS:
-            self._last_heartbeat = time.monotonic()
-            (settings.VAR / "beat.alive").write_text(f"{time.time():.0f}\n")
-        return min(super().tick(*arguments, **options), BEAT_HEARTBEAT_SECONDS)
 
 
 TRANSPORT_ALIASES["pgmq"] = "openvibe.base.queue:Transport"

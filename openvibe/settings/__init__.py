@@ -85,6 +85,7 @@ INSTALLED_APPS = [
     "pgtrigger",
     "rest_framework",
     "django_filters",
+    "django_celery_beat",
     "openvibe.base",
     "openvibe.runner",
     "openvibe.search",
@@ -163,8 +164,9 @@ CELERY_WORKER_CONCURRENCY = ENV.worker_concurrency
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = bool(ENV.celery_broker_url)  # its queue names are too long for pgmq
-CELERY_BEAT_SCHEDULER = "openvibe.celery.BeatScheduler"
-# Jobs that come again, with the seconds in between. Tasks are named as strings, as Celery wants them.
+CELERY_BEAT_SCHEDULER = "openvibe.base.scheduler.Scheduler"
+# Jobs that come again, with the seconds in between, until an admin chooses otherwise. Tasks are named as strings, as
+# Celery wants them.
 CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "sweep runs": {"task": "agents.sweep_runs", "schedule": 10.0},
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
@@ -179,6 +181,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "embed entries": {"task": "knowledge.embed_entries", "schedule": 10.0},
     "settle vector spaces": {"task": "search.settle_spaces", "schedule": 10.0},
     "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
+    "forget sessions": {"task": "base.forget_sessions", "schedule": 86_400.0},
     "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
 }
 
