@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.conf import settings
 from django.dispatch import Signal
@@ -57,11 +56,7 @@ def client_for(endpoint: Endpoint | None) -> ModelClient:
     if endpoint is None:
         return OfflineModel()
     client = CLIENT_FACTORIES[endpoint.kind](endpoint)
-    return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=_breaker_key(endpoint))
-
-
-def _breaker_key(endpoint: Endpoint) -> tuple[int, datetime]:
-    return endpoint.pk, endpoint.updated_at
+    return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=endpoint)
 
 
 @dataclass(frozen=True)
@@ -84,6 +79,6 @@ def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
         completion = CLIENT_FACTORIES[endpoint.kind](endpoint).complete(question, max_output_tokens=256)
     except ModelError as error:
         return EndpointTryResult(False, f"{error} {error.advice}", time.monotonic() - started)
-    CIRCUIT_BREAKER.reset(_breaker_key(endpoint))
+    CIRCUIT_BREAKER.reset(endpoint)
     endpoint_answered.send(sender=Endpoint, endpoint=endpoint)
     return EndpointTryResult(True, completion.text.strip(), time.monotonic() - started)
