@@ -4,30 +4,23 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
-    dependencies = [
-        ('llm', '0001_initial'),
-    ]
+    dependencies = [("llm", "0001_initial")]
 
     operations = [
         migrations.AddField(
-            model_name='endpoint',
-            name='failures',
-            field=models.PositiveIntegerField(default=0, editable=False, help_text='Of answers, in a row.'),
+            model_name="endpoint",
+            name="failures",
+            field=models.PositiveIntegerField(default=0, editable=False, help_text="Of answers, in a row."),
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='query_failures',
-            field=models.PositiveIntegerField(default=0, editable=False, help_text='Of vectors of questions.'),
+            model_name="endpoint",
+            name="query_failures",
+            field=models.PositiveIntegerField(default=0, editable=False, help_text="Of vectors of questions."),
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='query_rests_until',
-            field=models.DateTimeField(editable=False, null=True),
+            model_name="endpoint", name="query_rests_until", field=models.DateTimeField(editable=False, null=True)
         ),
         migrations.AddField(
-            model_name='endpoint',
-            name='rests_until',
-            field=models.DateTimeField(editable=False, null=True),
+            model_name="endpoint", name="rests_until", field=models.DateTimeField(editable=False, null=True)
         ),
     ]
