@@ -1,6 +1,7 @@
 """How the API describes itself: OpenAPI 3.1 through drf-spectacular."""
 
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -66,6 +67,18 @@ def add_problem_responses(result: dict[str, Any], generator: Any, request: Any, 
     return result
 
 
+_generating = Lock()
+
+
+class OnceGenerator(SchemaGenerator):
+    """drf-spectacular's generator, asked once a process: it takes a second, and is not safe for two threads."""
+
+    def get_schema(self, request: Any = None, public: bool = True) -> dict[str, Any]:
+        with _generating:
+            return openapi_schema()
+
+
+@cache
 def openapi_schema() -> dict[str, Any]:
     schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return schema
@@ -74,7 +87,7 @@ def openapi_schema() -> dict[str, Any]:
 @cache
 def operations_by_group() -> list[tuple[str, list[dict[str, Any]]]]:
     """Every operation by its first word in the address, for the page that lists them."""
-    schema = openapi_schema()
+    schema = OnceGenerator().get_schema()
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in schema["paths"].items():
         group = groups.setdefault(path.removeprefix("/api/v1/").split("/")[0], [])
