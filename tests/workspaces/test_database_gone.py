@@ -9,11 +9,13 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from pytest_django import DjangoDbBlocker
+from pytest_django.fixtures import Settings
 
 from tests.operations.processes import free_port
 
 NEEDS_NO_ROW = {"/healthz", "/api/v1/schema/"}
 FOR_PROGRAMS = {"/readyz", "/w/x/events/"}
+PROBES = ["/healthz", "/readyz"]
 VALUES = {"int": "1", "uuid": "6f3a0c9e-0000-4000-8000-000000000000"}
 
 
@@ -27,7 +29,7 @@ def paths(resolver: URLResolver, prefix: str = "/") -> Iterator[str]:
             yield path
 
 
-PATHS = sorted(set(paths(get_resolver())))
+PATHS = sorted({*paths(get_resolver()), *PROBES})
 
 
 @pytest.fixture
@@ -84,3 +86,10 @@ def test_what_was_written_is_given_back(no_database: None) -> None:
 
 def says_so(content: bytes) -> bool:
     return b"The database does not answer at the moment." in content
+
+
+@pytest.mark.parametrize("host", ["10.0.0.7", "10.0.0.7:8000", "[fd00::7]", "probe"])
+def test_probes_name_no_host_and_speak_no_https(no_database: None, settings: Settings, host: str) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    answers = [Client(raise_request_exception=False).get(path, headers={"Host": host}) for path in PROBES]
+    assert [answer.status_code for answer in answers] == [200, 503]
