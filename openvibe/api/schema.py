@@ -70,24 +70,29 @@ def add_problem_responses(result: dict[str, Any], generator: Any, request: Any, 
 _generating = Lock()
 
 
-class OnceGenerator(SchemaGenerator):
-    """drf-spectacular's generator, asked once a process: it takes a second, and is not safe for two threads."""
-
-    def get_schema(self, request: Any = None, public: bool = True) -> dict[str, Any]:
-        with _generating:
-            return openapi_schema()
+def openapi_schema() -> dict[str, Any]:
+    """Made once a process: it takes a second, and drf-spectacular is not safe for two threads."""
+    with _generating:
+        return _generate_schema()
 
 
 @cache
-def openapi_schema() -> dict[str, Any]:
+def _generate_schema() -> dict[str, Any]:
     schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return schema
+
+
+class OnceGenerator(SchemaGenerator):
+    """What drf-spectacular's own view and command ask."""
+
+    def get_schema(self, request: Any = None, public: bool = True) -> dict[str, Any]:
+        return openapi_schema()
 
 
 @cache
 def operations_by_group() -> list[tuple[str, list[dict[str, Any]]]]:
     """Every operation by its first word in the address, for the page that lists them."""
-    schema = OnceGenerator().get_schema()
+    schema = openapi_schema()
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in schema["paths"].items():
         group = groups.setdefault(path.removeprefix("/api/v1/").split("/")[0], [])

@@ -163,7 +163,7 @@ class Cluster:
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.conninfo) as connection:
-            return connection.execute(query).fetchall()  # type: ignore[call-overload, no-any-return]
+            return connection.execute(query).fetchall()
 
 
 @contextmanager
