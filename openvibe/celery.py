@@ -5,7 +5,7 @@ import os
 import time
 from typing import Any
 
-from celery import Celery
+from celery import Celery, signals
 from celery.beat import PersistentScheduler
 from kombu.transport import TRANSPORT_ALIASES
 
@@ -44,6 +44,14 @@ class BeatScheduler(PersistentScheduler):
             self._last_heartbeat = time.monotonic()
             (settings.VAR / "beat.alive").write_text(f"{time.time():.0f}\n")
         return min(super().tick(*arguments, **options), BEAT_HEARTBEAT_SECONDS)
+
+
+@signals.task_prerun.connect
+def _check_connections(**_signal: Any) -> None:
+    """A thread keeps its database session from job to job, as a request's does, until it is too old or broken."""
+    from django.db import close_old_connections
+
+    close_old_connections()
 
 
 TRANSPORT_ALIASES["pgmq"] = "openvibe.base.queue:Transport"
