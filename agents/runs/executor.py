@@ -85,7 +85,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         return assemble_prompt(budget=budget, tools=prompt.tools, may_drop_tools=False)  # their calls are under way
 
     with transaction.atomic():
-        reply = begin_reply(run, prompt)
+        reply = begin_reply(run, prompt, is_free=client.is_free)
     session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), block_stamps, read_at)
     try:
         is_over = session.run_turns(Transcript(prompt, reassemble))
