@@ -4,7 +4,7 @@
 import os
 from typing import Any
 
-from celery import Celery
+from celery import Celery, signals
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
@@ -26,6 +26,14 @@ class OpenVibeCelery(Celery):
             return options
         transport_options = options.pop("transport_options", None) or {}
         return {**options, "transport_options": {"conn_string": queue_conninfo(), **transport_options}}
+
+
+@signals.task_prerun.connect
+def _check_connections(**_signal: Any) -> None:
+    """A thread keeps its database session from job to job, as a request's does, until it is too old or broken."""
+    from django.db import close_old_connections
+
+    close_old_connections()
 
 
 TRANSPORT_ALIASES["pgmq"] = "openvibe.base.queue:Transport"

@@ -13,7 +13,7 @@ from openvibe.base.models import Event
 DOCTOR_CHANNEL = "openvibe_doctor"
 
 
-@shared_task
+@shared_task(name="base.answer_doctor", ignore_result=True)
 def answer_doctor(token: str) -> None:
     """Says over PostgreSQL's NOTIFY that a worker took the job. `manage.py doctor` listens."""
     with connection.cursor() as cursor:

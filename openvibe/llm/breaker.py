@@ -102,7 +102,7 @@ class BreakerClient:
     """A model client behind a breaker."""
 
     def __init__(self, client: ModelClient, *, breaker: CircuitBreaker, endpoint: Endpoint) -> None:
-        self.model = client.model
+        self.model, self.is_free = client.model, client.is_free
         self._client = client
         self._breaker = breaker
         self._endpoint = endpoint

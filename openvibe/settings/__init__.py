@@ -9,6 +9,7 @@ from typing import Any
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
+from kombu import Queue
 
 from openvibe.settings.environment import ROOT, Environment, database_settings, mail_settings, read_or_create_secret_key
 
@@ -155,11 +156,16 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_TIME_LIMIT = 1700  # seconds, less than the visibility timeout
+# Agents' runs have a queue and a worker of their own: no background job delays an answer.
+CELERY_TASK_DEFAULT_QUEUE = "background"
+CELERY_TASK_QUEUES = tuple(Queue(name, routing_key=name) for name in ("runs", "background"))
+CELERY_TASK_ROUTES = {name: {"queue": "runs"} for name in ("agents.carry_out_run", "base.answer_doctor")}
+CELERY_WORKER_POOL = "threads"  # a run mostly waits, for the model or for the database
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_ENABLE_UTC = True
 CELERY_TIMEZONE = "UTC"
+CELERY_DB_REUSE_MAX = 1_000_000_000  # jobs; Django's own CONN_MAX_AGE decides (openvibe/celery.py)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CONCURRENCY = ENV.worker_concurrency
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False

@@ -115,9 +115,7 @@ def _session_key(user: User) -> str:
 @contextmanager
 def serve_on_free_port() -> Iterator[int]:
     """The web server of `make run` on a free port, on the database Django uses now. Raises ServerDidNotStart."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "granian", "--interface", "asgi", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--workers", "1", "--log-level", "error", "openvibe.asgi:application"]
     environment = {**os.environ, "DATABASE_URL": database_url(), "OPENVIBE_VAR": str(settings.VAR)}
@@ -126,7 +124,7 @@ def serve_on_free_port() -> Iterator[int]:
         command, env=environment, cwd=settings.BASE_DIR, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        _wait_until_ready(port, process)
+        wait_until_ready(port, process)
         yield port
     finally:
         process.terminate()
@@ -137,7 +135,13 @@ def serve_on_free_port() -> Iterator[int]:
             process.wait()
 
 
-def _wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_ready(port: int, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
