@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.urls import get_resolver
 
 from openvibe.runner.supervisor import Service, end_with_supervisor
 
@@ -36,16 +35,11 @@ def preload() -> None:
     import celery.worker.consumer  # noqa: F401
     import granian.server  # noqa: F401
 
-    import openvibe.asgi  # noqa: F401
+    import openvibe.asgi  # noqa: F401 - vocabulary and weights with it
     from openvibe.celery import app
-    from openvibe.llm.tokens import count_tokens
-    from openvibe.search.spaces import BUILT_IN_EMBEDDER
 
     os.environ["CELERY_SKIP_CHECKS"] = "1"  # Django's system checks would run again in each worker
     app.loader.import_default_modules()
-    get_resolver().url_patterns  # noqa: B018 - every view
-    count_tokens("vocabulary")
-    BUILT_IN_EMBEDDER.embed(["weights"])
     gc.collect()
     gc.freeze()  # a collection would write to all of it
 
