@@ -85,10 +85,14 @@ def _agent_tokens_since() -> CompiledQuery:
 
 
 def token_rows(agent: Agent | None, workspace_ids: list[int]) -> tuple[QuerySet[Run], QuerySet[Spending]]:
-    """The rows that say which tokens an agent, or without one these workspaces, used: runs, and background calls."""
+    """The rows that say which tokens an agent, or without one these workspaces, used: runs, and background calls.
+
+    What costs nothing is not among them.
+    """
+    runs = Run.objects.filter(is_free=False)
     if agent is not None:
-        return Run.objects.filter(agent=agent), Spending.objects.filter(agent=agent.participant_id)
-    return Run.objects.filter(workspace__in=workspace_ids), Spending.objects.filter(workspace__in=workspace_ids)
+        return runs.filter(agent=agent), Spending.objects.filter(agent=agent.participant_id)
+    return runs.filter(workspace__in=workspace_ids), Spending.objects.filter(workspace__in=workspace_ids)
 
 
 @dataclass(frozen=True)

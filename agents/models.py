@@ -158,6 +158,7 @@ class Run(Job):
     error_code = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True, help_text="What went wrong and what to do, in words for people.")
     model = models.CharField(max_length=120, blank=True)
+    is_free = models.BooleanField(default=False, help_text="Its tokens cost nothing and use no budget.")
     input_tokens = models.PositiveIntegerField(default=0)
     output_tokens = models.PositiveIntegerField(default=0)
     cached_tokens = models.PositiveIntegerField(

@@ -6,7 +6,7 @@ from memory.episodes.queries import feedback_by_message
 from memory.episodes.session_review import AGENT_CLIENT, REVIEWER_AGENTS
 from memory.plugins.compaction import erase_focus
 from memory.plugins.lcm.correction import forget_quoting_summaries
-from memory.plugins.tasks import ask_compaction, enqueue_compaction_on_commit
+from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit
 from memory.plugins.web import CACHE_RATES
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
 from memory.work.services import approval_decided
@@ -23,7 +23,7 @@ __all__ = [
     "HandoffLine",
     "approval_decided",
     "ask_compaction",
-    "enqueue_compaction_on_commit",
+    "enqueue_compaction_check_on_commit",
     "notes_cleared",
     "wire",
 ]

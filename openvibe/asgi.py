@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from a2wsgi import WSGIMiddleware
 from django.conf import settings
 from django.core.asgi import get_asgi_application
+from django.urls import get_resolver
 
 from openvibe.wsgi import application as pages
 
@@ -69,3 +70,16 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
 threaded_pages = WSGIMiddleware(cast("WSGIApp", pages), workers=settings.ENV.web_threads)
 application = Dispatcher(streams=get_asgi_application(), pages=threaded_pages)
+
+
+def warm_up() -> None:
+    """Loads what the first calls would wait for, and would load at once: every view, the vocabulary, the weights."""
+    from openvibe.llm.tokens import count_tokens
+    from openvibe.search.spaces import BUILT_IN_EMBEDDER
+
+    list(get_resolver().url_patterns)
+    count_tokens("vocabulary")
+    BUILT_IN_EMBEDDER.embed(["weights"])
+
+
+warm_up()

@@ -2,16 +2,12 @@
 `tasks`."""
 
 import os
-import time
 from typing import Any
 
-from celery import Celery
-from celery.beat import PersistentScheduler
+from celery import Celery, signals
 from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
-
-BEAT_HEARTBEAT_SECONDS = 10.0  # between two signs of life of beat
 
 
 class OpenVibeCelery(Celery):
@@ -32,18 +28,12 @@ class OpenVibeCelery(Celery):
         return {**options, "transport_options": {"conn_string": queue_conninfo(), **transport_options}}
 
 
-class BeatScheduler(PersistentScheduler):
-    """Celery's scheduler, which leaves a sign of life in `var/beat.alive` for `manage.py doctor`."""
+@signals.task_prerun.connect
+def _check_connections(**_signal: Any) -> None:
+    """A thread keeps its database session from job to job, as a request's does, until it is too old or broken."""
+    from django.db import close_old_connections
 
-    _last_heartbeat = 0.0
-
-    def tick(self, *arguments: Any, **options: Any) -> Any:
-        from django.conf import settings
-
-        if time.monotonic() - self._last_heartbeat > BEAT_HEARTBEAT_SECONDS:
-            self._last_heartbeat = time.monotonic()
-            (settings.VAR / "beat.alive").write_text(f"{time.time():.0f}\n")
-        return min(super().tick(*arguments, **options), BEAT_HEARTBEAT_SECONDS)
+    close_old_connections()
 
 
 TRANSPORT_ALIASES["pgmq"] = "openvibe.base.queue:Transport"

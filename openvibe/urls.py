@@ -27,3 +27,4 @@ urlpatterns = [
 ]
 
 handler400 = "openvibe.workspaces.web.views.bad_request"
+handler500 = "openvibe.workspaces.web.views.server_error"

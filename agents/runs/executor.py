@@ -1,8 +1,8 @@
-"""Execute a run: claim it, assemble its prompt, let the model answer and call tools, finish it, notify memory.
+"""Execute a run: claim it, assemble its prompt, let the model answer and call tools, finish it.
 
 Every write is fenced by the run's attempt (`agents.runs.store`), so a worker that lost the run changes nothing.
 A new attempt starts afresh: rounds of an earlier one stay on record and are not continued. What a person wrote is
-never touched. `notify_memory` never fails a run."""
+never touched. Memory takes in what was said in the background, where it keeps nobody waiting."""
 
 from functools import partial
 
@@ -11,16 +11,12 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from agents.access import visible_to
 from agents.assembler.assemble import Prompt, assemble, endpoint_for
 from agents.models import RUNS, Run
 from agents.runs.store import begin_reply, fail_run, finish_run, runs_with_relations, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, toolbox_for_run
 from agents.runs.transcript import Transcript
-from memory.models import Compaction
-from memory.queries import Compactor, context_budget, open_session, provider_for
-from memory.services import request_compaction
-from memory.wiring import enqueue_compaction_on_commit
+from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.base.jobs import JobLost
 from openvibe.base.problems import Problem
 from openvibe.llm.endpoints import client_for
@@ -85,7 +81,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         return assemble_prompt(budget=budget, tools=prompt.tools, may_drop_tools=False)  # their calls are under way
 
     with transaction.atomic():
-        reply = begin_reply(run, prompt)
+        reply = begin_reply(run, prompt, is_free=client.is_free)
     session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), block_stamps, read_at)
     try:
         is_over = session.run_turns(Transcript(prompt, reassemble))
@@ -96,7 +92,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         save_unfinished_turn(run, reply, session.answer)
         raise
     if is_over:
-        notify_memory(run, had_bulky_result=session.had_bulky_result)
+        enqueue_compaction_check_on_commit(run.thread_id, had_bulky_result=session.had_bulky_result)
 
 
 def _max_output_tokens(run: Run, endpoint: Endpoint | None) -> int | None:
@@ -109,23 +105,3 @@ def _max_output_tokens(run: Run, endpoint: Endpoint | None) -> int | None:
 def _fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> None:
     with transaction.atomic():
         fail_run(run, code, reason, remember=remember)
-
-
-def notify_memory(run: Run, *, had_bulky_result: bool) -> None:
-    """The provider takes in what was said; a compaction is asked for when one is due."""
-    try:
-        with transaction.atomic():
-            provider = provider_for(run.workspace_id)
-            session = open_session(visible_to(run.agent), run.thread_id)
-            provider.bootstrap(session)
-            if not isinstance(provider, Compactor):
-                return
-            if had_bulky_result or provider.needs_compaction(session, context_budget(run.thread)):
-                trigger = Compaction.Trigger.TOOL_RESULT if had_bulky_result else Compaction.Trigger.THRESHOLD
-                compaction = request_compaction(thread=run.thread, trigger=trigger)
-                if compaction is not None:
-                    enqueue_compaction_on_commit(compaction.pk)
-    except (OperationalError, InterfaceError):
-        raise
-    except Exception:
-        log.exception("memory_not_told", run_id=run.pk)

@@ -51,13 +51,17 @@ def is_stop_requested(run: Run) -> bool:
     return row[0] is not None
 
 
-def begin_reply(run: Run, prompt: Prompt) -> Message:
-    """The snapshot, the empty reply and `writing`, in the caller's transaction. Later attempts write the same reply."""
+def begin_reply(run: Run, prompt: Prompt, *, is_free: bool) -> Message:
+    """The snapshot, the empty reply and `writing`, in the caller's transaction. Later attempts write the same reply.
+
+    A run is free as long as every model that it asked is.
+    """
     current = RUNS.lock_owned(run)
     store_snapshot(run, prompt)
     reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
     current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
-    current.save(update_fields=["state", "reply", "model"])
+    current.is_free = is_free and (current.is_free or not current.input_tokens)
+    current.save(update_fields=["state", "reply", "model", "is_free"])
     run.reply = reply
     return reply
 

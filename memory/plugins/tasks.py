@@ -46,14 +46,14 @@ def ask_compaction(session: Session, focus: str) -> str:
     return "Older messages will be summarised in the background; your next prompt shows what came of it."
 
 
-def enqueue_compaction_check_on_commit(thread_id: int) -> None:
+def enqueue_compaction_check_on_commit(thread_id: int, *, had_bulky_result: bool = False) -> None:
     """Let a worker look, once this transaction is committed, whether the thread has grown past its threshold."""
-    transaction.on_commit(partial(_enqueue_compaction_check, thread_id))
+    transaction.on_commit(partial(_enqueue_compaction_check, thread_id, had_bulky_result))
 
 
-def _enqueue_compaction_check(thread_id: int) -> None:
+def _enqueue_compaction_check(thread_id: int, had_bulky_result: bool) -> None:
     try:
-        check_compaction_due.apply_async((thread_id,), expires=COMPACTION_MESSAGE_TTL, retry=False)
+        check_compaction_due.apply_async((thread_id, had_bulky_result), expires=COMPACTION_MESSAGE_TTL, retry=False)
     except Exception as error:  # the next run in the thread, or a later message, looks again
         log.warning("consideration_not_sent", thread_id=thread_id, error=type(error).__name__)
 
@@ -66,10 +66,12 @@ def run_compaction(compaction_id: int) -> None:
 
 
 @shared_task(name="memory.consider_compaction", acks_late=True, ignore_result=True)
-def check_compaction_due(thread_id: int) -> None:
-    """A thread's append: compacted when it is due."""
-    thread = Thread.objects.select_related("channel").filter(pk=thread_id).first()
-    compaction = request_compaction_if_due(thread=thread) if thread is not None else None
+def check_compaction_due(thread_id: int, had_bulky_result: bool = False) -> None:
+    """A thread in which something was said: compacted when it is due."""
+    thread = Thread.objects.select_related("channel", "workspace").filter(pk=thread_id).first()
+    if thread is None:
+        return
+    compaction = request_compaction_if_due(thread=thread, had_bulky_result=had_bulky_result)
     if compaction is not None:
         enqueue_compaction(compaction.pk)
 

@@ -15,6 +15,7 @@ from django.core.files.uploadedfile import UploadedFile
 from django.db import OperationalError, connection, transaction
 from django.http import QueryDict
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from psycopg.errors import LockNotAvailable
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -79,7 +80,8 @@ def _respond_once(view: Any, request: Request, key: str, handle: Callable[[], Re
             with transaction.atomic():
                 response = handle()
         except Exception as error:
-            if error_to_problem(error) is None:  # our fault: nothing is kept, so the same call may be tried again
+            problem = error_to_problem(error)
+            if problem is None or problem["status"] >= 500:  # nothing is kept, so the same call may be tried again
                 raise
             response = exception_handler(error, view.get_exception_handler_context())
             if response.status_code == 404:  # what was named is gone, or is not there yet: nothing was done
@@ -108,7 +110,9 @@ def _claim_key(participant_id: int, key: str, request_hash: str) -> int | None:
             cursor.execute(CLAIM_KEY, [participant_id, key, request_hash, RETENTION_HOURS])
             row = cursor.fetchone()
             cursor.execute("SELECT set_config('lock_timeout', '0', true)")
-    except OperationalError:
+    except OperationalError as error:
+        if not isinstance(error.__cause__, LockNotAvailable):
+            raise
         raise Conflict("The same call is still under way. Ask again in a moment.", code="in_progress") from None
     return row[0] if row else None
 

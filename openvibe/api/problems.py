@@ -10,7 +10,7 @@ from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from openvibe.base.problems import Missing, Problem
+from openvibe.base.problems import Missing, Problem, unavailable_from
 
 MEDIA_TYPE = "application/problem+json"
 log = structlog.get_logger(__name__)
@@ -39,6 +39,13 @@ def problem_details(
         **({"field": field} if field else {}),
         **({"errors": errors} if errors else {}),
     }
+
+
+INTERNAL_PROBLEM = problem_details(500, "internal", "Something went wrong here. It has been noted; try again later.")
+
+
+def problem_body(problem: Problem) -> dict[str, Any]:
+    return problem_details(problem.status, problem.code, problem.message, field=problem.field)
 
 
 def flatten_errors(detail: Any, path: str = "") -> list[dict[str, str]]:
@@ -72,9 +79,10 @@ EXCEPTION_CODES: dict[type[exceptions.APIException], tuple[str, str]] = {
 
 
 def error_to_problem(error: Exception) -> dict[str, Any] | None:
-    """The body for an error the caller can mend; None when the fault is ours."""
+    """The body for an error the caller can mend or that passes; None when the fault is ours."""
+    error = unavailable_from(error) or error
     if isinstance(error, Problem):
-        return problem_details(error.status, error.code, error.message, field=error.field)
+        return problem_body(error)
     if isinstance(error, Http404 | exceptions.NotFound):
         return problem_details(404, Missing.code, Missing().message)
     if isinstance(error, exceptions.ValidationError):
@@ -97,6 +105,9 @@ def error_to_problem(error: Exception) -> dict[str, Any] | None:
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     """DRF's exception handler. What is our fault is logged and reported, and answered without details."""
     headers: dict[str, str] = {}
+    if outage := unavailable_from(error):
+        log.error("database_unavailable", error=str(error))
+        headers["Retry-After"] = str(outage.retry_after)
     if isinstance(error, exceptions.APIException):
         if auth_header := getattr(error, "auth_header", None):
             headers["WWW-Authenticate"] = auth_header
@@ -107,5 +118,5 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
         request = context.get("request")
         log.error("api_error", exc_info=error)
         got_request_exception.send(sender=None, request=getattr(request, "_request", request))
-        body = problem_details(500, "internal", "Something went wrong here. It has been noted; try again later.")
+        body = INTERNAL_PROBLEM
     return Response(body, status=body["status"], headers=headers, content_type=MEDIA_TYPE)

@@ -1,6 +1,7 @@
 """How the API describes itself: OpenAPI 3.1 through drf-spectacular."""
 
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -66,9 +67,26 @@ def add_problem_responses(result: dict[str, Any], generator: Any, request: Any, 
     return result
 
 
+_generating = Lock()
+
+
 def openapi_schema() -> dict[str, Any]:
+    """Made once a process: it takes a second, and drf-spectacular is not safe for two threads."""
+    with _generating:
+        return _generate_schema()
+
+
+@cache
+def _generate_schema() -> dict[str, Any]:
     schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return schema
+
+
+class OnceGenerator(SchemaGenerator):
+    """What drf-spectacular's own view and command ask."""
+
+    def get_schema(self, request: Any = None, public: bool = True) -> dict[str, Any]:
+        return openapi_schema()
 
 
 @cache

@@ -4,29 +4,42 @@ Every ModelAdmin of the project is a `WorkspaceScopedAdmin` that names the way f
 Lists, choices, permissions and pages all ask `rows_of`, so that they cannot differ.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from celery import current_app
 from django import forms
 from django.apps import apps
-from django.contrib import admin
+from django.conf import settings
+from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import DatabaseError, models
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseRedirect
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.http import urlencode
+from django_celery_beat.models import (
+    ClockedSchedule,
+    CrontabSchedule,
+    IntervalSchedule,
+    PeriodicTask,
+    PeriodicTasks,
+    SolarSchedule,
+)
+from kombu.exceptions import OperationalError
 from unfold.admin import ModelAdmin
 
 from openvibe.base.models import Event
 from openvibe.base.problems import Problem
 from openvibe.base.registers import Register
+from openvibe.base.scheduler import DELIVERED, synchronise_schedule
 
 
 def administered_workspace_ids(request: HttpRequest) -> list[int]:
@@ -202,6 +215,7 @@ SIDEBAR_GROUPS: dict[str, list[tuple[str, str, str]]] = {
         ("Accounts", "person", "workspaces.user"),
         ("Tokens", "key", "api.token"),
         ("Audit log", "receipt_long", "admin.logentry"),
+        ("Recurring jobs", "event_repeat", "django_celery_beat.periodictask"),
         ("Events", "bolt", "base.event"),
         ("Idempotency keys", "repeat", "api.idempotencykey"),
     ],
@@ -247,8 +261,9 @@ def redirect_to_login(request: HttpRequest, extra_context: object = None) -> Htt
 admin.site.login = redirect_to_login  # type: ignore[method-assign]
 admin.site.has_permission = may_use_admin  # type: ignore[method-assign]
 admin.site.index_title = "Overview"
-if admin.site.is_registered(Group):
-    admin.site.unregister(Group)
+for model in (Group, PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule):
+    if admin.site.is_registered(model):
+        admin.site.unregister(model)
 
 
 @admin.register(Event)
@@ -277,3 +292,55 @@ class LogEntryAdmin(ReadOnlyAdmin):
     @admin.display(description="Change")
     def what_happened(self, entry: LogEntry) -> str:
         return str(entry.get_change_message())
+
+
+class ScheduleAdmin(WorkspaceScopedAdmin):
+    """What a recurring job may be set to; new ones are made beside the job."""
+
+    superusers_only = True
+    may_add = True
+
+
+admin.site.register(IntervalSchedule, ScheduleAdmin)
+admin.site.register(CrontabSchedule, ScheduleAdmin)
+
+
+@admin.register(PeriodicTask)
+class RecurringJobAdmin(WorkspaceScopedAdmin):
+    """When jobs run that nobody asks for. What is changed here stays as it is over new versions."""
+
+    superusers_only = True
+    may_change = True
+    list_display = ("name", "enabled", "schedule", "last_run_at", "total_run_count", "description")
+    list_filter = ("enabled",)
+    list_select_related = ("interval", "crontab")
+    search_fields = ("name", "task")
+    ordering = ("name",)
+    readonly_fields = ("name", "task", "last_run_at", "total_run_count", "description")
+    fields = ("name", "task", "enabled", "interval", "crontab", *readonly_fields[2:])
+    actions = ("run_now", "restore_schedule")
+
+    @admin.display(description="Schedule")
+    def schedule(self, job: PeriodicTask) -> str:
+        return str(job.scheduler)
+
+    def save_model(self, request: HttpRequest, job: PeriodicTask, form: Any, change: bool) -> None:
+        if form.changed_data:
+            job.description = f"Changed by {request.user}"
+        super().save_model(request, job, form, change)
+
+    @admin.action(description="Run now")
+    def run_now(self, request: HttpRequest, rows: models.QuerySet[PeriodicTask]) -> None:
+        for job in rows:
+            try:
+                current_app.send_task(job.task, json.loads(job.args), json.loads(job.kwargs), retry=False)
+            except (OperationalError, DatabaseError) as error:
+                self.message_user(request, f"The queue does not take “{job.name}”: {error}", messages.ERROR)
+            else:
+                self.message_user(request, f"A worker was asked to run “{job.name}”.")
+
+    @admin.action(description="Back to the delivered schedule")
+    def restore_schedule(self, request: HttpRequest, rows: models.QuerySet[PeriodicTask]) -> None:
+        rows.update(description=DELIVERED, enabled=True)
+        synchronise_schedule(settings.CELERY_BEAT_SCHEDULE)
+        PeriodicTasks.update_changed()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from django.db import DatabaseError, connection
+from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 
 
@@ -16,7 +16,7 @@ def readyz() -> HttpResponse:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except DatabaseError:
+    except (OperationalError, InterfaceError):
         return HttpResponse("database unreachable\n", status=503, content_type="text/plain")
     return HttpResponse("ready\n", content_type="text/plain")
 

@@ -64,6 +64,7 @@ def queue_is_installed(*, using: str = "default") -> bool:
 
 
 DRAIN_TIMEOUT = 0.5  # a new job wakes the worker at once; this is how long Ctrl-C may go unnoticed
+BUSY_DRAIN_TIMEOUT = 0.02  # of a worker that takes no more jobs: one it has finished is noticed here, and asks nothing
 
 
 class Transport(pgmq.Transport):
@@ -71,5 +72,6 @@ class Transport(pgmq.Transport):
 
     def drain_events(self, connection: Any, timeout: float | None = None, **_options: Any) -> None:
         """Delivers what has come; raises `socket.timeout` when nothing came, which Celery takes as a pause."""
-        drain_timeout = min(timeout or DRAIN_TIMEOUT, DRAIN_TIMEOUT)
+        takes_more = all(channel.qos.can_consume() for channel in self.channels or ())
+        drain_timeout = min(timeout or DRAIN_TIMEOUT, DRAIN_TIMEOUT if takes_more else BUSY_DRAIN_TIMEOUT)
         super().drain_events(connection, timeout=drain_timeout)  # type: ignore[no-untyped-call]

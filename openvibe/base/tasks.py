@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from celery import shared_task
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.utils import timezone
 
@@ -12,7 +13,7 @@ from openvibe.base.models import Event
 DOCTOR_CHANNEL = "openvibe_doctor"
 
 
-@shared_task
+@shared_task(name="base.answer_doctor", ignore_result=True)
 def answer_doctor(token: str) -> None:
     """Says over PostgreSQL's NOTIFY that a worker took the job. `manage.py doctor` listens."""
     with connection.cursor() as cursor:
@@ -23,3 +24,9 @@ def answer_doctor(token: str) -> None:
 def delete_expired_events() -> None:
     """Events past their retention; a page that slept longer is told to reload."""
     Event.objects.filter(created_at__lt=timezone.now() - timedelta(hours=EVENT_RETENTION_HOURS)).delete()
+
+
+@shared_task(name="base.forget_sessions", ignore_result=True)
+def delete_expired_sessions() -> None:
+    """Sign-ins that ended by themselves; Django leaves their rows where they are."""
+    Session.objects.filter(expire_date__lt=timezone.now()).delete()

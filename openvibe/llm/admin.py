@@ -87,7 +87,10 @@ class EndpointAdmin(WorkspaceScopedAdmin):
         ("Where and with which key", {"fields": ("base_url", "model", "api_key", "forget_key")}),
         (
             "Limits and prices",
-            {"fields": ("context_window", "output_reserve", "timeout_seconds", "price_in", "price_out")},
+            {
+                "fields": ("context_window", "output_reserve", "timeout_seconds", "price_in", "price_out"),
+                "description": "A model whose two prices are 0 uses no token budget.",
+            },
         ),
     )
 

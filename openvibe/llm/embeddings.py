@@ -31,7 +31,7 @@ TRUNCATION_STEPS = (8_000, 2_000, 500)
 """Characters of a text: tried in this order where a model takes fewer tokens."""
 QUERY_TIMEOUT_SECONDS = 2.0
 _TOO_LONG_PHRASES = ("token", "too large", "too long")
-_QUERY_BREAKER = CircuitBreaker(failures_in_a_row=2, rest_seconds=60)
+_QUERY_BREAKER = CircuitBreaker("query_failures", "query_rests_until", failures_in_a_row=2)
 
 
 class HttpEmbedder:
@@ -108,7 +108,7 @@ def embedder_for(endpoint_id: int | None, *, address: str, model: str, for_query
         raise ModelUnavailable(
             f"The model endpoint {endpoint.name} was changed.", advice="Its vectors are made anew; this takes a while."
         )
-    guard = partial(_QUERY_BREAKER.guard, (endpoint.pk, endpoint.updated_at))
+    guard = partial(_QUERY_BREAKER.guard, endpoint)
     return HttpEmbedder(
         base_url=endpoint.base_url,
         api_key=endpoint.api_key,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.conf import settings
 from django.dispatch import Signal
@@ -40,6 +39,7 @@ def _openai_client(endpoint: Endpoint) -> ModelClient:
             total_seconds=min(endpoint.timeout_seconds, settings.MODEL_TOTAL_SECONDS),
         ),
         allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
+        is_free=endpoint.price_in == endpoint.price_out == 0,
     )
 
 
@@ -57,11 +57,7 @@ def client_for(endpoint: Endpoint | None) -> ModelClient:
     if endpoint is None:
         return OfflineModel()
     client = CLIENT_FACTORIES[endpoint.kind](endpoint)
-    return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=_breaker_key(endpoint))
-
-
-def _breaker_key(endpoint: Endpoint) -> tuple[int, datetime]:
-    return endpoint.pk, endpoint.updated_at
+    return BreakerClient(client, breaker=CIRCUIT_BREAKER, endpoint=endpoint)
 
 
 @dataclass(frozen=True)
@@ -84,6 +80,6 @@ def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
         completion = CLIENT_FACTORIES[endpoint.kind](endpoint).complete(question, max_output_tokens=256)
     except ModelError as error:
         return EndpointTryResult(False, f"{error} {error.advice}", time.monotonic() - started)
-    CIRCUIT_BREAKER.reset(_breaker_key(endpoint))
+    CIRCUIT_BREAKER.reset(endpoint)
     endpoint_answered.send(sender=Endpoint, endpoint=endpoint)
     return EndpointTryResult(True, completion.text.strip(), time.monotonic() - started)

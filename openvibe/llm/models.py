@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -65,6 +65,11 @@ class Endpoint(Timestamped):
         default=False, help_text="Writes summaries of conversations; without one, the default does."
     )
 
+    failures = models.PositiveIntegerField(default=0, editable=False, help_text="Of answers, in a row.")
+    rests_until = models.DateTimeField(null=True, editable=False)
+    query_failures = models.PositiveIntegerField(default=0, editable=False, help_text="Of vectors of questions.")
+    query_rests_until = models.DateTimeField(null=True, editable=False)
+
     class Meta:
         ordering: ClassVar = ["workspace_id", "name", "id"]
         constraints: ClassVar = [
@@ -88,6 +93,12 @@ class Endpoint(Timestamped):
 
     def __str__(self) -> str:
         return self.name
+
+    def save(self, **options: Any) -> None:
+        """What was changed begins without failures."""
+        self.failures = self.query_failures = 0
+        self.rests_until = self.query_rests_until = None
+        super().save(**options)
 
     @property
     def key_hint(self) -> str:

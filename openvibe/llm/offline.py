@@ -38,6 +38,7 @@ class OfflineModel:
     """A ModelClient without a model. Tools are accepted and never called."""
 
     model = "offline"
+    is_free = True
 
     def complete(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None

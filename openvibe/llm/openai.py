@@ -62,8 +62,9 @@ class OpenAIModel:
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
+        is_free: bool = False,
     ) -> None:
-        self.model = model
+        self.model, self.is_free = model, is_free
         self._api_key = api_key
         self._limits = limits or CallLimits()
         self._sleep, self._clock, self._jitter = sleep, clock, jitter

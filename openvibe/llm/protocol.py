@@ -20,6 +20,10 @@ class ModelClient(Protocol):
     def model(self) -> str:
         """The model's name, as tokens are counted for it and as a run records it."""
 
+    @property
+    def is_free(self) -> bool:
+        """Whether its answers cost nothing: they use no token budget."""
+
     def complete(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> Completion:

@@ -1,23 +1,41 @@
-"""Keeps a handful of server processes running: starts, watches, restarts and stops them, and merges their logs."""
+"""Keeps a handful of services running: starts, watches, restarts and stops them, and merges their logs.
 
+Each runs in a process forked from this one, so that what was loaded here is shared by all; nothing here starts a
+thread, which a fork would not survive. Nothing outlives us, even when we are killed: every process holds the reading
+end of a pipe whose writing end we alone hold, and ends when it closes."""
+
+import ctypes
+import multiprocessing
 import os
-import subprocess
+import selectors
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 import psutil
+from django.conf import settings
 
-VAR_FOLDER_VARIABLE = "OPENVIBE_SERVED_FROM"  # environment of each process we start: the `var` folder it belongs to
-MIN_BACKOFF_SECONDS = 0.5  # before a process that ended is started again; doubles each time
+from openvibe.runner.postgres.server import release_server
+
+MIN_BACKOFF_SECONDS = 0.5  # before a service that ended is started again; doubles each time
 MAX_BACKOFF_SECONDS = 30.0
-STABLE_AFTER_SECONDS = 60.0  # a process that ran this long starts with a short pause again
+STABLE_AFTER_SECONDS = 60.0  # a service that ran this long starts with a short pause again
 MAX_CONSECUTIVE_EXITS = 5  # ends in a row, none of them after a steady run
-STOP_TIMEOUT = 15.0
+STOP_SECONDS = 3.5  # to end by itself; Ctrl-C ends everything in 5 s
+READ_BYTES = 65_536
+PR_SET_NAME = 15  # of prctl(2)
+PROCESS_NAME_PREFIX = "openvibe-"
+
+Service = Callable[[], object]
+"""Runs until its process is told to stop (SIGTERM)."""
+
+_alive: tuple[int, int] | None = None  # the pipe, once there is a supervisor
 
 
 class ServiceCrashLoop(Exception):
@@ -27,44 +45,46 @@ class ServiceCrashLoop(Exception):
 @dataclass
 class _ServiceProcess:
     name: str
-    process: subprocess.Popen[bytes]
-    reader: threading.Thread
+    process: ForkProcess
     started_at: float
     consecutive_exits: int = 0
     restart_at: float | None = None
 
 
-class Supervisor:
-    """Runs services, a short name and a long-running command each, until told to stop. Each ends when we end, even
-    when we are killed (`child_guard`)."""
+@dataclass
+class _Output:
+    """What the processes of a service write, and the beginning of a line that is not whole yet."""
 
-    def __init__(
-        self,
-        services: Mapping[str, Sequence[str]],
-        *,
-        var: Path,
-        write_line: Callable[[str], None],
-        environment: Mapping[str, str],
-    ) -> None:
+    name: str
+    rest: bytes = b""
+
+
+class Supervisor:
+    """Runs services by their names until told to stop."""
+
+    def __init__(self, services: Mapping[str, Service], *, write_line: Callable[[str], None]) -> None:
         self._services = services
         self._write_line = write_line
-        self._environment = {**os.environ, **environment, VAR_FOLDER_VARIABLE: str(var), "PYTHONUNBUFFERED": "1"}
         self._processes: list[_ServiceProcess] = []
+        self._outputs = selectors.DefaultSelector()
+        self._name_width = max(map(len, services))
 
     def start(self) -> None:
         self._processes = [self._start_service(name) for name in self._services]
 
-    def restart_exited(self) -> None:
-        """Starts again what has ended, after a growing pause. Call it a few times a second.
+    def watch(self, seconds: float) -> None:
+        """Writes what services say for at most so long, and starts again what has ended, after a growing pause.
 
         Raises ServiceCrashLoop.
         """
+        self._forward_output(seconds)
         now = time.monotonic()
         for position, running in enumerate(self._processes):
-            code = running.process.poll()
+            code = running.process.exitcode
             if code is None:
                 continue
             if running.restart_at is None:
+                _kill_group(running.process)  # what it left behind
                 is_stable = now - running.started_at > STABLE_AFTER_SECONDS
                 exits = 1 if is_stable else running.consecutive_exits + 1
                 if exits >= MAX_CONSECUTIVE_EXITS:
@@ -78,46 +98,92 @@ class Supervisor:
     def stop(self) -> None:
         """Asks every service to stop, waits, and leaves none behind."""
         for running in self._processes:
-            with suppress(OSError):
-                running.process.terminate()
-        deadline = time.monotonic() + STOP_TIMEOUT
+            running.process.terminate()
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(running.process.is_alive() for running in self._processes) and time.monotonic() < deadline:
+            self._forward_output(0.05)
         for running in self._processes:
-            try:
-                running.process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                running.process.kill()
-                running.process.wait()
-            running.reader.join(2)
+            _kill_group(running.process)
+            running.process.join()
+        self._forward_output(0)
         self._processes = []
 
     def _start_service(self, name: str, consecutive_exits: int = 0) -> _ServiceProcess:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "openvibe.runner.child_guard", *self._services[name]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=self._environment,
-            start_new_session=True,  # Ctrl-C is for us; we tell them
+        global _alive
+        _alive = _alive or os.pipe()
+        reading, writing = os.pipe()
+        process = multiprocessing.get_context("fork").Process(
+            target=_run_service, args=(name, self._services[name], writing)
         )
-        reader = threading.Thread(target=self._forward_output, args=(name, process), daemon=True)
-        reader.start()
-        return _ServiceProcess(name, process, reader, time.monotonic(), consecutive_exits)
+        process.start()
+        os.close(writing)
+        self._outputs.register(reading, selectors.EVENT_READ, _Output(name))
+        return _ServiceProcess(name, process, time.monotonic(), consecutive_exits)
 
-    def _forward_output(self, name: str, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            text = line.decode(errors="replace").rstrip()
-            if text:
-                self._write_line(f"{name:<6} | {text}")
+    def _forward_output(self, seconds: float) -> None:
+        ready = self._outputs.select(seconds) if self._outputs.get_map() else []
+        for key, _ in ready:
+            written, output = os.read(key.fd, READ_BYTES), key.data
+            *lines, output.rest = (output.rest + written).split(b"\n")
+            for line in lines if written else [output.rest]:
+                if text := line.decode(errors="replace").rstrip():
+                    self._write_line(f"{output.name:<{self._name_width}} | {text}")
+            if not written:
+                self._outputs.unregister(key.fd)
+                os.close(key.fd)
 
 
-def stop_orphans(var: Path, *, timeout: float = STOP_TIMEOUT) -> int:
-    """Ends what a killed earlier run of the same `var` left running; answers how many processes that were.
+def _run_service(name: str, run: Service, output: int) -> None:
+    """In the service's own process, which leads a session: Ctrl-C is for the supervisor, who tells it."""
+    assert _alive is not None
+    os.close(_alive[1])
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    for standard_stream in (1, 2):
+        os.dup2(output, standard_stream)
+    os.close(output)
+    _set_process_name(name)
+    end_with_supervisor()
+    try:
+        run()
+    finally:
+        release_server(settings.VAR)
 
-    Only call it while holding the lock that allows one run at a time.
+
+def end_with_supervisor() -> None:
+    """Ends this process, and after a grace period its group, as soon as there is no supervisor any more."""
+
+    def wait() -> None:
+        assert _alive is not None
+        os.read(_alive[0], 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(STOP_SECONDS)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    threading.Thread(target=wait, name="end-with-supervisor", daemon=True).start()
+
+
+def _kill_group(process: ForkProcess) -> None:
+    assert process.pid is not None
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _set_process_name(name: str) -> None:
+    """On Linux `ps` and `top` show it."""
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(PR_SET_NAME, f"{PROCESS_NAME_PREFIX}{name}".encode()[:15])
+
+
+def stop_orphans(mark: Path, *, timeout: float = STOP_SECONDS) -> int:
+    """Ends what a killed earlier run left running; answers how many processes that were.
+
+    They are known by the open file that all processes of a run inherit. Only call it while holding its lock.
     """
     own_pids = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-    orphans = [each for each in psutil.process_iter() if each.pid not in own_pids and _belongs_to(each, var)]
+    orphans = [each for each in psutil.process_iter() if each.pid not in own_pids and _has_open(each, mark)]
     for process in orphans:
         with suppress(psutil.NoSuchProcess):
             process.terminate()
@@ -129,8 +195,8 @@ def stop_orphans(var: Path, *, timeout: float = STOP_TIMEOUT) -> int:
     return len(orphans)
 
 
-def _belongs_to(process: psutil.Process, var: Path) -> bool:
+def _has_open(process: psutil.Process, path: Path) -> bool:
     try:
-        return process.environ().get(VAR_FOLDER_VARIABLE) == str(var)
+        return any(file.path == str(path) for file in process.open_files())
     except (psutil.Error, OSError):
         return False

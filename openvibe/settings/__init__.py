@@ -9,6 +9,7 @@ from typing import Any
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
+from kombu import Queue
 
 from openvibe.settings.environment import ROOT, Environment, database_settings, mail_settings, read_or_create_secret_key
 
@@ -85,6 +86,7 @@ INSTALLED_APPS = [
     "pgtrigger",
     "rest_framework",
     "django_filters",
+    "django_celery_beat",
     "openvibe.base",
     "openvibe.runner",
     "openvibe.search",
@@ -147,24 +149,31 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
         "polling_interval": 2,
         "visibility_timeout": 1800,  # seconds until a dead worker's job is given to another
         "pool_size": 4,
+        "pool_timeout": 1.0,  # seconds a door waits for a database that is gone, at most twice; a sweeper asks again
     }
 )
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_TASK_IGNORE_RESULT = True
-CELERY_TASK_TIME_LIMIT = 1700  # seconds, less than the visibility timeout
+# Agents' runs have a queue and a worker of their own: no background job delays an answer.
+CELERY_TASK_DEFAULT_QUEUE = "background"
+CELERY_TASK_QUEUES = tuple(Queue(name, routing_key=name) for name in ("runs", "background"))
+CELERY_TASK_ROUTES = {name: {"queue": "runs"} for name in ("agents.carry_out_run", "base.answer_doctor")}
+CELERY_WORKER_POOL = "threads"  # a run mostly waits, for the model or for the database
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_ENABLE_UTC = True
 CELERY_TIMEZONE = "UTC"
+CELERY_DB_REUSE_MAX = 1_000_000_000  # jobs; Django's own CONN_MAX_AGE decides (openvibe/celery.py)
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_CONCURRENCY = ENV.worker_concurrency
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = bool(ENV.celery_broker_url)  # its queue names are too long for pgmq
-CELERY_BEAT_SCHEDULER = "openvibe.celery.BeatScheduler"
-# Jobs that come again, with the seconds in between. Tasks are named as strings, as Celery wants them.
+CELERY_BEAT_SCHEDULER = "openvibe.base.scheduler.Scheduler"
+# Jobs that come again, with the seconds in between, until an admin chooses otherwise. Tasks are named as strings, as
+# Celery wants them.
 CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "sweep runs": {"task": "agents.sweep_runs", "schedule": 10.0},
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
@@ -179,6 +188,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "embed entries": {"task": "knowledge.embed_entries", "schedule": 10.0},
     "settle vector spaces": {"task": "search.settle_spaces", "schedule": 10.0},
     "forget events": {"task": "base.forget_events", "schedule": 3_600.0},
+    "forget sessions": {"task": "base.forget_sessions", "schedule": 86_400.0},
     "forget idempotency keys": {"task": "api.forget_old_keys", "schedule": 3_600.0},
 }
 
@@ -289,6 +299,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "EntryReason": "knowledge.models.Entry.Reason",
         "EntryFreshness": "knowledge.expiry.FRESHNESS_STATES",
     },
+    "DEFAULT_GENERATOR_CLASS": "openvibe.api.schema.OnceGenerator",
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "openvibe.api.schema.add_problem_responses",

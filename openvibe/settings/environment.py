@@ -38,7 +38,12 @@ class Environment(BaseSettings):
     celery_broker_url: str = Field("", alias="CELERY_BROKER_URL", description="An outside RabbitMQ or Redis.")
     port: int = Field(8000, alias="PORT", description="The port `make run` serves on.")
     host: str = Field("127.0.0.1", description="The address `make run` listens on.")
-    worker_concurrency: int = Field(4, ge=1, description="Agent runs and jobs carried out at the same time.")
+    worker_processes: int = Field(
+        0, ge=0, description="Processes of `make run` that carry out agent runs; 0: one for two processor cores."
+    )
+    worker_concurrency: int = Field(8, ge=1, description="Agent runs each of them carries out at the same time.")
+    background_concurrency: int = Field(2, ge=1, description="Background jobs carried out at the same time.")
+    web_processes: int = Field(0, ge=0, description="Web processes of `make run`; 0: as many as processor cores.")
     web_threads: int = Field(8, ge=1, description="Requests a web process answers at the same time.")
     allow_private_endpoints: bool = Field(
         False, description="Let admins name model endpoints on private and loopback addresses."

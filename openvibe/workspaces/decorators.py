@@ -16,7 +16,7 @@ from rest_framework.request import Request
 
 from openvibe.api.auth import caller_of
 from openvibe.base.models import Event
-from openvibe.base.problems import Missing, Problem
+from openvibe.base.problems import Missing, Problem, Unavailable
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.queries import access_member, member_access
@@ -98,15 +98,16 @@ def problem_response(request: HttpRequest, problem: Problem, *, status: int | No
     if wants_json(request):
         body = {"message": problem.message, "code": problem.code, "field": problem.field}
         return JsonResponse(body, status=status)
+    reader = None if isinstance(problem, Unavailable) else request  # who that is, and what she was told, are rows
     if request.headers.get("HX-Request"):
-        response = render(request, "errors/_problem.html", {"problem": problem}, status=status)
+        response = render(reader, "errors/_problem.html", {"problem": problem}, status=status)
         response.headers["HX-Retarget"] = "#toasts"
         response.headers["HX-Reswap"] = "beforeend"
         return response
     if isinstance(problem, Missing):
         return render(request, "404.html", {"message": problem.message}, status=404)
     unsaved_texts = [text for name, text in request.POST.items() if name != "csrfmiddlewaretoken" and len(text) > 20]
-    return render(request, "errors/problem.html", {"problem": problem, "kept": unsaved_texts}, status=status)
+    return render(reader, "errors/problem.html", {"problem": problem, "kept": unsaved_texts}, status=status)
 
 
 def request_access(request: Request) -> Access:

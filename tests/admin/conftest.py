@@ -2,6 +2,7 @@
 
 import pytest
 from django.test import Client
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
@@ -50,6 +51,9 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
     )
     discard_dive(dive=start_dive(source=message, by=by, agent=agent.participant), by=by)
     factories.make_channel(member, f"room{n}-{member.participant.handle}")
+    interval = IntervalSchedule.objects.create(every=n + 1, period="minutes")
+    name = f"sweep {n} of {member.workspace.slug}"
+    PeriodicTask.objects.create(name=name, task="agents.sweep_runs", interval=interval)
 
 
 def staff(member: Member) -> Client:

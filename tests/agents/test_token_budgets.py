@@ -1,10 +1,15 @@
-"""What models are asked in the background counts against the day's budgets, and waits when they are used up."""
+"""What models are asked counts against the day's budgets unless it costs nothing, and in the background it waits when
+they are used up."""
+
+from decimal import Decimal
 
 import pytest
 
 from agents.access import reply_denied_reason, tokens_used_today
 from agents.admin.dashboard import _token_spend
-from agents.models import Agent
+from agents.models import Agent, Run
+from agents.runs.executor import execute_run
+from agents.runs.lifecycle import retry_run
 from agents.statistics import tokens_per_day
 from agents.wiring import iter_reviewer_agents, tokens_left
 from knowledge.contradictions.detect import detect_contradictions
@@ -15,10 +20,13 @@ from memory.plugins.lcm.models import Summary
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction, ReviewMark
 from openvibe.chat.models import Thread
+from openvibe.llm.endpoints import client_for
 from openvibe.llm.errors import BudgetExceeded, ModelUnavailable
+from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Spending, Workspace
-from tests.factories import make_entry, say
-from tests.llm.scripted_client import ScriptedModel
+from openvibe.workspaces.services import meter_client
+from tests.factories import access, make_entry, say
+from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.memory.episodes.sample_reviews import LEARNING, review, suggesting
 
 SUMMARY = "Ana says that roses like sun, water and mulch."
@@ -90,6 +98,49 @@ def test_a_call_that_fails_counts_what_was_sent(vibe: Agent, told: Thread) -> No
 def test_the_offline_model_costs_nothing(vibe: Agent, told: Thread) -> None:
     assert review(vibe, told)
     assert not Spending.objects.exists()
+
+
+def test_answers_that_cost_nothing_use_no_budget(ana: Member, vibe: Agent, thread: Thread) -> None:
+    Agent.objects.update(daily_token_budget=1)
+    for question in ("@vibe when do I prune?", "@vibe and the roses?"):
+        run = Run.objects.get(trigger=say(thread, ana, question))
+        execute_run(run.pk)
+        run.refresh_from_db()
+        assert (run.state, run.is_free) == ("done", True)
+        assert min(run.input_tokens, run.output_tokens) > 0
+    assert (tokens_used_today(agent=vibe), tokens_used_today(workspace_id=vibe.workspace_id)) == (0, 0)
+
+
+def test_a_model_that_only_has_the_offline_models_name_is_metered(ana: Member, vibe: Agent, thread: Thread) -> None:
+    namesake = ScriptedModel(["In March."], model="offline")
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe when do I prune?"))
+    execute_run(run.pk, client=namesake)
+    assert tokens_used_today(agent=vibe) > 0
+    meter_client(namesake, workspace_id=vibe.workspace_id, purpose=Spending.Purpose.REVIEW).complete([])
+    assert Spending.objects.exists()
+
+
+@pytest.mark.parametrize(("price", "is_free"), [(0, True), (Decimal("0.5"), False), (None, False)])
+def test_an_endpoint_whose_prices_are_nought_is_free(ana: Member, price: Decimal | None, is_free: bool) -> None:
+    """Where no price is known it is metered."""
+    endpoint = Endpoint.objects.create(
+        workspace=ana.workspace,
+        name="Ours",
+        base_url="https://models.example/v1",
+        model="m",
+        price_in=price,
+        price_out=0,
+    )
+    assert client_for(endpoint).is_free == is_free
+    assert client_for(None).is_free
+
+
+def test_what_was_paid_for_counts_though_the_next_attempt_is_free(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = Run.objects.get(trigger=say(thread, ana, "@vibe when do I prune?"))
+    execute_run(run.pk, client=ScriptedModel([ScriptedAnswer("In Ma", then=ModelUnavailable("It is gone."))]))
+    paid = tokens_used_today(agent=vibe)
+    execute_run(retry_run(run=run, by=access(ana)).pk)
+    assert tokens_used_today(agent=vibe) >= paid > 0
 
 
 def test_what_the_background_used_keeps_agents_from_answering(vibe: Agent, thread: Thread) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from drf_spectacular.renderers import OpenApiYamlRenderer
 from hypothesis import HealthCheck, Phase, given, settings
 
 from agents.models import Agent
-from openvibe.api.schema import openapi_schema
+from openvibe.api.schema import _generate_schema, openapi_schema
 from openvibe.chat.models import Thread
 from openvibe.workspaces.models import Member
 from openvibe.wsgi import application
@@ -107,3 +108,12 @@ def test_nothing_in_the_description_breaks_the_server(
         assert answer.status_code < 400 or answer.json()["code"], (case.method, case.path, answer.content)
 
     walk()
+
+
+def test_first_calls_may_come_at_once() -> None:
+    """drf-spectacular describes one schema at a time; two at once were a 500."""
+    _generate_schema.cache_clear()
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: Client(raise_request_exception=False).get("/api/v1/schema/"), range(8)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1

@@ -13,6 +13,7 @@ from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.memory import TURNS, measure_cache, measure_compact
 from tests.bench.prompt import measure_prompt
 from tests.bench.recall import measure_recall
+from tests.bench.runs import QUICK_MENTIONS, measure_runs
 from tests.bench.samples import KINDS
 from tests.bench.scratch_database import scratch_database
 from tests.bench.search import measure_search
@@ -55,6 +56,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     ),
     "prompt": lambda options: measure_prompt(data=options.data, kinds=options.kinds, quick=options.quick),
     "recall": lambda options: measure_recall(data=options.data, kinds=options.kinds, quick=options.quick),
+    "runs": lambda options: measure_runs(mentions=QUICK_MENTIONS) if options.quick else measure_runs(),
     "http": lambda options: measure_http(seconds=0.5, turns=2, processes=(1,)) if options.quick else measure_http(),
 }
 

@@ -49,6 +49,7 @@ class ScriptedModel:
 
     replies: Iterable[ScriptedReply] = ("All right.",)
     model: str = "scripted"
+    is_free: bool = False
     calls: list[RecordedCall] = field(default_factory=list)
 
     def __post_init__(self) -> None:

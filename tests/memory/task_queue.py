@@ -15,7 +15,7 @@ def take_sent() -> list[Sent]:
     """All that was sent since it was taken last, of memory's own tasks."""
     found = []
     with current_app.connection_for_read() as broker:
-        queue = broker.SimpleQueue("celery")
+        queue = broker.SimpleQueue("background")
         while True:
             try:
                 message = queue.get_nowait()

@@ -53,7 +53,7 @@ def test_every_25_messages_of_a_thread_that_agents_follow_a_worker_looks(
     assert take_sent() == []
     with django_capture_on_commit_callbacks(execute=True):
         costs.add(cost_of_saying(thread, ana, 25))
-    assert take_sent() == [Sent("memory.consider_compaction", (thread.pk,), False)]
+    assert take_sent() == [Sent("memory.consider_compaction", (thread.pk, False), False)]
     assert len(costs) == 1
 
 

@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+from tests.operations.cluster import missing_programs
 from tests.operations.processes import nothing_left_of
+
+if missing_programs() and settings.get_current_profile_name() != "nightly":
+    collect_ignore = ["test_scale_out.py"]  # `make nightly` says what to install
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """`manage.py serve`, as a person meets it: started, used, interrupted, killed and started again."""
 
 import socket
-import sys
 from pathlib import Path
 
 import psutil
@@ -9,7 +8,7 @@ import psycopg
 import pytest
 
 from openvibe.runner.postgres.server import ensure_server, release_server
-from openvibe.runner.supervisor import VAR_FOLDER_VARIABLE, stop_orphans
+from openvibe.runner.supervisor import stop_orphans
 from tests.operations.installation_template import prepare, prepare_server
 from tests.operations.processes import free_port, manage, processes_of, python, wait_until
 from tests.operations.server import serving
@@ -31,9 +30,11 @@ def remembered(var: Path) -> list[tuple[str]]:
 
 
 def test_it_serves_until_ctrl_c_and_keeps_everything(var: Path) -> None:
-    with serving(var) as first:
+    with serving(var, OPENVIBE_WEB_PROCESSES="2", OPENVIBE_WORKER_CONCURRENCY="8") as first:
         assert first.status("/healthz") == 200
         assert "Sign in" in first.text
+        assert len(services_of(var, "web")) == 1 + 2
+        assert megabytes(processes_of(var)) <= 450
         remember(var, "a first day")
         assert first.interrupt() == 0
     assert processes_of(var) == []
@@ -52,7 +53,7 @@ def test_a_job_is_carried_out_and_a_killed_worker_is_replaced(var: Path) -> None
         before = manage("doctor", "--wait", "30", var=var)
         assert before.returncode == 0, before.stdout + before.stderr
 
-        worker = next(process for process in processes_of(var) if is_worker_itself(process))
+        (worker,) = services_of(var, "worker")
         worker.kill()
         serve.wait_for("worker ended")
         after = manage("doctor", "--wait", "30", var=var)
@@ -60,14 +61,13 @@ def test_a_job_is_carried_out_and_a_killed_worker_is_replaced(var: Path) -> None
         assert serve.interrupt() == 0
 
 
-def is_worker_itself(process: psutil.Process) -> bool:
-    """The Celery worker's main process: not the leash before it, not the pool behind it."""
-    command, parent = process.cmdline(), process.parent()
-    return "worker" in command and "openvibe.runner.child_guard" not in command and bool(parent) and is_leash(parent)
+def services_of(var: Path, name: str) -> list[psutil.Process]:
+    return [process for process in processes_of(var) if process.name() == f"openvibe-{name}"]
 
 
-def is_leash(process: psutil.Process | None) -> bool:
-    return process is not None and "openvibe.runner.child_guard" in process.cmdline()
+def megabytes(processes: list[psutil.Process]) -> float:
+    """Memory of all of them together: what they share counts once (PSS)."""
+    return sum(process.memory_full_info().pss for process in processes) / 2**20
 
 
 def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: Path) -> None:
@@ -76,6 +76,7 @@ def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: P
         remember(var, "before the kill")
         killed.process.kill()
         killed.process.wait()
+    wait_until(lambda: not processes_of(var), "the end of everything it started")
     with serving(var) as again:
         assert remembered(var) == [("before the kill",)]
         beside = manage("serve", "--port", str(free_port()), var=var)
@@ -107,42 +108,17 @@ def test_a_port_that_is_none_says_so(var: Path, port: str) -> None:
 
 
 def test_leftovers_of_a_killed_run_are_ended_and_nobody_else(var: Path) -> None:
-    code = "import sys; print('up', flush=True); sys.stdin.read()"
-    leftover = python("-c", code, var=var, **{VAR_FOLDER_VARIABLE: str(var)})
-    neighbour = python("-c", code, var=var, **{VAR_FOLDER_VARIABLE: str(var / "elsewhere")})
+    code = "import sys; lock = open(sys.argv[1], 'a'); print('up', flush=True); sys.stdin.read()"
+    ours, theirs = var / "serve.lock", var / "elsewhere.lock"
+    leftover, neighbour = (python("-c", code, str(file), var=var) for file in (ours, theirs))
     for process in (leftover, neighbour):
         assert process.stdout is not None
         process.stdout.readline()
 
-    assert stop_orphans(var) == 1
-    assert not lives(leftover.pid)
+    assert stop_orphans(ours) == 1
+    assert not psutil.pid_exists(leftover.pid)
     assert neighbour.poll() is None
     neighbour.communicate()
-
-
-def test_a_leash_lets_nothing_outlive_its_keeper(var: Path) -> None:
-    grandchild = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
-    leash = python("-m", "openvibe.runner.child_guard", sys.executable, "-c", child, var=var)
-    assert leash.stdout is not None
-    deepest = int(leash.stdout.readline())
-    assert leash.stdin is not None
-    leash.stdin.close()  # what the system does for a keeper that was killed
-    leash.wait(30)
-    wait_until(lambda: not lives(deepest), "the end of the grandchild")
-
-
-def lives(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def test_a_leash_passes_the_exit_code_on(var: Path) -> None:
-    leash = python("-m", "openvibe.runner.child_guard", sys.executable, "-c", "raise SystemExit(7)", var=var)
-    assert leash.wait(30) == 7
-    leash.communicate()
 
 
 @pytest.mark.parametrize("command", ["serve", "migrate"])

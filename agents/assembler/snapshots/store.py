@@ -58,28 +58,24 @@ def shared_prefix_with(tools: Sequence[Item], messages: Sequence[ChatMessage], p
     return shared + (shared_prefix_tokens(messages, prompt.messages, prompt.counter) if all_same else 0)
 
 
-def store_snapshot(run: Run, prompt: Prompt) -> Snapshot:
-    """Keep what the run saw, in the caller's transaction; an earlier attempt's snapshot is replaced.
+def store_snapshot(run: Run, prompt: Prompt) -> None:
+    """Keep what the run saw, in the transaction that holds the run; an earlier attempt's snapshot is replaced.
 
     Feedback, episodes and knowledge in the prompt count once more as used.
     """
-    first_time = not Snapshot.objects.filter(run=run).exists()
-    snapshot, _ = Snapshot.objects.update_or_create(
-        run=run,
-        defaults={
-            **snapshot_counts(prompt),
-            "soul": run.agent.soul,
-            "prefix_shared": shared_prefix_with_last_run(run, prompt, agent_id=run.agent_id, thread_id=run.thread_id),
-            "tool_names": sorted(tool.name for tool in prompt.tools),
-            "content": pack_content(snapshot_content(prompt)),
-            "recall": prompt.recall,
-        },
-    )
+    values = {
+        **snapshot_counts(prompt),
+        "soul": run.agent.soul,
+        "prefix_shared": shared_prefix_with_last_run(run, prompt, agent_id=run.agent_id, thread_id=run.thread_id),
+        "tool_names": sorted(tool.name for tool in prompt.tools),
+        "content": pack_content(snapshot_content(prompt)),
+        "recall": prompt.recall,
+    }
     keys = [item.key for item in prompt.included]
-    if first_time:
+    if not Snapshot.objects.filter(run=run).update(**values):
+        Snapshot.objects.create(run=run, **values)
         _count_episode_uses(key_ids(keys, "episode"))
     record_uses(run=run, entry_ids=key_ids(keys, "knowledge"), how="prompt")
-    return snapshot
 
 
 def snapshot_counts(prompt: Prompt) -> dict[str, Any]:

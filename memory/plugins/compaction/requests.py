@@ -129,7 +129,10 @@ def _has_new_messages(thread: Thread, last: Compaction) -> bool:
 
 def _needs_compaction(thread: Thread) -> bool:
     provider, session = provider_for(thread.workspace_id), session_for_thread(thread)
-    if session is None or not isinstance(provider, Compactor):
+    if session is None:
+        return False
+    provider.bootstrap(session)
+    if not isinstance(provider, Compactor):
         return False
     return provider.needs_compaction(session, context_budget(thread))
 
@@ -149,8 +152,15 @@ def _create_compaction(thread: Thread, trigger: str, full: bool, by: Access | No
         return None
 
 
-def request_compaction_if_due(*, thread: Thread) -> Compaction | None:
-    """Ask for a compaction when the conversation has grown past its threshold and something can be summarised."""
+def request_compaction_if_due(*, thread: Thread, had_bulky_result: bool = False) -> Compaction | None:
+    """Ask for a compaction when the conversation has grown past its threshold and something can be summarised.
+
+    After a tool's bulky result one is asked for in any case. Nothing is computed while another one waits or runs.
+    """
+    if Compaction.objects.filter(thread=thread, state__in=COMPACTIONS.unfinished).exists():
+        return None
+    if had_bulky_result:
+        return request_compaction(thread=thread, trigger=Compaction.Trigger.TOOL_RESULT)
     if not _needs_compaction(thread):
         return None
     return request_compaction(thread=thread, trigger=Compaction.Trigger.THRESHOLD)

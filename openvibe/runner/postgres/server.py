@@ -36,6 +36,7 @@ MAX_SOCKET_PATH_BYTES = 100  # systems allow 103 (macOS) and 107 (Linux)
 STOP_TIMEOUT = 30.0
 DATABASE_NAME = "openvibe"
 START_TIMEOUT = 60.0
+RESTART_TIMEOUT = 1.5  # how long a request waits for a server that ended: who waits for it has a sentence within 2 s
 MAX_LOG_BYTES = 10 * 1024 * 1024  # a larger log is set aside at the next start
 SERVER_OPTIONS = {
     "listen_addresses": "",  # the Unix socket alone
@@ -249,6 +250,7 @@ class _ServerLease:
 
 
 _leases: dict[Path, _ServerLease] = {}
+_failed_restarts: dict[Path, tuple[float, str]] = {}  # monotonic time, why
 _leases_guard = threading.RLock()
 
 
@@ -256,29 +258,53 @@ def ensure_server(var: Path, *, recheck: bool = False) -> Server:
     """Starts or joins the server whose data lies in `var/postgres`; the database `openvibe` exists afterwards.
 
     Cheap after the first call of a process; `recheck` checks that the server still runs and starts it again when
-    it does not. The process leaves at its exit. Raises DatabaseUnavailable.
+    it does not, without waiting long: a start that goes on is met by the next call. The process leaves at its exit.
+    Raises DatabaseUnavailable.
     """
     home = var.resolve() / "postgres"
-    with _leases_guard:
+    timeout = RESTART_TIMEOUT if recheck else START_TIMEOUT
+    deadline = time.monotonic() + timeout
+    if not _leases_guard.acquire(timeout=timeout):
+        raise DatabaseUnavailable("PostgreSQL is being started.")
+    try:
         lease = _leases.get(home)
         if lease and not recheck:
             return lease.server
+        failed_at, reason = _failed_restarts.get(home, (0.0, ""))
+        if recheck and reason and time.monotonic() - failed_at < RESTART_TIMEOUT:
+            raise DatabaseUnavailable(reason)  # many ask at once, and the disk is as full as a moment ago
         try:
-            home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _file_lock(home / "start.lock"):
-                server, started = _find_or_start(home)
-                lock = lease.lock if lease else _open_lock_file(home / "users.lock")
-                fcntl.flock(lock, fcntl.LOCK_SH)
-                _create_database(server)
-        except OSError as error:
-            raise DatabaseUnavailable(
-                f"The database cannot be kept in {home}: {error.strerror or error}. Make that folder writable for "
-                "the user you are, free some space, or set OPENVIBE_VAR to another folder."
-            ) from error
+            server, lock, started = _join_or_start(home, lease, deadline)
+        except DatabaseUnavailable as error:
+            _failed_restarts[home] = (time.monotonic(), str(error))
+            raise
         if not lease:
             atexit.register(release_server, var)
         _leases[home] = _ServerLease(server, lock, started or (lease.process if lease else None))
         return server
+    finally:
+        _leases_guard.release()
+
+
+def _join_or_start(
+    home: Path, lease: _ServerLease | None, deadline: float
+) -> tuple[Server, int, subprocess.Popen[bytes] | None]:
+    """The running server, the lock that says we use it, and its process if we started it."""
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _file_lock(home / "start.lock", deadline=deadline):
+            server, started = _find_or_start(home, deadline)
+            lock = lease.lock if lease else _open_lock_file(home / "users.lock")
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            _create_database(server)
+            return server, lock, started
+    except BlockingIOError as error:
+        raise DatabaseUnavailable("PostgreSQL is being started by another process.") from error
+    except OSError as error:
+        raise DatabaseUnavailable(
+            f"The database cannot be kept in {home}: {error.strerror or error}. Make that folder writable for "
+            "the user you are, free some space, or set OPENVIBE_VAR to another folder."
+        ) from error
 
 
 def release_server(var: Path) -> None:
@@ -307,42 +333,49 @@ def _open_lock_file(path: Path) -> int:
 
 
 @contextmanager
-def _file_lock(path: Path, operation: int = fcntl.LOCK_EX) -> Iterator[None]:
+def _file_lock(path: Path, operation: int = fcntl.LOCK_EX, *, deadline: float | None = None) -> Iterator[None]:
+    """Raises BlockingIOError when others still hold it at the deadline (monotonic)."""
     descriptor = _open_lock_file(path)
     try:
-        fcntl.flock(descriptor, operation)
+        while True:
+            try:
+                fcntl.flock(descriptor, operation if deadline is None else operation | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if deadline is None or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
         yield
     finally:
         os.close(descriptor)
 
 
-def _find_or_start(home: Path) -> tuple[Server, subprocess.Popen[bytes] | None]:
+def _find_or_start(home: Path, deadline: float) -> tuple[Server, subprocess.Popen[bytes] | None]:
     user = server_user(home)
     grant_file_access(user, home)
     create_data_folder(home, user)
     postmaster = find_postmaster(home)
     if postmaster is None:
-        return _start_server(home, user)
+        return _start_server(home, user, deadline)
     for folder in (socket_folder(home), recorded_socket_folder(home)):  # they differ when `var` was moved meanwhile
         server = Server(folder, home / "server.log")
-        if (folder / SOCKET_NAME).exists() and _wait_until_ready(server, postmaster, time.monotonic() + START_TIMEOUT):
+        if (folder / SOCKET_NAME).exists() and _wait_until_ready(server, postmaster, deadline):
             return server, None
     if find_postmaster(home) is None:
-        return _start_server(home, user)
+        return _start_server(home, user, deadline)
     raise DatabaseUnavailable(
         f"PostgreSQL runs (process {postmaster.pid}) but does not answer. Its log is {home / 'server.log'}. "
         f"`kill -INT {postmaster.pid}` stops it; then start again."
     )
 
 
-def _start_server(home: Path, user: SystemUser) -> tuple[Server, subprocess.Popen[bytes]]:
+def _start_server(home: Path, user: SystemUser, deadline: float) -> tuple[Server, subprocess.Popen[bytes]]:
     server = Server(socket_folder(home), home / "server.log")
     create_socket_folder(server.socket, user)
     if server.log.exists() and server.log.stat().st_size > MAX_LOG_BYTES:
         server.log.replace(server.log.with_suffix(".old.log"))
     options = ["-D", str(home / "data"), "-k", str(server.socket)]
     options += [f"--{name}={value}" for name, value in SERVER_OPTIONS.items()]
-    deadline = time.monotonic() + START_TIMEOUT
     while True:
         log_offset = server.log.stat().st_size if server.log.exists() else 0
         process = start_program(user, server.log, "postgres", *options)

@@ -21,7 +21,6 @@ from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.registers import Register
 from openvibe.base.text import MAX_HANDLE_CHARACTERS
 from openvibe.llm.errors import BudgetExceeded
-from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient, ModelStream
 from openvibe.llm.tokens import count_prompt_tokens, counter_for
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, ToolSpec, Usage
@@ -298,8 +297,8 @@ def meter_client(
     client: ModelClient, *, workspace_id: int, purpose: Spending.Purpose, agent_id: int | None = None
 ) -> ModelClient:
     """The same client, each call of it recorded and held against the budgets of the workspace and, where one is named,
-    of the agent (a participant's id). The offline model costs nothing and stays as it is."""
-    if client.model == OfflineModel.model:
+    of the agent (a participant's id). One that costs nothing stays as it is."""
+    if client.is_free:
         return client
     return _MeteredClient(client, workspace_id, purpose, agent_id)
 
@@ -312,6 +311,7 @@ class _MeteredClient:
     workspace_id: int
     purpose: Spending.Purpose
     agent_id: int | None
+    is_free = False
 
     @property
     def model(self) -> str:

@@ -1,21 +1,25 @@
 """Pages of people and workspaces: signing up (allauth), who is here, how it is set up, and what went wrong."""
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from allauth.account.adapter import DefaultAccountAdapter
 from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import RequestDataTooBig
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.defaults import server_error as django_server_error
 
+from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, problem_body
 from openvibe.base.params import MAX_ID
-from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.base.problems import Missing, Problem, Refused, unavailable_from
 from openvibe.workspaces import services
 from openvibe.workspaces.decorators import (
     LAST_WORKSPACE_SESSION_KEY,
@@ -26,6 +30,7 @@ from openvibe.workspaces.decorators import (
 from openvibe.workspaces.models import Invitation, Member, Snippet, User, Workspace
 
 INVITATION_SESSION_KEY = "invitation"
+log = structlog.get_logger(__name__)
 
 
 class SignupForm(forms.Form):
@@ -302,3 +307,19 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """A request that cannot be read, or is larger than any form here. Reads nothing of it: that is what failed."""
     is_large = isinstance(exception, RequestDataTooBig)
     return render(request, "errors/bad_request.html", {"is_large": is_large}, status=413 if is_large else 400)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Whatever nothing else answered: a fault of ours, or 503 with a sentence when it is the database's."""
+    error = sys.exc_info()[1]
+    outage = unavailable_from(error)
+    if request.path.startswith("/api/"):
+        body = problem_body(outage) if outage else INTERNAL_PROBLEM
+        response: HttpResponse = JsonResponse(body, status=body["status"], content_type=MEDIA_TYPE)
+    else:
+        response = problem_response(request, outage) if outage else django_server_error(request)
+    if outage:
+        log.error("database_unavailable", error=str(error), path=request.path)
+        vars(response)["_has_been_logged"] = True  # no traceback for every call of an outage
+        response.headers["Retry-After"] = str(outage.retry_after)
+    return response

@@ -11,6 +11,9 @@ import psycopg
 from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import Error, connection
+from django.db.models import Max
+from django.utils import timezone
+from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError as BrokerUnavailable
 
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
@@ -20,7 +23,7 @@ from openvibe.search.space_lifecycle import diagnose_search
 
 MIN_POSTGRESQL_VERSION = 150_000
 MIN_FREE_BYTES = 1024**3
-MAX_BEAT_SILENCE_SECONDS = 60  # it gives a sign of life every ten
+MAX_BEAT_SILENCE_SECONDS = 90  # it asks for a job every ten, and writes it down every thirty
 
 
 class CheckResult(NamedTuple):
@@ -120,13 +123,13 @@ def worker(wait: float) -> CheckResult:
 
 
 def beat() -> CheckResult:
-    """The scheduler gave a sign of life lately; without any sign it may run on another machine."""
-    try:
-        silence = time.time() - float((settings.VAR / "beat.alive").read_text())
-    except (OSError, ValueError):
-        return CheckResult("scheduler", "has not run from this folder yet.")
+    """The scheduler asked for a recurring job lately, wherever it runs."""
+    last_run_at = PeriodicTask.objects.aggregate(last=Max("last_run_at"))["last"]
+    if last_run_at is None:
+        return CheckResult("scheduler", "has asked for nothing yet.")
+    silence = (timezone.now() - last_run_at).total_seconds()
     if silence <= MAX_BEAT_SILENCE_SECONDS:
-        return CheckResult("scheduler", f"alive {silence:.0f} s ago.")
+        return CheckResult("scheduler", f"alive {max(0, silence):.0f} s ago.")
     advice = "Start it with `make run`, or `celery -A openvibe.celery beat`."
     return CheckResult("scheduler", f"silent for {silence:.0f} s.", advice)
 

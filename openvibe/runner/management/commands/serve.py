@@ -7,20 +7,22 @@ import io
 import os
 import signal
 import socket
-import sys
 import threading
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import Error, connections
+from django.db import Error, connection, connections
 
 from openvibe.runner.bootstrap import collect_static_files, prepare_database
+from openvibe.runner.services import build_services, preload
 from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, stop_orphans
 
 WILDCARD_HOSTS = ("0.0.0.0", "::")
@@ -35,19 +37,16 @@ class Command(BaseCommand):
         parser.add_argument("--host", default=settings.ENV.host, help="default: %(default)s, or OPENVIBE_HOST")
 
     def handle(self, *_arguments: Any, host: str, port: int, **_options: Any) -> None:
-        self._lines = threading.Lock()
-        with serve_lock(settings.VAR), stop_on_signal() as stop:
-            if orphan_count := stop_orphans(settings.VAR):
+        with serve_lock(settings.VAR) as lock_file, stop_on_signal() as stop:
+            if orphan_count := stop_orphans(lock_file):
                 self.write_line(f"An earlier run was killed; {orphan_count} processes it left behind were stopped.")
             check_port(host, port)
             url = f"http://{display_host(host)}:{port}/"
             sign_in = self.prepare_installation(url)
-            # Celery warns at length about running as root; in a container that is how it is.
-            environment = {"PYTHONWARNINGS": "ignore:You're running the worker"} if os.geteuid() == 0 else {}
-            services = build_services(host, port)
-            supervisor = Supervisor(services, var=settings.VAR, write_line=self.write_line, environment=environment)
+            supervisor = Supervisor(build_services(host, port), write_line=self.write_line)
             try:
                 if not stop.is_set():
+                    preload()
                     supervisor.start()
                     self.supervise(supervisor, stop, host=host, port=port, sign_in=sign_in)
             except ServiceCrashLoop as error:
@@ -57,28 +56,36 @@ class Command(BaseCommand):
         self.write_line("OpenVibe has stopped. Everything is kept for the next start.")
 
     def prepare_installation(self, url: str) -> str:
-        """Database, static files and first content; answers what to show about signing in at `url`."""
+        """Database, static files and first content; answers what to show about signing in at `url`.
+
+        In a process of its own: neither its memory nor its connections and threads are there when services are forked.
+        """
         self.write_line("Preparing the database …")
         try:
-            prepare_database()
-            collect_static_files()
-            demo_output = io.StringIO()
-            call_command("demo", if_empty=True, url=url, stdout=demo_output)
+            connection.ensure_connection()  # an embedded server runs until this process ends
         except Error as error:
             raise CommandError(f"The database cannot be used: {error}") from error
-        except OSError as error:
-            raise CommandError(
-                f"{settings.VAR} cannot be written: {error}. Set OPENVIBE_VAR to another folder."
-            ) from error
         finally:
             connections.close_all()
-        return demo_output.getvalue().strip()
+        receiving, sending = Pipe(duplex=False)
+        process = get_context("fork").Process(target=send_preparation, args=(url, sending))
+        process.start()
+        sending.close()
+        try:
+            sign_in, problem = receiving.recv()
+        except EOFError:
+            raise CommandError("The preparation ended early; what it said stands above.") from None
+        finally:
+            process.join()
+        if problem:
+            raise CommandError(problem)
+        return str(sign_in)
 
     def supervise(self, supervisor: Supervisor, stop: threading.Event, *, host: str, port: int, sign_in: str) -> None:
         """Until told to stop: keeps the services running, and says once where they answer."""
         announced = False
-        while not stop.wait(0.2):
-            supervisor.restart_exited()
+        while not stop.is_set():
+            supervisor.watch(0.2)
             if not announced and is_serving(host, port):
                 announced = True
                 self.write_line(
@@ -87,32 +94,38 @@ class Command(BaseCommand):
         self.write_line("Stopping …")
 
     def write_line(self, text: str) -> None:
-        """One whole line at a time, whoever speaks."""
-        with self._lines, suppress(BrokenPipeError):  # when nobody reads any more, keep serving
+        with suppress(BrokenPipeError):  # when nobody reads any more, keep serving
             self.stdout.write(text)
             self.stdout.flush()
 
 
-def build_services(host: str, port: int) -> dict[str, list[str]]:
-    """The commands of what runs: the web server, the worker that carries out agents' runs, and the scheduler."""
-    python, celery = sys.executable, ["-m", "celery", "--quiet", "--app", "openvibe.celery"]
-    granian = ["-m", "granian", "--interface", "asgi", "--host", host, "--port", str(port), "--workers", "1"]
-    granian_options = ["--log-level", "warning", "--respawn-failed-workers", "--workers-kill-timeout", "5"]
-    worker_options = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO"]
-    beat_options = ["--schedule", str(settings.VAR / "beat.schedule"), "--pidfile", "", "--loglevel", "WARNING"]
-    return {
-        "web": [python, *granian, *granian_options, "openvibe.asgi:application"],
-        "worker": [python, *celery, "worker", "--pool", "prefork", *worker_options],
-        "beat": [python, *celery, "beat", *beat_options],
-    }
+def send_preparation(url: str, receiver: Connection) -> None:
+    """Prepares everything and sends what to show about signing in, and what went wrong; one of them is empty."""
+    output = io.StringIO()
+    try:
+        prepare_database()
+        collect_static_files()
+        call_command("demo", if_empty=True, url=url, stdout=output)
+    except Error as error:
+        receiver.send(("", f"The database cannot be used: {error}"))
+    except OSError as error:
+        receiver.send(("", f"{settings.VAR} cannot be written: {error}. Set OPENVIBE_VAR to another folder."))
+    except CommandError as error:
+        receiver.send(("", str(error)))
+    else:
+        receiver.send((output.getvalue().strip(), ""))
 
 
 @contextmanager
-def serve_lock(var: Path) -> Iterator[None]:
-    """Holds the lock that lets one `serve` run per `var` folder; the file names the process and nothing else."""
+def serve_lock(var: Path) -> Iterator[Path]:
+    """Holds the lock that lets one `serve` run per `var` folder, and gives its file, which names the process.
+
+    Processes forked from this one inherit the open file, not the lock.
+    """
+    path = var.resolve() / "serve.lock"
     try:
-        var.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(var / "serve.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise CommandError(
             f"OpenVibe keeps its data in {var}, which cannot be written ({error.strerror}). "
@@ -120,8 +133,8 @@ def serve_lock(var: Path) -> Iterator[None]:
         ) from error
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError) as error:
             holder_pid = os.read(descriptor, 32).decode().strip() or "unknown"
             raise CommandError(
                 f"OpenVibe already runs from {var} (process {holder_pid}). Stop that one with Ctrl-C, "
@@ -129,7 +142,7 @@ def serve_lock(var: Path) -> Iterator[None]:
             ) from error
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
-        yield
+        yield path
     finally:
         os.close(descriptor)
 

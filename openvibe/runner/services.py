@@ -1,0 +1,103 @@
+"""What `manage.py serve` keeps running: the web processes, the workers that carry out agents' runs, and the worker of
+all other jobs, with the scheduler in it. Each is a function that runs until its process is told to stop."""
+
+import gc
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+
+from openvibe.runner.supervisor import Service, end_with_supervisor
+
+WEB_STOP_SECONDS = 2  # for answers under way when the web processes are told to stop
+BACKGROUND_NICENESS = 10  # background jobs get the processor time that people do not need
+WORKER_OPTIONS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO")
+
+
+def build_services(host: str, port: int) -> dict[str, Service]:
+    """Each service by its name."""
+    count = settings.ENV.worker_processes or max(1, count_cores() // 2)
+    names = [f"worker{n}" for n in range(1, count + 1)] if count > 1 else ["worker"]
+    workers = {name: partial(run_worker, name, "runs", settings.ENV.worker_concurrency) for name in names}
+    return {"web": partial(run_web, host, port), **workers, "jobs": run_background}
+
+
+def preload() -> None:
+    """Loads what every process needs; those forked from this one then share it: code, vocabulary, weights."""
+    import celery.apps.worker
+    import celery.beat
+    import celery.concurrency.thread
+    import celery.worker.consumer  # noqa: F401
+    import granian.server  # noqa: F401
+
+    import openvibe.asgi  # noqa: F401 - vocabulary and weights with it
+    from openvibe.celery import app
+
+    os.environ["CELERY_SKIP_CHECKS"] = "1"  # Django's system checks would run again in each worker
+    app.loader.import_default_modules()
+    gc.collect()
+    gc.freeze()  # a collection would write to all of it
+
+
+def run_web(host: str, port: int) -> None:
+    """The web processes: pages and API through WSGI, event streams through ASGI, on one port."""
+    from granian.constants import Interfaces
+    from granian.log import LogLevels
+    from granian.server import Server
+
+    Server(
+        "openvibe.asgi:application",
+        address=host,
+        port=port,
+        interface=Interfaces.ASGI,
+        workers=settings.ENV.web_processes or count_cores(),
+        log_level=LogLevels.warning,
+        respawn_failed_workers=True,
+        workers_kill_timeout=WEB_STOP_SECONDS,
+    ).serve(target_loader=_load_web_application, wrap_loader=False)
+
+
+def _load_web_application() -> Callable[..., Any]:
+    end_with_supervisor()
+    from openvibe.asgi import application
+
+    return application
+
+
+def run_worker(name: str, queue: str, concurrency: int) -> None:
+    """A Celery worker of one queue, with so many threads: a run mostly waits, for the model or for the database."""
+    from openvibe.celery import app
+
+    if os.geteuid() == 0:  # it warns at length; in a container that is how it is
+        warnings.filterwarnings("ignore", message="You're running the worker")
+    options = ["--hostname", f"{name}@%h", "--queues", queue, "--concurrency", str(concurrency), *WORKER_OPTIONS]
+    app.worker_main(["--quiet", "worker", *options])
+
+
+def run_background() -> None:
+    """The worker of everything that nobody waits for, and the scheduler that asks for recurring jobs."""
+    os.nice(BACKGROUND_NICENESS)
+    threading.Thread(target=_run_scheduler, name="scheduler", daemon=True).start()
+    run_worker("jobs", "background", settings.ENV.background_concurrency)
+
+
+def _run_scheduler() -> None:
+    """Celery's beat. Should it end, the process does, and is started again."""
+    from celery.beat import Service as Beat
+
+    from openvibe.celery import app
+
+    try:
+        Beat(app).start()
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def count_cores() -> int:
+    """Processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
