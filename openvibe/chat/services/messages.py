@@ -9,6 +9,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from openvibe.base.markdown import mentioned_handles
+from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.attachments import NewAttachment
@@ -26,29 +27,31 @@ from openvibe.workspaces.models import Participant
 INSERT_MESSAGE = """
 WITH said AS (
     INSERT INTO chat_message (thread_id, author_id, kind, state, body, call_id, client_id, token_count)
-    SELECT %(thread)s, %(author)s, %(kind)s, 'complete', %(body)s, %(call_id)s, %(client_id)s, %(tokens)s
-    WHERE %(client_id)s = '' OR NOT EXISTS (
-        SELECT FROM chat_message
-        WHERE thread_id = %(thread)s AND author_id = %(author)s AND client_id = %(client_id)s AND client_id <> ''
+    SELECT %(thread)s::bigint, %(author)s::bigint, %(kind)s::text, 'complete', %(body)s::text, %(call_id)s::text,
+        %(client_id)s::text, %(tokens)s::int
+    WHERE %(client_id)s::text = '' OR NOT EXISTS (
+        SELECT FROM chat_message WHERE thread_id = %(thread)s::bigint AND author_id = %(author)s::bigint
+        AND client_id = %(client_id)s::text AND client_id <> ''
     )
     RETURNING id, seq, created_at
 ), named AS (
     SELECT id, kind, array_position(%(handles)s::text[], handle::text) AS place FROM workspaces_participant
-    WHERE workspace_id = %(workspace)s AND handle = ANY(%(handles)s::text[]) AND is_active
+    WHERE workspace_id = %(workspace)s::bigint AND handle = ANY(%(handles)s::text[]) AND is_active
     AND kind IN ('member', 'agent')
 ), noted AS (
     INSERT INTO chat_mention (message_id, participant_id, note)
     SELECT said.id, named.id, '' FROM said, named ORDER BY place
 ), sent AS (
-    DELETE FROM chat_draft USING said WHERE thread_id = %(thread)s AND participant_id = %(author)s AND %(by_person)s
+    DELETE FROM chat_draft USING said
+    WHERE thread_id = %(thread)s::bigint AND participant_id = %(author)s::bigint AND %(by_person)s::bool
 ), read AS (
     INSERT INTO chat_readmarker (thread_id, participant_id, last_read_seq)
-    SELECT %(thread)s, %(author)s, seq FROM said WHERE %(by_person)s
+    SELECT %(thread)s::bigint, %(author)s::bigint, seq FROM said WHERE %(by_person)s::bool
     ON CONFLICT (participant_id, thread_id) DO UPDATE SET last_read_seq = EXCLUDED.last_read_seq
 )
 SELECT id, seq, created_at,
     ARRAY(SELECT id FROM named WHERE kind = 'agent' ORDER BY place),
-    ARRAY(SELECT participant_id FROM chat_thread_following_agents WHERE thread_id = %(thread)s)
+    ARRAY(SELECT participant_id FROM chat_thread_following_agents WHERE thread_id = %(thread)s::bigint)
 FROM said
 """
 INSERT_MENTIONS = """
@@ -153,16 +156,16 @@ def _insert_message(message: Message, by: Access, files: Sequence[NewAttachment]
         "handles": list(mentioned_handles(message.body)),
         "by_person": not by.is_agent,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(INSERT_MESSAGE, values)
-        row = cursor.fetchone()
-    if row is None:
+    rows = fetch_prepared(INSERT_MESSAGE, values)
+    if not rows:
         return False
-    message.pk, message.seq, message.created_at, mentioned, following = row
+    message.pk, message.seq, message.created_at, mentioned, following = rows[0]
     message._state.adding, message._state.db = False, connection.alias
     if files:
-        rows = (Attachment(message=message, position=at, **asdict(file)) for at, file in enumerate(files, start=1))
-        Attachment.objects.bulk_create(rows)
+        numbered = enumerate(files, start=1)
+        Attachment.objects.bulk_create(
+            Attachment(message=message, position=at, **asdict(file)) for at, file in numbered
+        )
     if not by.is_agent:
         message_posted.send(
             sender=Message, message=message, mentioned_agents=tuple(mentioned), following_agents=tuple(following)
