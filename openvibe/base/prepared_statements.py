@@ -1,6 +1,6 @@
 """Runs prepared statements: the server plans each once in a connection instead of every time.
 
-For few, fixed texts of reads whose best plan does not depend on their values; planning those takes longer than
+For few, fixed texts whose best plan does not depend on their values; planning those takes longer than
 running them."""
 
 from collections.abc import Mapping, Sequence
