@@ -17,6 +17,7 @@ from django.utils import timezone
 from knowledge.expiry import EXPIRING_WITHIN
 from knowledge.models import Entry, EntryQuerySet
 from openvibe.base.query_cache import CompiledQuery, array_literal
+from openvibe.chat.models import asker_values, placeholder_access
 from openvibe.workspaces.access import Access
 
 
@@ -85,7 +86,7 @@ class EntryScope:
         """Which of these are, by id."""
         if self.filtered is not None:
             return sorted(self.filtered.filter(pk__in=ids).values_list("pk", flat=True))
-        rows = _compiled_ids(*self._shape).rows(*_asker_parameters(self.access), array_literal(ids), now=self.now)
+        rows = _compiled_ids(*self._shape).rows(*asker_values(self.access), array_literal(ids), now=self.now)
         return sorted(pk for (pk,) in rows)
 
     def load(self, ids: Collection[int]) -> dict[int, Entry]:
@@ -93,7 +94,7 @@ class EntryScope:
         if self.filtered is not None:
             return self.filtered.with_related().in_bulk(ids)
         statement = _compiled_entries(*self._shape)
-        entries = statement.objects(*_asker_parameters(self.access), array_literal(ids), now=self.now)
+        entries = statement.objects(*asker_values(self.access), array_literal(ids), now=self.now)
         return {entry.pk: entry for entry in entries}
 
     @property
@@ -105,14 +106,14 @@ def readable_ids(access: Access, ids: Collection[int]) -> set[int]:
     """Which of these the asker may read, by id, whether or not they hold."""
     if not ids or access.knowledge == "none":
         return set()
-    return {pk for (pk,) in _compiled_readable_ids(access.shape).rows(*_asker_parameters(access), array_literal(ids))}
+    return {pk for (pk,) in _compiled_readable_ids(access.shape).rows(*asker_values(access), array_literal(ids))}
 
 
 def newest_topics(access: Access, most: int, *, now: datetime) -> list[tuple[str, str, str]]:
     """Visibility, kind and topic of the newest `most` entries that the asker may read and that hold at `now` (UTC)."""
     if access.knowledge == "none":
         return []
-    rows = _compiled_topics(access.shape, most).rows_with_custom_plan(*_asker_parameters(access), now=now)
+    rows = _compiled_topics(access.shape, most).rows_with_custom_plan(*asker_values(access), now=now)
     return [(visibility, kind, topic) for visibility, kind, topic in rows]
 
 
@@ -124,24 +125,20 @@ def filter_current(entries: EntryQuerySet, *, include_expired: bool, now: dateti
     return entries.filter(Q(status=Entry.Status.ACTIVE) | expired)
 
 
-def _asker_parameters(access: Access) -> tuple[int, int]:
-    return access.workspace_id, access.participant_id
-
-
 @cache
 def _compiled_ids(shape: Access, include_expired: bool) -> CompiledQuery:
-    return CompiledQuery(lambda *asked: _in_scope(shape, include_expired, *asked).values_list("pk"), 3)
+    return CompiledQuery(lambda *asked: _in_scope(shape, include_expired, *asked).values_list("pk"), 5)
 
 
 @cache
 def _compiled_entries(shape: Access, include_expired: bool) -> CompiledQuery:
-    return CompiledQuery(lambda *asked: _in_scope(shape, include_expired, *asked).with_related(), 3)
+    return CompiledQuery(lambda *asked: _in_scope(shape, include_expired, *asked).with_related(), 5)
 
 
 @cache
 def _compiled_readable_ids(shape: Access) -> CompiledQuery:
     return CompiledQuery(
-        lambda *asked: _visible_entries(shape, *asked[:2]).filter(pk__any_of=asked[2]).order_by().values_list("pk"), 3
+        lambda *asked: _visible_entries(shape, *asked[:4]).filter(pk__any_of=asked[4]).order_by().values_list("pk"), 5
     )
 
 
@@ -149,17 +146,18 @@ def _compiled_readable_ids(shape: Access) -> CompiledQuery:
 def _compiled_topics(shape: Access, most: int) -> CompiledQuery:
     """A plan for any workspace would read the entries of all from the newest on, and for a small one never stop."""
 
-    def statement(workspace_id: int, participant_id: int) -> QuerySet[Any, Any]:
-        current = _visible_entries(shape, workspace_id, participant_id).current(timezone.now())
+    def statement(*asker: int) -> QuerySet[Any, Any]:
+        current = _visible_entries(shape, *asker).current(timezone.now())
         return current.order_by("-id").values_list("visibility", "kind", "topic")[:most]
 
-    return CompiledQuery(statement, 2)
+    return CompiledQuery(statement, 4)
 
 
-def _in_scope(shape: Access, include_expired: bool, workspace_id: int, participant_id: int, ids: int) -> EntryQuerySet:
-    seen = _visible_entries(shape, workspace_id, participant_id)
+def _in_scope(shape: Access, include_expired: bool, *values: int) -> EntryQuerySet:
+    *asker, ids = values
+    seen = _visible_entries(shape, *asker)
     return filter_current(seen.filter(pk__any_of=ids), include_expired=include_expired, now=timezone.now()).order_by()
 
 
-def _visible_entries(shape: Access, workspace_id: int, participant_id: int) -> EntryQuerySet:
-    return Entry.objects.visible_to(shape.with_ids(workspace_id, participant_id))
+def _visible_entries(shape: Access, *asker: int) -> EntryQuerySet:
+    return Entry.objects.visible_to(placeholder_access(shape, *asker))
