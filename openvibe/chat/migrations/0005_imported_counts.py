@@ -56,4 +56,5 @@ class Migration(migrations.Migration):
         migrations.RemoveConstraint(model_name="message", name="message_client_id_once"),
         migrations.RunSQL(TO_THREADS, TO_MESSAGES),
         migrations.AddConstraint(model_name="message", constraint=CLIENT_ID_ONCE),
+        migrations.AddIndex(model_name="message", index=models.Index(fields=["-created_at"], name="message_recent")),
     ]

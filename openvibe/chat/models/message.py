@@ -110,6 +110,7 @@ class Message(models.Model):
         indexes = [
             GinIndex(fields=["search"], gin_pending_list_limit=GIN_PENDING_LIST_KB, name="message_search"),
             models.Index(fields=["author", "-created_at"], name="message_author_recent"),
+            models.Index(fields=["-created_at"], name="message_recent"),
             models.Index(
                 fields=["thread"],
                 condition=Q(edited_at__isnull=False) | Q(deleted_at__isnull=False),

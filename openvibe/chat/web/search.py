@@ -21,6 +21,8 @@ from openvibe.search.lexical import query_terms
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 PAGE_SIZE = 50
+MAX_COUNTED_HITS = 1_000
+"""Hits that are counted, and can be paged through: all there are may be half of the workspace."""
 EXCERPT_CHARACTERS = 240
 MAX_QUERY_CHARACTERS = 400
 FILTERS = ("channel", "thread", "author", "kind", "since", "until")
@@ -54,7 +56,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         )
         kinds = [kind] if kind else SEARCHED_KINDS
         results = best_messages(request.access, words, hits, kinds=kinds) if is_best_match else hits
-        page = Paginator(results, PAGE_SIZE).get_page(request.GET.get("page"))
+        page = Paginator(results[:MAX_COUNTED_HITS], PAGE_SIZE).get_page(request.GET.get("page"))
         groups = group_by_thread(page, words)
     threads = Thread.objects.visible_to(request.access)
     query = request.GET.copy()
@@ -64,6 +66,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         "is_best_match": is_best_match,
         "groups": groups,
         "page": page,
+        "is_capped": page is not None and page.paginator.count == MAX_COUNTED_HITS,
         "thread": threads.filter(pk=thread_id).first() if thread_id is not None else None,
         "kinds": Message.Kind.choices,
         "query": query.urlencode(),
