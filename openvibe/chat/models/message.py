@@ -12,12 +12,11 @@ import pgtrigger
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
-from django.db.models import F, Func, Q, Value
+from django.db.models import F, Func, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Cast, Now
 from django.db.models.lookups import Exact
 from pgvector.django import HalfVectorField, HnswIndex
 
-from openvibe.chat.models.reach import visible_threads
 from openvibe.chat.models.thread import Thread
 from openvibe.search.models import GIN_PENDING_LIST_KB, SignsField, VectorSpace
 from openvibe.workspaces.access import Access
@@ -42,8 +41,13 @@ def break_long_words(column: str) -> Func:
 
 class MessageQuerySet(models.QuerySet["Message"]):
     def visible_to(self, access: Access) -> MessageQuerySet:
-        """Messages of threads the asker sees; dive results only for those whose level reads them."""
-        messages = self.filter(visible_threads(access, "thread__"))
+        """Messages of threads the asker sees; dive results only for those whose level reads them.
+
+        The thread is looked up for each message found. In a join, PostgreSQL may begin with the threads and read all
+        messages of the workspace, as it does where it has no statistics of threads.
+        """
+        thread = Thread.objects.visible_to(access).filter(pk=OuterRef("thread_id")).values(seen=Value(True))
+        messages = self.filter(Subquery(thread, output_field=models.BooleanField()))
         return messages if access.reads_dive_results else messages.exclude(kind=Message.Kind.DIVE_RESULT)
 
 

@@ -55,8 +55,12 @@ def search(request: WorkspaceRequest) -> HttpResponse:
             until=date_param(request.GET, "until"),
         )
         kinds = [kind] if kind else SEARCHED_KINDS
-        results = best_messages(request.access, words, hits, kinds=kinds) if is_best_match else hits
-        page = Paginator(results[:MAX_COUNTED_HITS], PAGE_SIZE).get_page(request.GET.get("page"))
+        newest = hits.values_list("pk", flat=True)[:MAX_COUNTED_HITS]
+        results = best_messages(request.access, words, hits, kinds=kinds) if is_best_match else newest
+        page = Paginator(results, PAGE_SIZE).get_page(request.GET.get("page"))
+        if not is_best_match:  # the newest are chosen among messages alone: joined, all of them may be read first
+            by_id = hits.in_bulk([*page])
+            page.object_list = [by_id[pk] for pk in page if pk in by_id]
         groups = group_by_thread(page, words)
     threads = Thread.objects.visible_to(request.access)
     query = request.GET.copy()
