@@ -104,7 +104,8 @@ IMPORTED_BY_COUNT = "SELECT id, imported_count FROM chat_thread WHERE imported_c
 def fetch(statement: str) -> list[tuple[int, int]]:
     with connection.cursor() as cursor:
         cursor.execute(statement)
-        return cursor.fetchall()
+        rows: list[tuple[int, int]] = cursor.fetchall()
+        return rows
 
 
 def record() -> set[tuple[str, str]]:

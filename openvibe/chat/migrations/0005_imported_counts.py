@@ -5,7 +5,7 @@ them taken away, and without an event for each message.
 """
 
 from django.db import migrations, models
-from django.db.models import Q
+from django.db.models import Q, deletion
 
 TO_THREADS = """
 CREATE TEMPORARY TABLE imported ON COMMIT DROP AS
@@ -51,6 +51,20 @@ class Migration(migrations.Migration):
                 default=0,
                 editable=False,
                 help_text="Messages of the imported conversation that are there.",
+            ),
+        ),
+        migrations.AlterField(
+            model_name="message",
+            name="author",
+            field=models.ForeignKey(
+                db_index=False, on_delete=deletion.PROTECT, related_name="messages", to="workspaces.participant"
+            ),
+        ),
+        migrations.AlterField(
+            model_name="message",
+            name="thread",
+            field=models.ForeignKey(
+                db_index=False, on_delete=deletion.CASCADE, related_name="messages", to="chat.thread"
             ),
         ),
         migrations.RemoveConstraint(model_name="message", name="message_client_id_once"),

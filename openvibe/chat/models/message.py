@@ -71,9 +71,10 @@ class Message(models.Model):
         STOPPED = "stopped", "Stopped"
         FAILED = "failed", "Failed"
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="messages")
+    # Both are the first of an index below.
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="messages", db_index=False)
     seq = models.PositiveBigIntegerField(db_default=0, editable=False)
-    author = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="messages")
+    author = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="messages", db_index=False)
     kind = models.CharField(max_length=12, choices=Kind.choices, default=Kind.TEXT)
     state = models.CharField(max_length=8, choices=State.choices, default=State.COMPLETE)
     body = models.TextField(blank=True)

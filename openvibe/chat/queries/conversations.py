@@ -227,7 +227,7 @@ def search_messages(
     """Messages that hold the words (web search syntax), newest first, with `snippet`: HIT_START and HIT_END around
     hits."""
     messages: QuerySet[Message] = Message.objects.visible_to(access).filter(deleted_at=None)
-    filters = {
+    filters: dict[str, Any] = {
         "thread__channel_id": channel_id,
         "thread_id": thread_id,
         "kind": kind or None,

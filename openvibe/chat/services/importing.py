@@ -139,6 +139,8 @@ def _insert_batch(
     """
     with transaction.atomic():
         current = Thread.objects.select_for_update().get(pk=thread.pk)
+        if batch[-1][0] <= current.imported_count:
+            return 0
         previous = _newest_import(current)
         rows: list[Message] = []
         for number, line in batch:

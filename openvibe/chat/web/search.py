@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
-from django.core.paginator import Paginator
+from django.core.paginator import Page, Paginator
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.html import conditional_escape
@@ -40,7 +41,8 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     params = {
         name: value.replace("\x00", "")[:MAX_QUERY_CHARACTERS].strip() for name, value in request.GET.dict().items()
     }
-    words, page, groups = params.get("q", ""), None, []
+    words, groups = params.get("q", ""), []
+    page: Page[Any] | None = None
     thread_id, kind = int_param(request.GET, "thread"), params.get("kind", "")
     is_best_match = bool(words) and (params.get("order") or ("newest" if OPERATORS.search(words) else "best")) == "best"
     if any(params.get(name) for name in ("q", *FILTERS)):
