@@ -18,6 +18,7 @@ KIND_OF = {
     "tests/memory/plugins/test_conformance.py::test_an_author_runs_it_by_the_name_of_the_package": "processes",
     "tests/llm/test_tokens.py::test_vocabularies_are_loaded_when_needed_and_without_the_network": "processes",
     "tests/bench/test_benches.py": "bench",
+    "tests/bench/test_plans.py": "bench",
 }
 LONG = ("tests/api/test_access.py", "tests/memory/plugins/lcm/", "tests/api/test_schema.py", "tests/admin/")
 SHARED_BY_WORKERS = ("tests/api/test_access.py", "tests/api/test_schema.py")

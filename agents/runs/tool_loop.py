@@ -11,7 +11,7 @@ from datetime import datetime
 from time import perf_counter
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, Subquery
 from django.utils import timezone
 
 from agents.access import reply_denied_reason, tokens_used_today
@@ -33,7 +33,7 @@ from agents.tools.values import ToolOutcome
 from memory.services import record_trust_check
 from openvibe.base.problems import Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
-from openvibe.chat.models import Message
+from openvibe.chat.models import Dive, Message
 from openvibe.llm.errors import BadAnswer
 from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
@@ -240,7 +240,8 @@ class RunSession:
 def messages_changed(run: Run, since: datetime) -> bool:
     """Whether a message of the run's thread, or the one its dive began from, was edited or deleted since."""
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
-    read = Q(thread=run.thread_id) | Q(dives_from_here__thread=run.thread_id)
+    source = Dive.objects.filter(thread=run.thread_id).values("source")
+    read = Q(thread=run.thread_id) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used
     changed = Q(edited_at__gte=since) | Q(deleted_at__gte=since)
     return Message.objects.filter(ever_changed, read, changed).exists()
 

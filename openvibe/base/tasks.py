@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from openvibe.base.events import EVENT_RETENTION_HOURS
 from openvibe.base.models import Event
+from openvibe.base.planner_statistics import analyze_changed_tables
 
 DOCTOR_CHANNEL = "openvibe_doctor"
 
@@ -18,6 +19,11 @@ def answer_doctor(token: str) -> None:
     """Says over PostgreSQL's NOTIFY that a worker took the job. `manage.py doctor` listens."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", [DOCTOR_CHANNEL, token])
+
+
+@shared_task(name="base.analyze_tables", ignore_result=True, expires=60)
+def analyze_tables() -> None:
+    analyze_changed_tables()
 
 
 @shared_task(name="base.forget_events")

@@ -140,6 +140,41 @@ class VectorTable:
             {"space": space_id, "workspace": workspace_id},
         )
 
+    def has_index(self, dimension: int) -> bool:
+        """Whether the HNSW index of this dimension stands, whole."""
+        statement = "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
+        return bool(self.fetch_numbers(statement, [self._index_name(dimension)]))
+
+    def build_index(self, dimension: int) -> None:
+        """Build that index of the vectors there are, without stopping anybody; one left half made is made anew.
+
+        Outside a transaction, as PostgreSQL wants it. In one process, since shared memory is scarce in containers; a
+        minute for a hundred thousand vectors.
+        """
+        self.drop_index(dimension)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT set_config('maintenance_work_mem', %s, false),"
+                " set_config('max_parallel_maintenance_workers', '0', false)",
+                [f"{BUILD_MEMORY_MB}MB"],
+            )
+            try:
+                self.execute(
+                    "CREATE INDEX CONCURRENTLY {index} ON {vectors}"
+                    " USING hnsw ((own::halfvec({size})) halfvec_cosine_ops) WHERE dimension = {size}",
+                    index=sql.Identifier(self._index_name(dimension)),
+                    size=sql.Literal(dimension),
+                )
+            finally:
+                cursor.execute("RESET maintenance_work_mem; RESET max_parallel_maintenance_workers")
+
+    def drop_index(self, dimension: int) -> None:
+        index = sql.Identifier(self._index_name(dimension))
+        self.execute("DROP INDEX CONCURRENTLY IF EXISTS {index}", index=index)
+
+    def _index_name(self, dimension: int) -> str:
+        return f"{self.index_prefix}_{dimension}"
+
     def delete_batch(self, space_id: int, limit: int) -> int:
         """Remove up to `limit` vectors of a space, and as many texts from its queue. How many rows went."""
         return sum(
@@ -177,6 +212,8 @@ def embed_pending(
     ends_at = None if seconds is None else time.monotonic() + seconds
     space_ids = deque(_pending_spaces(table, space_id))
     embedded = 0
+    for pending_space_id in space_ids:
+        drop_outgrown_index(table, pending_space_id)
     while space_ids and embedded < limit and (ends_at is None or time.monotonic() < ends_at):
         space = space_ids.popleft()
         with advisory_lock(table.lock_kind, space) as is_mine:
@@ -351,30 +388,52 @@ def _store_batch(
     return len(unchanged)
 
 
-def create_hnsw_indexes(dimension: int) -> None:
-    """The HNSW indexes of a dimension, made without stopping anybody; one left half made by a worker that died, anew.
+MAX_INSERTED_VECTORS = 10_000
+"""Texts that may wait while each vector is put into a standing HNSW index by itself."""
+BUILD_MEMORY_MB = 1_024
+"""What PostgreSQL may use to build an HNSW index: 650,000 vectors of 256 numbers; more take longer."""
 
-    Outside a transaction, as PostgreSQL wants it. Long for many vectors. Those of the built-in embedder's dimension
-    are part of the tables.
+
+def drop_outgrown_index(table: VectorTable, space_id: int) -> None:
+    """Take away the HNSW index of a space's dimension where most of its vectors are still to be made.
+
+    An index that is built of all vectors at once costs a tenth of one that takes them in one by one.
+    `build_missing_indexes` makes it again; until then what used it compares all vectors.
     """
-    if dimension == BUILT_IN_EMBEDDER.dimension:
+    waiting = table.count_pending(space_id)
+    dimension = VectorSpace.objects.filter(pk=space_id).values_list("dimension", flat=True).first()
+    if waiting <= MAX_INSERTED_VECTORS or not dimension or not table.has_index(dimension):
         return
+    count = "SELECT count(*) FROM (SELECT FROM {vectors} WHERE dimension = %s LIMIT %s) counted"
+    with advisory_lock(LockKind.VECTOR_SPACES, 0) as is_mine:  # nobody builds it meanwhile
+        if is_mine and table.fetch_numbers(count, [dimension, waiting])[0] < waiting:
+            table.drop_index(dimension)
+
+
+def build_missing_indexes() -> None:
+    """Build the HNSW indexes of spaces in use that were taken away, or left half made by a worker that died.
+
+    Not while many of a table's texts wait. The caller owns the lock of vector spaces.
+    """
+    serving = VectorSpace.objects.filter(state=VectorSpace.State.SERVING, dimension__gt=0)
+    for dimension in serving.values_list("dimension", flat=True).distinct().order_by():
+        for table in VECTOR_TABLES:
+            spaces = serving.filter(dimension=dimension).values_list("pk", flat=True)
+            if not table.has_index(dimension) and all(
+                table.count_pending(space_id) <= MAX_INSERTED_VECTORS for space_id in spaces
+            ):
+                table.build_index(dimension)
+
+
+def create_hnsw_indexes(dimension: int) -> None:
+    """The HNSW indexes of a dimension, where they do not stand."""
     for table in VECTOR_TABLES:
-        name = f"{table.index_prefix}_{dimension}"
-        index = sql.Identifier(name)
-        if table.fetch_numbers("SELECT 1 FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid", [name]):
-            table.execute("DROP INDEX CONCURRENTLY IF EXISTS {index}", index=index)
-        table.execute(
-            "CREATE INDEX CONCURRENTLY IF NOT EXISTS {index} ON {vectors}"
-            " USING hnsw ((own::halfvec({size})) halfvec_cosine_ops) WHERE dimension = {size}",
-            index=index,
-            size=sql.Literal(dimension),
-        )
+        if not table.has_index(dimension):
+            table.build_index(dimension)
 
 
 def drop_hnsw_indexes(dimension: int) -> None:
     if dimension in (0, BUILT_IN_EMBEDDER.dimension) or VectorSpace.objects.filter(dimension=dimension).exists():
         return
     for table in VECTOR_TABLES:
-        index = sql.Identifier(f"{table.index_prefix}_{dimension}")
-        table.execute("DROP INDEX CONCURRENTLY IF EXISTS {index}", index=index)
+        table.drop_index(dimension)

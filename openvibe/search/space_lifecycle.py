@@ -10,7 +10,14 @@ from django.utils import timezone
 
 from openvibe.base.locks import LockKind, advisory_lock
 from openvibe.search.embedders import EmbedderUnavailable
-from openvibe.search.indexing import VECTOR_TABLES, back_off, create_hnsw_indexes, drop_hnsw_indexes, record_dimension
+from openvibe.search.indexing import (
+    VECTOR_TABLES,
+    back_off,
+    build_missing_indexes,
+    create_hnsw_indexes,
+    drop_hnsw_indexes,
+    record_dimension,
+)
 from openvibe.search.models import VectorSpace
 from openvibe.search.services import lock_workspace, retire_space, use_embedder
 from openvibe.search.spaces import LOCAL_EMBEDDERS, clear_space_cache, embed_texts
@@ -25,7 +32,8 @@ def advance_spaces() -> int:
     """Bring every space forward by one step; how many began to serve. Safe to kill, and to call at any time.
 
     A space that is being built serves as soon as no text waits for it any more and its index stands. An endpoint that
-    was given another address or model counts as another embedder: its vectors are made anew.
+    was given another address or model counts as another embedder: its vectors are made anew. Indexes that are missing
+    are built last, which may take minutes.
     """
     with advisory_lock(LockKind.VECTOR_SPACES, 0) as is_mine:
         if not is_mine:
@@ -36,6 +44,7 @@ def advance_spaces() -> int:
         ready = [space for space in VectorSpace.objects.filter(state=State.BUILDING) if _is_ready(space)]
         served = sum(_start_serving(space) for space in ready)
         delete_retired_spaces()
+        build_missing_indexes()
         return served
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 from tests.bench.append import measure_append
 from tests.bench.assemble import measure_assemble
 from tests.bench.budget import CASES, QUICK_CASES, QUICK_WORLDS, WORLDS, measure_budget
+from tests.bench.grow import QUICK_SIZES as GROW_QUICK_SIZES
+from tests.bench.grow import measure_grow
 from tests.bench.http_load import ServerDidNotStart, measure_http
 from tests.bench.languages import measure_languages
 from tests.bench.measurement import Aim, Measurement, Report
@@ -50,6 +52,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     "compact": lambda options: (
         measure_compact(messages=QUICK_SIZES[-1], sizes=QUICK_SIZES[1:]) if options.quick else measure_compact()
     ),
+    "grow": lambda options: measure_grow(sizes=GROW_QUICK_SIZES) if options.quick else measure_grow(),
     "languages": lambda options: measure_languages(subjects=6 if options.quick else None),
     "search": lambda options: (
         measure_search(sizes=QUICK_SIZES[1:], entries=10_000, repeats=60) if options.quick else measure_search()

@@ -17,7 +17,7 @@ from knowledge.models import Entry, EntryVector
 from knowledge.search import embed_pending_entries as embed_entries
 from memory.episodes.models import Episode
 from openvibe.chat.models import Channel, Message, MessageVector, Thread
-from openvibe.chat.services import add_to_channel, create_channel, create_thread
+from openvibe.chat.services import add_to_channel, create_channel
 from openvibe.chat.wiring import embed_pending_messages as embed_messages
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
@@ -100,14 +100,24 @@ def make_bench_workspace(*, level: int = 2) -> BenchWorkspace:
 
 def make_thread(world: BenchWorkspace, messages: int) -> Thread:
     """A thread of that many messages, two members taking turns, written past the triggers as an import does."""
-    thread = create_thread(channel=world.channel, by=world.by, title=f"{messages:,} messages")
-    with connect_bare() as bare, bare.cursor() as cursor, cursor.copy(_copy_statement()) as copy:
-        for row in _message_rows(world, thread, messages):
-            copy.write_row(row)
+    return make_threads(world, 1, messages)[0]
+
+
+def make_threads(world: BenchWorkspace, threads: int, messages: int) -> list[Thread]:
+    """So many threads of so many messages each, as `make_thread` makes one."""
     last = FIRST_MESSAGE_AT + timedelta(minutes=messages)
-    Thread.objects.filter(pk=thread.pk).update(last_seq=messages, last_message_at=last)
-    thread.refresh_from_db()
-    return thread
+    made = [
+        Thread(channel=world.channel, workspace_id=world.channel.workspace_id, created_by=world.ana.participant)
+        for _ in range(threads)
+    ]
+    for thread in made:
+        thread.title, thread.last_seq, thread.last_message_at = f"{messages:,} messages", messages, last
+    Thread.objects.bulk_create(made)
+    with connect_bare() as bare, bare.cursor() as cursor, cursor.copy(_copy_statement()) as copy:
+        for thread in made:
+            for row in _message_rows(world, thread, messages):
+                copy.write_row(row)
+    return made
 
 
 def vacuum_messages() -> None:

@@ -24,6 +24,7 @@ from tests.bench.budget import measure_budget
 from tests.bench.budget_worlds import Shape
 from tests.bench.chats import ChatWriter
 from tests.bench.corpus import SyntheticLanguage, make_bench_workspace, make_thread
+from tests.bench.grow import measure_grow
 from tests.bench.http_load import measure_http
 from tests.bench.languages import MAX_MISSED, measure_languages, read_subjects
 from tests.bench.measurement import interleaved_medians
@@ -83,6 +84,16 @@ def test_compact_on_tiny_threads(scratch: None) -> None:
     assert all(row.value > 0 for row in found.rows)
     steps = [rows[f"one incremental step at {size} messages"] for size in (120, 300)]
     assert found.aims[0].value == steps[1] / steps[0]
+
+
+def test_grow_on_a_few_messages(scratch: None) -> None:
+    found = measure_grow(sizes=(200, 400), repeats=1, own_messages=50)
+    rows = {row.what: row.value for row in found.rows}
+    assert rows["200 messages: floor"] > 0
+    assert Message.objects.count() > 300
+    assert len(found.aims) == 16
+    assert any(what.startswith("400 messages: page: inbox (") for what in rows)
+    assert any(what.startswith("index message_seq_unique") for what in rows)
 
 
 def test_cache_on_a_short_talk(scratch: None) -> None:

@@ -48,7 +48,7 @@ def test_it_finds_what_was_overlooked(ana: Member, thread: Thread) -> None:
 def test_trouble_is_said(ana: Member, thread: Thread, fake_embedder: FakeEmbedder) -> None:
     assert diagnose_search() == ("search", "every text has its vector.", "")
     endpoint = Endpoint.objects.create(workspace=ana.workspace, name="Garden", base_url="https://a.example", model="m")
-    VectorSpace.objects.update(kind="openai", dimension=64, endpoint=endpoint, address="https://a.example", model="m")
+    VectorSpace.objects.update(kind="openai", dimension=256, endpoint=endpoint, address="https://a.example", model="m")
     say(thread, ana, "Prune in March")
     fake_embedder.trouble = Trouble("It is on fire.")
 

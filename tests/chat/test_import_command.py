@@ -74,6 +74,13 @@ def test_a_second_time_adds_nothing(channel: Channel) -> None:
     assert Participant.objects.filter(kind="imported").count() == 3
 
 
+def test_how_far_it_is_stands_in_the_thread_and_in_no_message(channel: Channel) -> None:
+    """A key of its own for each message was almost half of what it weighed in indexes."""
+    import_thread(channel=channel, imported=talk(BATCH_SIZE + 5))
+    assert Thread.objects.get().imported_count == BATCH_SIZE + 5
+    assert not Message.objects.exclude(client_id="").exists()
+
+
 def test_it_goes_on_where_it_stopped(channel: Channel) -> None:
     with pytest.raises(ImportFailed):
         import_thread(channel=channel, imported=stopping_after(BATCH_SIZE + 5, talk(BATCH_SIZE + 20)))

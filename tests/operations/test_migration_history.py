@@ -96,6 +96,18 @@ def row_counts() -> dict[str, int]:
     return counts
 
 
+IMPORTED_BY_KEY = r"""SELECT thread_id, max(substring(client_id FROM '\d+$')::bigint) FROM chat_message
+WHERE client_id LIKE 'import:%' GROUP BY 1 ORDER BY 1"""
+IMPORTED_BY_COUNT = "SELECT id, imported_count FROM chat_thread WHERE imported_count > 0 ORDER BY 1"
+
+
+def fetch(statement: str) -> list[tuple[int, int]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        rows: list[tuple[int, int]] = cursor.fetchall()
+        return rows
+
+
 def record() -> set[tuple[str, str]]:
     return set(MigrationRecorder(connection).applied_migrations())
 
@@ -108,12 +120,20 @@ def adopt() -> str:
 def test_what_the_version_before_made_becomes_what_a_fresh_migrate_makes(old_database: str, fresh_schema: str) -> None:
     rows = row_counts()
     assert rows["chat_message"] > 50
+    imported = fetch(IMPORTED_BY_KEY)
+    assert imported
     of_others = record() - BEFORE
     assert "was carried over" in adopt()
     assert record() == of_others | FRESH
     call_command("migrate", verbosity=0)
     assert count_unapplied_migrations() == 0
     assert {table: count for table, count in row_counts().items() if table in rows} == rows
+    assert fetch(IMPORTED_BY_COUNT) == imported
+    call_command("migrate", "chat", "0004", verbosity=0)
+    assert fetch(IMPORTED_BY_KEY) == imported
+    call_command("migrate", verbosity=0)
+    assert fetch(IMPORTED_BY_COUNT) == imported
+    assert not fetch(IMPORTED_BY_KEY)
     assert schema(old_database) == fresh_schema
     carried_over = record()
     assert "Nothing to do" in adopt()

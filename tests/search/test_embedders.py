@@ -56,6 +56,14 @@ def test_an_embedder_whose_package_is_missing_says_what_to_do() -> None:
         missing.embed(["roses"])
 
 
+def test_tokens_of_a_text_are_those_of_its_words(embedder: StaticEmbedder) -> None:
+    """The mark for a blank stands at the beginning of a token or nowhere, so words are looked up each by itself."""
+    tokens = embedder._tokenizer.get_vocab()
+    assert not [token for token in tokens if "▁" in token.lstrip("▁")]
+    for text in ("When do we prune the roses?", "李雷 写道：你好", "naïve 🤔 a_b http://a.example/?c=d"):
+        assert embedder._token_ids(text) == embedder._tokenizer.encode(text, add_special_tokens=False).ids
+
+
 def test_threads_may_share_a_fresh_one() -> None:
     fresh = StaticEmbedder()
     with ThreadPoolExecutor(4) as threads:

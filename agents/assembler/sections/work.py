@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Value, When
+from django.db.models import Case, Exists, OuterRef, Q, QuerySet, Subquery, Value, When
 from django.db.models.functions import Coalesce
 
 from agents.assembler.items import Item, SectionCandidates, TrustLabel, make_item, section_candidates
@@ -20,7 +20,7 @@ from memory.models import Approval, Compaction, ProgressEntry, WorkItem
 from memory.queries import row_text
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
-from openvibe.chat.models import Message
+from openvibe.chat.models import Dive, Message
 from openvibe.llm.fences import fence
 from openvibe.llm.tokens import TokenCounter, truncate_middle
 
@@ -154,7 +154,8 @@ def _tool_results(scope: QueryScope) -> QuerySet[Any, Any]:
     calls = reusable_calls(scope.access, scope.person_id)
     calls = calls.filter(_own_runs_in_thread(scope.participant_id), decision=ToolCall.Decision.ALLOWED)
     ever_changed = Q(edited_at__isnull=False) | Q(deleted_at__isnull=False)  # few, and an index has them
-    quoted = Q(thread=OuterRef(OuterRef("pk"))) | Q(dives_from_here__thread=OuterRef(OuterRef("pk")))
+    source = Dive.objects.filter(thread=OuterRef(OuterRef(OuterRef("pk")))).values("source")
+    quoted = Q(thread=OuterRef(OuterRef("pk"))) | Q(pk=Subquery(source[:1]))  # not a join: no index would be used
     changed = Message.objects.filter(ever_changed, quoted).filter(
         Q(edited_at__gt=OuterRef("created_at")) | Q(deleted_at__gt=OuterRef("created_at"))
     )

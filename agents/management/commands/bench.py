@@ -11,7 +11,18 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 BENCHES = (
-    *("append", "assemble", "budget", "cache", "compact", "http", "languages", "prompt", "recall", "runs", "search"),
+    "append",
+    "assemble",
+    "budget",
+    "cache",
+    "compact",
+    "grow",
+    "http",
+    "languages",
+    "prompt",
+    "recall",
+    "runs",
+    "search",
 )
 KINDS = ("meetings", "short facts", "long messages")
 

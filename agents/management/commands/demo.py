@@ -17,6 +17,7 @@ from agents.services import create_agent, set_trust_level
 from knowledge.queries import parse_expiry
 from knowledge.services import create_entry, pin_result
 from memory.services import create_work_item
+from openvibe.base.planner_statistics import analyze_changed_tables
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import (
     ImportedLine,
@@ -204,6 +205,7 @@ class Command(BaseCommand):
                     write_credentials(credentials_path(), password)  # before the commit: no workspace without a way in
         except OSError as error:
             raise CommandError(f"{credentials_path()} cannot be written: {error.strerror}. Nothing was made.") from None
+        analyze_changed_tables()
         self.stdout.write(sign_in_line(url))
 
 

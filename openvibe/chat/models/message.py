@@ -12,12 +12,11 @@ import pgtrigger
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.contrib.postgres.search import SearchVector, SearchVectorField
 from django.db import models
-from django.db.models import F, Func, Q, Value
+from django.db.models import F, Func, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Cast, Now
 from django.db.models.lookups import Exact
 from pgvector.django import HalfVectorField, HnswIndex
 
-from openvibe.chat.models.reach import visible_threads
 from openvibe.chat.models.thread import Thread
 from openvibe.search.models import GIN_PENDING_LIST_KB, SignsField, VectorSpace
 from openvibe.workspaces.access import Access
@@ -42,8 +41,13 @@ def break_long_words(column: str) -> Func:
 
 class MessageQuerySet(models.QuerySet["Message"]):
     def visible_to(self, access: Access) -> MessageQuerySet:
-        """Messages of threads the asker sees; dive results only for those whose level reads them."""
-        messages = self.filter(visible_threads(access, "thread__"))
+        """Messages of threads the asker sees; dive results only for those whose level reads them.
+
+        The thread is looked up for each message found. In a join, PostgreSQL may begin with the threads and read all
+        messages of the workspace, as it does where it has no statistics of threads.
+        """
+        thread = Thread.objects.visible_to(access).filter(pk=OuterRef("thread_id")).values(seen=Value(True))
+        messages = self.filter(Subquery(thread, output_field=models.BooleanField()))
         return messages if access.reads_dive_results else messages.exclude(kind=Message.Kind.DIVE_RESULT)
 
 
@@ -67,9 +71,10 @@ class Message(models.Model):
         STOPPED = "stopped", "Stopped"
         FAILED = "failed", "Failed"
 
-    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="messages")
+    # Both are the first of an index below.
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="messages", db_index=False)
     seq = models.PositiveBigIntegerField(db_default=0, editable=False)
-    author = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="messages")
+    author = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="messages", db_index=False)
     kind = models.CharField(max_length=12, choices=Kind.choices, default=Kind.TEXT)
     state = models.CharField(max_length=8, choices=State.choices, default=State.COMPLETE)
     body = models.TextField(blank=True)
@@ -110,6 +115,7 @@ class Message(models.Model):
         indexes = [
             GinIndex(fields=["search"], gin_pending_list_limit=GIN_PENDING_LIST_KB, name="message_search"),
             models.Index(fields=["author", "-created_at"], name="message_author_recent"),
+            models.Index(fields=["-created_at"], name="message_recent"),
             models.Index(
                 fields=["thread"],
                 condition=Q(edited_at__isnull=False) | Q(deleted_at__isnull=False),

@@ -54,6 +54,9 @@ class Thread(Timestamped):
     last_seq = models.PositiveBigIntegerField(default=0, editable=False)
     last_message_at = models.DateTimeField(null=True, editable=False)
     external_id = models.CharField(max_length=80, blank=True, editable=False, help_text="Where it was imported from.")
+    imported_count = models.PositiveBigIntegerField(
+        default=0, db_default=0, editable=False, help_text="Messages of the imported conversation that are there."
+    )
 
     objects: ClassVar[models.Manager[Thread]] = ThreadQuerySet.as_manager()
 

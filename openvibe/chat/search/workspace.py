@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
 from psycopg import sql
 
 from openvibe.base.prepared_statements import fetch_prepared
@@ -46,7 +47,8 @@ def best_messages(
     if query.is_empty:
         return []
     searchable = messages.filter(state__in=("complete", "stopped"), deleted_at=None, kind__in=kinds)
-    ids = MESSAGE_TEXTS.candidate_ids(query, sql.SQL("e.id IN ({})").format(inline_ids_sql(searchable)))
+    found = searchable.filter(pk=RawSQL("e.id", []))  # looked up for each: in a join, all of them may be read first
+    ids = MESSAGE_TEXTS.candidate_ids(query, sql.SQL("e.id = ({})").format(inline_ids_sql(found)))
     if not ids:
         return []
     candidates = _load_candidates(query, ids)

@@ -139,10 +139,12 @@ def _insert_batch(
     """
     with transaction.atomic():
         current = Thread.objects.select_for_update().get(pk=thread.pk)
-        imported_count, previous = _previous_progress(current)
+        if batch[-1][0] <= current.imported_count:
+            return 0
+        previous = _newest_import(current)
         rows: list[Message] = []
         for number, line in batch:
-            if number <= imported_count:
+            if number <= current.imported_count:
                 continue
             previous = line.at or previous + timedelta(microseconds=1)
             rows.append(
@@ -151,7 +153,6 @@ def _insert_batch(
                     seq=current.last_seq + len(rows) + 1,
                     author_id=authors[line.author, line.is_assistant],
                     body=line.text,
-                    client_id=_client_id(current, number),
                     token_count=count_tokens(line.text),
                     created_at=previous,
                 )
@@ -160,24 +161,12 @@ def _insert_batch(
             Message.objects.bulk_create(rows)
             latest = max(row.created_at for row in rows)
             Thread.objects.filter(pk=current.pk).update(
-                last_seq=rows[-1].seq, last_message_at=Greatest("last_message_at", latest)
+                last_seq=rows[-1].seq, last_message_at=Greatest("last_message_at", latest), imported_count=batch[-1][0]
             )
     return len(rows)
 
 
-def _previous_progress(thread: Thread) -> tuple[int, datetime]:
-    """How many of the conversation's messages are there already, and the time of the last one."""
-    prefix = _client_id(thread, "")
-    last = (
-        Message.objects.filter(thread=thread, author__kind__in=IMPORTED_KINDS, client_id__startswith=prefix)
-        .order_by("-seq")
-        .values_list("client_id", "created_at")
-        .first()
-    )
-    if last is None:
-        return 0, thread.created_at
-    return int(last[0].removeprefix(prefix)), last[1]
-
-
-def _client_id(thread: Thread, number: int | str) -> str:
-    return f"import:{thread.external_id}:{number}"
+def _newest_import(thread: Thread) -> datetime:
+    """The time of the last message an import wrote; the thread's own before the first."""
+    imported = Message.objects.filter(thread=thread, author__kind__in=IMPORTED_KINDS)
+    return imported.order_by("-seq").values_list("created_at", flat=True).first() or thread.created_at

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
-from django.core.paginator import Paginator
+from django.core.paginator import Page, Paginator
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.utils.html import conditional_escape
@@ -21,6 +22,8 @@ from openvibe.search.lexical import query_terms
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 PAGE_SIZE = 50
+MAX_COUNTED_HITS = 1_000
+"""Hits that are counted, and can be paged through: all there are may be half of the workspace."""
 EXCERPT_CHARACTERS = 240
 MAX_QUERY_CHARACTERS = 400
 FILTERS = ("channel", "thread", "author", "kind", "since", "until")
@@ -38,7 +41,8 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     params = {
         name: value.replace("\x00", "")[:MAX_QUERY_CHARACTERS].strip() for name, value in request.GET.dict().items()
     }
-    words, page, groups = params.get("q", ""), None, []
+    words, groups = params.get("q", ""), []
+    page: Page[Any] | None = None
     thread_id, kind = int_param(request.GET, "thread"), params.get("kind", "")
     is_best_match = bool(words) and (params.get("order") or ("newest" if OPERATORS.search(words) else "best")) == "best"
     if any(params.get(name) for name in ("q", *FILTERS)):
@@ -53,8 +57,12 @@ def search(request: WorkspaceRequest) -> HttpResponse:
             until=date_param(request.GET, "until"),
         )
         kinds = [kind] if kind else SEARCHED_KINDS
-        results = best_messages(request.access, words, hits, kinds=kinds) if is_best_match else hits
+        newest = hits.values_list("pk", flat=True)[:MAX_COUNTED_HITS]
+        results = best_messages(request.access, words, hits, kinds=kinds) if is_best_match else newest
         page = Paginator(results, PAGE_SIZE).get_page(request.GET.get("page"))
+        if not is_best_match:  # the newest are chosen among messages alone: joined, all of them may be read first
+            by_id = hits.in_bulk([*page])
+            page.object_list = [by_id[pk] for pk in page if pk in by_id]
         groups = group_by_thread(page, words)
     threads = Thread.objects.visible_to(request.access)
     query = request.GET.copy()
@@ -64,6 +72,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         "is_best_match": is_best_match,
         "groups": groups,
         "page": page,
+        "is_capped": page is not None and page.paginator.count == MAX_COUNTED_HITS,
         "thread": threads.filter(pk=thread_id).first() if thread_id is not None else None,
         "kinds": Message.Kind.choices,
         "query": query.urlencode(),

@@ -13,6 +13,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from tqdm import tqdm
 
+from openvibe.base.planner_statistics import analyze_changed_tables
 from openvibe.base.problems import Problem
 from openvibe.chat.importing.readers import ImportedThread, ImportFailed, open_file, read_jsonl, read_qmsum
 from openvibe.chat.importing.slack import read_slack
@@ -60,6 +61,7 @@ class Command(BaseCommand):
             is_shown = sys.stderr.isatty() if options["progress"] is None else options["progress"]
             with tqdm(unit=" messages", disable=not is_shown, desc="Importing") as bar:
                 reports.extend(self._import(channel, thread, bar) for thread in chain([first], threads))
+            analyze_changed_tables()  # before anybody searches what is new
         except (ImportFailed, Problem) as error:
             raise CommandError(
                 error.message + describe_partial_import(reports, began_writing=self._written > 0)

@@ -1,0 +1,190 @@
+"""No plan hangs on luck: in a fresh database of many messages every page, search, prompt and post finds its rows by an
+index, before the planner has any statistics and after."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoDbBlocker
+
+from agents.assembler.assemble import assemble
+from openvibe.chat.models import Thread
+from openvibe.chat.services import post_message
+from openvibe.chat.wiring import embed_pending_messages
+from tests.bench.corpus import BenchWorkspace, make_bench_workspace
+from tests.bench.scratch_database import scratch_database
+from tests.examples import examples
+
+THREAD_MESSAGES = 100
+LARGE_TABLES = {"chat_message", "chat_messagetoembed"}
+"""Tables of a row for each message: reading one of them whole is what must not happen. Few vectors are made here."""
+MAX_BLOCKS = 10_000
+"""Blocks of 8 kB that a statement may look at, by an index too; reading all messages takes four for each of them."""
+
+FILL = """
+INSERT INTO chat_thread (workspace_id, channel_id, title, access, instructions, external_id, created_by_id, updated_at,
+    last_seq, last_message_at)
+SELECT %(workspace)s, %(channel)s, 'Thread ' || n, 'open', '', '', %(ana)s, now(), %(size)s, now() - n * interval '1 h'
+FROM generate_series(1, %(threads)s) n;
+INSERT INTO chat_message (thread_id, seq, author_id, kind, state, body, call_id, client_id, token_count, created_at)
+SELECT t.id, n, CASE n %% 2 WHEN 0 THEN %(ana)s ELSE %(dora)s END, 'text', 'complete',
+    concat_ws(' ', 'word' || t.id * 7919 * n %% 997, 'term' || t.id * 31 * n %% 89, 'name' || t.id * n %% 9973),
+    '', '', 9,
+    t.last_message_at - (%(size)s - n) * interval '1 min'
+FROM chat_thread t, generate_series(1, %(size)s) n WHERE t.last_seq = %(size)s
+"""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What was sent, with its values. `runs`: it may be run once more to see what it reads."""
+
+    sql: str
+    values: Any = None
+    runs: bool = True
+
+    def plan(self) -> dict[str, Any]:
+        """As PostgreSQL explains it; what it writes is taken back."""
+        if not self.runs:
+            return self._explain("FORMAT JSON")
+        with transaction.atomic():
+            plan = self._explain("ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON")
+            transaction.set_rollback(True)
+        return plan
+
+    def _explain(self, options: str) -> dict[str, Any]:
+        with connection.cursor() as cursor:
+            cursor.execute(f"EXPLAIN ({options}) {self.sql}", self.values)
+            (answer,) = cursor.fetchone()
+        plan: dict[str, Any] = (json.loads(answer) if isinstance(answer, str) else answer)[0]["Plan"]
+        return plan
+
+    def problems(self) -> Iterator[str]:
+        """What the plan does that it must not."""
+        plan = self.plan()
+        tables = {node["Relation Name"] for node in _nodes(plan) if node["Node Type"] == "Seq Scan"} & LARGE_TABLES
+        if tables:
+            yield f"reads all of {', '.join(tables)}: {self.sql}"
+        blocks = plan.get("Shared Hit Blocks", 0) + plan.get("Shared Read Blocks", 0)
+        if blocks > MAX_BLOCKS:
+            yield f"reads {blocks} blocks: {self.sql}"
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", ()):
+        yield from _nodes(child)
+
+
+def statements_of(step: Callable[[], object]) -> list[Statement]:
+    """All reads and writes of rows that the step sends."""
+    sent: list[Statement] = []
+
+    def note(execute: Callable[..., Any], statement: str, values: Any, many: bool, context: Any) -> Any:
+        if str(statement).lstrip().upper().startswith(("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")):
+            sent.append(Statement(str(statement), values))
+        return execute(statement, values, many, context)
+
+    with connection.execute_wrapper(note):
+        step()
+    return sent
+
+
+def prepared_statements() -> list[Statement]:
+    """Those that this session prepared, planned for any values: what PostgreSQL may go over to by itself."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET plan_cache_mode = force_generic_plan")
+        cursor.execute("SELECT name, cardinality(parameter_types) FROM pg_prepared_statements")
+        return [Statement(f"EXECUTE {name}({', '.join(['NULL'] * n)})", runs=False) for name, n in cursor.fetchall()]
+
+
+@pytest.fixture(scope="module")
+def world(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[BenchWorkspace]:
+    with django_db_blocker.unblock(), scratch_database():
+        yield make_world(examples(nightly=200_000, daily=20_000))
+
+
+def make_world(messages: int) -> BenchWorkspace:
+    """A workspace whose large tables were filled at once, and nobody analyzed anything."""
+    made = make_bench_workspace()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT format('ALTER TABLE %s SET (autovacuum_enabled = off)', oid::regclass) FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+        )
+        for (statement,) in cursor.fetchall():
+            cursor.execute(statement)
+        cursor.execute(
+            FILL,
+            {
+                "workspace": made.ana.workspace_id,
+                "channel": made.channel.pk,
+                "ana": made.ana.participant_id,
+                "dora": made.dora.participant_id,
+                "size": THREAD_MESSAGES,
+                "threads": messages // THREAD_MESSAGES,
+            },
+        )
+    embed_pending_messages(limit=500)
+    return made
+
+
+@pytest.fixture
+def steps(world: BenchWorkspace) -> dict[str, Callable[[], object]]:
+    """What is done in the workspace, by name."""
+    client = Client()
+    client.force_login(world.ana.user)
+    thread = Thread.objects.order_by("pk").first()
+    assert thread
+    home = {"slug": world.ana.workspace.slug}
+
+    def page(name: str, query: str = "", **place: object) -> Callable[[], object]:
+        def get() -> None:
+            answer = client.get(reverse(name, kwargs=home | place) + query)
+            assert answer.status_code == 200
+
+        return get
+
+    return {
+        "inbox": page("inbox"),
+        "mentions": page("mentions"),
+        "sidebar": page("sidebar"),
+        "channel": page("channel", channel_id=world.channel.pk),
+        "thread": page("thread", thread_id=thread.pk),
+        "knowledge": page("knowledge"),
+        "agent": page("agent", handle="vibe"),
+        "search, best match": page("search", "?q=word7+name99"),
+        "search, newest": page("search", "?q=name99&order=newest"),
+        "list by author": page("search", "?author=dora"),
+        "list of a channel": page("search", f"?channel={world.channel.pk}"),
+        "list since": page("search", "?since=2020-01-01"),
+        "prompt": lambda: assemble(
+            agent=world.vibe, thread=thread, task="mention", request="word7 name99?", asked_by=world.ana.participant
+        ),
+        "post": lambda: post_message(thread=thread, by=world.by, body="@dora name99"),
+    }
+
+
+@pytest.mark.parametrize("has_statistics", [False, True], ids=["without statistics", "with statistics"])
+def test_nothing_reads_all_messages(
+    steps: dict[str, Callable[[], object]], has_statistics: bool, django_db_blocker: DjangoDbBlocker
+) -> None:
+    with django_db_blocker.unblock():
+        if has_statistics:
+            with connection.cursor() as cursor:
+                cursor.execute("ANALYZE")
+        # Lists without words need statistics, as an import leaves them: begin with threads, or with the newest?
+        names = [name for name in steps if has_statistics or not name.startswith("list")]
+        sent = {name: statements_of(steps[name]) for name in names}
+        generic = prepared_statements()
+        assert generic
+        assert all(sent.values())
+        # Those first: the driver gives prepared statements up when anything is rolled back.
+        problems = [f"prepared {problem}" for one in generic for problem in one.problems()]
+        problems += [f"{name} {problem}" for name, all_ in sent.items() for one in all_ for problem in one.problems()]
+        assert not problems, "\n".join(problems)
