@@ -45,7 +45,7 @@ from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.decorators import WorkspaceRequest, event_position, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant
 
 ENTRIES_PAGE_SIZE = 50
@@ -61,7 +61,6 @@ FRESHNESS_CHOICES = [(state, FRESHNESS_LABELS.get(state, state.capitalize())) fo
 @require_safe
 def entry_list(request: WorkspaceRequest) -> HttpResponse:
     """`q` searches, `topic`, `tag`, `status`, `owner` and `freshness` narrow; nothing said: what holds or waits."""
-    event_position(request)  # where live updates begin, asked before anything is read
     params = {
         name: value.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS] for name, value in request.GET.dict().items()
     }
@@ -143,7 +142,6 @@ DECISIONS: dict[str, Callable[..., Entry]] = {
 @require_safe
 def entry_detail(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
     """The entry's page. Looking at it is having seen its notices; a panel that renews itself (`?unasked`) is not."""
-    event_position(request)  # where live updates begin, asked before anything is read
     entry = access_entry(request, entry_id)
     if "unasked" not in request.GET:
         mark_notices_seen(by=request.access, entry=entry)
@@ -243,7 +241,6 @@ class ContradictionItem:
 @require_safe
 def review_queue(request: WorkspaceRequest) -> HttpResponse:
     """The review queue. Looking at it is having seen one's notices."""
-    event_position(request)  # where live updates begin, asked before anything is read
     check_may_manage(request.access)
     mark_notices_seen(by=request.access)
     return render(

@@ -77,13 +77,17 @@ class CompiledQuery:
             return list(cursor.fetchall())
 
     def objects(self, *arguments: int | str, now: datetime | None = None) -> list[Any]:
-        """All rows as the objects that the query would give, with those it selects beside them (`select_related`)."""
+        """All rows as the objects that the query would give, with those it selects beside them (`select_related`) and
+        with its annotations."""
         model, columns, names, populators, converters = self._row_layout
+        annotations = self._compiler.annotation_col_map or {}
         instances: list[Model] = []
         for row in self._compiler.apply_converters(self.rows(*arguments, now=now), converters):
             instances.append(model.from_db(DEFAULT_DB_ALIAS, names, row[columns]))
             for populator in populators:
                 populator.populate(row, instances[-1])
+            for name, index in annotations.items():
+                setattr(instances[-1], name, row[index])
         return instances
 
     @cached_property

@@ -126,7 +126,11 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "openvibe.chat.web.shell.shell_context",
             ],
-            "libraries": {"agents": "agents.web.filters", "conversation": "openvibe.chat.web.presenters"},
+            "libraries": {
+                "agents": "agents.web.filters",
+                "conversation": "openvibe.chat.web.presenters",
+                "shell": "openvibe.chat.web.shell",
+            },
         },
     }
 ]

@@ -4,7 +4,6 @@ from openvibe.chat.queries.conversations import (
     HIT_END,
     HIT_START,
     AgentDraft,
-    SidebarChannel,
     access_attachment,
     access_channel,
     access_dive,
@@ -20,15 +19,14 @@ from openvibe.chat.queries.conversations import (
     participants_known_to,
     read_attachment,
     search_messages,
-    sidebar_channels,
-    threads_of_channel,
-    unread_threads,
     unseen_mentions,
     visible_ids,
     with_authors_and_mentions,
 )
 from openvibe.chat.queries.instructions import including_instructions, scoped_instructions
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
+from openvibe.chat.queries.sidebar import Sidebar, SidebarChannel, SidebarParticipant, read_sidebar
+from openvibe.chat.queries.thread_lists import ThreadItem, ThreadList, list_channel_threads, list_unread_threads
 from openvibe.chat.search.thread import MessageHit, find_messages
 
 __all__ = [
@@ -38,7 +36,11 @@ __all__ = [
     "MessageHit",
     "MessageQuotes",
     "QuoteView",
+    "Sidebar",
     "SidebarChannel",
+    "SidebarParticipant",
+    "ThreadItem",
+    "ThreadList",
     "access_attachment",
     "access_channel",
     "access_dive",
@@ -50,6 +52,8 @@ __all__ = [
     "channels_for_admin",
     "find_messages",
     "including_instructions",
+    "list_channel_threads",
+    "list_unread_threads",
     "members_with_access",
     "message_page",
     "messages_mentioning",
@@ -57,11 +61,9 @@ __all__ = [
     "participants_known_to",
     "quote_notes",
     "read_attachment",
+    "read_sidebar",
     "scoped_instructions",
     "search_messages",
-    "sidebar_channels",
-    "threads_of_channel",
-    "unread_threads",
     "unseen_mentions",
     "visible_ids",
     "with_authors_and_mentions",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
-from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
 
@@ -53,28 +53,6 @@ def with_read_state(threads: QuerySet[Thread], access: Access) -> QuerySet[Threa
     )
 
 
-def unread_threads(access: Access) -> QuerySet[Thread]:
-    """Threads with something new, newest first."""
-    threads = Thread.objects.visible_to(access).exclude_dives().filter(archived_at=None, channel__archived_at=None)
-    return (
-        with_read_state(threads, access)
-        .filter(Q(unread=True))
-        .select_related("channel", "created_by")
-        .order_by("-last_message_at")
-    )
-
-
-def threads_of_channel(channel: Channel, access: Access, *, archived: bool = False) -> QuerySet[Thread]:
-    """A channel's threads for its page, the one last written in first."""
-    threads = Thread.objects.visible_to(access).exclude_dives().filter(channel=channel)
-    threads = threads.filter(archived_at__isnull=not archived)
-    return (
-        with_read_state(threads, access)
-        .select_related("created_by")
-        .order_by(Coalesce("last_message_at", "created_at").desc())
-    )
-
-
 def unseen_mentions(access: Access) -> QuerySet[Mention]:
     """Where the asker was named in something not read yet, outside dives: those are between two."""
     read = ReadMarker.objects.filter(thread=OuterRef("message__thread"), participant_id=access.participant_id).values(
@@ -97,29 +75,6 @@ def messages_mentioning(access: Access) -> QuerySet[Message]:
         .select_related("thread__channel", "author__agent")
         .order_by("-id")
     )
-
-
-@dataclass(frozen=True)
-class SidebarChannel:
-    """A channel as the sidebar shows it."""
-
-    pk: int
-    name: str
-    is_private: bool
-    unread: bool
-    mention_count: int
-
-
-def sidebar_channels(access: Access) -> list[SidebarChannel]:
-    """The open channels the asker sees. Two queries."""
-    unread = unread_threads(access).order_by().filter(channel=OuterRef("pk"))
-    channels = Channel.objects.visible_to(access).filter(archived_at=None).annotate(has_unread=Exists(unread))
-    mention_counts = unseen_mentions(access).order_by().values("message__thread__channel").annotate(n=Count("id"))
-    mentions = {row["message__thread__channel"]: row["n"] for row in mention_counts}
-    return [
-        SidebarChannel(pk, name, is_private, unread=has_unread, mention_count=mentions.get(pk, 0))
-        for pk, name, is_private, has_unread in channels.values_list("pk", "name", "is_private", "has_unread")
-    ]
 
 
 def participants_known_to(access: Access) -> QuerySet[Participant]:

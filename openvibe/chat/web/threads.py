@@ -26,7 +26,7 @@ from openvibe.chat.queries import (
 )
 from openvibe.chat.services.permissions import may_manage_thread
 from openvibe.chat.web.presenters import message_page_context, message_rows
-from openvibe.workspaces.decorators import WorkspaceRequest, event_position, wants_json, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
 
 
@@ -34,7 +34,6 @@ from openvibe.workspaces.models import Participant
 @require_http_methods(["GET", "HEAD", "POST"])
 def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """The page; `?at=`, `?before_seq=`, `?after_seq=` choose the messages, which htmx gets alone. POST speaks."""
-    event_position(request)  # where live updates begin, asked before anything is read
     thread = access_thread(request.access, thread_id)
     if thread.parent_id is not None:  # a dive has a page of its own: what was posted here is posted there
         to = redirect("dive", request.workspace.slug, thread.dive.pk, preserve_request=True)
@@ -59,8 +58,10 @@ def _render_thread_page(
         **message_page_context(request, thread),
         "at": int_param(request.GET, "at"),
         "agents_here": agents_with_access(thread),
-        "followers": list(thread.following_agents.all()),
-        "allowed_agents": list(thread.allowed_agents.all()),
+        "followers": (followers := list(thread.following_agents.all())),
+        "follower_ids": {agent.pk for agent in followers},
+        "allowed_agents": (allowed_agents := list(thread.allowed_agents.all())),
+        "allowed_ids": {agent.pk for agent in allowed_agents},
         "text": text if text is not None else (draft.body if draft else ""),
         "problem": problem,
         "may_change": may_manage_thread(thread, request.access),
