@@ -19,7 +19,7 @@ from knowledge.queries import entries_to_review, open_contradictions
 from knowledge.quotes import ENTRY_QUOTES
 from knowledge.search import ENTRY_VECTORS
 from knowledge.services.validation import may_manage
-from openvibe.base.query_cache import CompiledQuery
+from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Message, asker_values, placeholder_access
 from openvibe.chat.wiring import (
     INBOX_NOTES,
@@ -68,10 +68,21 @@ def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
     if not ids or access.knowledge == "none":
         return {}
     pins_by_id: dict[int, tuple[EntryPin, ...]] = {}
-    entries = Entry.objects.visible_to(access).filter(source_message__in=ids, status__in=LIVE_STATUSES).order_by("id")
-    for pk, topic, message_id in entries.values_list("pk", "topic", "source_message_id"):
+    for pk, topic, message_id in _pins_query(access.shape).rows(*asker_values(access), array_literal(ids)):
         pins_by_id[message_id] = (*pins_by_id.get(message_id, ()), EntryPin(pk, topic))
     return {message_id: {"pins": pins} for message_id, pins in pins_by_id.items()}
+
+
+@cache
+def _pins_query(shape: Access) -> CompiledQuery:
+    """Asked by every page of messages: compiled once."""
+
+    def statement(*values: int) -> QuerySet[Any, Any]:
+        *asker, ids = values
+        entries = Entry.objects.visible_to(placeholder_access(shape, *asker)).filter(source_message__id__any_of=ids)
+        return entries.filter(status__in=LIVE_STATUSES).order_by("id").values_list("pk", "topic", "source_message_id")
+
+    return CompiledQuery(statement, 5)
 
 
 def sidebar_counts(access: Access) -> dict[str, object]:

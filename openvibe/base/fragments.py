@@ -10,9 +10,12 @@ from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from django.template import Context, Engine
+from django.template import Context, Engine, Library
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
+
+register = Library()
+"""The tag of templates that `{% load fragments %}`."""
 
 MAX_FRAGMENTS = 8_192  # in each process; most are under 1 kB
 _CSRF_PLACEHOLDER = secrets.token_hex(16)  # nobody can guess it, so no text can hold it
@@ -29,6 +32,12 @@ def render_fragments(template: str, rows: Iterable[Mapping[str, Hashable]]) -> S
     render = _render.__wrapped__ if settings.DEBUG else _render
     timezone_name = timezone.get_current_timezone_name()
     return mark_safe("".join([render(template, timezone_name, tuple(values.items())) for values in rows]))
+
+
+@register.simple_tag(takes_context=True)
+def fragment(context: Mapping[str, Any], template: str, **values: Hashable) -> SafeString:
+    """`{% fragment "chat/_composer.html" text=draft %}`: the template includes one that reads these values alone."""
+    return render_fragment(template, csrf_token=context.get("csrf_token", ""), **values)
 
 
 @lru_cache(MAX_FRAGMENTS)

@@ -23,10 +23,11 @@ from openvibe.chat.queries.conversations import (
     visible_ids,
     with_authors_and_mentions,
 )
-from openvibe.chat.queries.instructions import including_instructions, scoped_instructions
+from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import Sidebar, SidebarChannel, SidebarParticipant, read_sidebar
 from openvibe.chat.queries.thread_lists import ThreadItem, ThreadList, list_channel_threads, list_unread_threads
+from openvibe.chat.queries.thread_page import ThreadSurroundings, read_surroundings
 from openvibe.chat.search.thread import MessageHit, find_messages
 
 __all__ = [
@@ -36,11 +37,13 @@ __all__ = [
     "MessageHit",
     "MessageQuotes",
     "QuoteView",
+    "ScopedInstructions",
     "Sidebar",
     "SidebarChannel",
     "SidebarParticipant",
     "ThreadItem",
     "ThreadList",
+    "ThreadSurroundings",
     "access_attachment",
     "access_channel",
     "access_dive",
@@ -62,6 +65,7 @@ __all__ = [
     "quote_notes",
     "read_attachment",
     "read_sidebar",
+    "read_surroundings",
     "scoped_instructions",
     "search_messages",
     "unseen_mentions",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeVar
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -16,6 +17,7 @@ from django.http import HttpRequest
 from openvibe.base.masking import mask_secrets
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
+from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.attachments import Piece, cut_piece, find_text
 from openvibe.chat.models import (
     Attachment,
@@ -26,8 +28,10 @@ from openvibe.chat.models import (
     Message,
     ReadMarker,
     Thread,
+    asker_values,
     break_long_words,
     load_reach,
+    placeholder_access,
     sees_channel,
     sees_thread,
 )
@@ -119,22 +123,53 @@ def message_page(
     around_seq: int | None = None,
     size: int = 50,
 ) -> MessagePage:
-    """The newest `size` messages, or those before, after or around a place. One query for the messages."""
-    messages: QuerySet[Message] = Message.objects.visible_to(access).filter(thread=thread)
-    messages = with_authors_and_mentions(messages)
+    """The newest `size` messages, or those before, after or around a place: numbers of a thread have no gaps. Two
+    queries."""
     if around_seq is not None:
         first = max(1, around_seq - size // 2)
-        window = list(messages.filter(seq__gte=first - 1, seq__lt=first + size).order_by("seq"))
     elif after_seq is not None:
-        window = list(messages.filter(seq__gte=after_seq).order_by("seq")[: size + 1])
         first = after_seq + 1
     else:
-        earlier = messages.filter(seq__lt=before_seq) if before_seq is not None else messages
-        window = list(earlier.order_by("-seq")[: size + 1])[::-1]
-        first = window[1].seq if len(window) > size else 1
+        end = thread.last_seq + 1 if before_seq is None else min(before_seq, thread.last_seq + 1)
+        first = max(1, end - size)
+        size = end - first
+    bounds = min(first - 1, MAX_ID), min(first + size - 1, MAX_ID)
+    window: list[Message] = _message_range(access.shape).objects(*asker_values(access), thread.pk, *bounds)
+    _attach_mentions(window)
     before = next((m for m in window if m.seq < first), None)
     rows = [m for m in window if m.seq >= first]
     return MessagePage(rows, before, bool(rows) and rows[-1].seq < thread.last_seq)
+
+
+@cache
+def _message_range(shape: Access) -> CompiledQuery:
+    """Messages of a thread from one seq to another, in order. Asked by every page of a thread: compiled once."""
+
+    def statement(*values: int) -> QuerySet[Message]:
+        *asker, thread_id, first, last = values
+        messages: QuerySet[Message] = Message.objects.visible_to(placeholder_access(shape, *asker))
+        messages = messages.filter(thread=thread_id, seq__gte=first, seq__lte=last).order_by("seq")
+        unread_columns = ("search", "author__created_at", "author__agent__created_at", "author__agent__updated_at")
+        return with_authors_and_mentions(messages).defer(*unread_columns)
+
+    return CompiledQuery(statement, 7)
+
+
+def _attach_mentions(messages: Sequence[Message]) -> None:
+    """What `with_authors_and_mentions` fetches ahead, for messages of a compiled statement. One query."""
+    mentions: dict[int, list[Mention]] = {message.pk: [] for message in messages}
+    if mentions:
+        for mention in _mentions_in().objects(array_literal(mentions)):
+            mentions[mention.message_id].append(mention)
+    for message in messages:
+        vars(message)["_prefetched_objects_cache"] = {"mentions": mentions[message.pk]}
+
+
+@cache
+def _mentions_in() -> CompiledQuery:
+    return CompiledQuery(
+        lambda ids: Mention.objects.filter(message__id__any_of=ids).select_related("participant").order_by("id"), 1
+    )
 
 
 def agents_with_access(row: Thread | Channel) -> list[Participant]:
@@ -142,11 +177,7 @@ def agents_with_access(row: Thread | Channel) -> list[Participant]:
 
     Two queries whatever the number of agents.
     """
-    agents = list(
-        Participant.objects.filter(
-            workspace_id=row.workspace_id, kind=Participant.Kind.AGENT, is_active=True
-        ).select_related("agent")
-    )
+    agents: list[Participant] = _active_agents().objects(row.workspace_id)
     accesses = AGENT_ACCESSES.only()(agents)
     load_reach(accesses.values())
     seers = {
@@ -155,6 +186,13 @@ def agents_with_access(row: Thread | Channel) -> list[Participant]:
         if (sees_thread(one, row) if isinstance(row, Thread) else sees_channel(one, row.pk))
     }
     return [agent for agent in agents if agent.pk in seers]
+
+
+@cache
+def _active_agents() -> CompiledQuery:
+    """Asked by every page of a thread: compiled once."""
+    agents = Participant.objects.filter(kind=Participant.Kind.AGENT, is_active=True).select_related("agent")
+    return CompiledQuery(lambda workspace_id: agents.filter(workspace=workspace_id), 1)
 
 
 def members_with_access(channel: Channel) -> QuerySet[Participant]:
@@ -215,6 +253,12 @@ def visible_ids(access: Access, model: type[Thread] | type[Channel] | type[Messa
     return set(rows.filter(pk__in=ids).values_list("pk", flat=True))
 
 
+def _one_or_missing(rows: list[Any]) -> Any:
+    if not rows:
+        raise Missing
+    return rows[0]
+
+
 def _first_or_missing(rows: QuerySet[Row], pk: int) -> Row:
     row = rows.filter(pk=min(pk, MAX_ID)).first()
     if row is None:
@@ -223,13 +267,33 @@ def _first_or_missing(rows: QuerySet[Row], pk: int) -> Row:
 
 
 def access_channel(access: Access, channel_id: int) -> Channel:
-    return _first_or_missing(Channel.objects.visible_to(access), channel_id)
+    return _one_or_missing(_channel_by_id(access.shape).objects(*asker_values(access), min(channel_id, MAX_ID)))
+
+
+@cache
+def _channel_by_id(shape: Access) -> CompiledQuery:
+    """Asked by pages and API alike: compiled once."""
+    return CompiledQuery(
+        lambda *values: Channel.objects.visible_to(placeholder_access(shape, *values[:4])).filter(pk=values[4]), 5
+    )
 
 
 def access_thread(access: Access, thread_id: int) -> Thread:
     """With its channel, `read_seq` and `unread`."""
-    threads = with_read_state(Thread.objects.visible_to(access), access)
-    return _first_or_missing(threads.select_related("channel", "created_by"), thread_id)
+    return _one_or_missing(_thread_by_id(access.shape).objects(*asker_values(access), min(thread_id, MAX_ID)))
+
+
+@cache
+def _thread_by_id(shape: Access) -> CompiledQuery:
+    """Asked by every page of a thread: compiled once."""
+
+    def statement(*values: int) -> QuerySet[Thread]:
+        *asker, thread_id = values
+        access = placeholder_access(shape, *asker)
+        threads = with_read_state(Thread.objects.visible_to(access).filter(pk=thread_id), access)
+        return threads.select_related("channel", "created_by")
+
+    return CompiledQuery(statement, 5)
 
 
 def access_message(access: Access, message_id: int) -> Message:

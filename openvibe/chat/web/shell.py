@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.template import Library
 from django.utils.safestring import SafeString
 
-from openvibe.base.fragments import render_fragment, render_fragments
+from openvibe.base.fragments import render_fragments
 from openvibe.chat.queries import Sidebar, SidebarChannel, SidebarParticipant, read_sidebar
 from openvibe.chat.wiring import SIDEBAR_EXTRAS
 from openvibe.workspaces.decorators import WorkspaceRequest
@@ -18,6 +18,7 @@ from openvibe.workspaces.decorators import WorkspaceRequest
 register = Library()
 """Tags of templates that `{% load shell %}`."""
 
+LINKED_VIEWS = frozenset({"agent", "inbox", "knowledge", "mentions", "search"})
 PANEL_PATH = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
 
 
@@ -55,8 +56,22 @@ class Shell:
         """What upper floors show in the sidebar."""
         return {name: value for source in SIDEBAR_EXTRAS for name, value in source(self.request.access).items()}
 
+    @property
+    def here(self) -> str:
+        """The address of the page, where the sidebar may hold a link to it besides those of channels; else empty."""
+        match = self.request.resolver_match
+        return self.request.path if match is not None and match.url_name in LINKED_VIEWS else ""
+
+    @property
+    def mention_count(self) -> int:
+        return sum(channel.mention_count for channel in self.channels)
+
+    @property
+    def has_news(self) -> bool:
+        return any(channel.unread for channel in self.channels) or bool(self.extras.get("notices"))
+
     def agent_links(self) -> SafeString:
-        slug, here = self.request.workspace.slug, path_if(self.request, "agent")
+        slug, here = self.request.workspace.slug, self.here
         rows = ({"slug": slug, "agent": agent, "here": here} for agent in self.agents)
         return render_fragments("chat/_sidebar_agent.html", rows)
 
@@ -64,33 +79,6 @@ class Shell:
         slug, asker = self.request.workspace.slug, self.request.access.participant_id
         rows = ({"slug": slug, "person": one, "is_asker": one.pk == asker} for one in self.sidebar.people)
         return render_fragments("chat/_sidebar_person.html", rows)
-
-
-def path_if(request: HttpRequest, *views: str) -> str:
-    """The address of the page where it is one of these views; else empty, as on most pages."""
-    match = request.resolver_match
-    return request.path if match is not None and match.url_name in views else ""
-
-
-@register.simple_tag(takes_context=True)
-def sidebar_top(context: Mapping[str, Any]) -> SafeString:
-    """`{% sidebar_top %}`: the menu of workspaces, and where everything of this one is found."""
-    request, shell = context["request"], context["shell"]
-    access, channels = request.access, shell.channels
-    return render_fragment(
-        "chat/_sidebar_top.html",
-        csrf_token=context["csrf_token"],
-        slug=request.workspace.slug,
-        name=request.workspace.name,
-        workspaces=shell.sidebar.workspaces,
-        administers=access.administers,
-        is_superuser=request.user.is_superuser,
-        theme=request.user.theme,
-        here=path_if(request, "inbox", "mentions", "knowledge", "search"),
-        has_news=any(channel.unread for channel in channels) or bool(shell.extras.get("notices")),
-        mention_count=sum(channel.mention_count for channel in channels),
-        to_review=shell.extras.get("to_review"),
-    )
 
 
 @register.simple_tag(takes_context=True)
@@ -102,8 +90,12 @@ def channel_links(context: Mapping[str, Any]) -> SafeString:
     return render_fragments("chat/_sidebar_channel.html", rows)
 
 
+def shell_of(request: WorkspaceRequest) -> Shell:
+    """The shell of a request, one for all that ask."""
+    shell: Shell = vars(request).setdefault("shell", Shell(request))
+    return shell
+
+
 def shell_context(request: HttpRequest) -> dict[str, Shell]:
     """Context processor: `shell`, the same for every template of a request, on pages of a workspace."""
-    if not hasattr(request, "access"):
-        return {}
-    return {"shell": vars(request).setdefault("shell", Shell(cast(WorkspaceRequest, request)))}
+    return {"shell": shell_of(cast(WorkspaceRequest, request))} if hasattr(request, "access") else {}

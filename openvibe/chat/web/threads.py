@@ -1,6 +1,7 @@
 """The thread page and its pages of messages; one message: its fragment, history, edit and delete."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from django.db import transaction
 from django.http import HttpResponse, JsonResponse
@@ -15,17 +16,22 @@ from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat import services
 from openvibe.chat.attachments import read_uploads
-from openvibe.chat.models import Dive, Draft, Message, Thread
+from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import (
+    ScopedInstructions,
+    SidebarParticipant,
+    ThreadSurroundings,
     access_attachment,
     access_message,
     access_thread,
     agents_with_access,
     members_with_access,
+    read_surroundings,
     scoped_instructions,
 )
 from openvibe.chat.services.permissions import may_manage_thread
 from openvibe.chat.web.presenters import message_page_context, message_rows
+from openvibe.chat.web.shell import shell_of
 from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
 
@@ -51,27 +57,58 @@ def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 def _render_thread_page(
     request: WorkspaceRequest, thread: Thread, *, problem: Problem | None = None, text: str | None = None
 ) -> HttpResponse:
-    draft = Draft.objects.filter(thread=thread, participant_id=request.access.participant_id).first()
+    surroundings = read_surroundings(thread, request.access)
     context = {
         "thread": thread,
         "channel": thread.channel,
         **message_page_context(request, thread),
         "at": int_param(request.GET, "at"),
-        "agents_here": agents_with_access(thread),
-        "followers": (followers := list(thread.following_agents.all())),
-        "follower_ids": {agent.pk for agent in followers},
-        "allowed_agents": (allowed_agents := list(thread.allowed_agents.all())),
-        "allowed_ids": {agent.pk for agent in allowed_agents},
-        "text": text if text is not None else (draft.body if draft else ""),
+        "followers": surroundings.followers,
+        "allowed_agents": surroundings.allowed_agents,
+        "text": text if text is not None else surroundings.draft,
         "problem": problem,
-        "may_change": may_manage_thread(thread, request.access),
+        "settings": _thread_settings(request, thread, surroundings),
         "is_closed": thread.archived_at is not None or thread.channel.archived_at is not None,
         "max_characters": MAX_BODY_CHARACTERS,
-        "accesses": Thread.Access.choices,
-        "instructions": scoped_instructions(request.access, request.workspace, thread.channel, thread),
-        "active_dives": Dive.objects.filter(parent=thread, state=Dive.State.ACTIVE).count(),
+        "active_dives": surroundings.active_dives,
     }
     return render(request, "chat/thread.html", context, status=problem.status if problem else 200)
+
+
+@dataclass(frozen=True)
+class ThreadSettings:
+    """What `chat/_thread_settings.html` shows of a thread to somebody. `readers`: handle and level of the agents that
+    may read it; `agents`: those the asker knows."""
+
+    administers: bool
+    may_change: bool
+    is_archived: bool
+    creator: str
+    own_instructions: str
+    instructions: tuple[ScopedInstructions, ...]
+    accesses: tuple[tuple[str, str], ...]
+    agents: tuple[SidebarParticipant, ...]
+    allowed_ids: frozenset[int]
+    follower_ids: frozenset[int]
+    readers: tuple[SidebarParticipant, ...]
+
+
+def _thread_settings(request: WorkspaceRequest, thread: Thread, surroundings: ThreadSurroundings) -> ThreadSettings:
+    return ThreadSettings(
+        administers=request.access.administers,
+        may_change=may_manage_thread(thread, request.access),
+        is_archived=thread.archived_at is not None,
+        creator=thread.created_by.name if thread.created_by else "",
+        own_instructions=thread.instructions,
+        instructions=tuple(scoped_instructions(request.access, request.workspace, thread.channel, thread)),
+        accesses=tuple(Thread.Access.choices),
+        agents=shell_of(request).agents,
+        allowed_ids=frozenset(agent.pk for agent in surroundings.allowed_agents),
+        follower_ids=frozenset(agent.pk for agent in surroundings.followers),
+        readers=tuple(
+            SidebarParticipant(one.pk, one.handle, one.name, one.agent.level) for one in agents_with_access(thread)
+        ),
+    )
 
 
 def post_from_composer(
