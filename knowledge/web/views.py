@@ -57,6 +57,7 @@ MAX_HITS = 200  # entries of one search
 MAX_TOPICS_OFFERED = 100
 MAX_TOPICS_COUNTED = 1_000  # of the newest entries
 FRESHNESS_LABELS = {"expiring": "Expiring soon", "needs_review": "Needs review"}
+FILTER_NAMES = ("q", "topic", "tag", "status", "owner", "freshness")
 FRESHNESS_CHOICES = tuple((state, FRESHNESS_LABELS.get(state, state.capitalize())) for state in FRESHNESS_STATES)
 
 
@@ -67,7 +68,7 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
     params = {
         name: value.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS] for name, value in request.GET.dict().items()
     }
-    is_narrowed = any(params.get(name) for name in ("q", "topic", "tag", "status", "owner", "freshness"))
+    is_narrowed = any(params.get(name) for name in FILTER_NAMES)
     page = _newest_page(request.access) if not is_narrowed and "page" not in params else _list_page(request, params)
     query = request.GET.copy()
     query.pop("page", None)
@@ -78,10 +79,11 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
             "knowledge/_list_item.html",
             ({"slug": request.workspace.slug, "entry": entry_item(row)} for row in entry_rows(page)),
         ),
-        "freshness_choices": FRESHNESS_CHOICES,
-        "statuses": tuple(Entry.Status.choices),
-        "owners": tuple((owner.pk, owner.name) for owner in list_owners(request)),
-        "topics": tuple(suggest_topics(request)),
+        "search": ListSearch(
+            **{name: params.get(name, "") for name in FILTER_NAMES},
+            owners=tuple((owner.pk, owner.name) for owner in list_owners(request)),
+            topics=tuple(suggest_topics(request)),
+        ),
         "is_narrowed": is_narrowed,
         "chips": _filter_chips(request, params),
         "query": query.urlencode(),
@@ -127,6 +129,23 @@ def _filter_chips(request: WorkspaceRequest, params: dict[str, str]) -> list[dic
             rest.pop("page", None)
             chips.append({"name": name, "value": params[name], "rest": rest.urlencode()})
     return chips
+
+
+@dataclass(frozen=True)
+class ListSearch:
+    """What `knowledge/_list_search.html` shows: the filters as asked for, and what can be chosen. `owners`: id and
+    name."""
+
+    q: str
+    topic: str
+    tag: str
+    status: str
+    owner: str
+    freshness: str
+    owners: tuple[tuple[int, str], ...]
+    topics: tuple[str, ...]
+    statuses: tuple[tuple[str, str], ...] = tuple(Entry.Status.choices)
+    freshness_choices: tuple[tuple[str, str], ...] = FRESHNESS_CHOICES
 
 
 def _newest_page(access: Access) -> Page[Any]:

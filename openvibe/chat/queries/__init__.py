@@ -25,9 +25,9 @@ from openvibe.chat.queries.conversations import (
 )
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
-from openvibe.chat.queries.sidebar import Sidebar, SidebarChannel, SidebarParticipant, read_sidebar
+from openvibe.chat.queries.sidebar import Sidebar, SidebarChannel, SidebarParticipant, SidebarWorkspace, read_sidebar
 from openvibe.chat.queries.thread_lists import ThreadItem, ThreadList, list_channel_threads, list_unread_threads
-from openvibe.chat.queries.thread_page import ThreadSurroundings, read_surroundings
+from openvibe.chat.queries.thread_page import NamedAgent, ThreadSurroundings, read_surroundings
 from openvibe.chat.search.thread import MessageHit, find_messages
 
 __all__ = [
@@ -36,11 +36,13 @@ __all__ = [
     "AgentDraft",
     "MessageHit",
     "MessageQuotes",
+    "NamedAgent",
     "QuoteView",
     "ScopedInstructions",
     "Sidebar",
     "SidebarChannel",
     "SidebarParticipant",
+    "SidebarWorkspace",
     "ThreadItem",
     "ThreadList",
     "ThreadSurroundings",

@@ -11,7 +11,7 @@ from django.template import Library
 from django.utils.safestring import SafeString
 
 from openvibe.base.fragments import render_fragments
-from openvibe.chat.queries import Sidebar, SidebarChannel, SidebarParticipant, read_sidebar
+from openvibe.chat.queries import Sidebar, SidebarChannel, SidebarParticipant, SidebarWorkspace, read_sidebar
 from openvibe.chat.wiring import SIDEBAR_EXTRAS
 from openvibe.workspaces.decorators import WorkspaceRequest
 
@@ -20,6 +20,22 @@ register = Library()
 
 LINKED_VIEWS = frozenset({"agent", "inbox", "knowledge", "mentions", "search"})
 PANEL_PATH = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
+
+
+@dataclass(frozen=True)
+class SidebarTop:
+    """What `chat/_sidebar_top.html` shows: the menu of workspaces, and where everything of this one is found."""
+
+    slug: str
+    name: str
+    workspaces: tuple[SidebarWorkspace, ...]
+    administers: bool
+    is_superuser: bool
+    theme: str
+    here: str
+    has_news: bool
+    mention_count: int
+    to_review: object
 
 
 @dataclass
@@ -63,12 +79,20 @@ class Shell:
         return self.request.path if match is not None and match.url_name in LINKED_VIEWS else ""
 
     @property
-    def mention_count(self) -> int:
-        return sum(channel.mention_count for channel in self.channels)
-
-    @property
-    def has_news(self) -> bool:
-        return any(channel.unread for channel in self.channels) or bool(self.extras.get("notices"))
+    def top(self) -> SidebarTop:
+        request, channels = self.request, self.channels
+        return SidebarTop(
+            slug=request.workspace.slug,
+            name=request.workspace.name,
+            workspaces=self.sidebar.workspaces,
+            administers=request.access.administers,
+            is_superuser=request.user.is_superuser,
+            theme=request.user.theme,
+            here=self.here,
+            has_news=any(channel.unread for channel in channels) or bool(self.extras.get("notices")),
+            mention_count=sum(channel.mention_count for channel in channels),
+            to_review=self.extras.get("to_review"),
+        )
 
     def agent_links(self) -> SafeString:
         slug, here = self.request.workspace.slug, self.here

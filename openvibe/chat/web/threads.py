@@ -1,7 +1,7 @@
 """The thread page and its pages of messages; one message: its fragment, history, edit and delete."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import transaction
 from django.http import HttpResponse, JsonResponse
@@ -18,6 +18,7 @@ from openvibe.chat import services
 from openvibe.chat.attachments import read_uploads
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import (
+    NamedAgent,
     ScopedInstructions,
     SidebarParticipant,
     ThreadSurroundings,
@@ -58,56 +59,93 @@ def _render_thread_page(
     request: WorkspaceRequest, thread: Thread, *, problem: Problem | None = None, text: str | None = None
 ) -> HttpResponse:
     surroundings = read_surroundings(thread, request.access)
+    is_closed = thread.archived_at is not None or thread.channel.archived_at is not None
     context = {
         "thread": thread,
         "channel": thread.channel,
         **message_page_context(request, thread),
         "at": int_param(request.GET, "at"),
-        "followers": surroundings.followers,
-        "allowed_agents": surroundings.allowed_agents,
-        "text": text if text is not None else surroundings.draft,
-        "problem": problem,
-        "settings": _thread_settings(request, thread, surroundings),
-        "is_closed": thread.archived_at is not None or thread.channel.archived_at is not None,
-        "max_characters": MAX_BODY_CHARACTERS,
-        "active_dives": surroundings.active_dives,
+        "head": _thread_head(request, thread, surroundings, is_closed),
+        "composer": Composer(
+            thread_id=thread.pk,
+            title=thread.title,
+            is_closed=is_closed,
+            text=text if text is not None else surroundings.draft,
+            problem=problem.message if problem else "",
+            followers=surroundings.followers,
+            enter_sends=request.member.enter_sends,
+        ),
     }
     return render(request, "chat/thread.html", context, status=problem.status if problem else 200)
 
 
 @dataclass(frozen=True)
-class ThreadSettings:
-    """What `chat/_thread_settings.html` shows of a thread to somebody. `readers`: handle and level of the agents that
-    may read it; `agents`: those the asker knows."""
+class Composer:
+    """What `chat/_composer.html` shows. `problem`: why the text could not be posted, if it was."""
 
+    thread_id: int
+    title: str
+    is_closed: bool
+    text: str
+    problem: str
+    followers: tuple[NamedAgent, ...]
+    enter_sends: bool
+    max_characters: int = MAX_BODY_CHARACTERS
+
+
+@dataclass(frozen=True)
+class ThreadHead:
+    """What `chat/_thread_head.html` shows of a thread to somebody. `agents`: those the asker knows; `readers`: handle
+    and level of those that may read it."""
+
+    thread_id: int
+    title: str
+    access: str
+    is_archived: bool
+    is_closed: bool
+    creator: str
+    channel_id: int
+    channel_name: str
+    is_private: bool
     administers: bool
     may_change: bool
-    is_archived: bool
-    creator: str
     own_instructions: str
     instructions: tuple[ScopedInstructions, ...]
-    accesses: tuple[tuple[str, str], ...]
+    surroundings: ThreadSurroundings
     agents: tuple[SidebarParticipant, ...]
-    allowed_ids: frozenset[int]
-    follower_ids: frozenset[int]
     readers: tuple[SidebarParticipant, ...]
+    accesses: tuple[tuple[str, str], ...] = tuple(Thread.Access.choices)
+
+    @property
+    def allowed_ids(self) -> set[int]:
+        return {agent.pk for agent in self.surroundings.allowed_agents}
+
+    @property
+    def follower_ids(self) -> set[int]:
+        return {agent.pk for agent in self.surroundings.followers}
 
 
-def _thread_settings(request: WorkspaceRequest, thread: Thread, surroundings: ThreadSurroundings) -> ThreadSettings:
-    return ThreadSettings(
+def _thread_head(
+    request: WorkspaceRequest, thread: Thread, surroundings: ThreadSurroundings, is_closed: bool
+) -> ThreadHead:
+    channel, readers = thread.channel, agents_with_access(thread)
+    return ThreadHead(
+        thread_id=thread.pk,
+        title=thread.title,
+        access=thread.access,
+        is_archived=thread.archived_at is not None,
+        is_closed=is_closed,
+        creator=thread.created_by.name if thread.created_by else "",
+        channel_id=channel.pk,
+        channel_name=channel.name,
+        is_private=channel.is_private,
         administers=request.access.administers,
         may_change=may_manage_thread(thread, request.access),
-        is_archived=thread.archived_at is not None,
-        creator=thread.created_by.name if thread.created_by else "",
         own_instructions=thread.instructions,
-        instructions=tuple(scoped_instructions(request.access, request.workspace, thread.channel, thread)),
-        accesses=tuple(Thread.Access.choices),
+        instructions=tuple(scoped_instructions(request.access, request.workspace, channel, thread)),
+        surroundings=replace(surroundings, draft=""),
         agents=shell_of(request).agents,
-        allowed_ids=frozenset(agent.pk for agent in surroundings.allowed_agents),
-        follower_ids=frozenset(agent.pk for agent in surroundings.followers),
-        readers=tuple(
-            SidebarParticipant(one.pk, one.handle, one.name, one.agent.level) for one in agents_with_access(thread)
-        ),
+        readers=tuple(SidebarParticipant(one.pk, one.handle, one.name, one.agent.level) for one in readers),
     )
 
 
