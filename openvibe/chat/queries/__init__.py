@@ -1,6 +1,7 @@
 """Reads of conversations: querysets, pages, and `access_*` lookups. Every one starts from what the asker may see."""
 
 from openvibe.chat.queries.conversations import (
+    ATTACHMENT_FIELDS,
     HIT_END,
     HIT_START,
     AgentDraft,
@@ -12,6 +13,7 @@ from openvibe.chat.queries.conversations import (
     agents_with_access,
     attachments_of_thread,
     channels_for_admin,
+    list_messages,
     members_with_access,
     message_page,
     messages_mentioning,
@@ -31,6 +33,7 @@ from openvibe.chat.queries.thread_page import NamedAgent, ThreadSurroundings, re
 from openvibe.chat.search.thread import MessageHit, find_messages
 
 __all__ = [
+    "ATTACHMENT_FIELDS",
     "HIT_END",
     "HIT_START",
     "AgentDraft",
@@ -58,6 +61,7 @@ __all__ = [
     "find_messages",
     "including_instructions",
     "list_channel_threads",
+    "list_messages",
     "list_unread_threads",
     "members_with_access",
     "message_page",
