@@ -80,7 +80,12 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
             ({"slug": request.workspace.slug, "entry": entry_item(row)} for row in entry_rows(page)),
         ),
         "search": ListSearch(
-            **{name: params.get(name, "") for name in FILTER_NAMES},
+            q=params.get("q", ""),
+            topic=params.get("topic", ""),
+            tag=params.get("tag", ""),
+            status=params.get("status", ""),
+            owner=params.get("owner", ""),
+            freshness=params.get("freshness", ""),
             owners=tuple((owner.pk, owner.name) for owner in list_owners(request)),
             topics=tuple(suggest_topics(request)),
         ),
@@ -166,8 +171,10 @@ def _newest_entries(shape: Access) -> CompiledQuery:
     return CompiledQuery(statement, 4)
 
 
-ENTRY_ITEM_FIELDS = ("topic", "content", "kind", "visibility", "status", "reason", "expires_at", "use_count", "tags")
-ENTRY_ITEM_FIELDS += ("owner__name",)
+ENTRY_ITEM_FIELDS = (
+    *("topic", "content", "kind", "visibility", "status", "reason", "expires_at", "use_count", "tags"),
+    "owner__name",
+)
 
 
 def _list_page(request: WorkspaceRequest, params: dict[str, str]) -> Page[Any]:

@@ -249,21 +249,19 @@ def visible_ids(access: Access, model: type[Thread] | type[Channel] | type[Messa
     return set(rows.filter(pk__in=ids).values_list("pk", flat=True))
 
 
-def _one_or_missing(rows: list[Any]) -> Any:
+def _one_or_missing(rows: Sequence[Row]) -> Row:
     if not rows:
         raise Missing
     return rows[0]
 
 
 def _first_or_missing(rows: QuerySet[Row], pk: int) -> Row:
-    row = rows.filter(pk=min(pk, MAX_ID)).first()
-    if row is None:
-        raise Missing
-    return row
+    return _one_or_missing(rows.filter(pk=min(pk, MAX_ID))[:1])
 
 
 def access_channel(access: Access, channel_id: int) -> Channel:
-    return _one_or_missing(_channel_by_id(access.shape).objects(*asker_values(access), min(channel_id, MAX_ID)))
+    rows: list[Channel] = _channel_by_id(access.shape).objects(*asker_values(access), min(channel_id, MAX_ID))
+    return _one_or_missing(rows)
 
 
 @cache
@@ -276,7 +274,8 @@ def _channel_by_id(shape: Access) -> CompiledQuery:
 
 def access_thread(access: Access, thread_id: int) -> Thread:
     """With its channel, `read_seq` and `unread`."""
-    return _one_or_missing(_thread_by_id(access.shape).objects(*asker_values(access), min(thread_id, MAX_ID)))
+    rows: list[Thread] = _thread_by_id(access.shape).objects(*asker_values(access), min(thread_id, MAX_ID))
+    return _one_or_missing(rows)
 
 
 @cache

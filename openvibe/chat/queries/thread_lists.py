@@ -69,4 +69,8 @@ def list_channel_threads(
 
 def _list_threads(access: Access, values: dict[str, object]) -> ThreadList:
     ((total, rows),) = fetch_prepared(_SELECT_THREADS, {**values, "asker": access.participant_id})
-    return ThreadList([ThreadItem(*row[:6], datetime.fromisoformat(row[6]), row[7]) for row in rows], total)
+    items = [
+        ThreadItem(pk, title, channel, creator, last_seq, kind, datetime.fromisoformat(at), unread)
+        for pk, title, channel, creator, last_seq, kind, at, unread in rows
+    ]
+    return ThreadList(items, total)
