@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import QuerySet
 from django.dispatch import receiver
 from django.urls import reverse
@@ -17,7 +19,8 @@ from knowledge.queries import entries_to_review, open_contradictions
 from knowledge.quotes import ENTRY_QUOTES
 from knowledge.search import ENTRY_VECTORS
 from knowledge.services.validation import may_manage
-from openvibe.chat.models import Message
+from openvibe.base.query_cache import CompiledQuery, array_literal
+from openvibe.chat.models import Message, asker_values, placeholder_access
 from openvibe.chat.wiring import (
     INBOX_NOTES,
     MESSAGE_DECORATORS,
@@ -28,7 +31,7 @@ from openvibe.chat.wiring import (
 )
 from openvibe.search.indexing import VECTOR_TABLES
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Workspace
+from openvibe.workspaces.models import Participant
 
 MAX_INBOX_NOTES = 20
 MAX_COUNTED = 100
@@ -65,36 +68,69 @@ def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
     if not ids or access.knowledge == "none":
         return {}
     pins_by_id: dict[int, tuple[EntryPin, ...]] = {}
-    entries = Entry.objects.visible_to(access).filter(source_message__in=ids, status__in=LIVE_STATUSES).order_by("id")
-    for pk, topic, message_id in entries.values_list("pk", "topic", "source_message_id"):
+    for pk, topic, message_id in _pins_query(access.shape).rows(*asker_values(access), array_literal(ids)):
         pins_by_id[message_id] = (*pins_by_id.get(message_id, ()), EntryPin(pk, topic))
     return {message_id: {"pins": pins} for message_id, pins in pins_by_id.items()}
+
+
+@cache
+def _pins_query(shape: Access) -> CompiledQuery:
+    """Asked by every page of messages: compiled once."""
+
+    def statement(*values: int) -> QuerySet[Any, Any]:
+        *asker, ids = values
+        entries = Entry.objects.visible_to(placeholder_access(shape, *asker)).filter(source_message__id__any_of=ids)
+        return entries.filter(status__in=LIVE_STATUSES).order_by("id").values_list("pk", "topic", "source_message_id")
+
+    return CompiledQuery(statement, 5)
 
 
 def sidebar_counts(access: Access) -> dict[str, object]:
     """`to_review`: how many decisions wait that the asker may take; `notices`: how many the owner has not seen.
 
-    At most a hundred of each are counted. Three queries.
+    At most a hundred of each are counted. One query.
     """
     if not may_manage(access):
         return {"to_review": 0, "notices": 0}
-    entries = entries_to_review(access, timezone.now()).order_by()[:MAX_COUNTED].count()
-    pairs = open_contradictions(access).order_by()[:MAX_COUNTED].count()
-    notices = _unseen_notices(access).order_by()[:MAX_COUNTED].count()
-    return {"to_review": min(entries + pairs, MAX_COUNTED), "notices": notices}
+    entries, pairs, notices = _waiting_query(access.shape).rows(*asker_values(access))[0]
+    return {"to_review": min(len(entries) + len(pairs), MAX_COUNTED), "notices": len(notices)}
+
+
+@cache
+def _waiting_query(shape: Access) -> CompiledQuery:
+    """Asked by every page: compiled once."""
+
+    def statement(*asker: int) -> QuerySet[Any, Any]:
+        access = placeholder_access(shape, *asker)
+        waiting = entries_to_review(access, timezone.now()), open_contradictions(access), _unseen_notices(access)
+        ids = [ArraySubquery(rows.order_by().values("pk")[:MAX_COUNTED]) for rows in waiting]
+        return Participant.objects.filter(pk=access.participant_id).values_list(*ids)
+
+    return CompiledQuery(statement, 4)
 
 
 def inbox_notes(access: Access) -> list[InboxNote]:
-    """What needs the asker as an owner, the newest first. Two queries."""
-    slug = Workspace.objects.values_list("slug", flat=True).get(pk=access.workspace_id)
+    """What needs the asker as an owner, the newest first. One query."""
     return [
         InboxNote(
-            href=reverse("knowledge-entry", args=[slug, notice.entry_id]),
-            text=f"“{notice.entry.topic}” {_NOTICE_TEXTS.get(notice.reason, _NOTICE_TEXTS['asked'])}",
-            at=notice.created_at,
+            href=reverse("knowledge-entry", args=[slug, entry_id]),
+            text=f"“{topic}” {_NOTICE_TEXTS.get(reason, _NOTICE_TEXTS['asked'])}",
+            at=created_at,
         )
-        for notice in _unseen_notices(access).select_related("entry")[:MAX_INBOX_NOTES]
+        for slug, entry_id, topic, reason, created_at in _notes_query(access.shape).rows(*asker_values(access))
     ]
+
+
+@cache
+def _notes_query(shape: Access) -> CompiledQuery:
+    """Asked by every inbox: compiled once."""
+
+    def statement(*asker: int) -> QuerySet[Any, Any]:
+        notices = _unseen_notices(placeholder_access(shape, *asker))
+        columns = ("entry__workspace__slug", "entry_id", "entry__topic", "reason", "created_at")
+        return notices.values_list(*columns)[:MAX_INBOX_NOTES]
+
+    return CompiledQuery(statement, 4)
 
 
 def _unseen_notices(access: Access) -> QuerySet[Notice]:

@@ -5,9 +5,10 @@ A message shows the run that wrote it, and the runs it caused that have not answ
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
@@ -16,6 +17,7 @@ from agents.models import Run, Snapshot
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.tasks import enqueue_run_on_commit
 from openvibe.base.problems import Missing
+from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
@@ -87,16 +89,7 @@ class RunCard:
 
 def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, Any]]:
     """`run` for replies, `waiting` for messages whose runs have no reply yet. One query."""
-    ids = [message.pk for message in messages]
-    if not ids:
-        return {}
-    unanswered = Q(trigger__in=ids, reply=None) & ~Q(state=Run.State.DONE)
-    runs = (
-        Run.objects.filter(Q(reply__in=ids) | unanswered)
-        .select_related("agent__participant", "approval")
-        .annotate(has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk"))))
-        .order_by("id")
-    )
+    runs: list[Run] = _runs_at().objects(array_literal(message.pk for message in messages)) if messages else []
     decorations: dict[int, dict[str, Any]] = defaultdict(dict)
     for run in runs:
         if run.reply_id is not None:
@@ -105,6 +98,25 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
             extras = decorations[run.trigger_id]
             extras["waiting"] = (*extras.get("waiting", ()), _run_card(run, access))
     return decorations
+
+
+RUN_CARD_FIELDS = (
+    *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "reply", "trigger"),
+    *("agent__deactivated_at", "agent__participant__name", "approval__what"),
+)
+
+
+@cache
+def _runs_at() -> CompiledQuery:
+    """Asked by every page of messages: compiled once."""
+
+    def statement(ids: int) -> QuerySet[Run]:
+        unanswered = Q(trigger__id__any_of=ids, reply=None) & ~Q(state=Run.State.DONE)
+        runs = Run.objects.filter(Q(reply__id__any_of=ids) | unanswered)
+        runs = runs.select_related("agent__participant", "approval").only(*RUN_CARD_FIELDS)
+        return runs.annotate(has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk")))).order_by("id")
+
+    return CompiledQuery(statement, 1)
 
 
 def _run_card(run: Run, access: Access) -> RunCard:

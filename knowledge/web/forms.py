@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from django.utils import timezone
@@ -16,6 +17,7 @@ from knowledge.services import KEEP
 from knowledge.services.validation import possible_owners
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.queries import participants_known_to
 from openvibe.workspaces.decorators import WorkspaceRequest
 from openvibe.workspaces.models import Participant
@@ -112,10 +114,16 @@ def strip_nul(data: EntryFormData) -> EntryFormData:
 
 def list_owners(request: WorkspaceRequest) -> list[Participant]:
     """Who may own an entry, by name; for guests those of them that they know."""
+    if not request.access.is_guest:
+        return _owners_query().objects(request.workspace.pk)
     people = possible_owners(request.workspace.pk).order_by("name", "id")
-    if request.access.is_guest:
-        people = people.filter(pk__in=participants_known_to(request.access).order_by().values("pk"))
-    return list(people)
+    return list(people.filter(pk__in=participants_known_to(request.access).order_by().values("pk")))
+
+
+@cache
+def _owners_query() -> CompiledQuery:
+    """Asked by every list of entries: compiled once."""
+    return CompiledQuery(lambda workspace_id: possible_owners(workspace_id).order_by("name", "id"), 1)
 
 
 def access_owner(request: WorkspaceRequest, given: str) -> Participant | None:

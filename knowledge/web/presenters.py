@@ -48,6 +48,38 @@ def entry_row(entry: Entry, now: datetime | None = None, copies: Sequence[NearCo
     return EntryRow(entry, compute_freshness(entry, now), text, copies)
 
 
+@dataclass(frozen=True)
+class EntryItem:
+    """What the list shows of an entry: plain values, by which its HTML is kept. `copies`: id and topic."""
+
+    pk: int
+    topic: str
+    is_restricted: bool
+    freshness: Freshness
+    text: str
+    kind: str
+    owner: str
+    use_count: int
+    tags: tuple[str, ...]
+    copies: tuple[tuple[int, str], ...]
+
+
+def entry_item(row: EntryRow) -> EntryItem:
+    entry = row.entry
+    return EntryItem(
+        pk=entry.pk,
+        topic=entry.topic,
+        is_restricted=entry.visibility == Entry.Visibility.RESTRICTED,
+        freshness=row.freshness,
+        text=row.text,
+        kind=Entry.Kind(entry.kind).label,
+        owner=entry.owner.name,
+        use_count=entry.use_count,
+        tags=tuple(entry.tags),
+        copies=tuple((copy.pk, copy.topic) for copy in row.copies),
+    )
+
+
 def entry_rows(entries: Iterable[Entry | EntryHit]) -> list[EntryRow]:
     """Entries, or hits of a search with their near copies."""
     now = timezone.now()

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet, Window
 from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -40,12 +41,14 @@ from knowledge.services import (
 )
 from knowledge.services.validation import check_may_manage, may_manage
 from knowledge.web.forms import EntryFormData, access_entry, list_owners, read_form_data, whole_minute
-from knowledge.web.presenters import EntryRow, entry_row, entry_rows, revision_rows
+from knowledge.web.presenters import EntryRow, entry_item, entry_row, entry_rows, revision_rows
+from openvibe.base.fragments import render_fragments
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.models import Message
+from openvibe.base.query_cache import CompiledQuery
+from openvibe.chat.models import Message, asker_values, placeholder_access
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.decorators import WorkspaceRequest, event_position, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant
 
 ENTRIES_PAGE_SIZE = 50
@@ -54,29 +57,39 @@ MAX_HITS = 200  # entries of one search
 MAX_TOPICS_OFFERED = 100
 MAX_TOPICS_COUNTED = 1_000  # of the newest entries
 FRESHNESS_LABELS = {"expiring": "Expiring soon", "needs_review": "Needs review"}
-FRESHNESS_CHOICES = [(state, FRESHNESS_LABELS.get(state, state.capitalize())) for state in FRESHNESS_STATES]
+FILTER_NAMES = ("q", "topic", "tag", "status", "owner", "freshness")
+FRESHNESS_CHOICES = tuple((state, FRESHNESS_LABELS.get(state, state.capitalize())) for state in FRESHNESS_STATES)
 
 
 @workspace_view
 @require_safe
 def entry_list(request: WorkspaceRequest) -> HttpResponse:
     """`q` searches, `topic`, `tag`, `status`, `owner` and `freshness` narrow; nothing said: what holds or waits."""
-    event_position(request)  # where live updates begin, asked before anything is read
     params = {
         name: value.replace("\x00", "").strip()[:MAX_QUERY_CHARACTERS] for name, value in request.GET.dict().items()
     }
-    page: Page[Any] = Paginator(_list_entries(request, params), ENTRIES_PAGE_SIZE).get_page(request.GET.get("page"))
+    is_narrowed = any(params.get(name) for name in FILTER_NAMES)
+    page = _newest_page(request.access) if not is_narrowed and "page" not in params else _list_page(request, params)
     query = request.GET.copy()
     query.pop("page", None)
     context = {
         "params": params,
         "page": page,
-        "rows": entry_rows(page),
-        "freshness_choices": FRESHNESS_CHOICES,
-        "statuses": Entry.Status.choices,
-        "owners": list_owners(request),
-        "topics": suggest_topics(request),
-        "is_narrowed": any(params.get(name) for name in ("q", "topic", "tag", "status", "owner", "freshness")),
+        "items": render_fragments(
+            "knowledge/_list_item.html",
+            ({"slug": request.workspace.slug, "entry": entry_item(row)} for row in entry_rows(page)),
+        ),
+        "search": ListSearch(
+            q=params.get("q", ""),
+            topic=params.get("topic", ""),
+            tag=params.get("tag", ""),
+            status=params.get("status", ""),
+            owner=params.get("owner", ""),
+            freshness=params.get("freshness", ""),
+            owners=tuple((owner.pk, owner.name) for owner in list_owners(request)),
+            topics=tuple(suggest_topics(request)),
+        ),
+        "is_narrowed": is_narrowed,
         "chips": _filter_chips(request, params),
         "query": query.urlencode(),
         "may_manage": may_manage(request.access),
@@ -93,11 +106,22 @@ def topic_suggestions(request: WorkspaceRequest) -> HttpResponse:
 
 def suggest_topics(request: WorkspaceRequest, part: str = "") -> list[str]:
     """Topics of what the asker may read, without what was put aside, the most used lately first. At most a hundred."""
-    entries = Entry.objects.visible_to(request.access).filter(status__in=LIVE_STATUSES)
     if part := part.replace("\x00", "").strip():
-        entries = entries.filter(topic__icontains=part)
-    recent = entries.order_by("-id").values_list("topic", flat=True)[:MAX_TOPICS_COUNTED]
-    return [topic for topic, _ in Counter(recent).most_common(MAX_TOPICS_OFFERED)]
+        recent = list(_newest_topics(request.access).filter(topic__icontains=part)[:MAX_TOPICS_COUNTED])
+    else:
+        recent = _topics_query(request.access.shape).rows(*asker_values(request.access))
+    return [topic for (topic,), _ in Counter(recent).most_common(MAX_TOPICS_OFFERED)]
+
+
+def _newest_topics(access: Access) -> QuerySet[Entry, tuple[str]]:
+    entries = Entry.objects.visible_to(access).filter(status__in=LIVE_STATUSES)
+    return entries.order_by("-id").values_list("topic")
+
+
+@cache
+def _topics_query(shape: Access) -> CompiledQuery:
+    """Asked by every list of entries: compiled once."""
+    return CompiledQuery(lambda *asker: _newest_topics(placeholder_access(shape, *asker))[:MAX_TOPICS_COUNTED], 4)
 
 
 def _filter_chips(request: WorkspaceRequest, params: dict[str, str]) -> list[dict[str, str]]:
@@ -110,6 +134,51 @@ def _filter_chips(request: WorkspaceRequest, params: dict[str, str]) -> list[dic
             rest.pop("page", None)
             chips.append({"name": name, "value": params[name], "rest": rest.urlencode()})
     return chips
+
+
+@dataclass(frozen=True)
+class ListSearch:
+    """What `knowledge/_list_search.html` shows: the filters as asked for, and what can be chosen. `owners`: id and
+    name."""
+
+    q: str
+    topic: str
+    tag: str
+    status: str
+    owner: str
+    freshness: str
+    owners: tuple[tuple[int, str], ...]
+    topics: tuple[str, ...]
+    statuses: tuple[tuple[str, str], ...] = tuple(Entry.Status.choices)
+    freshness_choices: tuple[tuple[str, str], ...] = FRESHNESS_CHOICES
+
+
+def _newest_page(access: Access) -> Page[Any]:
+    """The first page where nothing is asked for, as most often: the newest of what holds or waits. One query."""
+    entries: list[Any] = _newest_entries(access.shape).objects(*asker_values(access))
+    page: Page[Any] = Paginator(range(entries[0].total if entries else 0), ENTRIES_PAGE_SIZE).get_page(1)
+    page.object_list = entries
+    return page
+
+
+@cache
+def _newest_entries(shape: Access) -> CompiledQuery:
+    def statement(*asker: int) -> QuerySet[Entry]:
+        entries = Entry.objects.visible_to(placeholder_access(shape, *asker)).filter(status__in=LIVE_STATUSES)
+        entries = entries.select_related("owner").only(*ENTRY_ITEM_FIELDS).annotate(total=Window(Count("*")))
+        return entries.order_by("-id")[:ENTRIES_PAGE_SIZE]
+
+    return CompiledQuery(statement, 4)
+
+
+ENTRY_ITEM_FIELDS = (
+    *("topic", "content", "kind", "visibility", "status", "reason", "expires_at", "use_count", "tags"),
+    "owner__name",
+)
+
+
+def _list_page(request: WorkspaceRequest, params: dict[str, str]) -> Page[Any]:
+    return Paginator(_list_entries(request, params), ENTRIES_PAGE_SIZE).get_page(request.GET.get("page"))
 
 
 def _list_entries(request: WorkspaceRequest, params: dict[str, str]) -> Sequence[EntryHit] | QuerySet[Entry]:
@@ -143,7 +212,6 @@ DECISIONS: dict[str, Callable[..., Entry]] = {
 @require_safe
 def entry_detail(request: WorkspaceRequest, entry_id: int) -> HttpResponse:
     """The entry's page. Looking at it is having seen its notices; a panel that renews itself (`?unasked`) is not."""
-    event_position(request)  # where live updates begin, asked before anything is read
     entry = access_entry(request, entry_id)
     if "unasked" not in request.GET:
         mark_notices_seen(by=request.access, entry=entry)
@@ -243,7 +311,6 @@ class ContradictionItem:
 @require_safe
 def review_queue(request: WorkspaceRequest) -> HttpResponse:
     """The review queue. Looking at it is having seen one's notices."""
-    event_position(request)  # where live updates begin, asked before anything is read
     check_may_manage(request.access)
     mark_notices_seen(by=request.access)
     return render(

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
 from memory.episodes.models import Episode, Feedback, Proposal
 from openvibe.base.problems import Missing
+from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -59,10 +61,16 @@ def feedback_by_message(messages: Sequence[Message], access: Access) -> dict[int
     }
     if access.is_agent or not by_message:
         return {}
-    rows = Feedback.objects.filter(message__in=list(by_message)).select_related("participant", "episode__applied_by")
-    for feedback in rows.order_by("created_at", "id"):
+    for feedback in _feedback_on().objects(array_literal(by_message)):
         by_message[feedback.message_id].append(feedback)
     return {message_id: {"feedback": _summarize_feedback(rows, access)} for message_id, rows in by_message.items()}
+
+
+@cache
+def _feedback_on() -> CompiledQuery:
+    """Asked by every page of messages: compiled once."""
+    rows = Feedback.objects.select_related("participant", "episode__applied_by").order_by("created_at", "id")
+    return CompiledQuery(lambda ids: rows.filter(message__id__any_of=ids), 1)
 
 
 def _summarize_feedback(rows: list[Feedback], access: Access) -> FeedbackSummary:

@@ -107,9 +107,14 @@ def _recorded_migrations(using: str) -> Migrations:
 
 
 class StaticStorage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # no types
-    """Static files: hashed names and long caching once collected, straight from the folders before that."""
+    """Static files: hashed names, compressed and cached for ever once collected, straight from the folders before that.
+    Modules import one another by hashed names, too."""
 
     manifest_strict = False
+    patterns = (
+        *CompressedManifestStaticFilesStorage.patterns,
+        ("js/*.js", CompressedManifestStaticFilesStorage._js_module_import_aggregation_patterns[1]),  # our own modules
+    )
 
 
 def collect_static_files() -> None:

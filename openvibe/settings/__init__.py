@@ -30,6 +30,7 @@ else:
 SECRET_KEY_FALLBACKS = [key.strip() for key in ENV.secret_key_fallbacks.split(",") if key.strip()]
 ALLOWED_HOSTS = [h.strip() for h in ENV.allowed_hosts.split(",") if h.strip()]
 CSRF_TRUSTED_ORIGINS = [o.strip() for o in ENV.csrf_trusted_origins.split(",") if o.strip()]
+SESSION_ENGINE = "openvibe.workspaces.sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "openvibe.workspaces.web.views.csrf_failure"
@@ -105,6 +106,7 @@ MIDDLEWARE = [
     "openvibe.base.middleware.MultipartCharsetMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "openvibe.base.middleware.CompressionMiddleware",
     "openvibe.base.middleware.PathContentSecurityPolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -121,15 +123,25 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
-        "APP_DIRS": True,
         "OPTIONS": {
+            "loaders": [
+                (
+                    "django.template.loaders.cached.Loader",
+                    ["openvibe.base.template_loader.Loader", "django.template.loaders.app_directories.Loader"],
+                )
+            ],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "openvibe.chat.web.shell.shell_context",
             ],
-            "libraries": {"agents": "agents.web.filters", "conversation": "openvibe.chat.web.presenters"},
+            "libraries": {
+                "agents": "agents.web.filters",
+                "conversation": "openvibe.chat.web.presenters",
+                "fragments": "openvibe.base.fragments",
+                "shell": "openvibe.chat.web.shell",
+            },
         },
     }
 ]

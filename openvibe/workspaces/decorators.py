@@ -7,7 +7,6 @@ from typing import Any, Concatenate, ParamSpec
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.contrib.auth.views import redirect_to_login
-from django.db.models import Max
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
@@ -15,7 +14,6 @@ from django_htmx.middleware import HtmxDetails
 from rest_framework.request import Request
 
 from openvibe.api.auth import caller_of
-from openvibe.base.models import Event
 from openvibe.base.problems import Missing, Problem, Unavailable
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
@@ -34,16 +32,7 @@ class WorkspaceRequest(HttpRequest):
     access: Access
     workspace: Workspace
     htmx: HtmxDetails
-    stream_position: int  # from the first `event_position` on
-
-
-def event_position(request: WorkspaceRequest) -> int:
-    """Where the event stream of this page begins: asked before its content is read, or something is missed. One query
-    a request."""
-    if not hasattr(request, "stream_position"):
-        newest = Event.objects.filter(workspace_id=request.workspace.pk).aggregate(last=Max("position"))
-        request.stream_position = newest["last"] or 0
-    return request.stream_position
+    stream_position: int  # of the newest event before anything else was read: where the page's stream begins
 
 
 WorkspaceView = Callable[Concatenate[WorkspaceRequest, P], HttpResponseBase]
@@ -78,6 +67,7 @@ def _attach_workspace(request: HttpRequest, slug: str) -> None:
     member = access_member(request.user, slug)  # type: ignore[arg-type]
     request.member, request.workspace = member, member.workspace  # type: ignore[attr-defined]
     request.access = member_access(member)  # type: ignore[attr-defined]
+    request.stream_position = member.stream_position or 0  # type: ignore[attr-defined]
     if request.session.get(LAST_WORKSPACE_SESSION_KEY) != slug:
         request.session[LAST_WORKSPACE_SESSION_KEY] = slug
 

@@ -6,9 +6,11 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
+from django.db.models import OuterRef, Subquery
 from django.http import HttpRequest
 
 from openvibe.base.includes import CutInclude, expand_includes
+from openvibe.base.models import Event
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
@@ -27,10 +29,12 @@ AGENT_ACCESSES: Register[Callable[[Iterable[Participant]], dict[int, Access]]] =
 
 @cache
 def _members_by_slug() -> CompiledQuery:
-    """Asked by every page: compiled once."""
+    """Asked by every page: compiled once. `stream_position` is that of the workspace's newest event."""
+    events = Event.objects.filter(workspace_id=OuterRef("workspace_id"), position__isnull=False).order_by("-position")
     members = Member.objects.select_related("participant", "workspace", "user").filter(
         removed_at=None, user__is_active=True
     )
+    members = members.annotate(stream_position=Subquery(events.values("position")[:1]))
     return CompiledQuery(lambda user, slug: members.filter(user=user, workspace__slug=slug), 2)
 
 

@@ -15,11 +15,11 @@ from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.event_stream import read_events
 from openvibe.chat.models import Dive, Mention, Message, Thread
 from openvibe.chat.queries import (
+    list_channel_threads,
+    list_unread_threads,
     messages_mentioning,
+    read_sidebar,
     search_messages,
-    sidebar_channels,
-    threads_of_channel,
-    unread_threads,
     unseen_mentions,
 )
 from openvibe.chat.services import (
@@ -178,11 +178,11 @@ class TestBeingInOne:
 
         for member in (ana, dora):
             asker = access(member)
-            assert list(threads_of_channel(thread.channel, asker)) == [thread]
-            assert list(unread_threads(asker)) == ([thread] if member == dora else [])
+            assert [item.pk for item in list_channel_threads(thread.channel, asker).items] == [thread.pk]
+            assert [item.pk for item in list_unread_threads(asker).items] == ([thread.pk] if member == dora else [])
         assert not unseen_mentions(access(dora)).exists()
         assert not messages_mentioning(access(dora)).exists()
-        assert [room.mention_count for room in sidebar_channels(access(dora))] == [0]
+        assert [room.mention_count for room in read_sidebar(access(dora), dora.user_id).channels] == [0]
 
     def test_search_finds_what_is_said_in_it(self, ana: Member, dora: Member, dive: Dive) -> None:
         said = say(dive.thread, ana, "Hydrangeas flower on old wood")

@@ -5,7 +5,6 @@ from openvibe.chat.queries.conversations import (
     HIT_END,
     HIT_START,
     AgentDraft,
-    SidebarChannel,
     access_attachment,
     access_channel,
     access_dive,
@@ -22,15 +21,15 @@ from openvibe.chat.queries.conversations import (
     participants_known_to,
     read_attachment,
     search_messages,
-    sidebar_channels,
-    threads_of_channel,
-    unread_threads,
     unseen_mentions,
     visible_ids,
     with_authors_and_mentions,
 )
-from openvibe.chat.queries.instructions import including_instructions, scoped_instructions
+from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
+from openvibe.chat.queries.sidebar import Sidebar, SidebarChannel, SidebarParticipant, SidebarWorkspace, read_sidebar
+from openvibe.chat.queries.thread_lists import ThreadItem, ThreadList, list_channel_threads, list_unread_threads
+from openvibe.chat.queries.thread_page import NamedAgent, ThreadSurroundings, read_surroundings
 from openvibe.chat.search.thread import MessageHit, find_messages
 
 __all__ = [
@@ -40,8 +39,16 @@ __all__ = [
     "AgentDraft",
     "MessageHit",
     "MessageQuotes",
+    "NamedAgent",
     "QuoteView",
+    "ScopedInstructions",
+    "Sidebar",
     "SidebarChannel",
+    "SidebarParticipant",
+    "SidebarWorkspace",
+    "ThreadItem",
+    "ThreadList",
+    "ThreadSurroundings",
     "access_attachment",
     "access_channel",
     "access_dive",
@@ -53,7 +60,9 @@ __all__ = [
     "channels_for_admin",
     "find_messages",
     "including_instructions",
+    "list_channel_threads",
     "list_messages",
+    "list_unread_threads",
     "members_with_access",
     "message_page",
     "messages_mentioning",
@@ -61,11 +70,10 @@ __all__ = [
     "participants_known_to",
     "quote_notes",
     "read_attachment",
+    "read_sidebar",
+    "read_surroundings",
     "scoped_instructions",
     "search_messages",
-    "sidebar_channels",
-    "threads_of_channel",
-    "unread_threads",
     "unseen_mentions",
     "visible_ids",
     "with_authors_and_mentions",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
 from django.utils import timezone
@@ -61,28 +61,6 @@ def with_read_state(threads: QuerySet[Thread], access: Access) -> QuerySet[Threa
     )
 
 
-def unread_threads(access: Access) -> QuerySet[Thread]:
-    """Threads with something new, newest first."""
-    threads = Thread.objects.visible_to(access).exclude_dives().filter(archived_at=None, channel__archived_at=None)
-    return (
-        with_read_state(threads, access)
-        .filter(Q(unread=True))
-        .select_related("channel", "created_by")
-        .order_by("-last_message_at")
-    )
-
-
-def threads_of_channel(channel: Channel, access: Access, *, archived: bool = False) -> QuerySet[Thread]:
-    """A channel's threads for its page, the one last written in first."""
-    threads = Thread.objects.visible_to(access).exclude_dives().filter(channel=channel)
-    threads = threads.filter(archived_at__isnull=not archived)
-    return (
-        with_read_state(threads, access)
-        .select_related("created_by")
-        .order_by(Coalesce("last_message_at", "created_at").desc())
-    )
-
-
 def unseen_mentions(access: Access) -> QuerySet[Mention]:
     """Where the asker was named in something not read yet, outside dives: those are between two."""
     read = ReadMarker.objects.filter(thread=OuterRef("message__thread"), participant_id=access.participant_id).values(
@@ -105,29 +83,6 @@ def messages_mentioning(access: Access) -> QuerySet[Message]:
         .select_related("thread__channel", "author__agent")
         .order_by("-id")
     )
-
-
-@dataclass(frozen=True)
-class SidebarChannel:
-    """A channel as the sidebar shows it."""
-
-    pk: int
-    name: str
-    is_private: bool
-    unread: bool
-    mention_count: int
-
-
-def sidebar_channels(access: Access) -> list[SidebarChannel]:
-    """The open channels the asker sees. Two queries."""
-    unread = unread_threads(access).order_by().filter(channel=OuterRef("pk"))
-    channels = Channel.objects.visible_to(access).filter(archived_at=None).annotate(has_unread=Exists(unread))
-    mention_counts = unseen_mentions(access).order_by().values("message__thread__channel").annotate(n=Count("id"))
-    mentions = {row["message__thread__channel"]: row["n"] for row in mention_counts}
-    return [
-        SidebarChannel(pk, name, is_private, unread=has_unread, mention_count=mentions.get(pk, 0))
-        for pk, name, is_private, has_unread in channels.values_list("pk", "name", "is_private", "has_unread")
-    ]
 
 
 def participants_known_to(access: Access) -> QuerySet[Participant]:
@@ -176,7 +131,7 @@ def _compiled_messages(shape: Access, limit: int, newest_first: bool) -> Compile
         *asker, thread_id, after_seq, before_seq = values
         messages = with_authors_and_mentions(Message.objects.visible_to(placeholder_access(shape, *asker)))
         between = messages.filter(thread_id=thread_id, seq__gt=after_seq, seq__lt=before_seq)
-        return between.order_by("-seq" if newest_first else "seq")[:limit]
+        return between.defer("search").order_by("-seq" if newest_first else "seq")[:limit]
 
     return CompiledQuery(statement, 7)
 
@@ -220,11 +175,7 @@ def agents_with_access(row: Thread | Channel) -> list[Participant]:
 
     Two queries whatever the number of agents.
     """
-    agents = list(
-        Participant.objects.filter(
-            workspace_id=row.workspace_id, kind=Participant.Kind.AGENT, is_active=True
-        ).select_related("agent")
-    )
+    agents: list[Participant] = _active_agents().objects(row.workspace_id)
     accesses = AGENT_ACCESSES.only()(agents)
     load_reach(accesses.values())
     seers = {
@@ -233,6 +184,13 @@ def agents_with_access(row: Thread | Channel) -> list[Participant]:
         if (sees_thread(one, row) if isinstance(row, Thread) else sees_channel(one, row.pk))
     }
     return [agent for agent in agents if agent.pk in seers]
+
+
+@cache
+def _active_agents() -> CompiledQuery:
+    """Asked by every page of a thread: compiled once."""
+    agents = Participant.objects.filter(kind=Participant.Kind.AGENT, is_active=True).select_related("agent")
+    return CompiledQuery(lambda workspace_id: agents.filter(workspace=workspace_id), 1)
 
 
 def members_with_access(channel: Channel) -> QuerySet[Participant]:
@@ -299,21 +257,46 @@ def visible_ids(access: Access, model: type[Thread] | type[Channel] | type[Messa
     return set(rows.filter(pk__in=ids).values_list("pk", flat=True))
 
 
-def _first_or_missing(rows: QuerySet[Row], pk: int) -> Row:
-    row = rows.filter(pk=min(pk, MAX_ID)).first()
-    if row is None:
+def _one_or_missing(rows: Sequence[Row]) -> Row:
+    if not rows:
         raise Missing
-    return row
+    return rows[0]
+
+
+def _first_or_missing(rows: QuerySet[Row], pk: int) -> Row:
+    return _one_or_missing(rows.filter(pk=min(pk, MAX_ID))[:1])
 
 
 def access_channel(access: Access, channel_id: int) -> Channel:
-    return _first_or_missing(Channel.objects.visible_to(access), channel_id)
+    rows: list[Channel] = _channel_by_id(access.shape).objects(*asker_values(access), min(channel_id, MAX_ID))
+    return _one_or_missing(rows)
+
+
+@cache
+def _channel_by_id(shape: Access) -> CompiledQuery:
+    """Asked by pages and API alike: compiled once."""
+    return CompiledQuery(
+        lambda *values: Channel.objects.visible_to(placeholder_access(shape, *values[:4])).filter(pk=values[4]), 5
+    )
 
 
 def access_thread(access: Access, thread_id: int) -> Thread:
     """With its channel, `read_seq` and `unread`."""
-    threads = with_read_state(Thread.objects.visible_to(access), access)
-    return _first_or_missing(threads.select_related("channel", "created_by"), thread_id)
+    rows: list[Thread] = _thread_by_id(access.shape).objects(*asker_values(access), min(thread_id, MAX_ID))
+    return _one_or_missing(rows)
+
+
+@cache
+def _thread_by_id(shape: Access) -> CompiledQuery:
+    """Asked by every page of a thread: compiled once."""
+
+    def statement(*values: int) -> QuerySet[Thread]:
+        *asker, thread_id = values
+        access = placeholder_access(shape, *asker)
+        threads = with_read_state(Thread.objects.visible_to(access).filter(pk=thread_id), access)
+        return threads.select_related("channel", "created_by")
+
+    return CompiledQuery(statement, 5)
 
 
 def access_message(access: Access, message_id: int) -> Message:

@@ -1,10 +1,10 @@
 """The channel page, and what can be changed about a channel."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.http import HttpResponse
@@ -19,23 +19,22 @@ from openvibe.chat.models import Channel, ChannelMembership, Thread, fresh, sees
 from openvibe.chat.queries import (
     access_channel,
     agents_with_access,
+    list_channel_threads,
     members_with_access,
     scoped_instructions,
-    threads_of_channel,
 )
 from openvibe.chat.services.permissions import may_manage_channel
-from openvibe.workspaces.decorators import WorkspaceRequest, event_position, workspace_view
+from openvibe.chat.web.thread_lists import thread_list_context
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 
 MAX_DERIVED_TITLE_CHARACTERS = 80
-PAGE_SIZE = 50
 
 
 @workspace_view
 @require_safe
 def channel(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     """Its threads, the one last written in first; `?archived=1` shows those put away."""
-    event_position(request)  # where live updates begin, asked before anything is read
     return render_channel_page(request, access_channel(request.access, channel_id))
 
 
@@ -47,10 +46,9 @@ def render_channel_page(
     form_data: Mapping[str, str] | None = None,
 ) -> HttpResponse:
     archived = request.GET.get("archived") == "1"
-    pages = Paginator(threads_of_channel(channel, request.access, archived=archived), PAGE_SIZE)
     context: dict[str, Any] = {
         "channel": channel,
-        "threads": pages.get_page(request.GET.get("page")),
+        **thread_list_context(request, partial(list_channel_threads, channel, request.access, archived=archived)),
         "archived": archived,
         "problem": problem,
         "form_data": form_data or {},

@@ -28,7 +28,7 @@ from openvibe.llm.drafts import (
     MIN_BULLETS,
     ResultDraft,
 )
-from openvibe.workspaces.decorators import WorkspaceRequest, event_position, wants_json, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
 
 MAX_SOURCE_CHARACTERS = 4_000
@@ -63,7 +63,6 @@ def _clean_posted_text(text: str) -> str:
 @require_http_methods(["GET", "HEAD", "POST"])
 def dive(request: WorkspaceRequest, dive_id: int) -> HttpResponse:
     """The dive, for htmx alone; `?before_seq=`, `?after_seq=` choose among its messages. POST speaks."""
-    event_position(request)  # where live updates begin, asked before anything is read
     dive = queries.access_dive(request.access, dive_id)
     if request.method == "POST":
         return post_from_composer(

@@ -1,5 +1,7 @@
 """What is new for the reader: inbox, mentions, sidebar, and the event stream that keeps pages current."""
 
+from functools import partial
+
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.core.paginator import Paginator
@@ -11,10 +13,11 @@ from django.views.decorators.http import require_safe
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.event_stream import CurrentAccess, event_stream, parse_position
-from openvibe.chat.queries import messages_mentioning, unread_threads
+from openvibe.chat.queries import list_unread_threads, messages_mentioning
+from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.chat.wiring import INBOX_NOTES
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.decorators import WorkspaceRequest, event_position, problem_response, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, problem_response, workspace_view
 from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import access_member, member_access
 
@@ -25,19 +28,17 @@ PAGE_SIZE = 50
 @require_safe
 def inbox(request: WorkspaceRequest) -> HttpResponse:
     """Threads with something new, newest first, below what needs the reader for another reason."""
-    event_position(request)  # where live updates begin, asked before anything is read
-    threads = Paginator(unread_threads(request.access), PAGE_SIZE).get_page(request.GET.get("page"))
-    notes = [note for source in INBOX_NOTES for note in source(request.access)]
-    return render(
-        request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", {"threads": threads, "notes": notes}
-    )
+    context = thread_list_context(request, partial(list_unread_threads, request.access), show_channel=True)
+    context["notes"] = [note for source in INBOX_NOTES for note in source(request.access)]
+    return render(request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", context)
 
 
 @workspace_view
 @require_safe
 def next_unread(request: WorkspaceRequest) -> HttpResponse:
     """To the newest thread with something new, other than `?from=`; else to the inbox."""
-    thread = unread_threads(request.access).exclude(pk=int_param(request.GET, "from") or 0).first()
+    here = int_param(request.GET, "from")
+    thread = next((item for item in list_unread_threads(request.access, limit=2).items if item.pk != here), None)
     to = redirect("thread", request.workspace.slug, thread.pk) if thread else None
     return to or redirect("inbox", request.workspace.slug)
 

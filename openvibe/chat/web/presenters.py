@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Any
 
 from django.conf import settings
@@ -16,6 +17,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from openvibe.base.markdown import render_markdown
 from openvibe.base.params import int_param
+from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Dive, DiveResult, Message, Thread
 from openvibe.chat.queries import message_page
 from openvibe.chat.wiring import MESSAGE_DECORATORS
@@ -80,12 +82,20 @@ def _token_words(count: int) -> str:
 
 def dive_chips(messages: Sequence[Message]) -> dict[int, tuple[DiveChip, ...]]:
     """The dives of each message, oldest first. One query; who sees a message sees its dives."""
-    rows = Dive.objects.filter(source__in=[message.pk for message in messages]).order_by("id")
     chips: dict[int, tuple[DiveChip, ...]] = {}
-    for pk, source, state, agent in rows.values_list("pk", "source_id", "state", "agent__name"):
+    for pk, source, state, agent in _dives_from().rows(array_literal(message.pk for message in messages)):
         chip = DiveChip(pk, agent, state, Dive.State(state).label.lower())
         chips[source] = (*chips.get(source, ()), chip)
     return chips
+
+
+@cache
+def _dives_from() -> CompiledQuery:
+    """Asked by every page of messages: compiled once."""
+    columns = ("pk", "source_id", "state", "agent__name")
+    return CompiledQuery(
+        lambda ids: Dive.objects.filter(source__id__any_of=ids).order_by("id").values_list(*columns), 1
+    )
 
 
 def result_cards(messages: Sequence[Message]) -> dict[int, ResultCard]:
@@ -223,10 +233,10 @@ def render_message(row: MessageRow, *, thread: Thread, request: WorkspaceRequest
 
 
 @register.simple_tag(takes_context=True)
-def message(context: dict[str, Any], row: MessageRow) -> SafeString:
-    """`{% message row %}`: the message of a row, of the `thread` of the page."""
-    thread, request = context["thread"], context["request"]
-    return render_message(row, thread=thread, request=request, csrf_token=str(context["csrf_token"]))
+def messages(context: dict[str, Any], rows: Sequence[MessageRow]) -> SafeString:
+    """`{% messages rows %}`: the messages of these rows, of the `thread` of the page."""
+    shared = {"thread": context["thread"], "request": context["request"], "csrf_token": str(context["csrf_token"])}
+    return mark_safe("".join([render_message(row, **shared) for row in rows]))
 
 
 def _cache_key(row: MessageRow, thread: Thread, request: WorkspaceRequest) -> tuple[object, ...]:

@@ -1,19 +1,41 @@
 """The shell: sidebar, stream position and right panel of every workspace page, made only when a template asks."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 from django.http import HttpRequest
+from django.template import Library
+from django.utils.safestring import SafeString
 
-from openvibe.chat.queries import SidebarChannel, participants_known_to, sidebar_channels
+from openvibe.base.fragments import render_fragments
+from openvibe.chat.queries import Sidebar, SidebarChannel, SidebarParticipant, SidebarWorkspace, read_sidebar
 from openvibe.chat.wiring import SIDEBAR_EXTRAS
-from openvibe.workspaces.decorators import WorkspaceRequest, event_position
-from openvibe.workspaces.models import Participant, Workspace
+from openvibe.workspaces.decorators import WorkspaceRequest
 
+register = Library()
+"""Tags of templates that `{% load shell %}`."""
+
+LINKED_VIEWS = frozenset({"agent", "inbox", "knowledge", "mentions", "search"})
 PANEL_PATH = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
-MAX_PEOPLE = 40
+
+
+@dataclass(frozen=True)
+class SidebarTop:
+    """What `chat/_sidebar_top.html` shows: the menu of workspaces, and where everything of this one is found."""
+
+    slug: str
+    name: str
+    workspaces: tuple[SidebarWorkspace, ...]
+    administers: bool
+    is_superuser: bool
+    theme: str
+    here: str
+    has_news: bool
+    mention_count: int
+    to_review: object
 
 
 @dataclass
@@ -25,7 +47,7 @@ class Shell:
     @property
     def position(self) -> int:
         """Where the event stream of this page begins: asked before the content is read, or something is missed."""
-        return event_position(self.request)
+        return self.request.stream_position
 
     @cached_property
     def panel(self) -> str:
@@ -34,42 +56,70 @@ class Shell:
         return f"/w/{self.request.workspace.slug}/{path}" if PANEL_PATH.fullmatch(path) else ""
 
     @cached_property
-    def channels(self) -> list[SidebarChannel]:
-        return sidebar_channels(self.request.access)
+    def sidebar(self) -> Sidebar:
+        return read_sidebar(self.request.access, self.request.user.pk)
 
     @property
-    def mention_count(self) -> int:
-        return sum(channel.mention_count for channel in self.channels)
+    def channels(self) -> tuple[SidebarChannel, ...]:
+        return self.sidebar.channels
 
     @property
-    def has_unread(self) -> bool:
-        return any(channel.unread for channel in self.channels)
+    def agents(self) -> tuple[SidebarParticipant, ...]:
+        return self.sidebar.agents
 
     @cached_property
     def extras(self) -> dict[str, object]:
         """What upper floors show in the sidebar."""
         return {name: value for source in SIDEBAR_EXTRAS for name, value in source(self.request.access).items()}
 
-    @cached_property
-    def participants(self) -> list[Participant]:
-        return list(participants_known_to(self.request.access))
+    @property
+    def here(self) -> str:
+        """The address of the page, where the sidebar may hold a link to it besides those of channels; else empty."""
+        match = self.request.resolver_match
+        return self.request.path if match is not None and match.url_name in LINKED_VIEWS else ""
 
     @property
-    def agents(self) -> list[Participant]:
-        return [one for one in self.participants if one.is_agent]
+    def top(self) -> SidebarTop:
+        request, channels = self.request, self.channels
+        return SidebarTop(
+            slug=request.workspace.slug,
+            name=request.workspace.name,
+            workspaces=self.sidebar.workspaces,
+            administers=request.access.administers,
+            is_superuser=request.user.is_superuser,
+            theme=request.user.theme,
+            here=self.here,
+            has_news=any(channel.unread for channel in channels) or bool(self.extras.get("notices")),
+            mention_count=sum(channel.mention_count for channel in channels),
+            to_review=self.extras.get("to_review"),
+        )
 
-    @property
-    def people(self) -> list[Participant]:
-        return [one for one in self.participants if not one.is_agent][:MAX_PEOPLE]
+    def agent_links(self) -> SafeString:
+        slug, here = self.request.workspace.slug, self.here
+        rows = ({"slug": slug, "agent": agent, "here": here} for agent in self.agents)
+        return render_fragments("chat/_sidebar_agent.html", rows)
 
-    @cached_property
-    def workspaces(self) -> list[Workspace]:
-        joined = Workspace.objects.filter(members__user=self.request.user, members__removed_at=None)
-        return list(joined.order_by("name", "id"))
+    def people_links(self) -> SafeString:
+        slug, asker = self.request.workspace.slug, self.request.access.participant_id
+        rows = ({"slug": slug, "person": one, "is_asker": one.pk == asker} for one in self.sidebar.people)
+        return render_fragments("chat/_sidebar_person.html", rows)
+
+
+@register.simple_tag(takes_context=True)
+def channel_links(context: Mapping[str, Any]) -> SafeString:
+    """`{% channel_links %}`: the channels of the sidebar; the page's own `channel`, if it has one, is marked."""
+    slug = context["request"].workspace.slug
+    current = getattr(context.get("channel"), "pk", None)
+    rows = ({"slug": slug, "channel": one, "is_current": one.pk == current} for one in context["shell"].channels)
+    return render_fragments("chat/_sidebar_channel.html", rows)
+
+
+def shell_of(request: WorkspaceRequest) -> Shell:
+    """The shell of a request, one for all that ask."""
+    shell: Shell = vars(request).setdefault("shell", Shell(request))
+    return shell
 
 
 def shell_context(request: HttpRequest) -> dict[str, Shell]:
     """Context processor: `shell`, the same for every template of a request, on pages of a workspace."""
-    if not hasattr(request, "access"):
-        return {}
-    return {"shell": vars(request).setdefault("shell", Shell(cast(WorkspaceRequest, request)))}
+    return {"shell": shell_of(cast(WorkspaceRequest, request))} if hasattr(request, "access") else {}

@@ -1,6 +1,7 @@
 """The thread page and its pages of messages; one message: its fragment, history, edit and delete."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from django.db import transaction
 from django.http import HttpResponse, JsonResponse
@@ -15,18 +16,24 @@ from openvibe.base.problems import Conflict, Missing, Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat import services
 from openvibe.chat.attachments import read_uploads
-from openvibe.chat.models import Dive, Draft, Message, Thread
+from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import (
+    NamedAgent,
+    ScopedInstructions,
+    SidebarParticipant,
+    ThreadSurroundings,
     access_attachment,
     access_message,
     access_thread,
     agents_with_access,
     members_with_access,
+    read_surroundings,
     scoped_instructions,
 )
 from openvibe.chat.services.permissions import may_manage_thread
 from openvibe.chat.web.presenters import message_page_context, message_rows
-from openvibe.workspaces.decorators import WorkspaceRequest, event_position, wants_json, workspace_view
+from openvibe.chat.web.shell import shell_of
+from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
 
 
@@ -34,7 +41,6 @@ from openvibe.workspaces.models import Participant
 @require_http_methods(["GET", "HEAD", "POST"])
 def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     """The page; `?at=`, `?before_seq=`, `?after_seq=` choose the messages, which htmx gets alone. POST speaks."""
-    event_position(request)  # where live updates begin, asked before anything is read
     thread = access_thread(request.access, thread_id)
     if thread.parent_id is not None:  # a dive has a page of its own: what was posted here is posted there
         to = redirect("dive", request.workspace.slug, thread.dive.pk, preserve_request=True)
@@ -52,25 +58,95 @@ def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
 def _render_thread_page(
     request: WorkspaceRequest, thread: Thread, *, problem: Problem | None = None, text: str | None = None
 ) -> HttpResponse:
-    draft = Draft.objects.filter(thread=thread, participant_id=request.access.participant_id).first()
+    surroundings = read_surroundings(thread, request.access)
+    is_closed = thread.archived_at is not None or thread.channel.archived_at is not None
     context = {
         "thread": thread,
         "channel": thread.channel,
         **message_page_context(request, thread),
         "at": int_param(request.GET, "at"),
-        "agents_here": agents_with_access(thread),
-        "followers": list(thread.following_agents.all()),
-        "allowed_agents": list(thread.allowed_agents.all()),
-        "text": text if text is not None else (draft.body if draft else ""),
-        "problem": problem,
-        "may_change": may_manage_thread(thread, request.access),
-        "is_closed": thread.archived_at is not None or thread.channel.archived_at is not None,
-        "max_characters": MAX_BODY_CHARACTERS,
-        "accesses": Thread.Access.choices,
-        "instructions": scoped_instructions(request.access, request.workspace, thread.channel, thread),
-        "active_dives": Dive.objects.filter(parent=thread, state=Dive.State.ACTIVE).count(),
+        "head": _thread_head(request, thread, surroundings, is_closed),
+        "composer": Composer(
+            thread_id=thread.pk,
+            title=thread.title,
+            is_closed=is_closed,
+            text=text if text is not None else surroundings.draft,
+            problem=problem.message if problem else "",
+            followers=surroundings.followers,
+            enter_sends=request.member.enter_sends,
+        ),
     }
     return render(request, "chat/thread.html", context, status=problem.status if problem else 200)
+
+
+@dataclass(frozen=True)
+class Composer:
+    """What `chat/_composer.html` shows. `problem`: why the text could not be posted, if it was."""
+
+    thread_id: int
+    title: str
+    is_closed: bool
+    text: str
+    problem: str
+    followers: tuple[NamedAgent, ...]
+    enter_sends: bool
+    max_characters: int = MAX_BODY_CHARACTERS
+
+
+@dataclass(frozen=True)
+class ThreadHead:
+    """What `chat/_thread_head.html` shows of a thread to somebody. `agents`: those the asker knows; `readers`: handle
+    and level of those that may read it."""
+
+    thread_id: int
+    title: str
+    access: str
+    is_archived: bool
+    is_closed: bool
+    creator: str
+    channel_id: int
+    channel_name: str
+    is_private: bool
+    administers: bool
+    may_change: bool
+    own_instructions: str
+    instructions: tuple[ScopedInstructions, ...]
+    surroundings: ThreadSurroundings
+    agents: tuple[SidebarParticipant, ...]
+    readers: tuple[SidebarParticipant, ...]
+    accesses: tuple[tuple[str, str], ...] = tuple(Thread.Access.choices)
+
+    @property
+    def allowed_ids(self) -> set[int]:
+        return {agent.pk for agent in self.surroundings.allowed_agents}
+
+    @property
+    def follower_ids(self) -> set[int]:
+        return {agent.pk for agent in self.surroundings.followers}
+
+
+def _thread_head(
+    request: WorkspaceRequest, thread: Thread, surroundings: ThreadSurroundings, is_closed: bool
+) -> ThreadHead:
+    channel, readers = thread.channel, agents_with_access(thread)
+    return ThreadHead(
+        thread_id=thread.pk,
+        title=thread.title,
+        access=thread.access,
+        is_archived=thread.archived_at is not None,
+        is_closed=is_closed,
+        creator=thread.created_by.name if thread.created_by else "",
+        channel_id=channel.pk,
+        channel_name=channel.name,
+        is_private=channel.is_private,
+        administers=request.access.administers,
+        may_change=may_manage_thread(thread, request.access),
+        own_instructions=thread.instructions,
+        instructions=tuple(scoped_instructions(request.access, request.workspace, channel, thread)),
+        surroundings=replace(surroundings, draft=""),
+        agents=shell_of(request).agents,
+        readers=tuple(SidebarParticipant(one.pk, one.handle, one.name, one.agent.level) for one in readers),
+    )
 
 
 def post_from_composer(

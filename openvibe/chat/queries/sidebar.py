@@ -1,0 +1,113 @@
+"""What the sidebar of every workspace page shows: one statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.chat.models import reach_of
+from openvibe.workspaces.access import Access
+
+MAX_PEOPLE = 40
+
+_SELECT_SIDEBAR = """
+WITH unseen AS (
+    SELECT t.id, t.channel_id, coalesce(r.last_read_seq, 0) AS read_seq, t.archived_at IS NULL
+        AND (r.id IS NOT NULL OR t.last_message_at >= (
+            SELECT joined_at FROM workspaces_member WHERE participant_id = %(asker)s
+        )) AS is_new
+    FROM chat_thread t LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = %(asker)s
+    WHERE t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
+        AND t.last_seq > coalesce(r.last_read_seq, 0)
+), unread AS (
+    SELECT channel_id, bool_or(is_new) AS is_new FROM unseen GROUP BY channel_id
+), mentions AS (
+    SELECT u.channel_id, count(*) AS number
+    FROM chat_mention n JOIN chat_message m ON m.id = n.message_id JOIN unseen u ON u.id = m.thread_id
+    WHERE n.participant_id = %(asker)s AND m.deleted_at IS NULL AND m.seq > u.read_seq GROUP BY u.channel_id
+), known AS (
+    SELECT p.id, p.kind, p.handle, p.name FROM workspaces_participant p
+    WHERE p.workspace_id = %(workspace)s AND p.is_active AND (NOT %(is_guest)s OR p.id = %(asker)s OR EXISTS (
+        SELECT FROM chat_channelmembership s
+        WHERE s.participant_id = p.id AND s.channel_id = ANY(%(channels)s::bigint[])
+    ))
+)
+SELECT to_json(ARRAY(
+    SELECT json_build_array(c.id, c.name, c.is_private, coalesce(u.is_new, false), coalesce(m.number, 0))
+    FROM chat_channel c LEFT JOIN unread u ON u.channel_id = c.id LEFT JOIN mentions m ON m.channel_id = c.id
+    WHERE c.id = ANY(%(channels)s::bigint[]) AND c.archived_at IS NULL ORDER BY c.name
+)), to_json(ARRAY(
+    SELECT json_build_array(k.id, k.handle, k.name, a.level)
+    FROM known k JOIN agents_agent a ON a.participant_id = k.id WHERE k.kind = 'agent' ORDER BY k.name, k.id
+)), to_json(ARRAY(
+    SELECT json_build_array(k.id, k.handle, k.name, NULL)
+    FROM known k WHERE k.kind = 'member' ORDER BY k.name, k.id LIMIT %(max_people)s
+)), to_json(ARRAY(
+    SELECT json_build_array(w.slug, w.name)
+    FROM workspaces_workspace w JOIN workspaces_member b ON b.workspace_id = w.id
+    WHERE b.user_id = %(user)s AND b.removed_at IS NULL ORDER BY w.name, w.id
+))
+"""
+
+
+@dataclass(frozen=True)
+class SidebarChannel:
+    """An open channel the asker reads. `mention_count`: of the asker, in what she has not read."""
+
+    pk: int
+    name: str
+    is_private: bool
+    unread: bool
+    mention_count: int
+
+
+@dataclass(frozen=True)
+class SidebarParticipant:
+    """Somebody active whom the asker knows: a guest knows only those of her channels. `level` is an agent's."""
+
+    pk: int
+    handle: str
+    name: str
+    level: int | None
+
+    @property
+    def is_agent(self) -> bool:
+        return self.level is not None
+
+
+@dataclass(frozen=True)
+class SidebarWorkspace:
+    """A workspace the user is a member of."""
+
+    slug: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Sidebar:
+    """In the order they are shown; at most MAX_PEOPLE people."""
+
+    channels: tuple[SidebarChannel, ...]
+    agents: tuple[SidebarParticipant, ...]
+    people: tuple[SidebarParticipant, ...]
+    workspaces: tuple[SidebarWorkspace, ...]
+
+
+def read_sidebar(access: Access, user_id: int) -> Sidebar:
+    """One statement. What was said in a thread before the asker joined is new only where she has opened it; what is
+    said in dives counts nowhere: they are between two."""
+    values = {
+        "workspace": access.workspace_id,
+        "asker": access.participant_id,
+        "user": user_id,
+        "is_guest": access.is_guest,
+        "channels": reach_of(access).channels,
+        "max_people": MAX_PEOPLE,
+    }
+    ((channels, agents, people, workspaces),) = fetch_prepared(_SELECT_SIDEBAR, values)
+    return Sidebar(
+        tuple(SidebarChannel(*row) for row in channels),
+        tuple(SidebarParticipant(*row) for row in agents),
+        tuple(SidebarParticipant(*row) for row in people),
+        tuple(SidebarWorkspace(*row) for row in workspaces),
+    )

@@ -1,0 +1,47 @@
+"""What a thread's page shows around its messages: one statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.chat.models import Thread
+from openvibe.workspaces.access import Access
+
+_SELECT_SURROUNDINGS = """
+SELECT coalesce((SELECT body FROM chat_draft WHERE thread_id = %(thread)s AND participant_id = %(asker)s), ''),
+    (SELECT count(*) FROM chat_dive WHERE parent_id = %(thread)s AND state = 'active'),
+    to_json(ARRAY(
+        SELECT json_build_array(p.id, p.handle) FROM chat_thread_following_agents f
+        JOIN workspaces_participant p ON p.id = f.participant_id WHERE f.thread_id = %(thread)s ORDER BY p.handle
+    )), to_json(ARRAY(
+        SELECT json_build_array(p.id, p.handle) FROM chat_thread_allowed_agents a
+        JOIN workspaces_participant p ON p.id = a.participant_id WHERE a.thread_id = %(thread)s ORDER BY p.handle
+    ))
+"""
+
+
+@dataclass(frozen=True)
+class NamedAgent:
+    """An agent that a thread names, active or not."""
+
+    pk: int
+    handle: str
+
+
+@dataclass(frozen=True)
+class ThreadSurroundings:
+    """`draft`: what stands in the asker's composer. `allowed_agents` counts where the thread's access is restricted."""
+
+    draft: str
+    active_dives: int
+    followers: tuple[NamedAgent, ...]
+    allowed_agents: tuple[NamedAgent, ...]
+
+
+def read_surroundings(thread: Thread, access: Access) -> ThreadSurroundings:
+    """One statement. The caller has checked that the asker sees the thread."""
+    values = {"thread": thread.pk, "asker": access.participant_id}
+    ((draft, active_dives, followers, allowed),) = fetch_prepared(_SELECT_SURROUNDINGS, values)
+    named = [tuple(NamedAgent(*row) for row in rows) for rows in (followers, allowed)]
+    return ThreadSurroundings(draft, active_dives, *named)

@@ -1,0 +1,144 @@
+"""What a page costs: statements, bytes, and HTML that is made once for all who see the same."""
+
+import gzip
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.db import connection
+from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from agents.models import Agent
+from openvibe.base.fragments import render_fragment
+from openvibe.base.middleware import CompressionMiddleware
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import ThreadItem
+from openvibe.chat.services import create_reply, mark_read
+from openvibe.runner.bootstrap import StaticStorage
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_channel, make_entry, make_thread, say, say_all
+
+SignedIn = Callable[[Member], Client]
+REQUEST_STATEMENTS = 4  # session, user, member, what she reaches
+SHELL_STATEMENTS = 2  # the sidebar, and what upper floors add to it
+
+
+@pytest.mark.parametrize(
+    ("page", "content_statements"),
+    [("sidebar/", 0), ("", 3), ("c/{c}/", 2), ("knowledge/", 3), ("t/{t}/", 9)],
+    ids=["sidebar", "inbox", "channel", "knowledge", "thread"],
+)
+def test_a_page_takes_few_statements(
+    ana: Member,
+    dora: Member,
+    vibe: Agent,
+    thread: Thread,
+    home: str,
+    signed_in: SignedIn,
+    page: str,
+    content_statements: int,
+) -> None:
+    say(thread, dora, "Pruning, @ana and @vibe?")
+    reply = create_reply(thread=thread, author=vibe.participant, client_id="1")
+    Message.objects.filter(pk=reply.pk).update(body="In March.", state="complete")
+    make_entry(ana)
+    browser, address = signed_in(ana), home + page.format(t=thread.pk, c=thread.channel_id)
+    browser.get(address)
+    with CaptureQueriesContext(connection) as statements:
+        assert browser.get(address).status_code == 200
+    assert len(statements) == REQUEST_STATEMENTS + SHELL_STATEMENTS + content_statements
+
+
+def test_the_sidebar_counts_what_was_not_read_outside_dives_and_archives(
+    ana: Member, dora: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    archived = make_thread(thread.channel, ana, "Put away")
+    for each in (thread, archived, make_thread(make_channel(ana, "other"), ana, "Read")):
+        say(each, ana, "Look, @dora")
+    Thread.objects.filter(pk=archived.pk).update(archived_at=timezone.now())
+    mark_read(thread=Thread.objects.get(title="Read"), by=access(dora), seq=1)
+
+    sidebar = re.sub(r"<[^>]+>|\s+", " ", signed_in(dora).get(f"{home}sidebar/").content.decode())
+    channels = re.sub(" +", " ", sidebar[sidebar.index("Channels") : sidebar.index("People")])
+    assert channels == "Channels general , something new 2 mentions other "
+
+
+def test_equal_values_are_rendered_once_and_tokens_stay_everybodys_own(
+    ana: Member, dora: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    pages = [signed_in(member).get(f"{home}sidebar/").content.decode() for member in (ana, dora, ana)]
+    tokens = [set(re.findall(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)) for page in pages]
+    assert [len(each) for each in tokens] == [1, 1, 1]
+    assert len(set.union(*tokens)) == 3
+    assert pages[0].replace(tokens[0].pop(), "") == pages[2].replace(tokens[2].pop(), "")
+
+
+def test_a_fragment_shows_its_values_in_the_readers_time_and_escapes_them() -> None:
+    at = datetime(2026, 5, 1, 23, 30, tzinfo=UTC)
+    item = ThreadItem(1, "<b>Roses", "general", None, 1, "open", at, unread=False)
+    shown = []
+    for zone in ("UTC", "Asia/Tokyo"):
+        with timezone.override(zone):
+            shown.append(
+                render_fragment("chat/_thread_item.html", slug="w", thread=item, show_channel=False, is_today=True)
+            )
+    assert "&lt;b&gt;Roses" in shown[0]
+    assert ["23:30" in each for each in shown] == [True, False]
+    assert "08:30" in shown[1]
+
+
+def test_what_is_sent_whole_is_compressed_and_streams_are_not(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    say(thread, ana, "Pruning. " * 50)
+    browser = signed_in(ana)
+    for address in (home, f"{home}t/{thread.pk}/", f"/api/v1/threads/{thread.pk}/messages/"):
+        plain, packed = browser.get(address), browser.get(address, headers={"Accept-Encoding": "gzip, br"})
+        assert "Content-Encoding" not in plain
+        assert (packed["Content-Encoding"], "Accept-Encoding" in packed["Vary"]) == ("gzip", True)
+        assert len(packed.content) < len(plain.content)
+    request = HttpRequest()
+    request.META["HTTP_ACCEPT_ENCODING"] = "gzip"
+    stream = StreamingHttpResponse([b"data: 1\n\n" * 100], content_type="text/event-stream")
+
+    def get_response(_request: HttpRequest) -> HttpResponseBase:
+        return stream
+
+    assert "Content-Encoding" not in CompressionMiddleware(get_response)(request)  # type: ignore[operator]
+
+
+def test_a_thread_page_weighs_25_kb_and_all_its_files_150(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    words = (Path(settings.BASE_DIR) / "docs/architecture.md").read_text().split()
+    say_all(thread, ana, [" ".join(words[n * 30 : n * 30 + 30]) for n in range(60)])
+    page = signed_in(ana).get(f"{home}t/{thread.pk}/", headers={"Accept-Encoding": "gzip"})
+    html = gzip.decompress(page.content).decode()
+    assert html.count('<li class="message') == 50
+    assert "\n  " not in html
+    assert len(page.content) <= 25_000
+
+    named = set(re.findall(r'(?:href|src)="/static/([^"]+)"', html))
+    modules = {f"js/{file.name}" for file in (Path(settings.BASE_DIR) / "static/js").iterdir()}
+    files = [finders.find(name) for name in named | modules]
+    assert None not in files
+    assert len(page.content) + sum(len(gzip.compress(Path(str(file)).read_bytes())) for file in files) <= 150_000
+
+
+def test_our_modules_import_one_another_by_the_names_that_are_cached_for_ever(tmp_path: Path) -> None:
+    storage = StaticStorage(location=tmp_path, base_url="/static/")
+    (tmp_path / "js").mkdir()
+    (tmp_path / "js/page.js").write_text("export const one = 1;\n")
+    (tmp_path / "js/main.js").write_text('import { one } from "./page.js";\n')
+    assert all(
+        done for _, _, done in storage.post_process({f"js/{n}.js": (storage, f"js/{n}.js") for n in ("main", "page")})
+    )
+    main = (tmp_path / storage.stored_name("js/main.js")).read_text()
+    assert re.search(r'from "\./page\.[0-9a-f]{12}\.js"', main)
