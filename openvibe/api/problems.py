@@ -10,7 +10,8 @@ from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from openvibe.base.problems import Missing, Problem, unavailable_from
+from openvibe.base.outages import unavailable_from
+from openvibe.base.problems import Missing, Problem
 
 MEDIA_TYPE = "application/problem+json"
 log = structlog.get_logger(__name__)

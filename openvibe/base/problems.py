@@ -1,8 +1,5 @@
 """Errors a person or an agent can act on. One small tree; every door turns it into its own kind of answer."""
 
-import psycopg
-from django.db import InterfaceError, OperationalError
-
 
 class Problem(Exception):
     """Something the caller can mend. `code` is stable, the sentence says what happened and what to do."""
@@ -47,12 +44,3 @@ class Unavailable(Problem):
     status = 503
     code = "unavailable"
     retry_after = 5  # seconds
-
-
-def unavailable_from(error: BaseException | None) -> Unavailable | None:
-    """What an error of the database means when its server is gone, busy or full; None for every other error."""
-    if not isinstance(error, OperationalError | InterfaceError | psycopg.OperationalError | psycopg.InterfaceError):
-        return None
-    if isinstance(error, psycopg.errors.DiskFull) or isinstance(error.__cause__, psycopg.errors.DiskFull):
-        return Unavailable("The server's disk is full, so nothing was saved. Tell whoever runs it.", code="disk_full")
-    return Unavailable("The database does not answer at the moment. Try again in a few seconds.")

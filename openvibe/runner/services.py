@@ -93,7 +93,7 @@ def _run_scheduler() -> None:
     from openvibe.celery import app
 
     try:
-        Beat(app).start()
+        Beat(app, scheduler_cls=app.conf.beat_scheduler).start()
     finally:
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,14 +1,16 @@
 """`manage.py serve`, as a person meets it: started, used, interrupted, killed and started again."""
 
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 import psycopg
 import pytest
+from django.conf import settings
 
 from openvibe.runner.postgres.server import ensure_server, release_server
-from openvibe.runner.supervisor import stop_orphans
+from openvibe.runner.supervisor import STOP_SECONDS, stop_orphans
 from tests.operations.installation_template import prepare, prepare_server
 from tests.operations.processes import free_port, manage, processes_of, python, wait_until
 from tests.operations.server import serving
@@ -68,6 +70,25 @@ def services_of(var: Path, name: str) -> list[psutil.Process]:
 def megabytes(processes: list[psutil.Process]) -> float:
     """Memory of all of them together: what they share counts once (PSS)."""
     return sum(process.memory_full_info().pss for process in processes) / 2**20
+
+
+def test_ctrl_c_ends_everything_whoever_still_listens(var: Path) -> None:
+    prepare(var)
+    with serving(var) as serve, ExitStack() as visitors:
+        wait_until(lambda: count_recurring_jobs(var) == len(settings.CELERY_BEAT_SCHEDULE), "the schedule")
+        for words in ("GET /api/v1/events/ HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost:"):
+            visitor = visitors.enter_context(socket.create_connection(("127.0.0.1", serve.port)))
+            visitor.sendall(words.encode())  # the second never says what it wants
+        assert serve.interrupt() == 0
+    assert STOP_SECONDS < 5
+    assert processes_of(var) == []
+
+
+def count_recurring_jobs(var: Path) -> int:
+    with psycopg.connect(ensure_server(var).conninfo()) as connection:
+        row = connection.execute("SELECT count(*) FROM django_celery_beat_periodictask").fetchone()
+    release_server(var)
+    return row[0] if row else 0
 
 
 def test_a_killed_run_takes_its_processes_along_and_the_next_one_is_alone(var: Path) -> None:

@@ -18,8 +18,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django.views.defaults import server_error as django_server_error
 
 from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, problem_body
+from openvibe.base.outages import unavailable_from
 from openvibe.base.params import MAX_ID
-from openvibe.base.problems import Missing, Problem, Refused, unavailable_from
+from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.workspaces import services
 from openvibe.workspaces.decorators import (
     LAST_WORKSPACE_SESSION_KEY,
