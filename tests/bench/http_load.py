@@ -87,7 +87,8 @@ def _load_rows(name: str, loads: Sequence[LoadResult], floor: float) -> Iterator
 
 
 def _targets(world: BenchWorkspace, thread_id: int) -> tuple[Target, ...]:
-    page = ({"Cookie": f"{settings.SESSION_COOKIE_NAME}={_session_key(world.ana.user)}"},)
+    cookie = f"{settings.SESSION_COOKIE_NAME}={_session_key(world.ana.user)}"
+    page = ({"Cookie": cookie, "Accept-Encoding": "gzip"},)  # as browsers ask
     tokens = [
         issue_token(participant=world.ana.participant, name="bench", scopes=("read",))[1] for _ in range(API_TOKENS)
     ]
@@ -96,6 +97,7 @@ def _targets(world: BenchWorkspace, thread_id: int) -> tuple[Target, ...]:
     return (
         Target("page: inbox", f"{home}/", page),
         Target("page: channel", f"{home}/c/{world.channel.pk}/", page),
+        Target("page: knowledge", f"{home}/knowledge/", page),
         Target("page: thread", f"{home}/t/{thread_id}/", page),
         Target("API: me", "/api/v1/me/", call),
         Target("API: 20 messages", f"/api/v1/threads/{thread_id}/messages/?limit=20", call),

@@ -233,6 +233,7 @@ def test_http_asks_the_real_server(scratch: None) -> None:
         "floor: a bare view",
         "page: inbox",
         "page: channel",
+        "page: knowledge",
         "page: thread",
         "API: me",
         "API: 20 messages",
