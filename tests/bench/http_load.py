@@ -128,7 +128,8 @@ def _load_rows(name: str, loads: Sequence[LoadResult], floor: float) -> Iterator
 
 
 def _targets(world: BenchWorkspace, thread_id: int) -> tuple[Target, ...]:
-    page = ({"Cookie": f"{settings.SESSION_COOKIE_NAME}={session_key(world.ana.user)}"},)
+    cookie = f"{settings.SESSION_COOKIE_NAME}={session_key(world.ana.user)}"
+    page = ({"Cookie": cookie, "Accept-Encoding": "gzip"},)  # as browsers ask
     tokens = [
         issue_token(participant=world.ana.participant, name="bench", scopes=("read",))[1] for _ in range(API_TOKENS)
     ]

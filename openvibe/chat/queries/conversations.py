@@ -264,7 +264,7 @@ def _one_or_missing(rows: Sequence[Row]) -> Row:
 
 
 def _first_or_missing(rows: QuerySet[Row], pk: int) -> Row:
-    return _one_or_missing(rows.filter(pk=min(pk, MAX_ID))[:1])
+    return _one_or_missing(list(rows.filter(pk=min(pk, MAX_ID))[:1]))
 
 
 def access_channel(access: Access, channel_id: int) -> Channel:
