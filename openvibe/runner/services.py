@@ -4,10 +4,12 @@ all other jobs, with the scheduler in it. Each is a function that runs until its
 import gc
 import os
 import signal
+import socket
 import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from django.conf import settings
@@ -16,8 +18,13 @@ from django.urls import get_resolver
 from openvibe.runner.supervisor import Service, end_with_supervisor
 
 WEB_STOP_SECONDS = 2  # for answers under way when the web processes are told to stop
+SERVICE_MODULES = (  # each service would import them for itself
+    *("celery.app.amqp", "celery.app.control", "celery.app.log", "celery.apps.worker", "celery.backends.base"),
+    *("celery.beat", "celery.concurrency.thread", "celery.contrib.django.task", "celery.events.dispatcher"),
+    *("celery.worker.autoscale", "celery.worker.components", "celery.worker.consumer", "celery.worker.strategy"),
+    *("granian.server", "kombu.mixins"),
+)
 BACKGROUND_NICENESS = 10  # background jobs get the processor time that people do not need
-WORKER_OPTIONS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO")
 
 
 def build_services(host: str, port: int) -> dict[str, Service]:
@@ -30,17 +37,13 @@ def build_services(host: str, port: int) -> dict[str, Service]:
 
 def preload() -> None:
     """Loads what every process needs; those forked from this one then share it: code, vocabulary, weights."""
-    import celery.apps.worker
-    import celery.beat
-    import celery.concurrency.thread
-    import celery.worker.consumer  # noqa: F401
-    import granian.server  # noqa: F401
-
     import openvibe.asgi  # noqa: F401
     from openvibe.celery import app
     from openvibe.llm.tokens import count_tokens
     from openvibe.search.spaces import BUILT_IN_EMBEDDER
 
+    for module in SERVICE_MODULES:
+        import_module(module)
     os.environ["CELERY_SKIP_CHECKS"] = "1"  # Django's system checks would run again in each worker
     app.loader.import_default_modules()
     get_resolver().url_patterns  # noqa: B018 - every view
@@ -81,8 +84,16 @@ def run_worker(name: str, queue: str, concurrency: int) -> None:
 
     if os.geteuid() == 0:  # it warns at length; in a container that is how it is
         warnings.filterwarnings("ignore", message="You're running the worker")
-    options = ["--hostname", f"{name}@%h", "--queues", queue, "--concurrency", str(concurrency), *WORKER_OPTIONS]
-    app.worker_main(["--quiet", "worker", *options])
+    app.Worker(
+        hostname=f"{name}@{socket.gethostname()}",
+        queues=queue,
+        concurrency=concurrency,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+        loglevel="INFO",
+        quiet=True,
+    ).start()
 
 
 def run_background() -> None:
