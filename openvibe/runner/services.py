@@ -3,21 +3,24 @@ all other jobs, with the scheduler in it. Each is a function that runs until its
 
 import gc
 import os
-import signal
 import socket
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import Any
 
+import structlog
 from django.conf import settings
 from django.urls import get_resolver
 
 from openvibe.runner.supervisor import Service, end_with_supervisor
 
+log = structlog.get_logger(__name__)
 WEB_STOP_SECONDS = 2  # for answers under way when the web processes are told to stop
+SCHEDULER_PAUSE_SECONDS = 5.0  # before a scheduler that failed begins again
 SERVICE_MODULES = (  # each service would import them for itself
     *("celery.app.amqp", "celery.app.control", "celery.app.log", "celery.apps.worker", "celery.backends.base"),
     *("celery.beat", "celery.concurrency.thread", "celery.contrib.django.task", "celery.events.dispatcher"),
@@ -104,15 +107,17 @@ def run_background() -> None:
 
 
 def _run_scheduler() -> None:
-    """Celery's beat. Should it end, the process does, and is started again."""
+    """Celery's beat, begun again whenever it fails: the database may be away for a while."""
     from celery.beat import Service as Beat
 
     from openvibe.celery import app
 
-    try:
-        Beat(app).start()
-    finally:
-        os.kill(os.getpid(), signal.SIGTERM)
+    while True:
+        try:
+            Beat(app).start()
+        except Exception:
+            log.exception("scheduler_failed")
+        time.sleep(SCHEDULER_PAUSE_SECONDS)
 
 
 def count_cores() -> int:
