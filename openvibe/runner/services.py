@@ -3,20 +3,30 @@ all other jobs, with the scheduler in it. Each is a function that runs until its
 
 import gc
 import os
-import signal
+import socket
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
+import structlog
 from django.conf import settings
 
 from openvibe.runner.supervisor import Service, end_with_supervisor
 
+log = structlog.get_logger(__name__)
 WEB_STOP_SECONDS = 2  # for answers under way when the web processes are told to stop
+SCHEDULER_PAUSE_SECONDS = 5.0  # before a scheduler that failed begins again
+SERVICE_MODULES = (  # each service would import them for itself
+    *("celery.app.amqp", "celery.app.control", "celery.app.log", "celery.apps.worker", "celery.backends.base"),
+    *("celery.beat", "celery.concurrency.thread", "celery.contrib.django.task", "celery.events.dispatcher"),
+    *("celery.worker.autoscale", "celery.worker.components", "celery.worker.consumer", "celery.worker.strategy"),
+    *("granian.server", "kombu.mixins"),
+)
 BACKGROUND_NICENESS = 10  # background jobs get the processor time that people do not need
-WORKER_OPTIONS = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO")
 
 
 def build_services(host: str, port: int) -> dict[str, Service]:
@@ -29,15 +39,11 @@ def build_services(host: str, port: int) -> dict[str, Service]:
 
 def preload() -> None:
     """Loads what every process needs; those forked from this one then share it: code, vocabulary, weights."""
-    import celery.apps.worker
-    import celery.beat
-    import celery.concurrency.thread
-    import celery.worker.consumer  # noqa: F401
-    import granian.server  # noqa: F401
-
     import openvibe.asgi  # noqa: F401 - vocabulary and weights with it
     from openvibe.celery import app
 
+    for module in SERVICE_MODULES:
+        import_module(module)
     os.environ["CELERY_SKIP_CHECKS"] = "1"  # Django's system checks would run again in each worker
     app.loader.import_default_modules()
     gc.collect()
@@ -75,8 +81,16 @@ def run_worker(name: str, queue: str, concurrency: int) -> None:
 
     if os.geteuid() == 0:  # it warns at length; in a container that is how it is
         warnings.filterwarnings("ignore", message="You're running the worker")
-    options = ["--hostname", f"{name}@%h", "--queues", queue, "--concurrency", str(concurrency), *WORKER_OPTIONS]
-    app.worker_main(["--quiet", "worker", *options])
+    app.Worker(
+        hostname=f"{name}@{socket.gethostname()}",
+        queues=queue,
+        concurrency=concurrency,
+        without_gossip=True,
+        without_mingle=True,
+        without_heartbeat=True,
+        loglevel="INFO",
+        quiet=True,
+    ).start()
 
 
 def run_background() -> None:
@@ -87,15 +101,17 @@ def run_background() -> None:
 
 
 def _run_scheduler() -> None:
-    """Celery's beat. Should it end, the process does, and is started again."""
+    """Celery's beat, begun again whenever it fails: the database may be away for a while."""
     from celery.beat import Service as Beat
 
     from openvibe.celery import app
 
-    try:
-        Beat(app, scheduler_cls=app.conf.beat_scheduler).start()
-    finally:
-        os.kill(os.getpid(), signal.SIGTERM)
+    while True:
+        try:
+            Beat(app, scheduler_cls=app.conf.beat_scheduler).start()
+        except Exception:
+            log.exception("scheduler_failed")
+        time.sleep(SCHEDULER_PAUSE_SECONDS)
 
 
 def count_cores() -> int:

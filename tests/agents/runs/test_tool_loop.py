@@ -234,7 +234,7 @@ def then_in_background(thread: Thread) -> Iterator[None]:
         yield
     (sent,) = take_sent()
     assert (sent.task, sent.arguments[0]) == ("memory.consider_compaction", thread.pk)
-    check_compaction_due(*sent.arguments)
+    check_compaction_due(sent.arguments[0], bool(sent.arguments[1]))
 
 
 def test_a_bulky_result_asks_for_a_compaction(ana: Member, vibe: Agent, thread: Thread) -> None:
