@@ -58,7 +58,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
         )
         kinds = [kind] if kind else SEARCHED_KINDS
         newest = hits.values_list("pk", flat=True)[:MAX_COUNTED_HITS]
-        results = best_messages(request.access, words, hits, kinds=kinds) if is_best_match else newest
+        results: Any = best_messages(request.access, words, hits, kinds=kinds) if is_best_match else newest
         page = Paginator(results, PAGE_SIZE).get_page(request.GET.get("page"))
         if not is_best_match:  # the newest are chosen among messages alone: joined, all of them may be read first
             by_id = hits.in_bulk([*page])
