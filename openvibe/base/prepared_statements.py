@@ -19,6 +19,13 @@ def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) ->
         return rows
 
 
+def fetch_unprepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """All rows of a statement whose best plan depends on its values: it is planned for these."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())
+
+
 class _PreparedCursor(psycopg.Cursor[Any]):
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
         return super().execute(query, params, prepare=True)

@@ -20,6 +20,7 @@ from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Thread
 from openvibe.llm.tokens import count_tokens
+from openvibe.search.candidates import Corpus
 from openvibe.search.passages import best_passage_similarity
 from openvibe.search.query import Query, QueryShape, term_bits_sql
 from openvibe.search.values import Floats
@@ -89,6 +90,8 @@ AND seq = ANY(ARRAY(SELECT seq FROM (SELECT seq, pair_signs <~> %(signs)s::varbi
 WHERE thread_id = %(thread)s AND space_id = %(space)s AND dimension = %(dimension)s
 AND seq < %(before)s AND seq %% 2 = 0 OFFSET 0) compared ORDER BY far LIMIT %(nearest)s))
 ORDER BY pair <#> %(vector)s::halfvec LIMIT %(most)s"""
+
+MESSAGES = Corpus(table="chat_message", text_sql="e.body", vector_table="chat_messagevector", item_column="message_id")
 
 LEXICAL_CANDIDATES = 25
 VECTOR_CANDIDATES = 20
