@@ -14,7 +14,7 @@ from knowledge.models import Entry
 from openvibe.base.jobs import Job, JobKind
 from openvibe.base.locks import LockKind
 from openvibe.base.models import Timestamped
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Message, Thread, visible_threads
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -116,7 +116,7 @@ class TrustChange(models.Model):
 class RunQuerySet(models.QuerySet["Run"]):
     def visible_to(self, access: Access) -> RunQuerySet:
         """Runs in threads the asker sees."""
-        return self.filter(thread__in=Thread.objects.visible_to(access))
+        return self.filter(visible_threads(access, "thread__"))
 
 
 class Run(Job):

@@ -19,6 +19,7 @@ from knowledge.expiry import EXPIRING_WITHIN
 from knowledge.models import Entry, EntryQuerySet
 from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.base.query_cache import CompiledQuery, array_literal
+from openvibe.chat.models import asker_values, placeholder_access, reach_of
 from openvibe.search.candidates import inline_ids_sql
 from openvibe.workspaces.access import Access
 
@@ -79,9 +80,9 @@ IS_CURRENT_OR_EXPIRED_SQL = "(e.status = 'active' OR (e.status = 'needs_review' 
 _NEWEST_TOPICS = """SELECT e.visibility, e.kind, e.topic FROM knowledge_entry e WHERE {visible} AND {current}
 ORDER BY e.id DESC LIMIT %(most)s"""
 
-_IS_OPEN_SQL = """NOT EXISTS (SELECT FROM chat_thread t WHERE t.id = e.source_thread_id AND (t.access = 'human_only'
-OR (t.access = 'agent_restricted' AND NOT EXISTS (SELECT FROM chat_thread_allowed_agents a
-WHERE a.participant_id = %(asker)s AND a.thread_id IN (t.id, t.parent_id)))))"""
+_IS_OPEN_SQL = """(e.source_thread_id IS NULL OR EXISTS (SELECT FROM chat_thread t WHERE t.id = e.source_thread_id
+AND (t.access = 'open' OR (t.access = 'agent_restricted'
+AND (t.id = ANY(%(listed)s::bigint[]) OR t.parent_id = ANY(%(listed)s::bigint[]))))))"""
 
 
 def visible_sql(access: Access) -> str:
@@ -95,6 +96,12 @@ def visible_sql(access: Access) -> str:
         own = "" if access.is_agent else " OR e.author_id = %(asker)s OR e.owner_id = %(asker)s"
         parts.append(f"(e.visibility = 'shared'{own})")
     return " AND ".join(parts)
+
+
+def asker_sql_values(access: Access) -> dict[str, object]:
+    """Values of the placeholders in `visible_sql`."""
+    listed = reach_of(access).threads if access.is_agent else None
+    return {"workspace": access.workspace_id, "asker": access.participant_id, "listed": listed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +125,14 @@ class EntryScope:
 
     @property
     def values(self) -> Mapping[str, object]:
-        return {"workspace": self.access.workspace_id, "asker": self.access.participant_id, "now": self.now}
+        return {**asker_sql_values(self.access), "now": self.now}
 
     def load(self, ids: Collection[int]) -> dict[int, Entry]:
         """Those of these that are, by id, with all that pages and prompts show beside them."""
         if self.filtered is not None:
             return self.filtered.with_related().in_bulk(ids)
         statement = _compiled_entries(self.access.shape, self.include_expired)
-        entries = statement.objects(*_asker_parameters(self.access), array_literal(ids), now=self.now)
+        entries = statement.objects(*asker_values(self.access), array_literal(ids), now=self.now)
         return {entry.pk: entry for entry in entries}
 
 
@@ -134,7 +141,7 @@ def newest_topics(access: Access, most: int, *, now: datetime) -> list[tuple[str
     if access.knowledge == "none":
         return []
     statement = sql.SQL(_NEWEST_TOPICS).format(visible=sql.SQL(visible_sql(access)), current=sql.SQL(IS_CURRENT_SQL))
-    values = {"workspace": access.workspace_id, "asker": access.participant_id, "now": now, "most": most}
+    values = {**asker_sql_values(access), "now": now, "most": most}
     return [(visibility, kind, topic) for visibility, kind, topic in fetch_unprepared(statement.as_string(), values)]
 
 
@@ -146,19 +153,11 @@ def filter_current(entries: EntryQuerySet, *, include_expired: bool, now: dateti
     return entries.filter(Q(status=Entry.Status.ACTIVE) | expired)
 
 
-def _asker_parameters(access: Access) -> tuple[int, int]:
-    return access.workspace_id, access.participant_id
-
-
 @cache
 def _compiled_entries(shape: Access, include_expired: bool) -> CompiledQuery:
-    return CompiledQuery(lambda *asked: _in_scope(shape, include_expired, *asked).with_related(), 3)
+    def query(*values: int) -> EntryQuerySet:
+        *asker, ids = values
+        entries = Entry.objects.visible_to(placeholder_access(shape, *asker)).filter(pk__any_of=ids)
+        return filter_current(entries, include_expired=include_expired, now=timezone.now()).order_by().with_related()
 
-
-def _in_scope(shape: Access, include_expired: bool, workspace_id: int, participant_id: int, ids: int) -> EntryQuerySet:
-    seen = _visible_entries(shape, workspace_id, participant_id)
-    return filter_current(seen.filter(pk__any_of=ids), include_expired=include_expired, now=timezone.now()).order_by()
-
-
-def _visible_entries(shape: Access, workspace_id: int, participant_id: int) -> EntryQuerySet:
-    return Entry.objects.visible_to(shape.with_ids(workspace_id, participant_id))
+    return CompiledQuery(query, 5)

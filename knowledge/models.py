@@ -16,7 +16,7 @@ from django.utils import timezone
 from pgvector.django import HalfVectorField, HnswIndex
 
 from openvibe.base.models import Timestamped
-from openvibe.chat.models import Message, Thread, break_long_words
+from openvibe.chat.models import Message, Thread, break_long_words, open_to_agent
 from openvibe.search.models import GIN_PENDING_LIST_KB, VectorSpace
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -36,13 +36,7 @@ class EntryQuerySet(models.QuerySet["Entry"]):
         if access.knowledge == "none":
             return entries.none()
         if access.is_agent:
-            closed = Q(source_thread__access=Thread.Access.HUMAN_ONLY)
-            listed = Thread.allowed_agents.through.objects.filter(participant_id=access.participant_id)
-            unlisted = Q(source_thread__access=Thread.Access.AGENT_RESTRICTED) & ~(
-                Q(source_thread__in=listed.values("thread_id"))
-                | Q(source_thread__parent__in=listed.values("thread_id"))
-            )
-            entries = entries.exclude(closed | unlisted)
+            entries = entries.filter(Q(source_thread=None) | open_to_agent(access, "source_thread__"))
         if access.knowledge == "restricted":
             return entries
         shared = Q(visibility=Entry.Visibility.SHARED)

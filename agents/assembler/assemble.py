@@ -50,7 +50,7 @@ from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.base.problems import Missing, Problem
 from openvibe.base.query_cache import CompiledQuery, JsonRows, json_array, json_object
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Message, Thread, asker_values, placeholder_access
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import TokenCounter, counter_for
 from openvibe.llm.values import ChatMessage, ToolSpec
@@ -365,24 +365,23 @@ def read_prompt_rows(
     `person_id` is the participant who asks, `request_seq` the number of the request, `is_draft` whether a result is to
     be drafted. None when the agent may not see the thread.
     """
-    ids = (access.workspace_id, access.participant_id, thread_id, person_id or 0, request_seq)
-    answers = _rows_query(access.shape, is_draft).rows(*ids)
+    values = (*asker_values(access), thread_id, person_id or 0, request_seq)
+    answers = _rows_query(access.shape, is_draft).rows(*values)
     return answers[0][0] if answers else None
 
 
 @cache
 def _rows_query(shape: Access, is_draft: bool) -> CompiledQuery:
-    """The statement of one kind of access, five numbers to be filled in: which conditions there are depends on it."""
+    """The statement of one kind of access, seven values to be filled in: which conditions there are depends on it."""
 
-    def statement(
-        workspace_id: int, participant_id: int, thread_id: int, person_id: int, request_seq: int
-    ) -> QuerySet[Any, Any]:
-        access = shape.with_ids(workspace_id, participant_id)
-        scope = QueryScope(participant_id, person_id, request_seq, is_draft, access)
+    def statement(*values: int) -> QuerySet[Any, Any]:
+        *asker, thread_id, person_id, request_seq = values
+        access = placeholder_access(shape, *asker)
+        scope = QueryScope(access.participant_id, person_id, request_seq, is_draft, access)
         parts = {"thread": json_array(THREAD_COLUMNS), **{rows.name: rows.expression(scope) for rows in FRAGMENTS}}
         return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
 
-    return CompiledQuery(statement, 5)
+    return CompiledQuery(statement, 7)
 
 
 def endpoint_for(agent: Agent) -> Endpoint | None:

@@ -3,8 +3,8 @@
 Members' access follows their role, agents' their trust level (spec: context.md, "What an agent may see").
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 Role = Literal["owner", "admin", "member", "guest"]
 KnowledgeScope = Literal["none", "shared", "restricted"]
@@ -22,15 +22,13 @@ class Access:
     reads_public_channels: bool = False
     reads_dive_results: bool = True
     knowledge: KnowledgeScope = "shared"
+    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """What upper floors looked up for it, once: kept as long as this object is, and by no copy."""
 
     @property
     def shape(self) -> Self:
         """All that it allows, whoever it is: askers of one shape are asked for with the same SQL."""
-        return self.with_ids(0, 0)
-
-    def with_ids(self, workspace_id: int, participant_id: int) -> Self:
-        """The same, of somebody else."""
-        return replace(self, workspace_id=workspace_id, participant_id=participant_id)
+        return replace(self, workspace_id=0, participant_id=0)
 
     @property
     def administers(self) -> bool:

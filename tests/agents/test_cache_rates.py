@@ -143,7 +143,7 @@ def test_other_peoples_threads_are_not_told_of(
     history = cache_history(visible_runs(access(dora)))
     assert ({point.thread_id for point in history.points}, history.compactions) == ({thread.pk}, ())
     dora_access = access(dora)
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         titles = [one.thread_title for one in agent_cache(vibe, dora_access).threads]
     assert titles == [thread.title]
 

@@ -139,7 +139,7 @@ def test_many_uses_cost_one_query_and_a_bounded_list(
     for run in [first, *runs]:
         record_uses(run=run, entry_ids=[entry.pk], how="prompt")
 
-    with django_assert_num_queries(1):  # type: ignore[operator]
+    with django_assert_num_queries(2):  # type: ignore[operator]
         shown = recent_entry_uses(entry, access(ana))
 
     assert len(shown) == MAX_USES_SHOWN

@@ -9,7 +9,6 @@ def test_people_of_one_role_have_one_shape_and_others_another() -> None:
     guest = role_access(workspace_id=3, participant_id=5, role="guest")
     assert guest.shape == role_access(workspace_id=4, participant_id=9, role="guest").shape
     assert guest.shape != role_access(workspace_id=3, participant_id=5, role="admin").shape
-    assert guest.shape.with_ids(3, 5) == guest
 
 
 def test_whatever_an_access_allows_is_part_of_its_shape() -> None:
@@ -22,6 +21,6 @@ def test_whatever_an_access_allows_is_part_of_its_shape() -> None:
         "reads_dive_results": False,
         "knowledge": "none",
     }
-    assert {field.name for field in fields(Access)} == {*others, "workspace_id", "participant_id"}
+    assert {field.name for field in fields(Access) if field.compare} == {*others, "workspace_id", "participant_id"}
     for name, value in others.items():
         assert replace(access, **{name: value}).shape != access.shape  # type: ignore[arg-type]  # names of its fields

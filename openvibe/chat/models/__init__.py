@@ -18,6 +18,18 @@ from openvibe.chat.models.message import (
     MessageVector,
     break_long_words,
 )
+from openvibe.chat.models.reach import (
+    Reach,
+    asker_values,
+    fresh,
+    load_reach,
+    open_to_agent,
+    placeholder_access,
+    reach_of,
+    sees_channel,
+    sees_thread,
+    visible_threads,
+)
 from openvibe.chat.models.thread import Draft, ReadMarker, Thread
 
 __all__ = [
@@ -39,7 +51,17 @@ __all__ = [
     "MessageToEmbed",
     "MessageVector",
     "Quote",
+    "Reach",
     "ReadMarker",
     "Thread",
+    "asker_values",
     "break_long_words",
+    "fresh",
+    "load_reach",
+    "open_to_agent",
+    "placeholder_access",
+    "reach_of",
+    "sees_channel",
+    "sees_thread",
+    "visible_threads",
 ]

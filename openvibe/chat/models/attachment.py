@@ -10,6 +10,7 @@ from django.db.models import F, Func, Q
 from django.db.models.functions import Now
 
 from openvibe.chat.models.message import Message
+from openvibe.chat.models.reach import visible_threads
 from openvibe.chat.models.thread import Thread
 from openvibe.workspaces.access import Access
 
@@ -29,7 +30,7 @@ EXTRACT_TOKENS = 200
 class AttachmentQuerySet(models.QuerySet["Attachment"]):
     def visible_to(self, access: Access) -> AttachmentQuerySet:
         """Files of messages that the asker sees, as `MessageQuerySet.visible_to` has it."""
-        files = self.filter(thread__in=Thread.objects.visible_to(access))
+        files = self.filter(visible_threads(access, "thread__"))
         return files if access.reads_dive_results else files.exclude(message__kind=Message.Kind.DIVE_RESULT)
 
 

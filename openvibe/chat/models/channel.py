@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from django.core.validators import RegexValidator
 from django.db import models
-from django.db.models import Q
 from django.db.models.functions import Now
 
 from openvibe.base.models import Timestamped
+from openvibe.chat.models.reach import reach_of
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
@@ -21,9 +21,7 @@ validate_channel_name = RegexValidator(
 class ChannelQuerySet(models.QuerySet["Channel"]):
     def visible_to(self, access: Access) -> ChannelQuerySet:
         """Channels the asker was added to, and her workspace's public ones where her role or level reads them."""
-        added = Q(pk__in=ChannelMembership.objects.filter(participant_id=access.participant_id).values("channel_id"))
-        reach = added | Q(is_private=False) if access.reads_public_channels else added
-        return self.filter(reach, workspace_id=access.workspace_id)
+        return self.filter(workspace_id=access.workspace_id, pk__any_of=reach_of(access).channels)
 
     def open(self) -> ChannelQuerySet:
         return self.filter(archived_at=None)

@@ -15,6 +15,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from openvibe.chat.models.message import Message
+from openvibe.chat.models.reach import visible_threads
 from openvibe.chat.models.thread import Thread
 from openvibe.llm.drafts import MAX_BULLETS, MAX_DEFERRED, MAX_HEADLINE_CHARACTERS, MAX_QUESTIONS, MIN_BULLETS
 from openvibe.workspaces.access import Access
@@ -27,7 +28,7 @@ MAX_ACTIVE_DIVES = 7
 class DiveQuerySet(models.QuerySet["Dive"]):
     def visible_to(self, access: Access) -> DiveQuerySet:
         """Dives whose thread the asker sees: whoever may see the thread they started in."""
-        return self.filter(thread__in=Thread.objects.visible_to(access))
+        return self.filter(visible_threads(access, "thread__"))
 
 
 class Dive(models.Model):

@@ -17,6 +17,7 @@ from django.db.models.functions import Cast, Now
 from django.db.models.lookups import Exact
 from pgvector.django import HalfVectorField, HnswIndex
 
+from openvibe.chat.models.reach import visible_threads
 from openvibe.chat.models.thread import Thread
 from openvibe.search.models import GIN_PENDING_LIST_KB, SignsField, VectorSpace
 from openvibe.workspaces.access import Access
@@ -42,8 +43,7 @@ def break_long_words(column: str) -> Func:
 class MessageQuerySet(models.QuerySet["Message"]):
     def visible_to(self, access: Access) -> MessageQuerySet:
         """Messages of threads the asker sees; dive results only for those whose level reads them."""
-        threads = Thread.objects.visible_to(access)
-        messages = self.filter(thread__in=threads)
+        messages = self.filter(visible_threads(access, "thread__"))
         return messages if access.reads_dive_results else messages.exclude(kind=Message.Kind.DIVE_RESULT)
 
 

@@ -10,26 +10,15 @@ from django.db.models import Q
 
 from openvibe.base.models import Timestamped
 from openvibe.chat.models.channel import Channel
+from openvibe.chat.models.reach import visible_threads
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
     def visible_to(self, access: Access) -> ThreadQuerySet:
-        """Threads in channels the asker sees; for agents without people-only ones and those that do not list them.
-
-        A dive has the access of the thread it started in (triggers see to that), and its list of agents. Agents
-        whose level does not read dive results see no dives.
-        """
-        channels = Channel.objects.visible_to(access)
-        threads = self.filter(workspace_id=access.workspace_id, channel__in=channels)
-        if not access.is_agent:
-            return threads
-        if not access.reads_dive_results:
-            threads = threads.filter(parent=None)
-        listed = Thread.allowed_agents.through.objects.filter(participant_id=access.participant_id).values("thread_id")
-        is_listed = Q(pk__in=listed) | Q(parent__in=listed)
-        return threads.filter(Q(access=Thread.Access.OPEN) | (Q(access=Thread.Access.AGENT_RESTRICTED) & is_listed))
+        """Threads the asker sees, as `visible_threads` has it."""
+        return self.filter(visible_threads(access))
 
     def exclude_dives(self) -> ThreadQuerySet:
         """Threads of their own: what lists of threads show."""

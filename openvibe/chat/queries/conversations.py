@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,6 +27,9 @@ from openvibe.chat.models import (
     ReadMarker,
     Thread,
     break_long_words,
+    load_reach,
+    sees_channel,
+    sees_thread,
 )
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
@@ -180,7 +183,7 @@ def message_page(
 
 
 def agents_with_access(row: Thread | Channel) -> list[Participant]:
-    """Active agents that may see this row now, by the same rule their prompts follow.
+    """Active agents that may see this row, by the same rule their prompts follow.
 
     Two queries whatever the number of agents.
     """
@@ -190,12 +193,13 @@ def agents_with_access(row: Thread | Channel) -> list[Participant]:
         ).select_related("agent")
     )
     accesses = AGENT_ACCESSES.only()(agents)
-    rows = type(row)._default_manager
-    visibility = {f"agent_{pk}": Exists(rows.visible_to(a).filter(pk=OuterRef("pk"))) for pk, a in accesses.items()}
-    visible: Mapping[str, Any] = dict(
-        (rows.filter(pk=row.pk).values(**visibility).first() if visibility else None) or {}
-    )
-    return [agent for agent in agents if visible.get(f"agent_{agent.pk}")]
+    load_reach(accesses.values())
+    seers = {
+        pk
+        for pk, one in accesses.items()
+        if (sees_thread(one, row) if isinstance(row, Thread) else sees_channel(one, row.pk))
+    }
+    return [agent for agent in agents if agent.pk in seers]
 
 
 def members_with_access(channel: Channel) -> QuerySet[Participant]:

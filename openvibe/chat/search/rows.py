@@ -18,7 +18,7 @@ from psycopg import sql
 
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.base.query_cache import CompiledQuery, array_literal
-from openvibe.chat.models import Thread
+from openvibe.chat.models import Thread, asker_values, placeholder_access
 from openvibe.llm.tokens import count_tokens
 from openvibe.search.candidates import Corpus
 from openvibe.search.passages import best_passage_similarity
@@ -133,17 +133,18 @@ def term_hits(query: Query, columns: MessageColumns) -> NDArray[np.uint8]:
 
 def visible_last_seq(access: Access, thread_id: int) -> int | None:
     """The seq of the thread's last message; None when the asker does not see the thread."""
-    rows = _visible_threads(access.shape).rows(access.workspace_id, access.participant_id, thread_id)
+    rows = _visible_threads(access.shape).rows(*asker_values(access), thread_id)
     return rows[0][0] if rows else None
 
 
 @cache
 def _visible_threads(shape: Access) -> CompiledQuery:
-    def statement(workspace_id: int, participant_id: int, thread_id: int) -> QuerySet[Thread, Any]:
-        threads: QuerySet[Thread] = Thread.objects.visible_to(shape.with_ids(workspace_id, participant_id))
+    def statement(*values: int) -> QuerySet[Thread, Any]:
+        *asker, thread_id = values
+        threads: QuerySet[Thread] = Thread.objects.visible_to(placeholder_access(shape, *asker))
         return threads.filter(pk=thread_id).order_by().values_list("last_seq")
 
-    return CompiledQuery(statement, 3)
+    return CompiledQuery(statement, 5)
 
 
 def read_messages(

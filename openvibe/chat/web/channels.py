@@ -15,7 +15,7 @@ from openvibe.base.markdown import plain_text
 from openvibe.base.params import int_param
 from openvibe.base.problems import Problem
 from openvibe.chat import services
-from openvibe.chat.models import Channel, ChannelMembership, Thread
+from openvibe.chat.models import Channel, ChannelMembership, Thread, fresh, sees_channel
 from openvibe.chat.queries import (
     access_channel,
     agents_with_access,
@@ -144,7 +144,7 @@ def channel_membership(request: WorkspaceRequest, channel_id: int) -> HttpRespon
         services.remove_from_channel(channel=channel, participant=participant, by=request.access)
     else:
         services.add_to_channel(channel=channel, participant=participant, by=request.access)
-    if not Channel.objects.visible_to(request.access).filter(pk=channel.pk).exists():
+    if not sees_channel(fresh(request.access), channel.pk):
         messages.info(request, f"You left {channel}.")
         return redirect("inbox", request.workspace.slug)
     return redirect("channel-members", request.workspace.slug, channel.pk)

@@ -19,7 +19,7 @@ from agents.models import Agent
 from memory.blocks.models import Block, ProfileNote
 from memory.episodes.services import give_feedback
 from memory.work.models import WorkItem
-from openvibe.chat.models import Message, Thread
+from openvibe.chat.models import Message, Thread, reach_of
 from openvibe.chat.search.thread import MAX_FULL_SCAN_MESSAGES as SPAN
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member
@@ -51,8 +51,10 @@ def test_it_is_one_query_however_much_there_is(ana: Member, vibe: Agent, thread:
         for n in range(rows):
             answer = Message.objects.create(thread=thread, author=vibe.participant, body=f"Answer {n}")
             give_feedback(message=answer, by=access(ana), verdict="down", text=f"Shorter, {n}.")
+        agent = visible_to(vibe)
+        reach_of(agent)
         with CaptureQueriesContext(connection) as seen:
-            assert found(visible_to(vibe), thread) is not None
+            assert found(agent, thread) is not None
         assert len(seen) == 1
 
 

@@ -1,0 +1,127 @@
+"""What an access reaches: the channels somebody reads and the threads that list an agent, as plain numbers.
+
+Read by one statement the first time an access is asked, and kept on that object: every `visible_to` of the request
+puts the numbers into its statement, which then needs no sub-select and whose plan hangs on no statistics. Whoever has
+the same access object asks with what was true when it was first asked; `fresh` asks anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from django.db.models import Q
+
+from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.base.query_cache import array_literal
+from openvibe.workspaces.access import Access
+
+_SELECT_REACH = """
+SELECT ARRAY(
+    SELECT c.id FROM chat_channel c WHERE c.workspace_id = asker.workspace AND (asker.reads_public AND NOT c.is_private
+    OR EXISTS (SELECT FROM chat_channelmembership m WHERE m.channel_id = c.id AND m.participant_id = asker.id))
+), ARRAY(SELECT l.thread_id FROM chat_thread_allowed_agents l WHERE asker.is_agent AND l.participant_id = asker.id)
+FROM unnest(%s::bigint[], %s::bigint[], %s::bool[], %s::bool[]) WITH ORDINALITY
+    AS asker(workspace, id, reads_public, is_agent, position)
+ORDER BY asker.position
+"""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """`channels` and, for agents, `threads` that list it; the same as PostgreSQL's array literals for statements."""
+
+    channel_ids: frozenset[int]
+    thread_ids: frozenset[int]
+    channels: str
+    threads: str
+
+
+def reach_of(access: Access) -> Reach:
+    """What the access reaches, read once for each access object."""
+    load_reach([access])
+    reach: Reach = access.memo["reach"]
+    return reach
+
+
+def load_reach(accesses: Iterable[Access]) -> None:
+    """Read what these reach, where it is not known yet: one statement for all of them."""
+    missing = [access for access in accesses if "reach" not in access.memo]
+    if not missing:
+        return
+    columns: tuple[Sequence[object], ...] = tuple(
+        zip(*((a.workspace_id, a.participant_id, a.reads_public_channels, a.is_agent) for a in missing), strict=True)
+    )
+    rows = fetch_prepared(_SELECT_REACH, [list(column) for column in columns])
+    for access, (channels, threads) in zip(missing, rows, strict=True):
+        access.memo["reach"] = Reach(
+            frozenset(channels), frozenset(threads), array_literal(channels), array_literal(threads)
+        )
+
+
+def fresh(access: Access) -> Access:
+    """The same access, whose reach is read anew: after a change of channels or lists in the same request."""
+    return replace(access)
+
+
+def asker_values(access: Access) -> tuple[int, int, str, str]:
+    """What a statement compiled with `placeholder_access` needs of the asker: its first four arguments."""
+    reach = reach_of(access)
+    return access.workspace_id, access.participant_id, reach.channels, reach.threads
+
+
+def placeholder_access(shape: Access, workspace_id: int, participant_id: int, channels: int, threads: int) -> Access:
+    """An access of that shape for a compiled statement, whose arguments the numbers stand for."""
+    access = replace(shape, workspace_id=workspace_id, participant_id=participant_id)
+    access.memo["reach"] = Reach(frozenset(), frozenset(), str(channels), str(threads))
+    return access
+
+
+def visible_threads(access: Access, thread: str = "") -> Q:
+    """The condition for a thread the asker sees. `thread`: the path to it with its `__`, empty for rows of threads.
+
+    Threads in channels the asker reads; for agents without people-only ones and those that do not list them. A dive
+    has the access of the thread it started in (triggers see to that), and its list of agents. Agents whose level does
+    not read dive results see no dives.
+    """
+    in_channels = Q(
+        **{f"{thread}workspace_id": access.workspace_id, f"{thread}channel__id__any_of": reach_of(access).channels}
+    )
+    if not access.is_agent:
+        return in_channels
+    visible = in_channels & open_to_agent(access, thread)
+    return visible if access.reads_dive_results else visible & Q(**{f"{thread}parent": None})
+
+
+def open_to_agent(access: Access, thread: str = "") -> Q:
+    """The condition for a thread that is neither for people only nor for other agents only."""
+    listing = reach_of(access).threads
+    is_listed = Q(**{f"{thread}id__any_of": listing}) | Q(**{f"{thread}parent__id__any_of": listing})
+    return Q(**{f"{thread}access": "open"}) | Q(Q(**{f"{thread}access": "agent_restricted"}), is_listed)
+
+
+class ThreadRow(Protocol):
+    """What `sees_thread` needs of a thread that was read."""
+
+    pk: int
+    channel_id: int
+    parent_id: int | None
+    access: str
+
+
+def sees_channel(access: Access, channel_id: int) -> bool:
+    """Whether the asker reads the channel."""
+    return channel_id in reach_of(access).channel_ids
+
+
+def sees_thread(access: Access, thread: ThreadRow) -> bool:
+    """The same as `visible_threads`, of a thread that was read."""
+    reach = reach_of(access)
+    if thread.channel_id not in reach.channel_ids:
+        return False
+    if not access.is_agent or (thread.access == "open" and thread.parent_id is None):
+        return True
+    if thread.parent_id is not None and not access.reads_dive_results:
+        return False
+    is_listed = not reach.thread_ids.isdisjoint((thread.pk, thread.parent_id or 0))
+    return thread.access == "open" or (thread.access == "agent_restricted" and is_listed)
