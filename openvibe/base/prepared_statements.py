@@ -3,12 +3,16 @@
 For few, fixed texts of reads whose best plan does not depend on their values; planning those takes longer than
 running them."""
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 import psycopg
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
+
+_PLACEHOLDER = re.compile(r"(%s|%\(\w+\)s|%%)")
 
 
 def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -26,9 +30,26 @@ def fetch_unprepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) 
         return list(cursor.fetchall())
 
 
-class _PreparedCursor(psycopg.Cursor[Any]):
+class _PreparedCursor(psycopg.RawCursor[Any]):
+    """Numbers the placeholders once: the driver would look through a long statement each time."""
+
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
-        return super().execute(query, params, prepare=True)
+        numbered, keys = _number_placeholders(query)
+        return super().execute(numbered, [params[key] for key in keys], prepare=True)
+
+
+@lru_cache(maxsize=1_024)
+def _number_placeholders(statement: str) -> tuple[bytes, tuple[str | int, ...]]:
+    """The statement with `$1` for its first placeholder; the name of each, or its position where it has none."""
+    keys: dict[str | int, int] = {}
+    parts = _PLACEHOLDER.split(statement)
+    for index in range(1, len(parts), 2):
+        if parts[index] == "%%":
+            parts[index] = "%"
+        else:
+            key = parts[index][2:-2] or len(keys)
+            parts[index] = f"${keys.setdefault(key, len(keys) + 1)}"
+    return "".join(parts).encode(), tuple(keys)
 
 
 def _prepared_cursor() -> CursorWrapper:

@@ -77,7 +77,10 @@ MAX_LEXICAL_HITS = 80
 MAX_VECTOR_HITS = 60
 
 MAX_MATCHES = 600
-"""Texts that may be expected to hold what is looked up, and are read for it."""
+"""Texts of all that may be expected to hold what is looked up."""
+
+MAX_READ_MATCHES = 4_000
+"""Texts that are read when more do after all."""
 
 MAX_PAIRED_TERMS = 6
 """So many terms, the rarest, are looked up two by two when they are too frequent to be looked up by themselves."""
@@ -100,7 +103,7 @@ MIN_COSINE = 0.25
 this share of the nearest where none does; and by this cosine in any case, since unrelated texts have one near 0."""
 
 # The words are looked up first, whatever else is asked: a plan made for any words would begin elsewhere.
-_BY_RARE_WORDS = """SELECT {key} FROM (SELECT * FROM {texts} WHERE search @@ %(words)s::tsquery OFFSET 0) e
+_BY_RARE_WORDS = """SELECT {key} FROM (SELECT * FROM {texts} WHERE search @@ %(words)s::tsquery LIMIT {max_reads}) e
 WHERE {condition} ORDER BY {weight} DESC, {key} DESC LIMIT {most}"""
 
 _BY_FREQUENT_WORD = """SELECT id FROM {texts} e WHERE search @@ %(words)s::tsquery AND {condition}
@@ -183,17 +186,22 @@ class Corpus:
         return WordLookup(min(lexemes, key=statistics.document_frequency), False)
 
     def word_values(self, query: Query, lookup: WordLookup | None) -> dict[str, object]:
-        """Values of the placeholders in `rare_words_sql`."""
-        weights = {f"idf{index}": round(float(each), 3) for index, each in enumerate(self.idfs(query))}
-        return {"words": lookup.tsquery, **weights} if lookup else {}
+        """Values of the placeholders in `rare_words_sql`: squares, so that two rare words outweigh one and any number
+        of frequent ones. A word too rare for the statistics is taken for the rarest."""
+        if lookup is None:
+            return {}
+        statistics = table_statistics(self.table)
+        frequencies = [statistics.document_frequencies.get(term.text.strip("'"), 0.0) for term in query.terms]
+        weights = np.square(idf(frequencies, statistics.corpus_size)).tolist()
+        return {"words": lookup.tsquery, **{f"weight{index}": round(each, 3) for index, each in enumerate(weights)}}
 
     def rare_words_sql(
         self, shape: QueryShape, condition: sql.Composable, *, key: LiteralString, most: int
     ) -> sql.Composed:
-        """The `most` texts with the weightiest words, by inverse document frequency, the newest first among equals."""
+        """The `most` texts with the rarest words, the newest first among equals."""
         weights = [
             sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(
-                sql.Placeholder(f"term{index}"), sql.Placeholder(f"idf{index}")
+                sql.Placeholder(f"term{index}"), sql.Placeholder(f"weight{index}")
             )
             for index, is_indexed in enumerate(shape)
             if is_indexed
@@ -203,6 +211,7 @@ class Corpus:
             key=sql.Identifier(key),
             condition=condition,
             weight=sql.SQL(" + ").join(weights),
+            max_reads=MAX_READ_MATCHES,
             most=most,
         )
 
