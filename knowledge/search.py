@@ -61,15 +61,6 @@ class NearCopy(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RankedEntry:
-    """The id of an entry that bears on a question, and its near copies, for which it stands."""
-
-    pk: int
-    score: float
-    copies: tuple[NearCopy, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class EntryHit:
     """`copies` say the same and could have been found instead; the asker may read all of them."""
 
@@ -118,7 +109,8 @@ def find_entries(
         entries = entries if any_status else filter_current(entries, include_expired=include_expired, now=now)
         scope = replace(scope, filtered=filter_entries(entries, now=now, **criteria))
     rows = _load_candidates(parsed, scope)
-    hits = _read_hits(scope, _rank_relevant(parsed, rows, most=most, budget=budget).usable)
+    ranked, _ = _rank_relevant(parsed, rows, most=most, budget=budget)
+    hits = _read_hits(scope, ranked)
     similarity = rows.candidates.similarity
     return EntrySearchResult(
         hits,
@@ -150,13 +142,13 @@ def find_usable_entries(
         return (), ()
     scope = EntryScope(access, now)
     rows = _load_candidates(parsed, scope, with_unusable=True)
-    ranked = _rank_relevant(parsed, rows, most=most)
-    return _read_hits(scope, ranked.usable), [rows.unusable(place) for place in ranked.unusable[:most_unusable]]
+    ranked, unusable = _rank_relevant(parsed, rows, most=most)
+    return _read_hits(scope, ranked), [rows.unusable(place) for place in unusable[:most_unusable]]
 
 
 def _read_hits(scope: EntryScope, ranked: Sequence[RankedEntry]) -> list[EntryHit]:
-    entries_by_id = scope.load([each.pk for each in ranked]) if ranked else {}
-    return [EntryHit(entries_by_id[each.pk], each.score, each.copies) for each in ranked if each.pk in entries_by_id]
+    entries_by_id = scope.load([pk for pk, _, _ in ranked]) if ranked else {}
+    return [EntryHit(entries_by_id[pk], score, copies) for pk, score, copies in ranked if pk in entries_by_id]
 
 
 def find_nearest_entries(access: Access, text: str, *, most: int) -> list[EntryHit]:
@@ -168,7 +160,7 @@ def find_nearest_entries(access: Access, text: str, *, most: int) -> list[EntryH
         return []
     rows = _load_candidates(parsed, scope)
     nearest = {
-        rows.ids[place]: score for place, score in ENTRIES.top_hits(parsed.query, rows.candidates, max_hits=most)
+        rows.entries[place].pk: score for place, score in ENTRIES.top_hits(parsed.query, rows.candidates, max_hits=most)
     }
     entries_by_id = scope.load(nearest.keys()) if nearest else {}
     return [EntryHit(entries_by_id[pk], score) for pk, score in nearest.items() if pk in entries_by_id]
@@ -213,17 +205,16 @@ def _blend(request: QueryVector | None, subject: QueryVector | None) -> QueryVec
     return replace(request, vector=(together / max(float(np.linalg.norm(together)), 1e-6)).astype(np.float32))
 
 
-class _RankedEntries(NamedTuple):
-    """What may be used, and the places of what may not, the best first."""
-
-    usable: list[RankedEntry]
-    unusable: list[int]
+RankedEntry = tuple[int, float, tuple[NearCopy, ...]]
+"""The id of an entry, its score, and the near copies for which it stands."""
 
 
-def _rank_relevant(question: Question, rows: EntryRows, *, most: int, budget: int | None = None) -> _RankedEntries:
+def _rank_relevant(
+    question: Question, rows: EntryRows, *, most: int, budget: int | None = None
+) -> tuple[list[RankedEntry], list[int]]:
     """The entries that are to be the answer, the best first, near copies folded: of those the best established stands
-    for the others, and ranks as the one that answers best."""
-    is_relevant, scores = _is_relevant(question, rows), np.zeros(len(rows.ids), np.float32)
+    for the others, and ranks as the one that answers best. Then the places of those that may not be used."""
+    is_relevant, scores = _is_relevant(question, rows), np.zeros(len(rows.entries), np.float32)
     order: list[int] = []
     for members in (np.flatnonzero(rows.is_usable), np.flatnonzero(~rows.is_usable)):
         scores[members] = ENTRIES.scores(question.query, rows.candidates.take(members))
@@ -231,20 +222,19 @@ def _rank_relevant(question: Question, rows: EntryRows, *, most: int, budget: in
         order += relevant[np.argsort(-scores[relevant], kind="stable")].tolist()
     copies_by_place: dict[int, tuple[NearCopy, ...]] = {}
     unusable: list[int] = []
-    for group in group_near_copies(rows.texts[place] for place in order):
+    for group in group_near_copies(rows.entries[place].text for place in order):
         places = [order[index] for index in group if rows.is_usable[order[index]]]
         if not places:
             unusable.append(order[group[0]])
             continue
-        best = max(places, key=lambda place: rows.standings[place])
+        best = max(places, key=lambda place: rows.entries[place].establishment)
         scores[best] = scores[places[0]]
         copies_by_place[best] = tuple(rows.near_copy(place) for place in places if place != best)
     standing = np.array(sorted(copies_by_place), np.intp)
     among = rows.candidates.take(standing)
     max_tokens = int(among.tokens.sum()) if budget is None else budget
     chosen: list[int] = standing[select(scores[standing], among, budget=max_tokens, max_hits=most)].tolist()
-    usable = [RankedEntry(rows.ids[place], float(scores[place]), copies_by_place[place]) for place in chosen]
-    return _RankedEntries(usable, unusable)
+    return [(rows.entries[place].pk, float(scores[place]), copies_by_place[place]) for place in chosen], unusable
 
 
 def _is_relevant(question: Question, rows: EntryRows) -> NDArray[np.bool_]:
@@ -311,27 +301,32 @@ class _CandidateRow(NamedTuple):
     request_similarity: float
     space_size: int | None
 
+    @property
+    def text(self) -> CopiedText:
+        return CopiedText(self.topic, self.start, self.tokens, self.fingerprint)
+
+    @property
+    def establishment(self) -> tuple[int, float]:
+        """The higher, the better established, then the later decided."""
+        return self.standing, self.decided_at
+
 
 @dataclass(frozen=True, slots=True)
 class EntryRows:
     """What ranking and folding need of some entries, row by row. `request_similarity` (n) is the cosine with the
-    request alone, None where there are no vectors; `standings`: the higher, the better established, then the later
-    decided."""
+    request alone, None where there are no vectors."""
 
-    rows: Sequence[_CandidateRow]
-    ids: Sequence[int]
+    entries: Sequence[_CandidateRow]
     candidates: Candidates
     is_usable: NDArray[np.bool_]
     request_similarity: Floats | None
-    texts: Sequence[CopiedText]
-    standings: Sequence[tuple[int, float]]
 
     def near_copy(self, place: int) -> NearCopy:
-        row = self.rows[place]
+        row = self.entries[place]
         return NearCopy(row.pk, row.topic, row.tokens, row.is_shared)
 
     def unusable(self, place: int) -> UnusableEntry:
-        row = self.rows[place]
+        row = self.entries[place]
         return UnusableEntry(row.pk, row.topic, row.tokens, row.decided_by, row.is_shared, row.is_visible)
 
 
@@ -364,15 +359,10 @@ def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bo
     if has_request_vector:
         request_similarity = _similarity([(row.request_similarity, row.passages) for row in rows], request)
     return EntryRows(
-        rows=rows,
-        ids=keys.tolist(),
-        candidates=Candidates(
-            keys=keys.tolist(), positions=keys, tokens=tokens, words=tokens, hits=hits, similarity=similarity
-        ),
+        entries=rows,
+        candidates=Candidates(keys.tolist(), keys, tokens, tokens, hits, similarity),
         is_usable=np.array([row.is_usable for row in rows], np.bool_),
         request_similarity=request_similarity,
-        texts=[CopiedText(row.topic, row.start, row.tokens, row.fingerprint) for row in rows],
-        standings=[(row.standing, row.decided_at) for row in rows],
     )
 
 

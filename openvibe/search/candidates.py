@@ -52,6 +52,10 @@ class TableStatistics:
         """About how many texts hold it, at most."""
         return self.document_frequencies.get(lexeme.strip("'"), self.max_unlisted_frequency)
 
+    def frequencies(self, query: Query) -> list[float]:
+        """`document_frequency` of each term."""
+        return [self.document_frequency(term.text) for term in query.terms]
+
 
 _statistics_cache: dict[tuple[str, str], tuple[float, TableStatistics]] = {}
 
@@ -165,12 +169,11 @@ class Corpus:
         space_id = query.embedding.space_id if query.embedding else None
         by_index = space_id is not None and self._is_large_space(space_id)
         statement = _candidates_statement(
-            self, columns, conditions, query.shape, lookup.are_rare if lookup else None, _dimension(query), by_index
+            self, columns, conditions, query.shape, lookup.are_rare if lookup else None, query.dimension, by_index
         )
-        fetch = fetch_unprepared if by_index or (lookup and not lookup.are_rare) else fetch_prepared
-        rows = fetch(
-            statement, {**query.values, **query.vector_parameters, **self.word_values(query, lookup), **values}
-        )
+        has_generic_plan = is_fixed and not by_index and (lookup is None or lookup.are_rare)
+        values = {**query.values, **query.vector_parameters, **self.word_values(query, lookup), **values}
+        rows = (fetch_prepared if has_generic_plan else fetch_unprepared)(statement, values)
         if rows and space_id is not None and not by_index:
             self._record_space_size(space_id, rows[0][-1])
         return rows
@@ -229,10 +232,9 @@ class Corpus:
     def scores(self, query: Query, candidates: Candidates) -> Floats:
         """How well each answers the question (n), by itself: what was said around it does not count."""
         statistics = table_statistics(self.table)
-        frequencies = [statistics.document_frequency(term.text) for term in query.terms]
         return rank(
             candidates,
-            document_frequencies=frequencies if statistics.is_analyzed else None,
+            document_frequencies=statistics.frequencies(query) if statistics.is_analyzed else None,
             corpus_size=int(statistics.corpus_size) if statistics.is_analyzed else None,
             use_neighbours=False,
         )
@@ -240,12 +242,9 @@ class Corpus:
     def idfs(self, query: Query) -> Floats:
         """The inverse document frequency of each term; all the same until the database has analyzed its tables."""
         statistics = table_statistics(self.table)
-        frequencies = [statistics.document_frequency(term.text) for term in query.terms]
-        return (
-            idf(frequencies, statistics.corpus_size)
-            if statistics.is_analyzed
-            else np.ones(len(frequencies), np.float32)
-        )
+        if not statistics.is_analyzed:
+            return np.ones(len(query.terms), np.float32)
+        return idf(statistics.frequencies(query), statistics.corpus_size)
 
     def space_size(self, space_id: int) -> int:
         """How many vectors a space has, as counted by the last search in it; at most a minute ago."""
@@ -265,10 +264,6 @@ class Corpus:
 
     def _record_space_size(self, space_id: int, size: int) -> None:
         _space_sizes[str(connection.settings_dict["NAME"]), self.vector_table, space_id] = time.monotonic(), size
-
-
-def _dimension(query: Query) -> int:
-    return query.embedding.dimension if query.embedding else 0
 
 
 @lru_cache(maxsize=512)

@@ -55,6 +55,11 @@ class Query:
         return "".join("1" if number > 0 else "0" for number in self.embedding.vector.tolist())
 
     @property
+    def dimension(self) -> int:
+        """Of the vector; 0 without one."""
+        return self.embedding.dimension if self.embedding else 0
+
+    @property
     def is_empty(self) -> bool:
         return not self.terms and self.embedding is None
 

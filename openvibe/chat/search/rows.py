@@ -166,9 +166,8 @@ def read_messages(
         older = Older(bool(lookup and lookup.are_rare), use_index and query.embedding is not None)
         values |= MESSAGES.word_values(query, lookup) if older.by_words else {}
         values |= {"signs": query.sign_bits} if query.embedding and not use_index else {}
-    dimension = query.embedding.dimension if query.embedding else 0
     fetch = fetch_unprepared if older and older.use_index else fetch_prepared
-    ((packed, authors, packed_vectors),) = fetch(_columns_statement(query.shape, dimension, older), values)
+    ((packed, authors, packed_vectors),) = fetch(_columns_statement(query.shape, query.dimension, older), values)
     messages = np.frombuffer(packed or b"", MESSAGE_DTYPE)
     messages = messages[np.argsort(messages["seq"])]
     author_by_id = {
