@@ -34,12 +34,12 @@ class _PreparedCursor(psycopg.RawCursor[Any]):
     """Numbers the placeholders once: the driver would look through a long statement each time."""
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
-        numbered, keys = _number_placeholders(query)
+        numbered, keys = number_placeholders(query)
         return super().execute(numbered, [params[key] for key in keys], prepare=True)
 
 
 @lru_cache(maxsize=1_024)
-def _number_placeholders(statement: str) -> tuple[bytes, tuple[str | int, ...]]:
+def number_placeholders(statement: str) -> tuple[bytes, tuple[str | int, ...]]:
     """The statement with `$1` for its first placeholder; the name of each, or its position where it has none."""
     keys: dict[str | int, int] = {}
     parts = _PLACEHOLDER.split(statement)
