@@ -144,11 +144,14 @@ def group_near_copies(texts: Iterable[CopiedText]) -> list[list[int]]:
 
 
 def _likely_copies(text: CopiedText, firsts: Sequence[CopiedText]) -> list[int]:
-    """The places of those that share most with the text, and most of the shorter one."""
-    shared = ((len(text.pieces & first.pieces), -index) for index, first in enumerate(firsts))
-    most = heapq.nlargest(_MAX_LIKELY_GROUPS, shared)
-    sizes = (min(len(text.pieces), len(firsts[-index].pieces)) for _, index in most)
-    return [-index for (count, index), size in zip(most, sizes, strict=True) if count >= _MIN_SHARED_PIECES * size]
+    """The places of those that share most of the shorter one with the text, at most those that share most."""
+    pieces = text.pieces
+    likely = [
+        (shared, -place)
+        for place, first in enumerate(firsts)
+        if (shared := len(pieces & first.pieces)) >= _MIN_SHARED_PIECES * min(len(pieces), len(first.pieces))
+    ]
+    return [-place for _, place in heapq.nlargest(_MAX_LIKELY_GROUPS, likely)]
 
 
 def is_near_copy(one: CopiedText, other: CopiedText) -> bool:

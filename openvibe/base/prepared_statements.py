@@ -1,7 +1,7 @@
 """Runs prepared statements: the server plans each once in a connection instead of every time.
 
 For few, fixed texts of reads whose best plan does not depend on their values; planning those takes longer than
-running them."""
+running them. Left to itself the server would go on planning the long ones each time."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,9 @@ from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
 _PLACEHOLDER = re.compile(r"(%s|%\(\w+\)s|%%)")
+
+_NEVER = 1_000_000_000
+"""Runs before the driver prepares a statement unasked."""
 
 
 def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -61,6 +64,8 @@ def _prepared_cursor() -> CursorWrapper:
     has_pooler = connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
     if connection.queries_logged or has_pooler or driver is None:
         return connection.cursor()
-    driver.prepare_threshold = 1_000_000_000  # runs before the driver prepares a statement unasked: never
+    if driver.prepare_threshold != _NEVER:
+        driver.prepare_threshold = _NEVER
+        driver.execute("SET plan_cache_mode = force_generic_plan")
     cursor: Any = _PreparedCursor(driver)
     return connection.make_cursor(cursor)

@@ -56,6 +56,7 @@ def _unstopped(words: Iterable[str]) -> list[str]:
     return [word for word in words if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
 
 
+@lru_cache(maxsize=512)
 def strip_stop_words(text: str) -> str:
     """The words of a question that say what it is about, and of what kind, in their order; all of it when none do.
 
