@@ -161,7 +161,7 @@ def message_rows(
     extras, dives, results = decorate_messages(messages, access), dive_chips(messages), result_cards(messages)
     rows = []
     for message, previous in zip(messages, (before, *messages), strict=False):
-        mentions = list(message.mentions.all())
+        mentions = message.mentioned
         is_mine = message.author_id == access.participant_id
         is_first_new = read_seq is not None and 0 < read_seq == message.seq - 1
         starts_day = previous is None or _local_date(previous.created_at) != _local_date(message.created_at)
@@ -169,17 +169,17 @@ def message_rows(
         rows.append(
             MessageRow(
                 message=message,
-                html=render_safe_html(message.body, frozenset(m.participant.handle for m in mentions)),
+                html=render_safe_html(message.body, frozenset(each["handle"] for each in mentions)),
                 extras=extras[message.pk],
                 starts_group=starts_day or is_first_new or not _continues_group(message, previous),
                 starts_day=starts_day,
                 is_first_new=is_first_new,
                 is_mine=is_mine,
-                mentions_me=any(m.participant_id == access.participant_id for m in mentions),
+                mentions_me=any(each["participant_id"] == access.participant_id for each in mentions),
                 may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
                 may_delete=writable and (is_mine or access.administers),
                 may_trace=message.is_deleted and (is_mine or access.administers),
-                notes=tuple(m.note for m in mentions if m.note),
+                notes=tuple(each["note"] for each in mentions if each["note"]),
                 dives=dives.get(message.pk, ()),
                 result=results.get(message.pk),
                 files=file_chips(message),
