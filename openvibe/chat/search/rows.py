@@ -81,7 +81,8 @@ _SELECT_THREAD = """SELECT id, channel_id, parent_id, access, last_seq FROM chat
 WHERE id = %s AND workspace_id = %s"""
 
 
-class _ThreadRow(NamedTuple):
+@dataclass(slots=True)
+class _ThreadRow:
     pk: int
     channel_id: int
     parent_id: int | None
@@ -137,8 +138,8 @@ class MessageColumns:
 
     def only(self, keep: NDArray[np.bool_]) -> MessageColumns:
         """Those where `keep` is true."""
-        columns = (None if column is None else column[keep] for column in (self.own_similarity, self.pair_similarity))
-        return MessageColumns(self.messages[keep], *columns, self.authors)
+        own, pair = (None if each is None else each[keep] for each in (self.own_similarity, self.pair_similarity))
+        return MessageColumns(self.messages[keep], own, pair, self.authors)
 
 
 class Older(NamedTuple):
@@ -159,7 +160,8 @@ def read_messages(
 ) -> MessageColumns:
     """The messages from `since` to before `before`; of those before that, where there are any, what words or meaning
     lead to, with those up to `distance` messages beside. One statement."""
-    older, values = None, {**query.values, **query.vector_parameters, "thread": thread_id, "kinds": list(kinds)}
+    older = None
+    values: dict[str, object] = {**query.values, **query.vector_parameters, "thread": thread_id, "kinds": list(kinds)}
     values |= {"since": since, "before": before, "distance": distance}
     if since > 1:
         lookup = MESSAGES.word_lookup(query, MAX_THREAD_MATCHES)
