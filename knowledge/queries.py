@@ -12,16 +12,16 @@ from django.shortcuts import get_object_or_404
 from knowledge.expiry import compute_freshness, parse_expiry
 from knowledge.filters import freshness_condition, newest_topics
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
-from knowledge.search import EntryHit, NearCopy, Subject, UnusableEntry, find_entries, find_usable_entries
+from knowledge.search import CandidateEntry, EntryHit, NearCopy, Subject, find_entries, find_usable_entries
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 
 __all__ = [
+    "CandidateEntry",
     "EntryHit",
     "NearCopy",
     "Subject",
-    "UnusableEntry",
     "compute_freshness",
     "find_entries",
     "find_usable_entries",

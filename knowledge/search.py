@@ -120,21 +120,9 @@ def find_entries(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class UnusableEntry:
-    """An entry that bears on a question and may not be used: the asker may not read it, or its time is over."""
-
-    pk: int
-    topic: str
-    tokens: int
-    decided_by: str
-    is_shared: bool
-    is_visible: bool
-
-
 def find_usable_entries(
     access: Access, question: str, *, subject: Subject, most: int, most_unusable: int, now: datetime
-) -> tuple[Sequence[EntryHit], Sequence[UnusableEntry]]:
+) -> tuple[Sequence[EntryHit], Sequence[CandidateEntry]]:
     """What `find_entries` finds, and what bears on the question besides but may not be used, the best first. Near
     copies of what may be used are not named."""
     parsed = _parse_question(access, question, subject)
@@ -143,7 +131,7 @@ def find_usable_entries(
     scope = EntryScope(access, now)
     rows = _load_candidates(parsed, scope, with_unusable=True)
     ranked, unusable = _rank_relevant(parsed, rows, most=most)
-    return _read_hits(scope, ranked), [rows.unusable(place) for place in unusable[:most_unusable]]
+    return _read_hits(scope, ranked), [rows.entries[place] for place in unusable[:most_unusable]]
 
 
 def _read_hits(scope: EntryScope, ranked: Sequence[RankedEntry]) -> list[EntryHit]:
@@ -279,9 +267,9 @@ _STANDING = """CASE WHEN status = 'active' AND (expires_at IS NULL OR expires_at
 a person stands behind it, and that it is to be kept."""
 
 
-class _CandidateRow(NamedTuple):
-    """A row of the statement. `held` and `topics` are bits of the terms, `start` the beginning of the content,
-    `decided_at` seconds."""
+class CandidateEntry(NamedTuple):
+    """An entry that may bear on a question, and what the asker may do with it. `held` and `topics` are bits of the
+    terms, `start` the beginning of the content, `decided_at` seconds."""
 
     pk: int
     tokens: int
@@ -316,7 +304,7 @@ class EntryRows:
     """What ranking and folding need of some entries, row by row. `request_similarity` (n) is the cosine with the
     request alone, None where there are no vectors."""
 
-    entries: Sequence[_CandidateRow]
+    entries: Sequence[CandidateEntry]
     candidates: Candidates
     is_usable: NDArray[np.bool_]
     request_similarity: Floats | None
@@ -324,10 +312,6 @@ class EntryRows:
     def near_copy(self, place: int) -> NearCopy:
         row = self.entries[place]
         return NearCopy(row.pk, row.topic, row.tokens, row.is_shared)
-
-    def unusable(self, place: int) -> UnusableEntry:
-        row = self.entries[place]
-        return UnusableEntry(row.pk, row.topic, row.tokens, row.decided_by, row.is_shared, row.is_visible)
 
 
 def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bool = False) -> EntryRows:
@@ -347,7 +331,7 @@ def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bo
     visible = visible_sql(scope.access) if with_unusable else "TRUE"
     columns = _columns_sql(query.shape, visible, usable if with_unusable else "TRUE", has_request_vector)
     found = ENTRIES.fetch_candidates(columns, query, tuple(conditions), values, is_fixed=scope.filtered is None)
-    rows = [_CandidateRow(*row) for row in found]
+    rows = [CandidateEntry(*row) for row in found]
     held, topics, tokens, keys = (
         np.array([getattr(row, name) for row in rows], np.int64) for name in ("held", "topics", "tokens", "pk")
     )

@@ -218,15 +218,11 @@ class Corpus:
             most=most,
         )
 
-    def top_hits(
-        self, query: Query, candidates: Candidates, *, max_hits: int, budget: int | None = None
-    ) -> list[tuple[int, float]]:
-        """Places and scores of those that bear on the question, the best first: at most `max_hits`, `budget` tokens."""
-        scores = self.scores(query, candidates)
-        relevant = np.flatnonzero(is_relevant(candidates))
+    def top_hits(self, query: Query, candidates: Candidates, *, max_hits: int) -> list[tuple[int, float]]:
+        """Places and scores of those that bear on the question, the best first."""
+        scores, relevant = self.scores(query, candidates), np.flatnonzero(is_relevant(candidates))
         among = candidates.take(relevant)
-        max_tokens = int(among.tokens.sum()) if budget is None else budget
-        chosen = relevant[select(scores[relevant], among, budget=max_tokens, max_hits=max_hits)]
+        chosen = relevant[select(scores[relevant], among, budget=int(among.tokens.sum()), max_hits=max_hits)]
         return [(index, float(scores[index])) for index in chosen.tolist()]
 
     def scores(self, query: Query, candidates: Candidates) -> Floats:

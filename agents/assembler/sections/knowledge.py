@@ -27,7 +27,7 @@ from agents.assembler.items import (
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.sections.work import WORK_ITEMS
 from knowledge.models import Entry
-from knowledge.queries import NearCopy, Subject, UnusableEntry, compute_freshness, find_usable_entries, newest_topics
+from knowledge.queries import CandidateEntry, NearCopy, Subject, compute_freshness, find_usable_entries, newest_topics
 from memory.queries import messages_for_prompts
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
@@ -136,12 +136,12 @@ def _subject(request: PromptRequest) -> Subject:
     )
 
 
-def _dropped_entry(entry: NearCopy | UnusableEntry, reason: DropReason, author: str = "") -> DroppedItem:
+def _dropped_entry(entry: NearCopy | CandidateEntry, reason: DropReason, author: str = "") -> DroppedItem:
     key = f"knowledge:{entry.pk}"
     return DroppedItem(key, "P3", "knowledge", f"knowledge: {entry.topic}", author, entry.tokens, reason)
 
 
-def _drop_reason(request: PromptRequest, entry: UnusableEntry) -> DropReason:
+def _drop_reason(request: PromptRequest, entry: CandidateEntry) -> DropReason:
     if entry.is_visible:
         return "expired"
     is_shut_out = request.access.knowledge == "none" or not (
