@@ -65,7 +65,8 @@ def _prepared_cursor() -> CursorWrapper:
     if connection.queries_logged or has_pooler or driver is None:
         return connection.cursor()
     if driver.prepare_threshold != _NEVER:
+        with connection.wrap_database_errors:
+            driver.execute("SET plan_cache_mode = force_generic_plan")
         driver.prepare_threshold = _NEVER
-        driver.execute("SET plan_cache_mode = force_generic_plan")
     cursor: Any = _PreparedCursor(driver)
     return connection.make_cursor(cursor)
