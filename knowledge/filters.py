@@ -1,23 +1,26 @@
 """Which entries a query may answer with: what the asker may read, what holds now, filters of page, API and search.
 
-Most searches have no filters, and every prompt makes some of them: their statements, and those of the prompt beside
-them, are compiled once in a process."""
+Candidates are found by SQL that says the same as the querysets; entries are read through these, in a statement
+compiled once in a process."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, TypedDict, Unpack
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.utils import timezone
+from psycopg import sql
 
 from knowledge.expiry import EXPIRING_WITHIN
 from knowledge.models import Entry, EntryQuerySet
+from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.base.query_cache import CompiledQuery, array_literal
-from openvibe.chat.models import asker_values, placeholder_access
+from openvibe.chat.models import asker_values, placeholder_access, reach_of
+from openvibe.search.candidates import inline_ids_sql
 from openvibe.workspaces.access import Access
 
 
@@ -70,6 +73,37 @@ def freshness_condition(state: str, now: datetime) -> Q:
     return Q(pk__in=[])
 
 
+IS_CURRENT_SQL = "e.status = 'active' AND (e.expires_at IS NULL OR e.expires_at > %(now)s)"
+IS_CURRENT_OR_EXPIRED_SQL = "(e.status = 'active' OR (e.status = 'needs_review' AND e.reason = 'expired'))"
+"""`filter_current` as SQL."""
+
+_NEWEST_TOPICS = """SELECT e.visibility, e.kind, e.topic FROM knowledge_entry e WHERE {visible} AND {current}
+ORDER BY e.id DESC LIMIT %(most)s"""
+
+_IS_OPEN_SQL = """(e.source_thread_id IS NULL OR EXISTS (SELECT FROM chat_thread t WHERE t.id = e.source_thread_id
+AND (t.access = 'open' OR (t.access = 'agent_restricted'
+AND (t.id = ANY(%(listed)s::bigint[]) OR t.parent_id = ANY(%(listed)s::bigint[]))))))"""
+
+
+def visible_sql(access: Access) -> str:
+    """`EntryQuerySet.visible_to` as SQL, for candidates and topics; entries are read through the queryset itself."""
+    if access.knowledge == "none":
+        return "FALSE"
+    parts = ["e.workspace_id = %(workspace)s"]
+    if access.is_agent:
+        parts.append(_IS_OPEN_SQL)
+    if access.knowledge != "restricted":
+        own = "" if access.is_agent else " OR e.author_id = %(asker)s OR e.owner_id = %(asker)s"
+        parts.append(f"(e.visibility = 'shared'{own})")
+    return " AND ".join(parts)
+
+
+def asker_sql_values(access: Access) -> dict[str, object]:
+    """Values of the placeholders in `visible_sql`."""
+    listed = reach_of(access).threads if access.is_agent else None
+    return {"workspace": access.workspace_id, "asker": access.participant_id, "listed": listed}
+
+
 @dataclass(frozen=True, slots=True)
 class EntryScope:
     """What the asker may read and `now` (UTC) holds; with those whose time is over when `include_expired`.
@@ -82,39 +116,33 @@ class EntryScope:
     include_expired: bool = False
     filtered: EntryQuerySet | None = None
 
-    def matching_ids(self, ids: Collection[int]) -> list[int]:
-        """Which of these are, by id."""
+    @property
+    def condition(self) -> str:
+        """The same as SQL; its placeholders are in `values`."""
         if self.filtered is not None:
-            return sorted(self.filtered.filter(pk__in=ids).values_list("pk", flat=True))
-        rows = _compiled_ids(*self._shape).rows(*asker_values(self.access), array_literal(ids), now=self.now)
-        return sorted(pk for (pk,) in rows)
+            return f"e.id IN ({inline_ids_sql(self.filtered)})"
+        return f"{visible_sql(self.access)} AND {IS_CURRENT_OR_EXPIRED_SQL if self.include_expired else IS_CURRENT_SQL}"
+
+    @property
+    def values(self) -> Mapping[str, object]:
+        return {**asker_sql_values(self.access), "now": self.now}
 
     def load(self, ids: Collection[int]) -> dict[int, Entry]:
         """Those of these that are, by id, with all that pages and prompts show beside them."""
         if self.filtered is not None:
             return self.filtered.with_related().in_bulk(ids)
-        statement = _compiled_entries(*self._shape)
+        statement = _compiled_entries(self.access.shape, self.include_expired)
         entries = statement.objects(*asker_values(self.access), array_literal(ids), now=self.now)
         return {entry.pk: entry for entry in entries}
-
-    @property
-    def _shape(self) -> tuple[Access, bool]:
-        return self.access.shape, self.include_expired
-
-
-def readable_ids(access: Access, ids: Collection[int]) -> set[int]:
-    """Which of these the asker may read, by id, whether or not they hold."""
-    if not ids or access.knowledge == "none":
-        return set()
-    return {pk for (pk,) in _compiled_readable_ids(access.shape).rows(*asker_values(access), array_literal(ids))}
 
 
 def newest_topics(access: Access, most: int, *, now: datetime) -> list[tuple[str, str, str]]:
     """Visibility, kind and topic of the newest `most` entries that the asker may read and that hold at `now` (UTC)."""
     if access.knowledge == "none":
         return []
-    rows = _compiled_topics(access.shape, most).rows_with_custom_plan(*asker_values(access), now=now)
-    return [(visibility, kind, topic) for visibility, kind, topic in rows]
+    statement = sql.SQL(_NEWEST_TOPICS).format(visible=sql.SQL(visible_sql(access)), current=sql.SQL(IS_CURRENT_SQL))
+    values = {**asker_sql_values(access), "now": now, "most": most}
+    return [(visibility, kind, topic) for visibility, kind, topic in fetch_unprepared(statement.as_string(), values)]
 
 
 def filter_current(entries: EntryQuerySet, *, include_expired: bool, now: datetime) -> EntryQuerySet:
@@ -126,38 +154,10 @@ def filter_current(entries: EntryQuerySet, *, include_expired: bool, now: dateti
 
 
 @cache
-def _compiled_ids(shape: Access, include_expired: bool) -> CompiledQuery:
-    return CompiledQuery(lambda *asked: _in_scope(shape, include_expired, *asked).values_list("pk"), 5)
-
-
-@cache
 def _compiled_entries(shape: Access, include_expired: bool) -> CompiledQuery:
-    return CompiledQuery(lambda *asked: _in_scope(shape, include_expired, *asked).with_related(), 5)
+    def query(*values: int) -> EntryQuerySet:
+        *asker, ids = values
+        entries = Entry.objects.visible_to(placeholder_access(shape, *asker)).filter(pk__any_of=ids)
+        return filter_current(entries, include_expired=include_expired, now=timezone.now()).order_by().with_related()
 
-
-@cache
-def _compiled_readable_ids(shape: Access) -> CompiledQuery:
-    return CompiledQuery(
-        lambda *asked: _visible_entries(shape, *asked[:4]).filter(pk__any_of=asked[4]).order_by().values_list("pk"), 5
-    )
-
-
-@cache
-def _compiled_topics(shape: Access, most: int) -> CompiledQuery:
-    """A plan for any workspace would read the entries of all from the newest on, and for a small one never stop."""
-
-    def statement(*asker: int) -> QuerySet[Any, Any]:
-        current = _visible_entries(shape, *asker).current(timezone.now())
-        return current.order_by("-id").values_list("visibility", "kind", "topic")[:most]
-
-    return CompiledQuery(statement, 4)
-
-
-def _in_scope(shape: Access, include_expired: bool, *values: int) -> EntryQuerySet:
-    *asker, ids = values
-    seen = _visible_entries(shape, *asker)
-    return filter_current(seen.filter(pk__any_of=ids), include_expired=include_expired, now=timezone.now()).order_by()
-
-
-def _visible_entries(shape: Access, *asker: int) -> EntryQuerySet:
-    return Entry.objects.visible_to(placeholder_access(shape, *asker))
+    return CompiledQuery(query, 5)

@@ -5,13 +5,12 @@ two things, however much else they share."""
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import chain
 from typing import Final
 
 from openvibe.search.lexical import STOP_WORDS, cjk_bigrams
@@ -127,29 +126,32 @@ def group_near_copies(texts: Iterable[CopiedText]) -> list[list[int]]:
     groups: list[list[int]] = []
     firsts: list[CopiedText] = []
     by_fingerprint: dict[int, list[int]] = {}
-    by_piece: dict[str, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):
         is_long = text.tokens >= MIN_COPIED_TOKENS
         group = by_fingerprint.get(text.fingerprint) if is_long else None
         if group is None:
-            shared_counts = Counter(chain.from_iterable(by_piece[piece] for piece in text.pieces if piece in by_piece))
-            likely = sorted(
-                index
-                for index, shared in shared_counts.most_common(_MAX_LIKELY_GROUPS)
-                if shared >= _MIN_SHARED_PIECES * min(len(text.pieces), len(firsts[index].pieces))
-            )
+            likely = sorted(_likely_copies(text, firsts))
             group = next((groups[index] for index in likely if is_near_copy(firsts[index], text)), None)
         if group is None:
             group = []
             groups.append(group)
             if len(firsts) < _MAX_COMPARED_GROUPS:
-                for piece in text.pieces:
-                    by_piece[piece].append(len(firsts))
                 firsts.append(text)
         if is_long:
             by_fingerprint.setdefault(text.fingerprint, group)
         group.append(place)
     return groups
+
+
+def _likely_copies(text: CopiedText, firsts: Sequence[CopiedText]) -> list[int]:
+    """The places of those that share most of the shorter one with the text, at most those that share most."""
+    pieces = text.pieces
+    likely = [
+        (shared, -place)
+        for place, first in enumerate(firsts)
+        if (shared := len(pieces & first.pieces)) >= _MIN_SHARED_PIECES * min(len(pieces), len(first.pieces))
+    ]
+    return [-place for _, place in heapq.nlargest(_MAX_LIKELY_GROUPS, likely)]
 
 
 def is_near_copy(one: CopiedText, other: CopiedText) -> bool:

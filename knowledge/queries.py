@@ -10,26 +10,24 @@ from django.db.models import Case, Count, Exists, IntegerField, Max, OuterRef, Q
 from django.shortcuts import get_object_or_404
 
 from knowledge.expiry import compute_freshness, parse_expiry
-from knowledge.filters import EntryScope, freshness_condition, newest_topics, readable_ids
+from knowledge.filters import freshness_condition, newest_topics
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
-from knowledge.search import EntryHit, NearCopy, RankedEntry, Subject, find_entries, rank_entries
+from knowledge.search import CandidateEntry, EntryHit, NearCopy, Subject, find_entries, find_usable_entries
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 
 __all__ = [
+    "CandidateEntry",
     "EntryHit",
-    "EntryScope",
     "NearCopy",
-    "RankedEntry",
     "Subject",
     "compute_freshness",
     "find_entries",
+    "find_usable_entries",
     "freshness_condition",
     "newest_topics",
     "parse_expiry",
-    "rank_entries",
-    "readable_ids",
 ]
 
 ENTRY_USES: Register[Callable[[Entry, Access], Sequence[object]]] = Register("knowledge.queries.ENTRY_USES")

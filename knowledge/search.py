@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple, Unpack
 
 import numpy as np
@@ -13,18 +14,23 @@ from django.utils import timezone
 from numpy.typing import NDArray
 from psycopg import sql
 
-from knowledge.filters import EntryCriteria, EntryScope, filter_current, filter_entries
+from knowledge.filters import (
+    IS_CURRENT_OR_EXPIRED_SQL,
+    EntryCriteria,
+    EntryScope,
+    filter_current,
+    filter_entries,
+    visible_sql,
+)
 from knowledge.models import Entry
 from knowledge.near_copies import MAX_COMPARED_CHARACTERS, CopiedText, group_near_copies
 from knowledge.relevance import bears_on, coverage, touches
 from openvibe.base.locks import LockKind
-from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.base.query_cache import array_literal
 from openvibe.search.calibration import chance_level
-from openvibe.search.candidates import TextTable, inline_ids_sql
+from openvibe.search.candidates import Corpus
 from openvibe.search.indexing import EmbeddableText, VectorTable, embed_pending
 from openvibe.search.passages import similarity_with_passages
-from openvibe.search.query import Query, embed_question, parse_terms, term_bits_sql
+from openvibe.search.query import Query, QueryShape, embed_question, parse_terms, term_bits_sql
 from openvibe.search.selection import select
 from openvibe.search.significance import ChanceLevel
 from openvibe.search.spaces import QueryVector
@@ -52,15 +58,6 @@ class NearCopy(NamedTuple):
     topic: str
     tokens: int
     is_shared: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RankedEntry:
-    """The id of an entry that bears on a question, and its near copies, for which it stands."""
-
-    pk: int
-    score: float
-    copies: tuple[NearCopy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +97,20 @@ def find_entries(
     those whose time is over as well. Near copies are one hit. Nothing in a question is an operator; a question that
     says nothing, or on which nothing bears, finds nothing.
     """
-    parsed = _parse_question(access, question, subject) if most > 0 else None
+    may_find = most > 0 and access.knowledge != "none"
+    parsed = _parse_question(access, question, subject) if may_find else None
     if parsed is None:
         return EntrySearchResult()
     now = now or timezone.now()
-    any_status = bool(criteria.get("status") or criteria.get("freshness"))
-    where = _prefilter_sql(access, include_expired=include_expired or any_status, now=now)
     scope = EntryScope(access, now, include_expired)
     if any(criteria.values()):
+        any_status = bool(criteria.get("status") or criteria.get("freshness"))
         entries = Entry.objects.visible_to(access)
         entries = entries if any_status else filter_current(entries, include_expired=include_expired, now=now)
-        entries = filter_entries(entries, now=now, **criteria)
-        scope = replace(scope, filtered=entries)
-        where = sql.SQL("{} AND e.id IN ({})").format(where, inline_ids_sql(entries))
-    rows = _load_matching(scope, parsed, where)
-    ranked = _rank_relevant(parsed, rows, most=most, budget=budget)
-    entries_by_id = scope.load([each.pk for each in ranked]) if ranked else {}
-    hits = [EntryHit(entries_by_id[each.pk], each.score, each.copies) for each in ranked if each.pk in entries_by_id]
+        scope = replace(scope, filtered=filter_entries(entries, now=now, **criteria))
+    rows = _load_candidates(parsed, scope)
+    ranked, _ = _rank_relevant(parsed, rows, most=most, budget=budget)
+    hits = _read_hits(scope, ranked)
     similarity = rows.candidates.similarity
     return EntrySearchResult(
         hits,
@@ -126,16 +120,23 @@ def find_entries(
     )
 
 
-def rank_entries(
-    access: Access, question: str, *, subject: Subject | None = None, most: int, now: datetime
-) -> list[RankedEntry]:
-    """What `find_entries` finds, those whose time is over as well, the best first; no entry is read."""
+def find_usable_entries(
+    access: Access, question: str, *, subject: Subject, most: int, most_unusable: int, now: datetime
+) -> tuple[Sequence[EntryHit], Sequence[CandidateEntry]]:
+    """What `find_entries` finds, and what bears on the question besides but may not be used, the best first. Near
+    copies of what may be used are not named."""
     parsed = _parse_question(access, question, subject)
     if parsed is None:
-        return []
-    where = _prefilter_sql(access, include_expired=True, now=now)
-    rows = _load_matching(EntryScope(access, now, include_expired=True), parsed, where)
-    return _rank_relevant(parsed, rows, most=most)
+        return (), ()
+    scope = EntryScope(access, now)
+    rows = _load_candidates(parsed, scope, with_unusable=True)
+    ranked, unusable = _rank_relevant(parsed, rows, most=most)
+    return _read_hits(scope, ranked), [rows.entries[place] for place in unusable[:most_unusable]]
+
+
+def _read_hits(scope: EntryScope, ranked: Sequence[RankedEntry]) -> list[EntryHit]:
+    entries_by_id = scope.load([pk for pk, _, _ in ranked]) if ranked else {}
+    return [EntryHit(entries_by_id[pk], score, copies) for pk, score, copies in ranked if pk in entries_by_id]
 
 
 def find_nearest_entries(access: Access, text: str, *, most: int) -> list[EntryHit]:
@@ -143,11 +144,11 @@ def find_nearest_entries(access: Access, text: str, *, most: int) -> list[EntryH
     it; near copies each by itself."""
     now = timezone.now()
     parsed, scope = _parse_question(access, text), EntryScope(access, now)
-    if parsed is None:
+    if parsed is None or access.knowledge == "none":
         return []
-    rows = _load_matching(scope, parsed, _prefilter_sql(access, include_expired=False, now=now))
+    rows = _load_candidates(parsed, scope)
     nearest = {
-        rows.ids[place]: score for place, score in ENTRY_TEXTS.top_hits(parsed.query, rows.candidates, max_hits=most)
+        rows.entries[place].pk: score for place, score in ENTRIES.top_hits(parsed.query, rows.candidates, max_hits=most)
     }
     entries_by_id = scope.load(nearest.keys()) if nearest else {}
     return [EntryHit(entries_by_id[pk], score) for pk, score in nearest.items() if pk in entries_by_id]
@@ -172,9 +173,7 @@ class Question:
 
 
 def _parse_question(access: Access, text: str, subject: Subject | None = None) -> Question | None:
-    """None where nothing can be found: the asker may read nothing, or nothing was said."""
-    if access.knowledge == "none":
-        return None
+    """None where nothing was said."""
     own, *others = parse_terms(text, *(subject or ()))
     if not own:
         return None
@@ -194,32 +193,43 @@ def _blend(request: QueryVector | None, subject: QueryVector | None) -> QueryVec
     return replace(request, vector=(together / max(float(np.linalg.norm(together)), 1e-6)).astype(np.float32))
 
 
-def _rank_relevant(question: Question, rows: EntryRows, *, most: int, budget: int | None = None) -> list[RankedEntry]:
+RankedEntry = tuple[int, float, tuple[NearCopy, ...]]
+"""The id of an entry, its score, and the near copies for which it stands."""
+
+
+def _rank_relevant(
+    question: Question, rows: EntryRows, *, most: int, budget: int | None = None
+) -> tuple[list[RankedEntry], list[int]]:
     """The entries that are to be the answer, the best first, near copies folded: of those the best established stands
-    for the others, and ranks as the one that answers best."""
-    relevant = np.flatnonzero(_is_relevant(question, rows))
-    if not len(relevant):
-        return []
-    scores = ENTRY_TEXTS.scores(question.query, rows.candidates)
-    order: list[int] = relevant[np.argsort(-scores[relevant], kind="stable")].tolist()
+    for the others, and ranks as the one that answers best. Then the places of those that may not be used."""
+    is_relevant, scores = _is_relevant(question, rows), np.zeros(len(rows.entries), np.float32)
+    order: list[int] = []
+    for members in (np.flatnonzero(rows.is_usable), np.flatnonzero(~rows.is_usable)):
+        scores[members] = ENTRIES.scores(question.query, rows.candidates.take(members))
+        relevant = members[is_relevant[members]]
+        order += relevant[np.argsort(-scores[relevant], kind="stable")].tolist()
     copies_by_place: dict[int, tuple[NearCopy, ...]] = {}
-    for group in group_near_copies(rows.texts[place] for place in order):
-        places = [order[index] for index in group]
-        best = max(places, key=lambda place: rows.standings[place])
+    unusable: list[int] = []
+    for group in group_near_copies(rows.entries[place].text for place in order):
+        places = [order[index] for index in group if rows.is_usable[order[index]]]
+        if not places:
+            unusable.append(order[group[0]])
+            continue
+        best = max(places, key=lambda place: rows.entries[place].establishment)
         scores[best] = scores[places[0]]
         copies_by_place[best] = tuple(rows.near_copy(place) for place in places if place != best)
     standing = np.array(sorted(copies_by_place), np.intp)
     among = rows.candidates.take(standing)
     max_tokens = int(among.tokens.sum()) if budget is None else budget
     chosen: list[int] = standing[select(scores[standing], among, budget=max_tokens, max_hits=most)].tolist()
-    return [RankedEntry(rows.ids[place], float(scores[place]), copies_by_place[place]) for place in chosen]
+    return [(rows.entries[place].pk, float(scores[place]), copies_by_place[place]) for place in chosen], unusable
 
 
 def _is_relevant(question: Question, rows: EntryRows) -> NDArray[np.bool_]:
     """Which entries bear on the request by itself; and which bear on it in this conversation, and somehow by itself."""
-    idfs, own_count = ENTRY_TEXTS.idfs(question.query), len(question.request.terms)
+    idfs, own_count = ENTRIES.idfs(question.query), len(question.request.terms)
     embedding, hits = question.request.embedding, rows.candidates.hits
-    corpus_size = ENTRY_TEXTS.space_size(embedding.space_id) if embedding else len(rows.candidates)
+    corpus_size = ENTRIES.space_size(embedding.space_id) if embedding else len(rows.candidates)
     share, chance = coverage(hits[:, :own_count], idfs[:own_count]), question.chance(question.request)
     relevant = bears_on(share, rows.request_similarity, chance, corpus_size)
     if not question.has_subject:
@@ -229,54 +239,37 @@ def _is_relevant(question: Question, rows: EntryRows) -> NDArray[np.bool_]:
     return relevant | (in_context & touches(share, rows.request_similarity, chance))
 
 
-def _load_matching(scope: EntryScope, question: Question, where: sql.Composable) -> EntryRows:
-    """What may bear on the question, of what the scope holds."""
-    ids = ENTRY_TEXTS.candidate_ids(question.query, where)
-    return load_rows(question, scope.matching_ids(ids) if ids else [], scope.now)
-
-
-def _prefilter_sql(access: Access, *, include_expired: bool, now: datetime) -> sql.Composable:
-    """What every entry that is wanted fulfils; the querysets decide."""
-    parts: list[sql.Composable] = [sql.SQL("e.workspace_id = {}").format(access.workspace_id)]
-    if not include_expired:
-        parts.append(
-            sql.SQL("e.status = 'active' AND (e.expires_at IS NULL OR e.expires_at > {})").format(now.isoformat())
-        )
-    if access.knowledge != "restricted":
-        own_entries = sql.SQL(" OR e.author_id = {0} OR e.owner_id = {0}").format(access.participant_id)
-        parts.append(sql.SQL("(e.visibility = 'shared'{})").format(sql.SQL("") if access.is_agent else own_entries))
-    return sql.SQL(" AND ").join(parts)
-
-
-ENTRY_TEXTS = TextTable(
+ENTRIES = Corpus(
     table="knowledge_entry",
     text_sql="e.topic || ' ' || e.content",
     vector_table="knowledge_entryvector",
     item_column="entry_id",
 )
 
-_CANDIDATE_SQL = sql.SQL("""SELECT e.id, e.tokens, hashtext(e.content), e.held, e.topics,
-e.topic, e.start, e.visibility = 'shared', e.standing, e.decided,
-coalesce(-(v.own <#> %(vector)s::halfvec)::float4, 'NaN'), v.parts, {request}
-FROM (SELECT id, tokens, content, {bits} AS held, {topics} AS topics, topic, left(content, {length}) AS start,
-visibility, {standing} AS standing, extract(epoch FROM coalesce(decided_at, created_at))::float8 AS decided
+_CANDIDATES = """SELECT e.id, e.tokens, hashtext(e.content), e.held, e.topics,
+e.topic, e.start, e.is_shared, e.is_visible, e.is_usable, e.decided_by, e.standing, e.decided,
+coalesce(-(v.own <#> %(vector)s::halfvec)::float4, 'NaN'), v.parts, {request}, {{space_size}}
+FROM (SELECT e.id, tokens, content, {bits} AS held, {topics} AS topics, topic, left(content, {length}) AS start,
+visibility = 'shared' AS is_shared, {visible} AS is_visible, {usable} AS is_usable, {decided_by} AS decided_by,
+{standing} AS standing, extract(epoch FROM coalesce(decided_at, created_at))::float8 AS decided
 FROM (SELECT *, topic || ' ' || content AS body FROM knowledge_entry
-WHERE id = ANY(%(ids)s::bigint[])) asked OFFSET 0) e LEFT JOIN knowledge_entryvector v
-ON v.entry_id = e.id AND v.space_id = %(space)s AND v.dimension = %(dimension)s ORDER BY e.id""")
+WHERE id = ANY({{ids}})) e OFFSET 0) e LEFT JOIN knowledge_entryvector v
+ON v.entry_id = e.id AND v.space_id = %(space)s AND v.dimension = %(dimension)s ORDER BY e.id"""
 
-_REQUEST_SQL = sql.SQL("coalesce(-(v.own <#> %(request)s::halfvec)::float4, 'NaN')")
+_DECIDED_BY = "(SELECT name FROM workspaces_participant p WHERE p.id = coalesce(e.decided_by_id, e.author_id))"
 
-_STANDING_SQL = sql.SQL("""
-CASE WHEN status = 'active' AND (expires_at IS NULL OR expires_at > %(now)s) THEN 8 ELSE 0 END
+_REQUEST_SIMILARITY = "coalesce(-(v.own <#> %(request)s::halfvec)::float4, 'NaN')"
+
+_STANDING = """CASE WHEN status = 'active' AND (expires_at IS NULL OR expires_at > %(now)s) THEN 8 ELSE 0 END
 + CASE WHEN visibility = 'shared' THEN 4 ELSE 0 END
-+ CASE WHEN source NOT IN ('import', 'suggestion') OR decided_by_id IS NOT NULL THEN 2 ELSE 0 END + is_pinned::int""")
++ CASE WHEN source NOT IN ('import', 'suggestion') OR decided_by_id IS NOT NULL THEN 2 ELSE 0 END + is_pinned::int"""
 """How well established an entry is among its copies: that it holds counts most, then that everybody may read it, that
 a person stands behind it, and that it is to be kept."""
 
 
-class _CandidateRow(NamedTuple):
-    """A row of the statement. `held` and `topics` are bits of the terms, `start` the beginning of the content,
-    `decided_at` seconds."""
+class CandidateEntry(NamedTuple):
+    """An entry that may bear on a question, and what the asker may do with it. `held` and `topics` are bits of the
+    terms, `start` the beginning of the content, `decided_at` seconds."""
 
     pk: int
     tokens: int
@@ -286,51 +279,59 @@ class _CandidateRow(NamedTuple):
     topic: str
     start: str
     is_shared: bool
+    is_visible: bool
+    is_usable: bool
+    decided_by: str
     standing: int
     decided_at: float
     similarity: float
     passages: bytes | None
     request_similarity: float
+    space_size: int | None
+
+    @property
+    def text(self) -> CopiedText:
+        return CopiedText(self.topic, self.start, self.tokens, self.fingerprint)
+
+    @property
+    def establishment(self) -> tuple[int, float]:
+        """The higher, the better established, then the later decided."""
+        return self.standing, self.decided_at
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRows:
     """What ranking and folding need of some entries, row by row. `request_similarity` (n) is the cosine with the
-    request alone, None where there are no vectors; `standings`: the higher, the better established, then the later
-    decided."""
+    request alone, None where there are no vectors."""
 
-    ids: Sequence[int]
+    entries: Sequence[CandidateEntry]
     candidates: Candidates
+    is_usable: NDArray[np.bool_]
     request_similarity: Floats | None
-    texts: Sequence[CopiedText]
-    standings: Sequence[tuple[int, float]]
-    is_shared: Sequence[bool]
 
     def near_copy(self, place: int) -> NearCopy:
-        text = self.texts[place]
-        return NearCopy(self.ids[place], text.topic, text.tokens, self.is_shared[place])
+        row = self.entries[place]
+        return NearCopy(row.pk, row.topic, row.tokens, row.is_shared)
 
 
-def load_rows(question: Question, ids: Sequence[int], now: datetime) -> EntryRows:
-    """These entries. A word in the topic counts three times, and one of the request twice as much as one of its
-    subject."""
+def _load_candidates(question: Question, scope: EntryScope, *, with_unusable: bool = False) -> EntryRows:
+    """What may bear on the question, of what the scope holds; besides, what it leaves out. A word in the topic counts
+    three times, and one of the request twice as much as one of its subject."""
     query, request = question.query, question.request
-    values: Mapping[str, object] = {
-        **query.values,
-        **query.vector_parameters,
+    values: dict[str, object] = {
         **{f"topic{index}": f"{term.text}:A" for index, term in enumerate(query.terms) if term.is_indexed},
-        **({"request": request.vector_literal} if question.has_subject and request.embedding else {}),
-        "ids": array_literal(ids),
-        "now": now,
+        **scope.values,
     }
-    statement = _CANDIDATE_SQL.format(
-        bits=term_bits_sql(query.shape),
-        topics=_topic_bits(query),
-        request=_REQUEST_SQL if "request" in values else sql.SQL("NULL"),
-        length=MAX_COMPARED_CHARACTERS,
-        standing=_STANDING_SQL,
-    ).as_string()
-    rows = [_CandidateRow(*row) for row in fetch_prepared(statement, values)] if ids else []
+    if has_request_vector := bool(question.has_subject and request.embedding):
+        values["request"] = request.vector_literal
+    usable = scope.condition
+    conditions = [usable]
+    if with_unusable:
+        conditions.append(f"e.workspace_id = %(workspace)s AND {IS_CURRENT_OR_EXPIRED_SQL} AND NOT ({usable})")
+    visible = visible_sql(scope.access) if with_unusable else "TRUE"
+    columns = _columns_sql(query.shape, visible, usable if with_unusable else "TRUE", has_request_vector)
+    found = ENTRIES.fetch_candidates(columns, query, tuple(conditions), values, is_fixed=scope.filtered is None)
+    rows = [CandidateEntry(*row) for row in found]
     held, topics, tokens, keys = (
         np.array([getattr(row, name) for row in rows], np.int64) for name in ("held", "topics", "tokens", "pk")
     )
@@ -339,18 +340,29 @@ def load_rows(question: Question, ids: Sequence[int], now: datetime) -> EntryRow
         hits[:, : len(request.terms)] *= 2
     similarity = _similarity([(row.similarity, row.passages) for row in rows], query)
     request_similarity = similarity
-    if "request" in values:
+    if has_request_vector:
         request_similarity = _similarity([(row.request_similarity, row.passages) for row in rows], request)
     return EntryRows(
-        ids=keys.tolist(),
-        candidates=Candidates(
-            keys=keys.tolist(), positions=keys, tokens=tokens, words=tokens, hits=hits, similarity=similarity
-        ),
+        entries=rows,
+        candidates=Candidates(keys.tolist(), keys, tokens, tokens, hits, similarity),
+        is_usable=np.array([row.is_usable for row in rows], np.bool_),
         request_similarity=request_similarity,
-        texts=[CopiedText(row.topic, row.start, row.tokens, row.fingerprint) for row in rows],
-        standings=[(row.standing, row.decided_at) for row in rows],
-        is_shared=[row.is_shared for row in rows],
     )
+
+
+@lru_cache(maxsize=512)
+def _columns_sql(shape: QueryShape, visible: str, usable: str, has_request_vector: bool) -> str:
+    statement = sql.SQL(_CANDIDATES).format(
+        bits=term_bits_sql(shape),
+        topics=_topic_bits(shape),
+        request=sql.SQL(_REQUEST_SIMILARITY if has_request_vector else "NULL"),
+        length=MAX_COMPARED_CHARACTERS,
+        visible=sql.SQL(visible),
+        usable=sql.SQL(usable),
+        decided_by=sql.SQL("NULL" if usable == "TRUE" else _DECIDED_BY),
+        standing=sql.SQL(_STANDING),
+    )
+    return statement.as_string()
 
 
 def _similarity(vectors: Sequence[tuple[float, bytes | None]], query: Query) -> Floats | None:
@@ -358,14 +370,14 @@ def _similarity(vectors: Sequence[tuple[float, bytes | None]], query: Query) -> 
     return similarity_with_passages(vectors, query.embedding.vector) if query.embedding else None
 
 
-def _topic_bits(query: Query) -> sql.Composable:
+def _topic_bits(shape: QueryShape) -> sql.Composable:
     """Which terms stand in the topic, as bits."""
     bits = [
         sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(
             sql.Placeholder(f"topic{index}"), 1 << index
         )
-        for index, term in enumerate(query.terms)
-        if term.is_indexed
+        for index, is_indexed in enumerate(shape)
+        if is_indexed
     ]
     return sql.SQL(" | ").join(bits) if bits else sql.SQL("0")
 

@@ -1,14 +1,21 @@
 """Runs prepared statements: the server plans each once in a connection instead of every time.
 
 For few, fixed texts whose best plan does not depend on their values; planning those takes longer than
-running them."""
+running them. Left to itself the server would go on planning the long ones each time."""
 
+import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 import psycopg
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
+
+_PLACEHOLDER = re.compile(r"(%s|%\(\w+\)s|%%)")
+
+_NEVER = 1_000_000_000
+"""Runs before the driver prepares a statement unasked."""
 
 
 def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -19,9 +26,33 @@ def fetch_prepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) ->
         return rows
 
 
-class _PreparedCursor(psycopg.Cursor[Any]):
+def fetch_unprepared(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """All rows of a statement whose best plan depends on its values: it is planned for these."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+        return list(cursor.fetchall())
+
+
+class _PreparedCursor(psycopg.RawCursor[Any]):
+    """Numbers the placeholders once: the driver would look through a long statement each time."""
+
     def execute(self, query: Any, params: Any = None, **options: Any) -> Self:
-        return super().execute(query, params, prepare=True)
+        numbered, keys = number_placeholders(query)
+        return super().execute(numbered, [params[key] for key in keys], prepare=True)
+
+
+@lru_cache(maxsize=1_024)
+def number_placeholders(statement: str) -> tuple[bytes, tuple[str | int, ...]]:
+    """The statement with `$1` for its first placeholder; the name of each, or its position where it has none."""
+    keys: dict[str | int, int] = {}
+    parts = _PLACEHOLDER.split(statement)
+    for index in range(1, len(parts), 2):
+        if parts[index] == "%%":
+            parts[index] = "%"
+        else:
+            key = parts[index][2:-2] or len(keys)
+            parts[index] = f"${keys.setdefault(key, len(keys) + 1)}"
+    return "".join(parts).encode(), tuple(keys)
 
 
 def _prepared_cursor() -> CursorWrapper:
@@ -33,6 +64,9 @@ def _prepared_cursor() -> CursorWrapper:
     has_pooler = connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
     if connection.queries_logged or has_pooler or driver is None:
         return connection.cursor()
-    driver.prepare_threshold = 1_000_000_000  # runs before the driver prepares a statement unasked: never
+    if driver.prepare_threshold != _NEVER:
+        with connection.wrap_database_errors:
+            driver.execute("SET plan_cache_mode = force_generic_plan")
+        driver.prepare_threshold = _NEVER
     cursor: Any = _PreparedCursor(driver)
     return connection.make_cursor(cursor)

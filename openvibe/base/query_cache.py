@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db import DEFAULT_DB_ALIAS, connection
+from django.db import DEFAULT_DB_ALIAS
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigAutoField, Func, JSONField, Lookup, Model, QuerySet, Value
 from django.db.models.query import get_related_populators
@@ -69,12 +69,6 @@ class CompiledQuery:
     def rows(self, *arguments: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
         """All rows, as the database driver gives them."""
         return fetch_prepared(self.sql, self._values(arguments, now))
-
-    def rows_with_custom_plan(self, *arguments: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
-        """All rows of a query whose best plan depends on its numbers: a plan for any of them would not do."""
-        with connection.cursor() as cursor:
-            cursor.execute(self.sql, self._values(arguments, now))
-            return list(cursor.fetchall())
 
     def objects(self, *arguments: int | str, now: datetime | None = None) -> list[Any]:
         """All rows as the objects that the query would give, with those it selects beside them (`select_related`) and

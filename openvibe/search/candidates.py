@@ -9,18 +9,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 
 import numpy as np
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import QuerySet
 from numpy.typing import NDArray
 from psycopg import sql
 
-from openvibe.base.prepared_statements import fetch_prepared
+from openvibe.base.prepared_statements import fetch_prepared, fetch_unprepared
 from openvibe.search.bm25 import idf
-from openvibe.search.query import Query
+from openvibe.search.query import Query, QueryShape
 from openvibe.search.ranking import rank
 from openvibe.search.selection import select
 from openvibe.search.values import Candidates, Floats
@@ -50,6 +52,10 @@ class TableStatistics:
         """About how many texts hold it, at most."""
         return self.document_frequencies.get(lexeme.strip("'"), self.max_unlisted_frequency)
 
+    def frequencies(self, query: Query) -> list[float]:
+        """`document_frequency` of each term."""
+        return [self.document_frequency(term.text) for term in query.terms]
+
 
 _statistics_cache: dict[tuple[str, str], tuple[float, TableStatistics]] = {}
 
@@ -75,7 +81,10 @@ MAX_LEXICAL_HITS = 80
 MAX_VECTOR_HITS = 60
 
 MAX_MATCHES = 600
-"""Texts that may be expected to hold what is looked up, and are read for it."""
+"""Texts of all that may be expected to hold what is looked up."""
+
+MAX_READ_MATCHES = 4_000
+"""Texts that are read when more do after all."""
 
 MAX_PAIRED_TERMS = 6
 """So many terms, the rarest, are looked up two by two when they are too frequent to be looked up by themselves."""
@@ -87,36 +96,49 @@ MAX_COUNTED_VECTORS = 20_000
 """Vectors of a space that are counted."""
 
 SPACE_SIZE_CACHE_SECONDS = 60.0
-"""How long the count of a space's vectors holds; of a space small enough to be compared whole, for one search."""
+"""How long the count of a large space's vectors holds; a small space is counted by each search in it."""
 
 _space_sizes: dict[tuple[str, str, int], tuple[float, int]] = {}
 """When the vectors of a space were counted last, and how many there were."""
-
-_NEVER_COUNTED = (-SPACE_SIZE_CACHE_SECONDS, 0)
 
 MIN_COSINE_RATIO = 0.85
 MIN_COSINE = 0.25
 """A text that holds none of the words stands for its meaning alone: at least as near as those that hold some, or by
 this share of the nearest where none does; and by this cosine in any case, since unrelated texts have one near 0."""
 
-_TEXT_SEARCH = sql.SQL("SELECT id FROM {texts} e WHERE {match} AND {where} ORDER BY {weight}id DESC LIMIT {most}")
+# The words are looked up first, whatever else is asked: a plan made for any words would begin elsewhere.
+_BY_RARE_WORDS = """SELECT {key} FROM (SELECT * FROM {texts} WHERE search @@ %(words)s::tsquery LIMIT {max_reads}) e
+WHERE {condition} ORDER BY {weight} DESC, {key} DESC LIMIT {most}"""
 
-_COUNT_VECTORS = sql.SQL("SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %s LIMIT %s) counted")
+_BY_FREQUENT_WORD = """SELECT id FROM {texts} e WHERE search @@ %(words)s::tsquery AND {condition}
+ORDER BY id DESC LIMIT {most}"""
 
-_EXACT_VECTOR_SEARCH = sql.SQL("""SELECT id FROM (SELECT e.id, v.own <#> {vector}::halfvec AS far FROM {vectors} v
-JOIN {texts} e ON e.id = v.{item} WHERE v.space_id = {space} AND v.dimension = {dimension} AND {where}
-OFFSET 0) compared ORDER BY far LIMIT {most}""")
+_BY_SUBSTRING = """SELECT id FROM {texts} e WHERE strpos({text}, {substring}) > 0 AND {condition}
+ORDER BY id DESC LIMIT {most}"""
+
+_BY_COMPARING = """SELECT id FROM (SELECT e.id, v.own <#> %(vector)s::halfvec AS far FROM {vectors} v
+JOIN {texts} e ON e.id = v.{item} WHERE v.space_id = %(space)s AND v.dimension = %(dimension)s AND {condition}
+OFFSET 0) compared ORDER BY far LIMIT {most}"""
 
 # The settings hold for this statement, or to the end of the transaction around it; they touch vector searches alone.
-_HNSW_SEARCH = sql.SQL("""SELECT e.id FROM {vectors} v JOIN {texts} e ON e.id = v.{item}
+_BY_INDEX = """SELECT e.id FROM {vectors} v JOIN {texts} e ON e.id = v.{item}
 WHERE (SELECT set_config('hnsw.ef_search', '80', true) || set_config('hnsw.iterative_scan', 'relaxed_order', true)
 || set_config('hnsw.max_scan_tuples', '3000', true)) IS NOT NULL
-AND v.dimension = {dimension} AND v.space_id = {space} AND {where}
-ORDER BY v.own::halfvec({dimension}) <=> {vector}::halfvec({dimension}) LIMIT {most}""")
+AND v.dimension = {dimension} AND v.space_id = %(space)s AND {condition}
+ORDER BY v.own::halfvec({dimension}) <=> %(vector)s::halfvec({dimension}) LIMIT {most}"""
+
+_SPACE_SIZE = """SELECT count(*) FROM (SELECT FROM {vectors} WHERE space_id = %(space)s LIMIT {most}) counted"""
+
+
+class WordLookup(NamedTuple):
+    """A tsquery for the terms of a question. `are_rare`: it is expected to match few texts of all."""
+
+    tsquery: str
+    are_rare: bool
 
 
 @dataclass(frozen=True)
-class TextTable:
+class Corpus:
     """A table of texts with a tsvector `search`, called `e` in conditions; `text_sql` is SQL for what a text says.
 
     `vector_table` is the table of their vectors, which names them in its column `item_column`.
@@ -127,28 +149,88 @@ class TextTable:
     vector_table: LiteralString
     item_column: LiteralString
 
-    def candidate_ids(self, query: Query, where: sql.Composable) -> list[int]:
-        """Ids of a bounded number of texts that fulfil `where` and bear on the question by words or meaning."""
-        return sorted({*self._lexical_ids(query, where), *self._vector_ids(query, where)})
+    def fetch_candidates(
+        self,
+        columns: str,
+        query: Query,
+        conditions: tuple[str, ...],
+        values: Mapping[str, object],
+        *,
+        is_fixed: bool = True,
+    ) -> list[tuple[Any, ...]]:
+        """Rows of a bounded number of texts that fulfil one of the conditions and bear on the question by words or
+        meaning: so many for each condition. One statement.
 
-    def top_hits(
-        self, query: Query, candidates: Candidates, *, max_hits: int, budget: int | None = None
-    ) -> list[tuple[int, float]]:
-        """Places and scores of those that bear on the question, the best first: at most `max_hits`, `budget` tokens."""
-        scores = self.scores(query, candidates)
-        relevant = np.flatnonzero(is_relevant(candidates))
+        `columns`: a SELECT whose `{ids}` are those of the texts. Its last column is the size of the space, None where
+        that is known. `values`: of the placeholders in `columns` and `conditions`, besides those of the query.
+        `is_fixed`: the conditions are the same for the next search.
+        """
+        lookup = self.word_lookup(query, MAX_MATCHES)
+        space_id = query.embedding.space_id if query.embedding else None
+        by_index = space_id is not None and self._is_large_space(space_id)
+        statement = _candidates_statement(
+            self, columns, conditions, query.shape, lookup.are_rare if lookup else None, query.dimension, by_index
+        )
+        has_generic_plan = is_fixed and not by_index and (lookup is None or lookup.are_rare)
+        values = {**query.values, **query.vector_parameters, **self.word_values(query, lookup), **values}
+        rows = (fetch_prepared if has_generic_plan else fetch_unprepared)(statement, values)
+        if rows and space_id is not None and not by_index:
+            self._record_space_size(space_id, rows[0][-1])
+        return rows
+
+    def word_lookup(self, query: Query, max_matches: int) -> WordLookup | None:
+        """What to look up so that about `max_matches` texts of all match; the rarest word where all match more."""
+        lexemes = [term.text for term in query.terms if term.is_indexed]
+        if not lexemes:
+            return None
+        statistics = table_statistics(self.table)
+        if tsquery := build_tsquery(lexemes, statistics, max_matches):
+            return WordLookup(tsquery, True)
+        return WordLookup(min(lexemes, key=statistics.document_frequency), False)
+
+    def word_values(self, query: Query, lookup: WordLookup | None) -> dict[str, object]:
+        """Values of the placeholders in `rare_words_sql`: squares, so that two rare words outweigh one and any number
+        of frequent ones. A word too rare for the statistics is taken for the rarest."""
+        if lookup is None:
+            return {}
+        statistics = table_statistics(self.table)
+        frequencies = [statistics.document_frequencies.get(term.text.strip("'"), 0.0) for term in query.terms]
+        weights = np.square(idf(frequencies, statistics.corpus_size)).tolist()
+        return {"words": lookup.tsquery, **{f"weight{index}": round(each, 3) for index, each in enumerate(weights)}}
+
+    def rare_words_sql(
+        self, shape: QueryShape, condition: sql.Composable, *, key: LiteralString, most: int
+    ) -> sql.Composed:
+        """The `most` texts with the rarest words, the newest first among equals."""
+        weights = [
+            sql.SQL("CASE WHEN search @@ {}::tsquery THEN {}::float4 ELSE 0 END").format(
+                sql.Placeholder(f"term{index}"), sql.Placeholder(f"weight{index}")
+            )
+            for index, is_indexed in enumerate(shape)
+            if is_indexed
+        ]
+        return sql.SQL(_BY_RARE_WORDS).format(
+            texts=sql.Identifier(self.table),
+            key=sql.Identifier(key),
+            condition=condition,
+            weight=sql.SQL(" + ").join(weights),
+            max_reads=MAX_READ_MATCHES,
+            most=most,
+        )
+
+    def top_hits(self, query: Query, candidates: Candidates, *, max_hits: int) -> list[tuple[int, float]]:
+        """Places and scores of those that bear on the question, the best first."""
+        scores, relevant = self.scores(query, candidates), np.flatnonzero(is_relevant(candidates))
         among = candidates.take(relevant)
-        max_tokens = int(among.tokens.sum()) if budget is None else budget
-        chosen = relevant[select(scores[relevant], among, budget=max_tokens, max_hits=max_hits)]
+        chosen = relevant[select(scores[relevant], among, budget=int(among.tokens.sum()), max_hits=max_hits)]
         return [(index, float(scores[index])) for index in chosen.tolist()]
 
     def scores(self, query: Query, candidates: Candidates) -> Floats:
         """How well each answers the question (n), by itself: what was said around it does not count."""
         statistics = table_statistics(self.table)
-        frequencies = [statistics.document_frequency(term.text) for term in query.terms]
         return rank(
             candidates,
-            document_frequencies=frequencies if statistics.is_analyzed else None,
+            document_frequencies=statistics.frequencies(query) if statistics.is_analyzed else None,
             corpus_size=int(statistics.corpus_size) if statistics.is_analyzed else None,
             use_neighbours=False,
         )
@@ -156,77 +238,76 @@ class TextTable:
     def idfs(self, query: Query) -> Floats:
         """The inverse document frequency of each term; all the same until the database has analyzed its tables."""
         statistics = table_statistics(self.table)
-        frequencies = [statistics.document_frequency(term.text) for term in query.terms]
-        return (
-            idf(frequencies, statistics.corpus_size)
-            if statistics.is_analyzed
-            else np.ones(len(frequencies), np.float32)
-        )
-
-    def _lexical_ids(self, query: Query, where: sql.Composable) -> list[int]:
-        ids: list[int] = []
-        for substring in (term.text for term in query.terms if not term.is_indexed):
-            match = sql.SQL("strpos({}, {}) > 0").format(sql.SQL(self.text_sql), substring)
-            ids += self._fetch_ids(_TEXT_SEARCH, where, MAX_LEXICAL_HITS // 2, match=match, weight=sql.SQL(""))
-        lexemes = [term.text for term in query.terms if term.is_indexed]
-        if not lexemes:
-            return ids
-        statistics = table_statistics(self.table)
-        weight: sql.Composable = sql.SQL("")
-        if tsquery := build_tsquery(lexemes, statistics):
-            weight = sql.SQL("{} DESC, ").format(_idf_sum(lexemes, statistics))
-        else:
-            tsquery = min(lexemes, key=statistics.document_frequency)
-        match = sql.SQL("search @@ {}::tsquery").format(tsquery)
-        return [*ids, *self._fetch_ids(_TEXT_SEARCH, where, MAX_LEXICAL_HITS, match=match, weight=weight)]
-
-    def _vector_ids(self, query: Query, where: sql.Composable) -> list[int]:
-        if query.embedding is None:
-            return []
-        statement = _HNSW_SEARCH if self._is_large_space(query.embedding.space_id) else _EXACT_VECTOR_SEARCH
-        literals = {name: sql.Literal(value) for name, value in query.vector_parameters.items()}
-        return self._fetch_ids(statement, where, MAX_VECTOR_HITS, **literals)
+        if not statistics.is_analyzed:
+            return np.ones(len(query.terms), np.float32)
+        return idf(statistics.frequencies(query), statistics.corpus_size)
 
     def space_size(self, space_id: int) -> int:
-        """How many vectors a space has, as counted for the last search in it; at most a minute ago."""
-        key = str(connection.settings_dict["NAME"]), self.vector_table, space_id
-        counted_at, size = _space_sizes.get(key, _NEVER_COUNTED)
-        return size if time.monotonic() - counted_at < SPACE_SIZE_CACHE_SECONDS else self._count_vectors(space_id)
+        """How many vectors a space has, as counted by the last search in it; at most a minute ago."""
+        return self._last_count(space_id)[1]
 
     def _is_large_space(self, space_id: int) -> bool:
-        """Whether a space has more vectors than are compared one by one. One that did is counted again after a minute,
-        a smaller one each time."""
-        key = str(connection.settings_dict["NAME"]), self.vector_table, space_id
-        counted_at, size = _space_sizes.get(key, _NEVER_COUNTED)
-        if size <= MAX_EXACT_SCAN or time.monotonic() - counted_at >= SPACE_SIZE_CACHE_SECONDS:
-            size = self._count_vectors(space_id)
+        """Whether a space has more vectors than are compared one by one."""
+        counted_at, size = self._last_count(space_id)
+        if size < 0 or (size > MAX_EXACT_SCAN and time.monotonic() - counted_at >= SPACE_SIZE_CACHE_SECONDS):
+            statement = sql.SQL(_SPACE_SIZE).format(vectors=sql.Identifier(self.vector_table), most=MAX_COUNTED_VECTORS)
+            ((size,),) = fetch_prepared(statement.as_string(), {"space": space_id})
+            self._record_space_size(space_id, size)
         return size > MAX_EXACT_SCAN
 
-    def _count_vectors(self, space_id: int) -> int:
-        statement = _COUNT_VECTORS.format(vectors=sql.Identifier(self.vector_table)).as_string()
-        size = int(fetch_prepared(statement, [space_id, MAX_COUNTED_VECTORS])[0][0])
+    def _last_count(self, space_id: int) -> tuple[float, int]:
+        return _space_sizes.get((str(connection.settings_dict["NAME"]), self.vector_table, space_id), (0.0, -1))
+
+    def _record_space_size(self, space_id: int, size: int) -> None:
         _space_sizes[str(connection.settings_dict["NAME"]), self.vector_table, space_id] = time.monotonic(), size
-        return size
-
-    def _fetch_ids(self, statement: sql.SQL, where: sql.Composable, most: int, **parts: sql.Composable) -> list[int]:
-        """Planned each time: the best way to look something up depends on what it is."""
-        composed = statement.format(
-            texts=sql.Identifier(self.table),
-            vectors=sql.Identifier(self.vector_table),
-            item=sql.Identifier(self.item_column),
-            where=where,
-            most=most,
-            **parts,
-        )
-        with connection.cursor() as cursor:
-            cursor.execute(composed.as_string())
-            return [row[0] for row in cursor.fetchall()]
 
 
-def build_tsquery(lexemes: Sequence[str], statistics: TableStatistics) -> str:
+@lru_cache(maxsize=512)
+def _candidates_statement(
+    corpus: Corpus,
+    columns: str,
+    conditions: tuple[str, ...],
+    shape: QueryShape,
+    has_rare_words: bool | None,
+    dimension: int,
+    by_index: bool,
+) -> str:
+    """`has_rare_words`: None where no words are looked up; `dimension`: 0 where no vectors are."""
+    parts: list[sql.Composable] = []
+    names = {
+        "texts": sql.Identifier(corpus.table),
+        "vectors": sql.Identifier(corpus.vector_table),
+        "item": sql.Identifier(corpus.item_column),
+        "text": sql.SQL(corpus.text_sql),
+        "dimension": sql.Literal(dimension),
+    }
+    for condition in map(sql.SQL, conditions):
+        if has_rare_words:
+            parts.append(corpus.rare_words_sql(shape, condition, key="id", most=MAX_LEXICAL_HITS))
+        elif has_rare_words is not None:
+            parts.append(sql.SQL(_BY_FREQUENT_WORD).format(**names, condition=condition, most=MAX_LEXICAL_HITS))
+        for index, is_indexed in enumerate(shape):
+            if not is_indexed:
+                substring = sql.Placeholder(f"term{index}")
+                parts.append(
+                    sql.SQL(_BY_SUBSTRING).format(
+                        **names, substring=substring, condition=condition, most=MAX_LEXICAL_HITS // 2
+                    )
+                )
+        if dimension:
+            nearest = sql.SQL(_BY_INDEX if by_index else _BY_COMPARING)
+            parts.append(nearest.format(**names, condition=condition, most=MAX_VECTOR_HITS))
+    ids = sql.SQL("ARRAY({})").format(sql.SQL(" UNION ").join(sql.SQL("({})").format(part) for part in parts))
+    size: sql.Composable = sql.SQL("NULL")
+    if dimension and not by_index:
+        size = sql.SQL("({})").format(sql.SQL(_SPACE_SIZE).format(**names, most=MAX_COUNTED_VECTORS))
+    return sql.SQL(columns).format(ids=ids, space_size=size).as_string()
+
+
+def build_tsquery(lexemes: Sequence[str], statistics: TableStatistics, max_matches: float) -> str:
     """A tsquery: rare words each by itself, the others two by two, as long as not too many texts are expected to
     hold them. Empty when all of them are too frequent."""
-    remaining = float(MAX_MATCHES)
+    remaining = max_matches
     lookups: list[str] = []
     frequent: list[str] = []
     for lexeme in sorted(lexemes, key=statistics.document_frequency):
@@ -256,18 +337,11 @@ def is_relevant(candidates: Candidates) -> NDArray[np.bool_]:
     return has_term | (cosine >= max(min_cosine, MIN_COSINE))
 
 
-def inline_ids_sql(rows: QuerySet[Any]) -> sql.Composable:
-    """The ids of a queryset as SQL, its values written out."""
-    statement, values = rows.order_by().values("pk").query.sql_with_params()
-    template = statement.replace("{", "{{").replace("}", "}}").replace("%s", "{}")
-    return sql.SQL(template).format(*map(sql.Literal, values))
-
-
-def _idf_sum(lexemes: Sequence[str], statistics: TableStatistics) -> sql.Composed:
-    """The idf of all lexemes that a text holds, added up."""
-    return sql.SQL(" + ").join(
-        sql.SQL("CASE WHEN search @@ {}::tsquery THEN {} ELSE 0 END").format(
-            lexeme, round(float(idf(statistics.document_frequency(lexeme), statistics.corpus_size)), 3)
-        )
-        for lexeme in lexemes
-    )
+def inline_ids_sql(rows: QuerySet[Any]) -> str:
+    """The ids of a queryset as SQL, its values written out, for a statement that is run with values of its own."""
+    try:
+        statement, values = rows.order_by().values("pk").query.sql_with_params()
+    except EmptyResultSet:  # Django knows already that there are none
+        return "NULL"
+    literals = (sql.Literal(value).as_string().replace("%", "%%") for value in values)
+    return statement % tuple(literals)

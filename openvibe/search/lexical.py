@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from openvibe.search.stop_phrases import strip_stop_phrases
 
@@ -35,6 +36,7 @@ QUERY_STOP_WORDS = frozenset(_QUERY_STOP_TEXT.split())
 _QUESTION_WORDS = frozenset(("how", "when", "where", "who", "whom", "whose", "why"))
 
 
+@lru_cache(maxsize=2_048)
 def query_terms(text: str) -> tuple[str, ...]:
     """Return at most 24 distinct lower-case words of a question, the longest first.
 
@@ -54,6 +56,7 @@ def _unstopped(words: Iterable[str]) -> list[str]:
     return [word for word in words if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
 
 
+@lru_cache(maxsize=512)
 def strip_stop_words(text: str) -> str:
     """The words of a question that say what it is about, and of what kind, in their order; all of it when none do.
 

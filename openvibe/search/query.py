@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -52,6 +53,11 @@ class Query:
         """A bit for each number of the question's vector, 1 above zero, as PostgreSQL reads them."""
         assert self.embedding is not None
         return "".join("1" if number > 0 else "0" for number in self.embedding.vector.tolist())
+
+    @property
+    def dimension(self) -> int:
+        """Of the vector; 0 without one."""
+        return self.embedding.dimension if self.embedding else 0
 
     @property
     def is_empty(self) -> bool:
@@ -107,7 +113,7 @@ def parse_terms(*texts: str) -> list[tuple[Term, ...]]:
     for all of them, and none for words that were asked for lately."""
     words_by_text = [query_terms(_readable(text))[:MAX_SEARCHED_TERMS] for text in texts]
     words = tuple(dict.fromkeys(chain.from_iterable(words_by_text)))[:MAX_SEARCHED_TERMS]
-    term_by_word = dict(zip(words, _parse_words(words), strict=True))
+    term_by_word = _parse_words(words)
     seen: set[Term] = set()
     terms_by_text = []
     for text_words in words_by_text:
@@ -121,13 +127,20 @@ def _readable(text: str) -> str:
     return text[:MAX_QUERY_CHARACTERS].replace("\x00", " ")
 
 
-@lru_cache(maxsize=2_048)
-def _parse_words(words: tuple[str, ...]) -> tuple[Term | None, ...]:
-    """Each word as the index stems it; None for what is a stop word to the index."""
-    if not words:
-        return ()
-    lexemes = fetch_prepared(_SELECT_LEXEMES, [list(words)])
-    return tuple(
-        Term(word, is_indexed=False) if is_cjk(word) else Term(lexeme, is_indexed=True) if lexeme else None
-        for word, (lexeme,) in zip(words, lexemes, strict=True)
-    )
+_UNKNOWN = Term("", is_indexed=False)
+_terms: dict[str, Term | None] = {}
+"""Of the latest words each as the index stems it; None for what is a stop word to the index."""
+
+_MAX_CACHED_TERMS = 20_000
+
+
+def _parse_words(words: Sequence[str]) -> dict[str, Term | None]:
+    """Of each word what `_terms` holds. One statement for those that are new."""
+    parsed = {word: term for word in words if (term := _terms.get(word, _UNKNOWN)) is not _UNKNOWN}
+    if new_words := [word for word in words if word not in parsed]:
+        if len(_terms) > _MAX_CACHED_TERMS:
+            _terms.clear()
+        for word, (lexeme,) in zip(new_words, fetch_prepared(_SELECT_LEXEMES, [new_words]), strict=True):
+            term = Term(word, is_indexed=False) if is_cjk(word) else Term(lexeme, is_indexed=True) if lexeme else None
+            parsed[word] = _terms[word] = term
+    return parsed

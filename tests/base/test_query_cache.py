@@ -62,15 +62,6 @@ def test_times_are_the_present_or_the_one_that_is_given(said: list[Message]) -> 
     assert earlier.rows(ids, now=said[0].created_at - timedelta(seconds=1)) == []
 
 
-def test_a_plan_of_its_own_changes_no_answer(said: list[Message]) -> None:
-    earlier = CompiledQuery(
-        lambda ids: of_these(ids).filter(created_at__lt=timezone.now()).values_list("pk", "body"), 1
-    )
-    ids = array_literal(message.pk for message in said)
-    assert earlier.rows_with_custom_plan(ids) == [(message.pk, message.body) for message in said]
-    assert earlier.rows_with_custom_plan(ids, now=said[1].created_at) == earlier.rows(ids, now=said[1].created_at)
-
-
 class SaidRow(NamedTuple):
     pk: int
     author: str

@@ -67,6 +67,11 @@ Step = Callable[[], object]
 
 def interleaved_medians(steps: Mapping[str, Step], *, repeats: int, warm_up: int) -> dict[str, float]:
     """Median milliseconds of each step; every round runs each of them once, in order."""
+    return {name: median(times) for name, times in interleaved_times(steps, repeats=repeats, warm_up=warm_up).items()}
+
+
+def interleaved_times(steps: Mapping[str, Step], *, repeats: int, warm_up: int) -> dict[str, list[float]]:
+    """Milliseconds of each run of each step; every round runs each of them once, in order."""
     for _ in range(warm_up):
         for step in steps.values():
             step()
@@ -81,7 +86,7 @@ def interleaved_medians(steps: Mapping[str, Step], *, repeats: int, warm_up: int
                 milliseconds[name].append((time.perf_counter() - started) * 1000)
     finally:
         gc.enable()
-    return {name: median(times) for name, times in milliseconds.items()}
+    return milliseconds
 
 
 ProfiledFunction = tuple[str, str, str]

@@ -64,7 +64,7 @@ def test_assemble_on_tiny_threads(scratch: None) -> None:
     assert [row["what"] for row in found["rows"][:2]] == ["20 messages: floor", found["rows"][1]["what"]]
     assert all(row["value"] > 0 for row in found["rows"][:4])
     assert found["rows"][1]["ratio"] == found["rows"][1]["value"] / found["rows"][0]["value"]
-    assert {aim["limit"] for aim in found["aims"]} == {4.0, 1.15}
+    assert [aim["limit"] for aim in found["aims"]] == [1.5], "the other limits are of longer threads"
     assert all(aim["holds"] == (aim["value"] <= aim["limit"]) for aim in found["aims"])
 
 

@@ -216,7 +216,7 @@ def test_the_length_of_a_thread_does_not_change_how_often_the_database_is_asked(
     fill(thread, ana, MAX_FULL_SCAN_MESSAGES + 300, {40: "Dora ordered the zinc watering can"})
     fill(short, ana, 3, {2: "Dora ordered the zinc watering can"})
     found(access(ana), "zinc can", short)
-    for place, most in ((short, 5), (thread, 8)):
+    for place, most in ((short, 4), (thread, 4)):
         with CaptureQueriesContext(connection) as asked:
             found(access(ana), "zinc can", place)
         assert len(asked) <= most

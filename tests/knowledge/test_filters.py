@@ -8,12 +8,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from agents.access import visible_to
-from knowledge.filters import EntryScope, filter_current, newest_topics, readable_ids
+from knowledge.filters import EntryScope, filter_current, newest_topics
 from knowledge.models import Entry
 from knowledge.services import renew_entry
+from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.chat.models import Channel, Thread
+from openvibe.chat.services import start_dive
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_agent, make_entry, make_suggestion, make_thread
+from tests.factories import access, make_agent, make_entry, make_suggestion, make_thread, say
 
 pytestmark = pytest.mark.django_db
 
@@ -22,15 +24,22 @@ pytestmark = pytest.mark.django_db
 def entries(ana: Member, dora: Member, channel: Channel) -> list[Entry]:
     """One of each kind that somebody may not use."""
     helper = make_agent(ana, "helper", level=2, channel=channel)
-    closed = make_thread(channel, ana)
+    closed, listed = make_thread(channel, ana), make_thread(channel, ana, "Listed")
+    helper_dive = start_dive(source=say(listed, ana, "Why?"), by=access(ana), agent=helper.participant).thread
     made = [
-        make_entry(ana, "Shared"),
+        make_entry(ana, "100 % shared"),
         make_entry(ana, "Restricted", visibility="restricted"),
         make_entry(dora, "Dora's"),
         make_entry(ana, "Expiring", expires_at=timezone.now() + timedelta(days=1)),
         make_entry(ana, "From people alone"),
         make_suggestion(helper, "Proposed"),
+        make_entry(ana, "For listed agents"),
+        make_entry(ana, "Expired"),
     ]
+    Entry.objects.filter(pk=made[6].pk).update(source_thread=helper_dive)
+    long_ago = timezone.now() - timedelta(days=1)
+    Entry.objects.filter(pk=made[7].pk).update(expires_at=long_ago, status="needs_review", reason="expired")
+    Thread.objects.filter(pk__in=(listed.pk, helper_dive.pk)).update(access=Thread.Access.AGENT_RESTRICTED)
     Entry.objects.filter(pk=made[2].pk).update(visibility="restricted")
     Entry.objects.filter(pk=made[4].pk).update(source_thread=closed)
     Thread.objects.filter(pk=closed.pk).update(access=Thread.Access.HUMAN_ONLY)
@@ -39,33 +48,32 @@ def entries(ana: Member, dora: Member, channel: Channel) -> list[Entry]:
 
 @pytest.mark.parametrize("lapsed", [False, True])
 @pytest.mark.parametrize("later", [timedelta(0), timedelta(days=2)])
-def test_the_compiled_reads_are_those_of_the_querysets(
+def test_sql_and_compiled_reads_are_those_of_the_querysets(
     ana: Member, dora: Member, cleo: Member, channel: Channel, entries: list[Entry], lapsed: bool, later: timedelta
 ) -> None:
     now = timezone.now() + later
-    agents = [make_agent(ana, f"level{level}", level=level, channel=channel) for level in (3, 4)]
+    agents = [make_agent(ana, f"level{level}", level=level, channel=channel) for level in (1, 2, 3, 4)]
+    listed = make_agent(ana, "listed", level=3, channel=channel)
+    Thread.objects.get(title="Listed").allowed_agents.add(listed.participant)
     ids = [entry.pk for entry in entries]
     answers = []
-    for by in (access(ana), access(dora), access(cleo), *map(visible_to, agents)):
-        plain = filter_current(Entry.objects.visible_to(by), include_expired=lapsed, now=now).filter(pk__in=ids)
-        usable = EntryScope(by, now, lapsed)
-        assert usable.matching_ids(ids) == sorted(plain.values_list("pk", flat=True))
-        assert usable.load(ids) == plain.in_bulk()
-        answers.append(usable.matching_ids(ids))
-    assert len(set(map(tuple, answers))) == 5, "each of them may use something else"
-
-
-def test_what_a_prompt_asks_beside_them_are_the_querysets_answers(
-    ana: Member, dora: Member, channel: Channel, entries: list[Entry]
-) -> None:
-    agents = [make_agent(ana, f"level{level}", level=level, channel=channel) for level in (1, 3, 4)]
-    now, ids = timezone.now() + timedelta(days=2), [entry.pk for entry in entries]
-    for by in (access(ana), access(dora), *map(visible_to, agents)):
-        seen = Entry.objects.visible_to(by)
-        assert readable_ids(by, ids) == set(seen.values_list("pk", flat=True))
-        held = seen.current(now).order_by("-id").values_list("visibility", "kind", "topic")
+    for by in (access(ana), access(dora), access(cleo), *map(visible_to, (*agents, listed))):
+        plain = filter_current(Entry.objects.visible_to(by), include_expired=lapsed, now=now)
+        scope = EntryScope(by, now, lapsed)
+        assert matching_ids(scope) == sorted(plain.values_list("pk", flat=True))
+        if matching_ids(scope):
+            assert scope.load(ids) == plain.in_bulk()
+        filtered = EntryScope(by, now, filtered=plain.filter(topic__contains="%"))
+        assert matching_ids(filtered) == [pk for pk in matching_ids(scope) if pk == entries[0].pk]
+        held = Entry.objects.visible_to(by).current(now).order_by("-id").values_list("visibility", "kind", "topic")
         assert newest_topics(by, 2, now=now) == list(held[:2])
-    assert readable_ids(access(ana), []) == set()
+        answers.append(matching_ids(scope))
+    assert len(set(map(tuple, answers))) == 6, "all but those who may read nothing use something else"
+
+
+def matching_ids(scope: EntryScope) -> list[int]:
+    statement = f"SELECT e.id FROM knowledge_entry e WHERE {scope.condition} ORDER BY e.id"
+    return [pk for (pk,) in fetch_unprepared(statement, scope.values)]
 
 
 @pytest.mark.parametrize("many", [1, 3])

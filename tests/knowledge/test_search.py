@@ -168,3 +168,10 @@ def test_a_word_that_tells_nothing_in_another_language_is_compared_by_its_meanin
     embed_pending_entries()
     assert [hit.entry.topic for hit in find_similar_entries(access(ana), "Hat")] == ["Hats"]
     assert find_similar_entries(access(ana), "hat und der") == []
+
+
+def test_filters_that_nothing_fulfils_find_nothing(ana: Member) -> None:
+    make_entry(ana)
+    assert topics(access(ana), "Starter", freshness="fresh") == ["Pricing"]
+    assert topics(access(ana), "Starter", freshness="rotten") == []
+    assert topics(access(ana), "Starter", tag="100 %") == []

@@ -6,7 +6,6 @@ was left out, with its reason.
 """
 
 import re
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from itertools import groupby
@@ -21,7 +20,6 @@ from agents.assembler.items import (
     Item,
     SectionCandidates,
     format_minute,
-    make_dropped,
     make_item,
     section_candidates,
     trust_drop_reason,
@@ -29,16 +27,7 @@ from agents.assembler.items import (
 from agents.assembler.sections.request import PromptRequest, QueryScope
 from agents.assembler.sections.work import WORK_ITEMS
 from knowledge.models import Entry
-from knowledge.queries import (
-    EntryScope,
-    NearCopy,
-    Subject,
-    compute_freshness,
-    find_entries,
-    newest_topics,
-    rank_entries,
-    readable_ids,
-)
+from knowledge.queries import CandidateEntry, NearCopy, Subject, compute_freshness, find_usable_entries, newest_topics
 from memory.queries import messages_for_prompts
 from openvibe.base.masking import mask_secrets
 from openvibe.base.query_cache import JsonRows
@@ -112,58 +101,24 @@ def knowledge_candidates(
     if cap == 0 or ANY_ENTRY.first(request.rows) is None:
         return section_candidates("topics", ()), section_candidates("knowledge", ()), []
     limit = int(cap * MAX_ENTRY_SHARE)
-    found = _search_entries(request, now)
+    hits, unusable = find_usable_entries(
+        request.access,
+        _request_text(request),
+        subject=_subject(request),
+        most=MAX_ENTRIES,
+        most_unusable=MAX_LEFT_OUT,
+        now=now,
+    )
     entries = [
-        _entry_item(request.counter, _entry_text(entry, now), order, limit)
-        for order, entry in enumerate(found.usable_entries)
+        _entry_item(request.counter, _entry_text(hit.entry, now), order, limit) for order, hit in enumerate(hits)
     ]
-    dropped = [
-        make_dropped(_entry_item(request.counter, _entry_text(entry, now), order, cap), reason)
-        for order, entry in enumerate(found.others)
-        if (reason := _drop_reason(request, entry, entry.pk in found.readable_ids, now)) is not None
-    ]
-    dropped += [_dropped_copy(copy) for copy in found.copies]
+    dropped = [_dropped_entry(entry, _drop_reason(request, entry), entry.decided_by) for entry in unusable]
+    dropped += [_dropped_entry(copy, "near copy") for hit in hits for copy in hit.copies]
     topic_cap = cap // INDEX_CAP_DIVISOR
     return (
         section_candidates("topics", _topic_index_items(request, now, topic_cap - 50), cap=topic_cap),
         section_candidates("knowledge", entries),
         dropped,
-    )
-
-
-class _FoundEntries(NamedTuple):
-    """What may stand, the near copies for which it stands, the best of what else bears on the request, and the ids of
-    those of these that the agent may read."""
-
-    usable_entries: list[Entry]
-    copies: list[NearCopy]
-    others: list[Entry]
-    readable_ids: set[int]
-
-
-def _search_entries(request: PromptRequest, now: datetime) -> _FoundEntries:
-    """One search of everything, whoever may read it. Where all it found may stand it has answered; else what may stand
-    is looked for by itself, so that nothing crowds it out. Only what is shown or named is read whole."""
-    text, subject, is_shut_out = _request_text(request), _subject(request), request.access.knowledge == "none"
-    everything = replace(request.access, is_agent=False, knowledge="restricted")
-    most = MAX_LEFT_OUT if is_shut_out else MAX_ENTRIES + MAX_LEFT_OUT
-    ranked = rank_entries(everything, text, subject=subject, most=most, now=now)
-    ids = [each.pk for each in ranked]
-    usable = EntryScope(request.access, now)
-    if ids and not is_shut_out and len(usable.matching_ids(ids)) == len(ids):
-        entries_by_id = usable.load(ids[:MAX_ENTRIES])
-        copies = [copy for each in ranked for copy in each.copies if each.pk in entries_by_id]
-        return _FoundEntries([entries_by_id[pk] for pk in ids if pk in entries_by_id], copies, [], set(ids))
-    hits = find_entries(request.access, text, subject=subject, most=MAX_ENTRIES, now=now).hits if ids else ()
-    copies = [copy for hit in hits for copy in hit.copies]
-    named_ids = {*(hit.entry.pk for hit in hits), *(copy.pk for copy in copies)}
-    others = [pk for pk in ids if pk not in named_ids][:MAX_LEFT_OUT]
-    entries_by_id = EntryScope(everything, now, include_expired=True).load(others) if others else {}
-    return _FoundEntries(
-        [hit.entry for hit in hits],
-        copies,
-        [entries_by_id[pk] for pk in others if pk in entries_by_id],
-        readable_ids(request.access, others),
     )
 
 
@@ -181,20 +136,18 @@ def _subject(request: PromptRequest) -> Subject:
     )
 
 
-def _dropped_copy(copy: NearCopy) -> DroppedItem:
-    key = f"knowledge:{copy.pk}"
-    return DroppedItem(key, "P3", "knowledge", f"knowledge: {copy.topic}", "", copy.tokens, "near copy")
+def _dropped_entry(entry: NearCopy | CandidateEntry, reason: DropReason, author: str = "") -> DroppedItem:
+    key = f"knowledge:{entry.pk}"
+    return DroppedItem(key, "P3", "knowledge", f"knowledge: {entry.topic}", author, entry.tokens, reason)
 
 
-def _drop_reason(request: PromptRequest, entry: Entry, is_seen: bool, now: datetime) -> DropReason | None:
-    if not is_seen:
-        is_shut_out = request.access.knowledge == "none" or (
-            entry.visibility == Entry.Visibility.RESTRICTED and request.access.knowledge != "restricted"
-        )
-        return trust_drop_reason(request.agent.level) if is_shut_out else "private"
-    if entry.has_expired(now) or entry.reason == Entry.Reason.EXPIRED:
+def _drop_reason(request: PromptRequest, entry: CandidateEntry) -> DropReason:
+    if entry.is_visible:
         return "expired"
-    return None
+    is_shut_out = request.access.knowledge == "none" or not (
+        entry.is_shared or request.access.knowledge == "restricted"
+    )
+    return trust_drop_reason(request.agent.level) if is_shut_out else "private"
 
 
 class EntryText(NamedTuple):

@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openvibe.chat.models import Message
-from openvibe.chat.search.rows import (
-    MessageColumns,
-    load_authors,
-    load_texts,
-    name_tokens,
-    older_by_meaning,
-    older_by_words,
-    read_messages,
-    term_hits,
-    visible_last_seq,
-)
-from openvibe.search.bm25 import idf
-from openvibe.search.candidates import table_statistics
+from openvibe.chat.search.rows import MessageColumns, load_texts, name_tokens, read_messages, visible_last_seq
 from openvibe.search.query import Query, parse_query
 from openvibe.search.ranking import rank
 from openvibe.search.selection import select
@@ -67,18 +54,6 @@ MAX_FULL_SCAN_MESSAGES = 2_000
 RECENT_MESSAGES = 300
 """Of a longer one the newest so many are looked at one by one; those before only where words or meaning lead."""
 
-RARE_TERM_MESSAGES = 10
-"""A term that fewer of the newest messages hold is looked up by itself in all that was said before."""
-
-MAX_PAIRED_TERMS = 6
-"""Where no vectors tell the meaning, so many of the others, the rarest, are looked up two by two."""
-
-MAX_MATCHES = 150
-"""Messages of the thread that may be expected to hold what is looked up, and are read for it."""
-
-MAX_TERM_MESSAGES = 4_000
-"""Messages of everybody that may hold a term that is looked up by itself."""
-
 NEIGHBOUR_DISTANCE = 4
 """Messages before and after one found, which are looked at with it."""
 
@@ -107,7 +82,7 @@ def find_messages(
     Only what the asker sees, never what is deleted or being written. `before` is a seq: only what was said earlier;
     `exclude_seqs` are seqs. Each message costs its tokens, its author's name's, and `overhead`; `max_message_tokens` is
     the most that one may cost without it, for callers who cut longer ones. Nothing in a question is an operator. At
-    most eight short statements, whatever the length of the thread.
+    most five short statements, whatever the length of the thread.
     """
     last_seq = visible_last_seq(access, thread_id)
     if last_seq is None or budget <= 0:
@@ -137,48 +112,17 @@ def _read_candidates(
     thread_id: int, query: Query, kinds: Sequence[str], end: int
 ) -> tuple[MessageColumns, list[float] | None]:
     """The messages that come into question, and, where these are not all, about how many of all hold each term."""
-    if end <= MAX_FULL_SCAN_MESSAGES + 1:
-        return read_messages(thread_id, query, kinds, since=1, before=end), None
-    since = end - RECENT_MESSAGES
-    newest = read_messages(thread_id, query, kinds, since=since, before=end)
-    recent_counts = term_hits(query, newest).sum(axis=0).tolist()
-    frequencies = [count * (end - 1) / max(len(newest.messages), 1) for count in recent_counts]
-    seqs = set(older_by_meaning(thread_id, query, since, use_index=end > MAX_EXACT_SCAN_MESSAGES))
-    if words := _build_tsquery(query, recent_counts, recent_messages=len(newest.messages), older_messages=since - 1):
-        seqs.update(older_by_words(thread_id, query, kinds, words, idf(frequencies, end - 1).tolist(), since))
-    steps = range(-NEIGHBOUR_DISTANCE, NEIGHBOUR_DISTANCE + 1)
-    nearby_seqs = sorted({seq + step for seq in seqs for step in steps if 0 < seq + step < since})
-    if not nearby_seqs:
-        return newest, frequencies
-    older = read_messages(thread_id, query, kinds, seqs=nearby_seqs)
-    older_counts = term_hits(query, older).sum(axis=0).tolist()
-    return older.merge(newest), [
-        max(frequency, recent + more)
-        for frequency, recent, more in zip(frequencies, recent_counts, older_counts, strict=True)
-    ]
-
-
-def _build_tsquery(query: Query, recent_counts: Sequence[int], *, recent_messages: int, older_messages: int) -> str:
-    """A tsquery: rare terms each by itself; without vectors the next ones two by two, as long as not too many messages
-    are expected to hold them. Empty when there is nothing to look up."""
-    corpus = table_statistics("chat_message")
-    clauses: list[str] = []
-    common_terms: list[tuple[float, str]] = []
-    for term, count in zip(query.terms, recent_counts, strict=True):
-        if not term.is_indexed:
-            continue
-        if count < RARE_TERM_MESSAGES and corpus.document_frequency(term.text) <= MAX_TERM_MESSAGES:
-            clauses.append(term.text)
-        else:
-            common_terms.append((max(count, 1) / max(recent_messages, 1), term.text))
-    pairs = () if query.embedding else combinations(sorted(common_terms)[:MAX_PAIRED_TERMS], 2)
-    remaining_matches = float(MAX_MATCHES)
-    for share, pair in sorted((one[0] * other[0], f"({one[1]} & {other[1]})") for one, other in pairs):
-        remaining_matches -= share * older_messages
-        if remaining_matches < 0:
-            break
-        clauses.append(pair)
-    return " | ".join(clauses)
+    since = 1 if end <= MAX_FULL_SCAN_MESSAGES + 1 else end - RECENT_MESSAGES
+    use_index = end > MAX_EXACT_SCAN_MESSAGES
+    read = read_messages(
+        thread_id, query, kinds, since=since, before=end, distance=NEIGHBOUR_DISTANCE, use_index=use_index
+    )
+    if since == 1:
+        return read, None
+    hits, is_recent = query.hits(read.messages["bits"].astype(np.int64)), read.messages["seq"] >= since
+    recent_counts = hits[is_recent].sum(axis=0)
+    frequencies = recent_counts * (end - 1) / max(np.count_nonzero(is_recent), 1)
+    return read, np.maximum(frequencies, hits.sum(axis=0)).tolist()
 
 
 def _exclude(read: MessageColumns, seqs: Collection[int], author_id: int | None) -> MessageColumns:
@@ -193,8 +137,7 @@ def _exclude(read: MessageColumns, seqs: Collection[int], author_id: int | None)
 def _build_candidates(read: MessageColumns, query: Query, max_message_tokens: int | None) -> Candidates:
     messages = read.messages
     authors, which = np.unique(messages["author"], return_inverse=True)
-    known = load_authors(query, authors.tolist())
-    names = np.array([known.get(author, (0, 0, True)) for author in authors.tolist()], np.int64).reshape(-1, 3)[which]
+    names = np.array([read.authors[author] for author in authors.tolist()], np.int64).reshape(-1, 3)[which]
     tokens = messages["tokens"].astype(np.int64) + names[:, 0]
     return Candidates(
         keys=messages["id"].tolist(),

@@ -75,7 +75,7 @@ def test_a_restricted_twin_does_not_stand_in_for_a_shared_entry(ana: Member, fer
     assert f'ref="knowledge:{shared.pk}"' in known(asked(fern, thread, ana))
 
 
-def test_one_search_does_where_all_of_it_may_stand(ana: Member, fern: Agent, thread: Thread) -> None:
+def test_knowledge_is_searched_once_whatever_may_not_stand(ana: Member, fern: Agent, thread: Thread) -> None:
     many = [make_entry(ana, f"Pricing {number}", f"Starter costs ${number} a month.") for number in range(3)]
     request = say(thread, ana, QUESTION)
 
@@ -87,7 +87,7 @@ def test_one_search_does_where_all_of_it_may_stand(ana: Member, fern: Agent, thr
     statements()
     of_three = statements()
     make_entry(ana, "Starter discount", "The Starter plan may cost $20 for friends.", visibility="restricted")
-    assert statements() > of_three
+    assert statements() == of_three
     Entry.objects.exclude(pk=many[0].pk).update(status="archived")
     assert statements() == of_three
 
