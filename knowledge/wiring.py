@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from openvibe.chat.models import Message
 from openvibe.chat.wiring import (
     INBOX_NOTES,
     MESSAGE_DECORATORS,
+    PERSONAL_MESSAGE_VIEWS,
     QUOTE_KINDS,
     SIDEBAR_EXTRAS,
     InboxNote,
@@ -45,6 +47,7 @@ _NOTICE_TEXTS = {
 
 def wire() -> None:
     MESSAGE_DECORATORS.add(pins_by_message)
+    PERSONAL_MESSAGE_VIEWS.add(pin_keepers)
     SIDEBAR_EXTRAS.add(sidebar_counts)
     INBOX_NOTES.add(inbox_notes)
     VECTOR_TABLES.add(ENTRY_VECTORS)
@@ -69,6 +72,15 @@ def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
     for pk, topic, message_id in entries.values_list("pk", "topic", "source_message_id"):
         pins_by_id[message_id] = (*pins_by_id.get(message_id, ()), EntryPin(pk, topic))
     return {message_id: {"pins": pins} for message_id, pins in pins_by_id.items()}
+
+
+def pin_keepers(messages: Sequence[Message]) -> dict[int, set[int]]:
+    """Who wrote or owns the restricted entries made from each message: they see them whatever their role. One query."""
+    entries = Entry.objects.filter(source_message__in=messages, visibility=Entry.Visibility.RESTRICTED)
+    keepers: defaultdict[int, set[int]] = defaultdict(set)
+    for message_id, *people in entries.order_by().values_list("source_message_id", "author_id", "owner_id"):
+        keepers[message_id].update(filter(None, people))
+    return keepers
 
 
 def sidebar_counts(access: Access) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """Feedback, episodes and proposals as pages and the API show them to an asker."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,6 +53,16 @@ def feedback_by_message(messages: Sequence[Message], access: Access) -> dict[int
     for feedback in rows.order_by("created_at", "id"):
         by_message[feedback.message_id].append(feedback)
     return {message_id: {"feedback": _summarize_feedback(rows, access)} for message_id, rows in by_message.items()}
+
+
+def feedback_givers(messages: Sequence[Message]) -> dict[int, set[int]]:
+    """Whose own verdict stands at each message. One query, none where no agent's is among them."""
+    ids = [message.pk for message in messages if message.author.is_agent]
+    givers: defaultdict[int, set[int]] = defaultdict(set)
+    if ids:
+        for message_id, giver in Feedback.objects.filter(message__in=ids).values_list("message_id", "participant_id"):
+            givers[message_id].add(giver)
+    return givers
 
 
 def _summarize_feedback(rows: list[Feedback], access: Access) -> FeedbackSummary:

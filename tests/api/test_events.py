@@ -8,10 +8,9 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test import AsyncClient
 
-from openvibe.api.auth import authenticate_token
 from openvibe.api.services import issue_token, revoke_token
-from openvibe.chat import event_stream
-from openvibe.chat.api.views import caller_current_access
+from openvibe.chat.live import hub
+from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests import factories
@@ -19,36 +18,27 @@ from tests import factories
 PATIENCE = 30  # seconds; nothing waits for them when all is well
 
 
-def test_access_is_asked_anew(ana: Member, dora: Member) -> None:
-    _, secret = issue_token(participant=dora.participant, name="listener", scopes=["read"])
-    caller = authenticate_token(secret)
-    assert caller is not None
-    access_now = caller_current_access(caller)
+def test_who_may_listen_is_asked_anew(ana: Member, dora: Member) -> None:
+    token, _ = issue_token(participant=ana.participant, name="listener", scopes=["read"])
+    viewer = Viewer(dora.workspace_id, dora.participant_id)
+    listener = Viewer(ana.workspace_id, ana.participant_id, token_id=token.pk)
+    seen = []
+    for change in (
+        lambda: None,
+        lambda: update_member_role(member=dora, role="guest", by=factories.access(ana)),
+        lambda: remove_member(member=dora, by=factories.access(ana)),
+        lambda: revoke_token(token=token),
+    ):
+        change()
+        refresh_viewers([viewer, listener])
+        seen.append((viewer.access and viewer.access.role, listener.access is not None))
 
-    before = access_now()
-    update_member_role(member=dora, role="guest", by=factories.access(ana))
-    lowered = access_now()
-    remove_member(member=dora, by=factories.access(ana))
-
-    assert before is not None
-    assert before.reads_public_channels
-    assert lowered is not None
-    assert not lowered.reads_public_channels
-    assert access_now() is None
-
-
-def test_a_revoked_token_listens_no_more(ana: Member) -> None:
-    token, secret = issue_token(participant=ana.participant, name="listener", scopes=["read"])
-    caller = authenticate_token(secret)
-    assert caller is not None
-    revoke_token(token=token)
-
-    assert caller_current_access(caller)() is None
+    assert seen == [("member", True), ("guest", True), (None, True), (None, False)]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_stream_replays_and_ends_with_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(hub, "REFRESH_SECONDS", 0.1)
     ana = factories.make_member("Ana")
     thread = factories.make_thread(factories.make_channel(ana), ana)
     message = factories.say(thread, ana, "Nobody streams this text")

@@ -16,13 +16,13 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from openvibe.api.auth import Caller, caller_of
+from openvibe.api.auth import caller_of
 from openvibe.api.idempotency import IDEMPOTENCY_PARAMETER, idempotent
-from openvibe.api.models import Token
 from openvibe.api.parsers import BoundedJSONParser
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat import queries, services
+from openvibe.chat.api.event_frames import ApiFrames
 from openvibe.chat.api.serializers import (
     BearingOut,
     BearingParams,
@@ -51,14 +51,14 @@ from openvibe.chat.api.serializers import (
     ThreadsParams,
 )
 from openvibe.chat.attachments import NewAttachment, read_uploads
-from openvibe.chat.event_stream import CurrentAccess, event_stream, parse_position
+from openvibe.chat.live.stream import event_stream, parse_position
+from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.search.thread import find_messages
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
-from openvibe.workspaces.queries import participant_access
 
 
 def visible_threads(access: Access) -> QuerySet[Thread]:
@@ -354,18 +354,12 @@ class Discard(ApiView):
 EVENT_STREAM_TYPE = "text/event-stream"
 
 
-def caller_current_access(caller: Caller) -> CurrentAccess:
-    """Asks anew whether the caller may still listen: the token, and whoever it belongs to."""
-
-    def access_now() -> Access | None:
-        if caller.token is not None:
-            token = Token.objects.filter(pk=caller.token.pk).first()
-            if token is None or not token.is_valid:
-                return None
-        participant = Participant.objects.filter(pk=caller.participant.pk).first()
-        return participant_access(participant) if participant else None
-
-    return access_now
+def viewer_of(request: Request) -> Viewer:
+    """Who listens: the token, or the browser's session, has to hold all the while."""
+    caller, access = caller_of(request), request_access(request)
+    key = None if caller.token else request._request.session.session_key
+    token_id = caller.token.pk if caller.token else None
+    return Viewer(access.workspace_id, access.participant_id, session_key=key, token_id=token_id)
 
 
 class Events(ApiView):
@@ -377,10 +371,21 @@ class Events(ApiView):
         },
     )
     def get(self, request: Request) -> StreamingHttpResponse:
-        """What changes for the caller, as it changes: ids only. `id` is the position to go on from."""
-        after = self.validated_query(EventsParams).get("after")
+        """What changes for the caller, as it changes. `id` is the position to go on from; `data` is
+        `{"kind", "channel", "thread", "message"}`, ids or null.
+
+        With any of `include`, `kind` and `thread`, frames have their kind as `event:` too, and the message that names
+        the caller comes as `mention`. With `include=data`, `data.data` is the message as `messages/{id}/` gives it;
+        of changes that follow one another quickly the last is told.
+        """
+        params = self.validated_query(EventsParams)
         last_seen = parse_position(request.headers.get("Last-Event-ID", ""))
-        stream = event_stream(caller_current_access(caller_of(request)), after if last_seen is None else last_seen)
+        frames = ApiFrames(
+            kinds=frozenset(params.get("kind", ())),
+            thread_ids=frozenset(params.get("thread", ())),
+            with_data="include" in params,
+        )
+        stream = event_stream(viewer_of(request), frames, params.get("after") if last_seen is None else last_seen)
         if not connection.in_atomic_block:
             connection.close()  # a stream lasts, and would hold it all the while
         return StreamingHttpResponse(stream, content_type=EVENT_STREAM_TYPE, headers={"X-Accel-Buffering": "no"})

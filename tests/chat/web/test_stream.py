@@ -8,7 +8,7 @@ from django.db import connection
 from django.test import Client
 
 from openvibe.base.models import Event
-from openvibe.chat import event_stream
+from openvibe.chat.live import hub
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import mark_read, remove_from_channel, update_message
 from openvibe.workspaces.models import Member
@@ -34,22 +34,28 @@ def told(frame: Frame) -> tuple[str, int | None]:
     return data["kind"], data["message"]
 
 
-def test_what_is_said_reaches_who_looks_as_ids_only(
+def test_what_is_said_elsewhere_is_told_as_ids_and_facts_for_the_sidebar(
     ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn
 ) -> None:
     with Reader(signed_in(dora), path, query=f"after={last_position()}") as reader:
         assert (reader.status, reader.content_type) == (200, "text/event-stream")
-        message = say(thread, ana, "secret words")
-        frame = reader.next()
-        assert told(frame) == ("message_posted", message.pk)
-        assert json.loads(frame.data) == {
+        message = say(thread, ana, "secret words for @dora")
+        assert json.loads(reader.next().data) == {
             "kind": "message_posted",
             "channel": thread.channel_id,
             "thread": thread.pk,
             "message": message.pk,
+            "mine": False,
+            "named": True,
+            "dive": False,
+            "seq": message.seq,
         }
         update_message(message=message, by=access(ana), body="other words")
         assert told(reader.next()) == ("message_changed", message.pk)
+        thread.refresh_from_db()
+        mark_read(thread=thread, by=access(dora), seq=message.seq)
+        read = json.loads(reader.next().data)
+        assert (read["kind"], read["unread"], read["mentions"]) == ("read_changed", False, 0)
 
 
 def test_what_was_missed_is_replayed_after_the_last_event_seen(
@@ -144,7 +150,7 @@ def test_a_server_without_streams_says_so(ana: Member, path: str, signed_in: Sig
 def test_one_reader_cannot_take_all_streams(
     ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_stream, "MAX_STREAMS_PER_PARTICIPANT", 1)
+    monkeypatch.setattr(hub, "MAX_STREAMS_PER_PARTICIPANT", 1)
     with Reader(signed_in(ana), path, query=f"after={last_position()}") as first:
         say(thread, ana, "one")
         first.next()
