@@ -87,7 +87,7 @@ def _load_rows(name: str, loads: Sequence[LoadResult], floor: float) -> Iterator
 
 
 def _targets(world: BenchWorkspace, thread_id: int) -> tuple[Target, ...]:
-    page = ({"Cookie": f"{settings.SESSION_COOKIE_NAME}={_session_key(world.ana.user)}"},)
+    page = ({"Cookie": f"{settings.SESSION_COOKIE_NAME}={session_key(world.ana.user)}"},)
     tokens = [
         issue_token(participant=world.ana.participant, name="bench", scopes=("read",))[1] for _ in range(API_TOKENS)
     ]
@@ -102,7 +102,7 @@ def _targets(world: BenchWorkspace, thread_id: int) -> tuple[Target, ...]:
     )
 
 
-def _session_key(user: User) -> str:
+def session_key(user: User) -> str:
     """The key of a session that is signed in."""
     store = import_module(settings.SESSION_ENGINE).SessionStore()
     store[SESSION_KEY] = str(user.pk)

@@ -10,7 +10,19 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-BENCHES = ("append", "assemble", "budget", "cache", "compact", "http", "languages", "prompt", "recall", "search")
+BENCHES = (  # those of tests.bench
+    "append",
+    "assemble",
+    "budget",
+    "cache",
+    "compact",
+    "http",
+    "languages",
+    "live",
+    "prompt",
+    "recall",
+    "search",
+)
 KINDS = ("meetings", "short facts", "long messages")
 
 
