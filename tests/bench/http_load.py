@@ -119,7 +119,8 @@ def serve_on_free_port() -> Iterator[int]:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     command = [sys.executable, "-m", "granian", "--interface", "asgi", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--workers", "1", "--log-level", "error", "openvibe.asgi:application"]
+    command += ["--workers", "1", "--backlog", "4096", "--backpressure", "4096", "--log-level", "error"]
+    command += ["openvibe.asgi:application"]
     environment = {**os.environ, "DATABASE_URL": database_url(), "OPENVIBE_VAR": str(settings.VAR)}
     environment.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
     process = subprocess.Popen(

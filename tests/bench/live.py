@@ -96,9 +96,9 @@ def _viewing(port: int, path: str, cookies: Sequence[str]) -> Iterator[list[Seen
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    for _ in cookies:
+    for number in range(len(cookies)):
         if not semaphore.acquire(timeout=30):
-            raise TimeoutError("A stream did not open.")
+            raise TimeoutError(f"Of {len(cookies)} streams {number} opened.")
     yield seen
     loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
     thread.join(10)

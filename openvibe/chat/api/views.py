@@ -5,10 +5,9 @@ The event stream is the browser's, for programs; it is served on the ASGI side."
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import connection
 from django.db.models import QuerySet
 from django.forms.models import model_to_dict
-from django.http import QueryDict, StreamingHttpResponse
+from django.http import HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -51,7 +50,7 @@ from openvibe.chat.api.serializers import (
     ThreadsParams,
 )
 from openvibe.chat.attachments import NewAttachment, read_uploads
-from openvibe.chat.live.stream import event_stream, parse_position
+from openvibe.chat.live.stream import EVENT_STREAM_TYPE, AcceptedStream, accept_stream, parse_position
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.search.thread import find_messages
@@ -351,9 +350,6 @@ class Discard(ApiView):
         return Response(dive_data(pk, access))
 
 
-EVENT_STREAM_TYPE = "text/event-stream"
-
-
 def viewer_of(request: Request) -> Viewer:
     """Who listens: the token, or the browser's session, has to hold all the while."""
     caller, access = caller_of(request), request_access(request)
@@ -370,7 +366,7 @@ class Events(ApiView):
             (200, EVENT_STREAM_TYPE): OpenApiResponse(OpenApiTypes.STR, "Server-sent events until the caller leaves.")
         },
     )
-    def get(self, request: Request) -> StreamingHttpResponse:
+    def get(self, request: Request) -> HttpResponseBase:
         """What changes for the caller, as it changes. `id` is the position to go on from; `data` is
         `{"kind", "channel", "thread", "message"}`, ids or null.
 
@@ -385,7 +381,5 @@ class Events(ApiView):
             thread_ids=frozenset(params.get("thread", ())),
             with_data="include" in params,
         )
-        stream = event_stream(viewer_of(request), frames, params.get("after") if last_seen is None else last_seen)
-        if not connection.in_atomic_block:
-            connection.close()  # a stream lasts, and would hold it all the while
-        return StreamingHttpResponse(stream, content_type=EVENT_STREAM_TYPE, headers={"X-Accel-Buffering": "no"})
+        after = params.get("after") if last_seen is None else last_seen
+        return accept_stream(request._request, AcceptedStream(viewer_of(request), frames, after))

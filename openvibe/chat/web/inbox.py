@@ -1,16 +1,13 @@
 """What is new for the reader: inbox, mentions, sidebar, and the event stream that keeps pages current."""
 
-from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIRequest
 from django.core.paginator import Paginator
-from django.db import connection
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.live.stream import event_stream, parse_position
+from openvibe.chat.live.stream import AcceptedStream, accept_stream, parse_position
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import messages_mentioning, unread_threads
 from openvibe.chat.web.live import PageFrames
@@ -68,25 +65,10 @@ MAX_SHOWN_THREADS = 4
 """Threads of a page: the conversation, and the dive beside it."""
 
 
-async def events(request: HttpRequest, slug: str) -> HttpResponseBase:
+@require_safe
+def events(request: HttpRequest, slug: str) -> HttpResponseBase:
     """Server-sent events for a signed-in member, from `Last-Event-ID` or `?after=` on. Messages of each `?thread=` come
     as their HTML."""
-    if not isinstance(request, ASGIRequest):
-        return HttpResponse("Event streams need the server of `make run`.\n", status=503, content_type="text/plain")
-    viewer = await sync_to_async(_check_stream_access)(request, slug)
-    if isinstance(viewer, HttpResponse):
-        return viewer
-    after = parse_position(request.headers.get("Last-Event-ID") or request.GET.get("after") or "")
-    named = map(parse_position, request.GET.getlist("thread")[:MAX_SHOWN_THREADS])
-    frames = PageFrames(slug, request_timezone(request).key, frozenset(pk for pk in named if pk))
-    response = StreamingHttpResponse(event_stream(viewer, frames, after), content_type="text/event-stream")
-    response.headers["Cache-Control"] = "no-cache"
-    response.headers["X-Accel-Buffering"] = "no"
-    return response
-
-
-def _check_stream_access(request: HttpRequest, slug: str) -> Viewer | HttpResponse:
-    """Who listens. Gives the request's connection back: a stream lasts."""
     user = request.user
     if not isinstance(user, User):
         return problem_response(request, Problem("You are signed out. Sign in again.", code="signed_out"), status=401)
@@ -94,7 +76,8 @@ def _check_stream_access(request: HttpRequest, slug: str) -> Viewer | HttpRespon
         member = access_member(user, slug)
     except Missing as problem:
         return problem_response(request, problem)
-    finally:
-        if not connection.in_atomic_block:
-            connection.close()
-    return Viewer(member.workspace_id, member.participant_id, session_key=request.session.session_key)
+    after = parse_position(request.headers.get("Last-Event-ID") or request.GET.get("after") or "")
+    named = map(parse_position, request.GET.getlist("thread")[:MAX_SHOWN_THREADS])
+    frames = PageFrames(slug, request_timezone(request).key, frozenset(pk for pk in named if pk))
+    viewer = Viewer(member.workspace_id, member.participant_id, session_key=request.session.session_key)
+    return accept_stream(request, AcceptedStream(viewer, frames, after))

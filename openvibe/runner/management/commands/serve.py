@@ -98,6 +98,7 @@ def build_services(host: str, port: int) -> dict[str, list[str]]:
     python, celery = sys.executable, ["-m", "celery", "--quiet", "--app", "openvibe.celery"]
     granian = ["-m", "granian", "--interface", "asgi", "--host", host, "--port", str(port), "--workers", "1"]
     granian_options = ["--log-level", "warning", "--respawn-failed-workers", "--workers-kill-timeout", "5"]
+    granian_options += ["--backlog", "4096", "--backpressure", "4096"]  # each open page is a request that lasts
     worker_options = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "INFO"]
     beat_options = ["--schedule", str(settings.VAR / "beat.schedule"), "--pidfile", "", "--loglevel", "WARNING"]
     return {
