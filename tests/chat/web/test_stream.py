@@ -1,20 +1,22 @@
 """Live updates through the ASGI application, on committed rows of a real PostgreSQL."""
 
 import json
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 
 from openvibe.base.models import Event
 from openvibe.chat.live import hub
-from openvibe.chat.models import Channel, Thread
-from openvibe.chat.services import mark_read, remove_from_channel, update_message
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.services import create_reply, finish_reply, mark_read, remove_from_channel, update_message
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.chat.web.event_stream_reader import Frame, Reader
-from tests.factories import access, make_channel, make_thread, say
+from tests.factories import access, make_agent, make_channel, make_thread, say
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SignedIn = Callable[[Member], Client]
@@ -158,3 +160,53 @@ def test_one_reader_cannot_take_all_streams(
             assert second.next().event == "busy"
         with Reader(signed_in(dora), path, query="after=0") as other:
             assert other.next().event != "busy"
+
+
+def shown(reader: Reader) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(reader.next().data)
+    return data
+
+
+def test_a_page_is_told_the_messages_of_its_thread_as_their_rows(
+    ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    query = f"after={last_position()}&thread={thread.pk}"
+    with Reader(signed_in(ana), path, query=query) as mine, Reader(signed_in(dora), path, query=query) as others:
+        message = say(thread, ana, "**Prune** in March")
+        own, other = shown(mine), shown(others)
+        assert "<strong>Prune</strong>" in other["html"]
+        assert ('data-mine="yes"' in own["html"], 'data-mine="yes"' in other["html"]) == (True, False)
+        assert ("data-edit" in own["html"], "data-edit" in other["html"]) == (True, False)
+        assert "csrfmiddlewaretoken" in own["html"]
+        page = signed_in(dora).get(f"{path.removesuffix('events/')}m/{message.pk}/", headers={"HX-Request": "true"})
+        assert without_form_keys(other["html"]) == without_form_keys(page.content.decode())
+
+
+def without_form_keys(html: str) -> str:
+    return re.sub(r'(name="csrfmiddlewaretoken" value=")[^"]*', r"\1", html).strip()
+
+
+def test_a_reply_that_is_written_sends_its_new_words_and_its_rendering_once(
+    ana: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    vibe = make_agent(ana, "vibe", channel=thread.channel)
+    with Reader(signed_in(ana), path, query=f"after={last_position()}&thread={thread.pk}") as reader:
+        say(thread, ana, "when?")
+        assert "when?" in shown(reader)["html"]  # it is live
+        reply = create_reply(thread=thread, author=vibe.participant, client_id="run:1")
+        assert 'data-length="0"' in shown(reader)["html"]
+        told = []
+        for body in ("Prune **in**", "Prune **in** March.\n\n- with", "Prune **in** March.\n\n- with care"):
+            Message.objects.filter(pk=reply.pk).update(body=body)
+            told.append({name: value for name, value in shown(reader).items() if name not in ("channel", "thread")})
+        with transaction.atomic():
+            finish_reply(reply=reply, body=body, state=Message.State.COMPLETE)
+        final = shown(reader)
+
+    ids = {"kind": "message_changed", "message": reply.pk}
+    assert told == [
+        {**ids, "from": 0, "to": 12, "words": "Prune **in**"},
+        {**ids, "from": 12, "to": 27, "done": "<p>Prune <strong>in</strong> March.</p>\n", "tail": "- with"},
+        {**ids, "from": 27, "to": 32, "words": " care"},
+    ]
+    assert "<li>with care</li>" in final["html"]
