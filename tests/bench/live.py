@@ -257,6 +257,7 @@ def _measure_storm(
     doubled = sum(count - 1 for each in seen for count in each.positions.values())
     made = len(sent) + rates["saves"]
     further = [url for url in asked if "/read/" not in url]
+    print(Counter(further))
     return [
         Measurement("viewers", len(seen), ""),
         Measurement("changes", made, ""),

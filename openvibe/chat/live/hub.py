@@ -103,6 +103,8 @@ class EventReader:
         if not is_retained:
             subscriber.put(RELOAD_FRAME % last)
         feed.subscribers.add(subscriber)
+        subscriber.is_joined = True
+        _wake([subscriber])
 
     def replay(self, subscriber: StreamSubscriber) -> None:
         """The next batch of what a stream missed. Afterwards it is live, or has something to send."""
@@ -143,8 +145,8 @@ class WorkspaceFeed:
     def _tell_news(self, *, ids_only: bool = False) -> EventBatch:
         with _snapshot():
             batch = read_batch(self.workspace_id, after=self.position)
+            batch.progress, batch.ids_only = dict(self._progress), ids_only
             if batch.events:
-                batch.progress, batch.ids_only = dict(self._progress), ids_only
                 self._refresh_changed(batch)
                 _deliver(batch, [subscriber for subscriber in self.subscribers if subscriber.is_live])
             return batch

@@ -4,7 +4,6 @@ The pages' application says who may listen, on the few threads it has; then the 
 one that waits costs a coroutine, and neither a thread nor a database connection."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
 from openvibe.chat.live.hub import hub
-from openvibe.chat.live.subscriber import BUSY_FRAME, OPEN_FRAME, RETRY_MILLISECONDS, FrameFormat, StreamSubscriber
+from openvibe.chat.live.subscriber import BUSY_FRAME, FrameFormat, StreamSubscriber
 from openvibe.chat.live.viewers import Viewer
 
 Scope = MutableMapping[str, Any]
@@ -95,7 +94,6 @@ async def event_stream(viewer: Viewer, frames: FrameFormat, after: int | None) -
         yield BUSY_FRAME
         return
     try:
-        yield OPEN_FRAME % random.randint(*RETRY_MILLISECONDS)
         async for chunk in subscriber.chunks():
             yield chunk
     finally:

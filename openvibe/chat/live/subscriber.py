@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -50,6 +51,7 @@ class StreamSubscriber:
     viewer: Viewer
     format: FrameFormat
     position: int = 0
+    is_joined: bool = False
     is_live: bool = False
     is_ended: bool = False
     has_left: bool = False
@@ -99,7 +101,10 @@ class StreamSubscriber:
             self._cancellation.cancel()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """What is to be sent, as it comes, until the stream has ended."""
+        """What is to be sent, as it comes, until the stream has ended; first, that nothing is missed from here."""
+        while not (self.is_joined or self.is_ended):
+            await self.wait(REPLAY_SECONDS)
+        yield OPEN_FRAME % random.randint(*RETRY_MILLISECONDS)
         while True:
             if self._queue:
                 self._queued_bytes = 0
