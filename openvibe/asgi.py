@@ -4,6 +4,7 @@ One port, two ways of serving: Django's WSGI application answers everything, eve
 server's event loop. A stream waits most of its life and costs a coroutine; a page is quick and runs two to three times
 faster in a thread than on Django's ASGI application."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from a2wsgi import WSGIMiddleware
 from django.conf import settings
 
+from openvibe.base.streams import STREAMS_KEY, Send, SendStream
 from openvibe.wsgi import application as pages
 
 if TYPE_CHECKING:
@@ -18,13 +20,42 @@ if TYPE_CHECKING:
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 AsgiApplication = Callable[[Any, Any, Any], Awaitable[None]]  # libraries disagree about how to type the three
 
 
 def is_stream(path: str) -> bool:
     """Whether a path is one of the event streams: `/w/<slug>/events/`, `/api/v1/events/`."""
     return path.endswith("/events/") and path.startswith(("/w/", "/api/"))
+
+
+class EventStreams:
+    """Has the pages' application say who may listen, on the few threads it has. What a view gave to `stream_response`
+    is sent without it: a stream that waits costs neither a thread nor a database connection."""
+
+    def __init__(self, pages: AsgiApplication) -> None:
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        streams: list[SendStream] = []
+
+        async def send_head(message: MutableMapping[str, Any]) -> None:
+            if not (streams and message["type"] == "http.response.body"):
+                await send(message)
+
+        await self._pages({**scope, STREAMS_KEY: streams}, receive, send_head)
+        for send_stream in streams:
+            tasks = [asyncio.ensure_future(send_stream(send)), asyncio.ensure_future(_wait_for_disconnect(receive))]
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class Dispatcher:
@@ -58,12 +89,5 @@ async def _answer_lifespan(receive: Receive, send: Send) -> None:
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
 
-def build_application(threads: int) -> Dispatcher:
-    """Pages on so many threads, and streams beside them."""
-    from openvibe.chat.live.stream import EventStreams  # its models need Django, which `openvibe.wsgi` has set up
-
-    threaded_pages = WSGIMiddleware(cast("WSGIApp", pages), workers=threads)
-    return Dispatcher(streams=EventStreams(threaded_pages), pages=threaded_pages)
-
-
-application = build_application(settings.ENV.web_threads)
+threaded_pages = WSGIMiddleware(cast("WSGIApp", pages), workers=settings.ENV.web_threads)
+application = Dispatcher(streams=EventStreams(threaded_pages), pages=threaded_pages)

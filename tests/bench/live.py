@@ -257,7 +257,6 @@ def _measure_storm(
     doubled = sum(count - 1 for each in seen for count in each.positions.values())
     made = len(sent) + rates["saves"]
     further = [url for url in asked if "/read/" not in url]
-    print(Counter(further))
     return [
         Measurement("viewers", len(seen), ""),
         Measurement("changes", made, ""),
@@ -297,7 +296,7 @@ def _measure_idle(port: int, home: str, cookies: Sequence[str], idle: int) -> li
     time.sleep(IDLE_SECONDS)
     unused = _processor_seconds(processes) - unused
     with _viewing(port, f"{home}/events/", [cookies[number % len(cookies)] for number in range(idle)]):
-        time.sleep(2.0)
+        time.sleep(3.0)  # all have joined
         memory, begun = _megabytes(processes) - before, _processor_seconds(processes)
         time.sleep(IDLE_SECONDS)
         used = _processor_seconds(processes) - begun

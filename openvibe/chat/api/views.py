@@ -20,6 +20,7 @@ from openvibe.api.idempotency import IDEMPOTENCY_PARAMETER, idempotent
 from openvibe.api.parsers import BoundedJSONParser
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Missing, Problem
+from openvibe.base.streams import EVENT_STREAM_TYPE
 from openvibe.chat import queries, services
 from openvibe.chat.api.event_frames import ApiFrames
 from openvibe.chat.api.serializers import (
@@ -50,7 +51,7 @@ from openvibe.chat.api.serializers import (
     ThreadsParams,
 )
 from openvibe.chat.attachments import NewAttachment, read_uploads
-from openvibe.chat.live.stream import EVENT_STREAM_TYPE, AcceptedStream, accept_stream, parse_position
+from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.search.thread import find_messages
@@ -382,4 +383,4 @@ class Events(ApiView):
             with_data="include" in params,
         )
         after = params.get("after") if last_seen is None else last_seen
-        return accept_stream(request._request, AcceptedStream(viewer_of(request), frames, after))
+        return event_response(request._request, viewer_of(request), frames, after)

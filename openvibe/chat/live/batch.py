@@ -178,11 +178,14 @@ def read_batch(workspace_id: int, *, after: int, until: int | None = None) -> Ev
     threads = _thread_facts({row[3] for row in found if row[3]})
     messages = _message_facts({row[4] for row in found if row[4]})
     events, known = [], set()
-    for row in found:
-        thread, message = row[3], row[4]
-        events.append(LiveEvent(*row, threads.get(thread), messages.get(message), message not in known))
-        known.add(message)
-    return EventBatch(workspace_id, found[-1][0] or after, events, has_more=len(found) == BATCH_SIZE)
+    position = after
+    for number, kind, channel_id, thread_id, message_id, participant_id in found:
+        position = number or position
+        thread, message = threads.get(thread_id or 0), messages.get(message_id or 0)
+        ids = (channel_id, thread_id, message_id, participant_id)
+        events.append(LiveEvent(position, kind, *ids, thread, message, message_id not in known))
+        known.add(message_id)
+    return EventBatch(workspace_id, position, events, has_more=len(found) == BATCH_SIZE)
 
 
 def _thread_facts(ids: set[int]) -> dict[int, ThreadFacts]:

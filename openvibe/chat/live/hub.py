@@ -9,7 +9,7 @@ reads, each with one database connection; both end with the last stream."""
 import asyncio
 import threading
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -45,13 +45,14 @@ def _snapshot() -> Iterator[None]:
 
 
 class EventReader:
-    """Reads for the streams of one process, on a thread of its own: nothing but `submit` is called from elsewhere."""
+    """Reads for the streams of one process, on a thread of its own: nothing but `submit` and what ends in `_soon` is called from elsewhere."""
 
     def __init__(self) -> None:
         self.stop_event = threading.Event()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="event-reader")
         self._feeds: dict[int, WorkspaceFeed] = {}
         self._due: set[int] = set()
+        self._joining: deque[tuple[StreamSubscriber, int | None]] = deque()
 
     def submit(self, work: Callable[..., None], *values: object) -> None:
         with suppress(RuntimeError):  # the last stream has ended, or the interpreter is shutting down
@@ -84,27 +85,40 @@ class EventReader:
         while feed and feed.read_news():
             pass
 
-    def join(self, subscriber: StreamSubscriber, after: int | None) -> None:
-        """Say where a stream starts: now when `after` is None; now, and reload, when what follows is not all kept."""
-        try:
-            self._join(subscriber, after)
-        except Exception:
-            subscriber.end()  # its reader comes back
-            raise
+    def join_soon(self, subscriber: StreamSubscriber, after: int | None) -> None:
+        """Say where a stream starts: now when `after` is None; now, and reload, when what follows is not all kept.
+        Those that come at once are asked for together."""
+        self._joining.append((subscriber, after))
+        self.submit(self._join_waiting)
 
-    def _join(self, subscriber: StreamSubscriber, after: int | None) -> None:
-        home = subscriber.viewer.workspace_id
-        with _snapshot():
-            retained = Event.objects.filter(workspace_id=home).aggregate(first=Min("position"), last=Max("position"))
-            first, last = retained["first"] or 0, retained["last"] or 0
-            is_retained = after in (0, None) or first <= after <= last or Event.objects.filter(position=after).exists()
-        feed = self._feeds.setdefault(home, WorkspaceFeed(home, last))
-        subscriber.position = last if after is None or not is_retained else after
-        if not is_retained:
+    def _join_waiting(self) -> None:
+        joining = [self._joining.popleft() for _ in range(len(self._joining))]
+        subscribers = [subscriber for subscriber, _ in joining]
+        try:
+            with _snapshot():
+                _refresh(subscribers)
+                retained = {
+                    each: _retained_positions(each) for each in {one.viewer.workspace_id for one in subscribers}
+                }
+                for subscriber, after in joining:
+                    self._join(subscriber, after, *retained[subscriber.viewer.workspace_id])
+        except Exception:
+            for subscriber in subscribers:
+                subscriber.end()  # its reader comes back
+            raise
+        _wake(subscribers)
+
+    def _join(self, subscriber: StreamSubscriber, after: int | None, first: int, last: int) -> None:
+        is_kept = after in (0, None) or first <= after <= last or Event.objects.filter(position=after).exists()
+        feed = self._feeds.setdefault(
+            subscriber.viewer.workspace_id, WorkspaceFeed(subscriber.viewer.workspace_id, last)
+        )
+        subscriber.position = last if after is None or not is_kept else after
+        if not is_kept:
             subscriber.put(RELOAD_FRAME % last)
+        subscriber.is_live = subscriber.position >= feed.position
         feed.subscribers.add(subscriber)
         subscriber.is_joined = True
-        _wake([subscriber])
 
     def replay(self, subscriber: StreamSubscriber) -> None:
         """The next batch of what a stream missed. Afterwards it is live, or has something to send."""
@@ -121,6 +135,12 @@ class EventReader:
         """Streams of those who may not listen any more end; others see what they may see now."""
         with _snapshot():
             _refresh([subscriber for feed in self._feeds.values() for subscriber in feed.subscribers])
+
+
+def _retained_positions(workspace_id: int) -> tuple[int, int]:
+    """Of the first and the last event that is kept; 0 without any."""
+    positions = Event.objects.filter(workspace_id=workspace_id).aggregate(first=Min("position"), last=Max("position"))
+    return positions["first"] or 0, positions["last"] or 0
 
 
 class WorkspaceFeed:
@@ -240,8 +260,9 @@ class EventHub:
             if self._reader is None:
                 self._reader = EventReader()
                 threading.Thread(target=_listen, args=(self._reader,), name="event-listener", daemon=True).start()
-            subscriber.reader = self._reader
-        subscriber.reader.submit(subscriber.reader.join, subscriber, after)
+            reader = self._reader
+        subscriber.replay_soon = partial(reader.submit, reader.replay, subscriber)
+        reader.join_soon(subscriber, after)
         return True
 
     def unsubscribe(self, subscriber: StreamSubscriber) -> None:

@@ -1,20 +1,15 @@
 """One stream that waits in its own event loop: what is to be sent to it, and how it ends."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.live.viewers import Viewer
-
-if TYPE_CHECKING:
-    from openvibe.chat.live.hub import EventReader
 
 RETRY_MILLISECONDS = (1000, 4000)
 """When a reader whose stream broke comes back: not all of them at once."""
@@ -58,7 +53,7 @@ class StreamSubscriber:
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     task: asyncio.Task[object] | None = field(default_factory=asyncio.current_task)
     wakeup: asyncio.Event = field(default_factory=asyncio.Event)
-    reader: EventReader = field(init=False)
+    replay_soon: Callable[[], None] = field(init=False)
     _queue: deque[bytes] = field(default_factory=deque)
     _queued_bytes: int = 0
     _cancellation: asyncio.TimerHandle | None = None
@@ -112,7 +107,7 @@ class StreamSubscriber:
             elif self.is_ended:
                 return
             elif not self.is_live:
-                self.reader.submit(self.reader.replay, self)
+                self.replay_soon()
                 await self.wait(REPLAY_SECONDS)
             elif not await self.wait(HEARTBEAT_SECONDS):
                 yield HEARTBEAT_FRAME

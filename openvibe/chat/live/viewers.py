@@ -7,6 +7,7 @@ token that expires, an account that is closed."""
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from django.contrib.sessions.models import Session
 from django.db.models import Q
@@ -15,7 +16,7 @@ from django.utils import timezone
 from openvibe.api.models import Token
 from openvibe.chat.live.batch import LiveEvent
 from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
-from openvibe.workspaces.access import Access, role_access
+from openvibe.workspaces.access import Access, Role, role_access
 from openvibe.workspaces.models import Member, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES
 
@@ -89,8 +90,10 @@ def refresh_viewers(viewers: Collection[Viewer]) -> None:
 def _standing_accesses(participant_ids: Collection[int]) -> tuple[dict[int, Access], dict[int, str]]:
     """What each may see, and what signs members' sessions."""
     members = Member.objects.filter(participant__in=participant_ids, removed_at=None, user__is_active=True)
-    rows = list(members.values_list("participant_id", "workspace_id", "role", "user__password"))
-    accesses = {pk: role_access(workspace_id=home, participant_id=pk, role=role) for pk, home, role, _ in rows}
+    rows = list(members.values_list("participant_id", "workspace_id", "role", "user__password").order_by())
+    accesses = {}
+    for pk, workspace_id, role, _ in rows:
+        accesses[pk] = role_access(workspace_id=workspace_id, participant_id=pk, role=cast(Role, role))
     if rest := set(participant_ids) - accesses.keys():
         agents = Participant.objects.filter(pk__in=rest, kind=Participant.Kind.AGENT).select_related("agent")
         accesses |= AGENT_ACCESSES.only()(agents)

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.live.stream import AcceptedStream, accept_stream, parse_position
+from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import messages_mentioning, unread_threads
 from openvibe.chat.web.live import PageFrames
@@ -80,4 +80,4 @@ def events(request: HttpRequest, slug: str) -> HttpResponseBase:
     named = map(parse_position, request.GET.getlist("thread")[:MAX_SHOWN_THREADS])
     frames = PageFrames(slug, request_timezone(request).key, frozenset(pk for pk in named if pk))
     viewer = Viewer(member.workspace_id, member.participant_id, session_key=request.session.session_key)
-    return accept_stream(request, AcceptedStream(viewer, frames, after))
+    return event_response(request, viewer, frames, after)

@@ -240,8 +240,10 @@ _html_cache: dict[tuple[object, ...], str] = {}
 class PageReader(Protocol):
     """What the HTML of a message asks of its reader; a request has it."""
 
-    access: Access
-    workspace: Workspace
+    @property
+    def access(self) -> Access: ...
+    @property
+    def workspace(self) -> Workspace: ...
 
 
 def render_message(row: MessageRow, *, thread: Thread, request: PageReader, csrf_token: str) -> SafeString:

@@ -11,7 +11,7 @@ from a2wsgi import WSGIMiddleware
 from django.db import connection
 from django.test import Client
 
-from openvibe.chat.live.stream import EventStreams
+from openvibe.asgi import EventStreams
 from openvibe.wsgi import application as pages
 
 PATIENCE = 30.0
