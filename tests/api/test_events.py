@@ -60,7 +60,7 @@ def test_filters_the_message_itself_and_who_is_meant() -> None:
     _, secret = issue_token(participant=ana.participant, name="listener", scopes=["read"])
 
     def heard(query: str, until: int) -> list[tuple[str, str, int | None]]:
-        found = []
+        found: list[tuple[str, str, int | None]] = []
         with Reader(Client(), "/api/v1/events/", query=f"after=0&{query}", token=secret) as reader:
             while not found or found[-1][2] != until:
                 frame = reader.next()

@@ -45,7 +45,8 @@ def _snapshot() -> Iterator[None]:
 
 
 class EventReader:
-    """Reads for the streams of one process, on a thread of its own: nothing but `submit` and what ends in `_soon` is called from elsewhere."""
+    """Reads for the streams of one process, on a thread of its own. `submit`, `stop` and what ends in `_soon` may be
+    called from elsewhere."""
 
     def __init__(self) -> None:
         self.stop_event = threading.Event()
@@ -97,9 +98,8 @@ class EventReader:
         try:
             with _snapshot():
                 _refresh(subscribers)
-                retained = {
-                    each: _retained_positions(each) for each in {one.viewer.workspace_id for one in subscribers}
-                }
+                workspace_ids = {subscriber.viewer.workspace_id for subscriber in subscribers}
+                retained = {workspace_id: _retained_positions(workspace_id) for workspace_id in workspace_ids}
                 for subscriber, after in joining:
                     self._join(subscriber, after, *retained[subscriber.viewer.workspace_id])
         except Exception:
@@ -110,9 +110,8 @@ class EventReader:
 
     def _join(self, subscriber: StreamSubscriber, after: int | None, first: int, last: int) -> None:
         is_kept = after in (0, None) or first <= after <= last or Event.objects.filter(position=after).exists()
-        feed = self._feeds.setdefault(
-            subscriber.viewer.workspace_id, WorkspaceFeed(subscriber.viewer.workspace_id, last)
-        )
+        workspace_id = subscriber.viewer.workspace_id
+        feed = self._feeds.setdefault(workspace_id, WorkspaceFeed(workspace_id, last))
         subscriber.position = last if after is None or not is_kept else after
         if not is_kept:
             subscriber.put(RELOAD_FRAME % last)
