@@ -3,18 +3,19 @@
 `visible_to(agent)` is the access that every queryset's own `visible_to` takes, so prompts, tools, API, search and
 "View as this agent" cannot differ. The table behind it is `agents.trust`."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, cast
 
-from django.db.models import BigIntegerField, F, Func, QuerySet
+from django.db.models import F, QuerySet, Sum
 
 from agents.models import Agent, Run
 from agents.trust import Occasion, may_respond, trust_level
 from openvibe.base.query_cache import CompiledQuery
-from openvibe.chat.models import Dive, Thread
+from openvibe.chat.models import Dive, Thread, load_reach, reach_of, sees_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
 
@@ -56,33 +57,31 @@ def agent_accesses(participants: Iterable[Participant]) -> dict[int, Access]:
 def tokens_used_today(*, agent: Agent | None = None, workspace_id: int = 0) -> int:
     """Tokens (input and output) used since midnight UTC, by one agent or in a whole workspace: of runs, and of what
     models were asked in the background."""
+    used = tokens_used_by_agent(agent.workspace_id if agent else workspace_id)
+    return used.get(agent.participant_id, 0) if agent else sum(used.values())
+
+
+def tokens_used_by_agent(workspace_id: int) -> dict[int, int]:
+    """The same of each agent of a workspace, by participant id; under 0 what counts against no agent. One query."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if agent is not None:
-        rows = _agent_tokens_since().rows(agent.pk, agent.participant_id, now=midnight)
-    else:
-        rows = _workspace_tokens_since().rows(workspace_id, now=midnight)
-    return sum(int(total or 0) for (total,) in rows)
+    used: dict[int, int] = defaultdict(int)
+    for participant_id, tokens in _agent_tokens_since().rows(workspace_id, now=midnight):
+        used[participant_id or 0] += int(tokens)
+    return used
 
 
 @cache
 def _agent_tokens_since() -> CompiledQuery:
     """Asked at every mention: compiled once."""
-    return CompiledQuery(lambda pk, participant: _token_sums(Agent(pk=pk, participant_id=participant), []), 2)
 
+    def statement(workspace_id: int) -> QuerySet[Any, Any]:
+        runs, background = token_rows(None, [workspace_id])
+        total, now = Sum(TOTAL_TOKENS), datetime.now(UTC)
+        of_runs = runs.filter(queued_at__gte=now).order_by().values_list("agent__participant_id").annotate(total=total)
+        of_calls = background.filter(created_at__gte=now).order_by().values_list("agent_id").annotate(total=total)
+        return of_runs.union(of_calls, all=True)
 
-@cache
-def _workspace_tokens_since() -> CompiledQuery:
-    """Asked at every mention: compiled once."""
-    return CompiledQuery(lambda workspace: _token_sums(None, [workspace]), 1)
-
-
-def _token_sums(agent: Agent | None, workspace_ids: list[int]) -> QuerySet[Any, Any]:
-    """Two rows with a sum each, None where nothing was used: of runs and of background calls since a time."""
-    runs, background = token_rows(agent, workspace_ids)
-    total = Func(TOTAL_TOKENS, function="SUM", output_field=BigIntegerField())  # no aggregate: one row without GROUP BY
-    today = runs.filter(queued_at__gte=datetime.now(UTC)), background.filter(created_at__gte=datetime.now(UTC))
-    runs_total, background_total = (rows.order_by().values_list(total) for rows in today)
-    return runs_total.union(background_total, all=True)
+    return CompiledQuery(statement, 1)
 
 
 def token_rows(agent: Agent | None, workspace_ids: list[int]) -> tuple[QuerySet[Run], QuerySet[Spending]]:
@@ -113,45 +112,67 @@ def reply_denial(agent: Agent, thread: Thread, task: str) -> ReplyDenial | None:
 
     For a thread that is no dive and the tasks `dive` and `publish`: whether it may take part in dives from there.
     """
+    return reply_denials([agent], thread, task).get(agent.participant_id)
+
+
+def reply_denials(agents: Sequence[Agent], thread: Thread, task: str) -> dict[int, ReplyDenial]:
+    """The same for agents of the thread's workspace, by participant id. As many queries for many as for one."""
+    accesses = {agent.participant_id: visible_to(agent) for agent in agents}
+    load_reach(accesses.values())
+    denials = {
+        agent.participant_id: denial
+        for agent in agents
+        if (denial := _agent_denial(agent) or _thread_denial(agent, thread, accesses[agent.participant_id]))
+    }
+    others = [agent for agent in agents if agent.participant_id not in denials]
+    if others:
+        dive = _dive_of(thread)
+        used = tokens_used_by_agent(thread.workspace_id)
+        for agent in others:
+            if denial := _occasion_denial(agent, dive, task) or _budget_denial(agent, used):
+                denials[agent.participant_id] = denial
+    return denials
+
+
+def _agent_denial(agent: Agent) -> ReplyDenial | None:
     if agent.deactivated_at is not None:
         return ReplyDenial("it is deactivated.")
-    if agent.soul_id is None:
-        return ReplyDenial("it has no SOUL yet. An admin can write one.")
-    return _thread_denial(agent, thread) or _occasion_denial(agent, thread, task) or _budget_denial(agent)
+    return ReplyDenial("it has no SOUL yet. An admin can write one.") if agent.soul_id is None else None
 
 
-def _thread_denial(agent: Agent, thread: Thread) -> ReplyDenial | None:
+def _thread_denial(agent: Agent, thread: Thread, access: Access) -> ReplyDenial | None:
     if thread.access == Thread.Access.HUMAN_ONLY:
         return ReplyDenial("this thread is for people only.", is_notified=False)
-    if Thread.objects.visible_to(visible_to(agent)).filter(pk=thread.pk).exists():
+    if sees_thread(access, thread):
         return None
-    if thread.parent_id is not None and not trust_level(agent.level).dive_results:
+    if thread.parent_id is not None and not access.reads_dive_results:
         return ReplyDenial(f"at L{agent.level} it takes no part in dives.", is_notified=False)
-    allowed_agents = Thread.allowed_agents.through.objects.filter(thread_id=thread.parent_id or thread.pk)
-    if (
-        thread.access == Thread.Access.AGENT_RESTRICTED
-        and not allowed_agents.filter(participant_id=agent.participant_id).exists()
-    ):
+    is_listed = (thread.parent_id or thread.pk) in reach_of(access).thread_ids
+    if thread.access == Thread.Access.AGENT_RESTRICTED and not is_listed:
         return ReplyDenial("this thread is open only to the agents it lists.", is_notified=False)
     return ReplyDenial("it is not in this channel. Somebody who runs the channel can add it.", is_notified=False)
 
 
-def _occasion_denial(agent: Agent, thread: Thread, task: str) -> ReplyDenial | None:
-    if thread.parent_id is not None:
-        dive = Dive.objects.select_related("agent").filter(thread=thread).first()
-        if dive is not None and dive.agent_id != agent.participant_id:
-            return ReplyDenial(f"in this dive only @{dive.agent.handle} answers.")
-        if dive is not None and not dive.is_active:
-            return ReplyDenial(f"this dive is {dive.state}.")
+def _dive_of(thread: Thread) -> Dive | None:
+    if thread.parent_id is None:
+        return None
+    return Dive.objects.select_related("agent").filter(thread=thread).first()
+
+
+def _occasion_denial(agent: Agent, dive: Dive | None, task: str) -> ReplyDenial | None:
+    if dive is not None and dive.agent_id != agent.participant_id:
+        return ReplyDenial(f"in this dive only @{dive.agent.handle} answers.")
+    if dive is not None and not dive.is_active:
+        return ReplyDenial(f"this dive is {dive.state}.")
     if may_respond(agent.level, cast(Occasion, task)):
         return None
     dives = " and takes no part in dives" if task in ("dive", "publish") else ""
     return ReplyDenial(f"at L{agent.level} it answers mentions only{dives}.")
 
 
-def _budget_denial(agent: Agent) -> ReplyDenial | None:
-    if tokens_used_today(agent=agent) >= agent.daily_token_budget:
+def _budget_denial(agent: Agent, used: Mapping[int, int]) -> ReplyDenial | None:
+    if used.get(agent.participant_id, 0) >= agent.daily_token_budget:
         return ReplyDenial("its token budget for today is used up. It starts afresh at midnight UTC.")
-    if tokens_used_today(workspace_id=agent.workspace_id) >= agent.workspace.daily_token_budget:
+    if sum(used.values()) >= agent.workspace.daily_token_budget:
         return ReplyDenial("the workspace's token budget for today is used up, until midnight UTC.")
     return None

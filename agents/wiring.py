@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from agents.access import agent_access, agent_accesses, reply_denial, tokens_used_today, visible_to
+from agents.access import agent_access, agent_accesses, reply_denials, tokens_used_today, visible_to
 from agents.admin.dashboard import dashboard
 from agents.assembler.assemble import endpoint_for
 from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_snapshots
@@ -26,7 +26,7 @@ from memory.wiring import (
 )
 from openvibe.base.admin import DASHBOARD
 from openvibe.chat.models import Thread
-from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASON, TEXT_ERASERS, TextEraser
+from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASONS, TEXT_ERASERS, TextEraser
 from openvibe.llm.endpoints import ENDPOINT_CHECK, client_for
 from openvibe.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
@@ -45,7 +45,7 @@ def wire() -> None:
     PROMPT_CHECK.add(check_agent)
     TOKENS_LEFT.add(tokens_left)
     MESSAGE_DECORATORS.add(runs_by_message)
-    REPLY_DENIED_REASON.add(dive_denied_reason)
+    REPLY_DENIED_REASONS.add(dive_denied_reasons)
     ENTRY_USES.add(recent_entry_uses)
     CACHE_RATES.add(thread_caches)
     HANDOFF_SOURCES.add(handoff_lines)
@@ -61,13 +61,20 @@ def agent_client(participant: Participant) -> ModelClient:
     return client_for(endpoint_for(agent))
 
 
-def dive_denied_reason(participant: Participant, thread: Thread, task: str) -> str | None:
-    """Why the agent may not take part in a dive (`task` dive or publish), as a sentence; None when it may."""
-    agent = Agent.objects.select_related("participant", "workspace").filter(participant=participant).first()
-    if agent is None:
-        return "There is no such agent any more."
-    denial = reply_denial(agent, thread, task)
-    return f"@{participant.handle} cannot do this: {denial.reason}" if denial else None
+GONE = "There is no such agent any more."
+
+
+def dive_denied_reasons(participants: Sequence[Participant], thread: Thread, task: str) -> dict[int, str]:
+    """Why which of these agents may not take part in a dive (`task` dive or publish), as sentences by participant."""
+    agents = Agent.objects.select_related("workspace").filter(participant__in=participants)
+    by_participant = {agent.participant_id: agent for agent in agents}
+    denials = reply_denials(list(by_participant.values()), thread, task)
+    reasons = {pk: denial.reason for pk, denial in denials.items()}
+    return {
+        each.pk: f"@{each.handle} cannot do this: {reasons[each.pk]}" if each.pk in reasons else GONE
+        for each in participants
+        if each.pk in reasons or each.pk not in by_participant
+    }
 
 
 def iter_reviewer_agents() -> Iterator[tuple[Participant, Access]]:

@@ -1,30 +1,9 @@
-"""Every address, and the health checks for load balancers and supervisors. Upper floors are named as strings only."""
+"""Every address but the health checks (`openvibe.base.health`). Upper floors are named as strings only."""
 
 from django.contrib import admin
-from django.db import DatabaseError, connection
-from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, URLResolver, include, path, re_path
-from django.views.decorators.http import require_safe
 
 from openvibe.api.views import NotHere, Schema, docs
-
-
-@require_safe
-def healthz(request: HttpRequest) -> HttpResponse:
-    """The process answers."""
-    return HttpResponse("ok\n", content_type="text/plain")
-
-
-@require_safe
-def readyz(request: HttpRequest) -> HttpResponse:
-    """The process answers and reaches its database."""
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    except DatabaseError:
-        return HttpResponse("database unreachable\n", status=503, content_type="text/plain")
-    return HttpResponse("ready\n", content_type="text/plain")
-
 
 api_urlpatterns: list[URLPattern | URLResolver] = [
     path("schema/", Schema.as_view(), name="api-schema"),
@@ -40,8 +19,6 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("accounts/", include("allauth.account.urls")),
     path("api/v1/", include(api_urlpatterns)),
-    path("healthz", healthz, name="healthz"),
-    path("readyz", readyz, name="readyz"),
     path("", include("openvibe.workspaces.web.urls")),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),
     path("w/<slug:slug>/", include("memory.urls")),

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
@@ -23,6 +24,16 @@ def status_label(episode: Episode) -> str:
     return f"In prompt {episode.prompt_count}×" if episode.prompt_count else "Recorded"
 
 
+class FeedbackStatus(NamedTuple):
+    """One 👎 and what became of it. `words` is the chip's text, `details` the whole sentence behind it."""
+
+    episode_id: int
+    words: str
+    details: str
+    is_open: bool
+    may_settle: bool
+
+
 @dataclass(frozen=True)
 class FeedbackSummary:
     """The feedback line of one message, for one asker. `verdict` is empty while they gave none. `statuses`: each 👎 and
@@ -33,7 +44,7 @@ class FeedbackSummary:
     text: str = ""
     up: int = 0
     down: int = 0
-    statuses: tuple[dict[str, object], ...] = ()
+    statuses: tuple[FeedbackStatus, ...] = ()
     tag_choices = Feedback.Tag.choices
 
 
@@ -77,19 +88,18 @@ def _summarize_feedback(rows: list[Feedback], access: Access) -> FeedbackSummary
     )
 
 
-def _feedback_status(feedback: Feedback, access: Access) -> dict[str, object] | None:
-    """One 👎 and what became of it. `words` is the chip's text, `details` the whole sentence behind it."""
+def _feedback_status(feedback: Feedback, access: Access) -> FeedbackStatus | None:
     episode: Episode | None = getattr(feedback, "episode", None)
     if episode is None or feedback.verdict != Feedback.Verdict.DOWN:
         return None
     is_giver = feedback.participant_id == access.participant_id
-    return {
-        "episode_id": episode.pk,
-        "words": status_label(episode),
-        "details": f"{'You' if is_giver else feedback.participant.name}: {episode.summary}",
-        "is_open": episode.applied_at is None,
-        "may_settle": is_giver or access.administers,
-    }
+    return FeedbackStatus(
+        episode_id=episode.pk,
+        words=status_label(episode),
+        details=f"{'You' if is_giver else feedback.participant.name}: {episode.summary}",
+        is_open=episode.applied_at is None,
+        may_settle=is_giver or access.administers,
+    )
 
 
 def visible_episodes(access: Access) -> QuerySet[Episode]:

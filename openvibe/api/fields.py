@@ -1,5 +1,6 @@
 """Input fields that several doors take."""
 
+from datetime import datetime
 from typing import Any
 
 from rest_framework import serializers
@@ -26,3 +27,8 @@ class TextField(serializers.CharField):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(trim_whitespace=False, allow_blank=True, **options)
+
+
+def utc_text(moment: datetime | None) -> str | None:
+    """A time in UTC as every answer gives it: ISO 8601 with `Z`."""
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")

@@ -46,17 +46,25 @@ class KeysetPagination(BasePagination):
             raise TypeError("Only rows of the database come in pages.")
         order: str = getattr(view, "page_order", "-id")
         column, is_descending = order.lstrip("-"), order.startswith("-")
+        limit, position = self.page_bounds(request, order)
+        if position is not None:
+            queryset = queryset.filter(**{f"{column}__{'lt' if is_descending else 'gt'}": position})
+        return self.cut_page(list(queryset.order_by(order)[: limit + 1]), limit, order)
+
+    def page_bounds(self, request: Request, order: str) -> tuple[int, int | None]:
+        """How many rows a page has, and the place it begins after: None for the first. Raises Problem."""
         limit_param = request.query_params.get("limit", str(DEFAULT_PAGE_SIZE))
         limit = int(limit_param) if limit_param.isascii() and limit_param.isdigit() and len(limit_param) < 10 else 0
         if not 1 <= limit <= MAX_PAGE_SIZE:
             raise Problem(f"limit is a number from 1 to {MAX_PAGE_SIZE}.", code="bad_limit", field="limit")
-        if cursor := request.query_params.get("cursor"):
-            position = decode_cursor(cursor, order)
-            queryset = queryset.filter(**{f"{column}__{'lt' if is_descending else 'gt'}": position})
-        rows = list(queryset.order_by(order)[: limit + 1])
+        cursor = request.query_params.get("cursor")
+        return limit, decode_cursor(cursor, order) if cursor else None
+
+    def cut_page(self, rows: list[Any], limit: int, order: str) -> list[Any]:
+        """The rows of a page, of one more than it has; the answer then says where the next begins."""
         if len(rows) > limit:
             rows.pop()
-            self.next = encode_cursor(order, getattr(rows[-1], column))
+            self.next = encode_cursor(order, getattr(rows[-1], order.lstrip("-")))
         return rows
 
     def get_paginated_response(self, data: Any) -> Response:

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from django.conf import settings
-from django.db import connection
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from openvibe.api.auth import caller_or_none
+from openvibe.base.prepared_statements import fetch_prepared
 
 WINDOW_SECONDS = 60
 
@@ -49,9 +49,7 @@ class CallerThrottle(BaseThrottle):
         caller = caller_or_none(request)
         if caller is None:
             return True
-        with connection.cursor() as cursor:
-            cursor.execute(COUNT_CALL, [caller.subject])
-            used, reset = cursor.fetchone()
+        used, reset = fetch_prepared(COUNT_CALL, [caller.subject])[0]
         self.rate_limit = RateLimit(settings.API_CALLS_PER_MINUTE, used, max(1, min(WINDOW_SECONDS, reset)))
         request._request.META["openvibe.allowance"] = self.rate_limit
         return self.rate_limit.used <= self.rate_limit.limit

@@ -77,24 +77,28 @@ class CompiledQuery:
             return list(cursor.fetchall())
 
     def objects(self, *arguments: int | str, now: datetime | None = None) -> list[Any]:
-        """All rows as the objects that the query would give, with those it selects beside them (`select_related`)."""
-        model, columns, names, populators, converters = self._row_layout
+        """All rows as the objects that the query would give, with those it selects beside them (`select_related`) and
+        its annotations."""
+        model, columns, names, populators, converters, annotations = self._row_layout
         instances: list[Model] = []
         for row in self._compiler.apply_converters(self.rows(*arguments, now=now), converters):
             instances.append(model.from_db(DEFAULT_DB_ALIAS, names, row[columns]))
             for populator in populators:
                 populator.populate(row, instances[-1])
+            for name, position in annotations:
+                setattr(instances[-1], name, row[position])
         return instances
 
     @cached_property
-    def _row_layout(self) -> tuple[Any, slice, list[str], list[Any], dict[int, Any]]:
+    def _row_layout(self) -> tuple[Any, slice, list[str], list[Any], dict[int, Any], list[tuple[str, int]]]:
         """How rows become objects: found out once, as the statement is."""
         select, shape = self._compiler.select, self._compiler.klass_info
         columns = slice(shape["select_fields"][0], shape["select_fields"][-1] + 1)
         names = [column[0].target.attname for column in select[columns]]
         populators = get_related_populators(shape, select, DEFAULT_DB_ALIAS)  # type: ignore[call-arg]  # stubs of 6.1
         converters = self._compiler.get_converters([column[0] for column in select])
-        return shape["model"], columns, names, populators, converters
+        annotations = list((self._compiler.annotation_col_map or {}).items())
+        return shape["model"], columns, names, populators, converters, annotations
 
 
 Scope = TypeVar("Scope")

@@ -75,10 +75,11 @@ class InboxNote:
 INBOX_NOTES: Register[Callable[[Access], Sequence[InboxNote]]] = Register("openvibe.chat.wiring.INBOX_NOTES")
 """What needs the reader besides new messages, the newest first."""
 
-REPLY_DENIED_REASON: Register[Callable[[Participant, Thread, str], str | None]] = Register(
-    "openvibe.chat.wiring.REPLY_DENIED_REASON"
+REPLY_DENIED_REASONS: Register[Callable[[Sequence[Participant], Thread, str], Mapping[int, str]]] = Register(
+    "openvibe.chat.wiring.REPLY_DENIED_REASONS"
 )
-"""Why an agent may not take part in a dive (the task `dive` or `publish`), as a sentence; None when it may."""
+"""Why which agents may not take part in a dive (the task `dive` or `publish`), as sentences by participant id. A
+constant number of queries."""
 
 
 @dataclass(frozen=True)

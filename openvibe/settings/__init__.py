@@ -98,6 +98,7 @@ INSTALLED_APPS = [
     "agents",
 ]
 MIDDLEWARE = [
+    "openvibe.base.health.HealthMiddleware",
     "openvibe.base.middleware.RequestIdMiddleware",
     "openvibe.base.middleware.MultipartCharsetMiddleware",
     "django.middleware.security.SecurityMiddleware",

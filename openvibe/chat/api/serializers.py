@@ -4,10 +4,10 @@ from typing import Any
 
 from rest_framework import serializers
 
-from openvibe.api.fields import IdField, SeqField, TextField
+from openvibe.api.fields import IdField, SeqField, TextField, utc_text
 from openvibe.base.params import MAX_ID
 from openvibe.chat.models import Channel, Dive, DiveResult, Mention, Message, Thread
-from openvibe.chat.queries import MessageQuotes
+from openvibe.chat.queries import ATTACHMENT_FIELDS, MessageQuotes
 from openvibe.workspaces.api.serializers import ParticipantOut
 
 
@@ -96,7 +96,7 @@ class ThreadsParams(serializers.Serializer[Any]):
 
 
 class MentionOut(serializers.ModelSerializer[Mention]):
-    handle = serializers.CharField(source="participant.handle", read_only=True)
+    handle = serializers.CharField(read_only=True)
 
     class Meta:
         model = Mention
@@ -120,7 +120,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
 
     thread = serializers.IntegerField(source="thread_id", read_only=True)
     author = ParticipantOut(read_only=True)
-    mentions = MentionOut(many=True, read_only=True)
+    mentions = MentionOut(source="mentioned", many=True, read_only=True)
     attachments = AttachmentOut(source="attached", many=True, read_only=True)
 
     class Meta:
@@ -143,6 +143,29 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "deleted_at",
         )
         read_only_fields = fields
+
+    def to_representation(self, instance: Message) -> dict[str, Any]:
+        # As the fields have it, without asking each of them for each of a hundred rows.
+        return {
+            "id": instance.pk,
+            "thread": instance.thread_id,
+            "seq": instance.seq,
+            "author": _AUTHOR.to_representation(instance.author),
+            "kind": instance.kind,
+            "state": instance.state,
+            "body": instance.body,
+            "call_id": instance.call_id,
+            "client_id": instance.client_id,
+            "token_count": instance.token_count,
+            "mentions": [{"handle": each["handle"], "note": each["note"]} for each in instance.mentioned],
+            "attachments": [{name: file[name] for name in ATTACHMENT_FIELDS} for file in instance.attached],
+            "created_at": utc_text(instance.created_at),
+            "edited_at": utc_text(instance.edited_at),
+            "deleted_at": utc_text(instance.deleted_at),
+        }
+
+
+_AUTHOR = ParticipantOut()
 
 
 class MessageIn(serializers.Serializer[Any]):
@@ -225,6 +248,10 @@ class FoundOut(MessageOut):
         model = Message
         fields = (*MessageOut.Meta.fields, "channel", "thread_title")
         read_only_fields = fields
+
+    def to_representation(self, instance: Message) -> dict[str, Any]:
+        place = {"channel": instance.thread.channel_id, "thread_title": instance.thread.title}
+        return {**super().to_representation(instance), **place}
 
 
 class BearingParams(serializers.Serializer[Any]):

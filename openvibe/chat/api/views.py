@@ -17,8 +17,10 @@ from rest_framework.response import Response
 
 from openvibe.api.auth import caller_of
 from openvibe.api.idempotency import IDEMPOTENCY_PARAMETER, idempotent
+from openvibe.api.pagination import KeysetPagination
 from openvibe.api.parsers import BoundedJSONParser
 from openvibe.api.views import ApiView
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem
 from openvibe.base.streams import EVENT_STREAM_TYPE
 from openvibe.chat import queries, services
@@ -53,7 +55,7 @@ from openvibe.chat.api.serializers import (
 from openvibe.chat.attachments import NewAttachment, read_uploads
 from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
-from openvibe.chat.models import Channel, Dive, Message, Thread
+from openvibe.chat.models import Channel, Dive, Thread
 from openvibe.chat.search.thread import find_messages
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
@@ -169,14 +171,18 @@ class Messages(ApiView):
     def get(self, request: Request, pk: int) -> Response:
         """A thread's messages in the order they were said; with `before_seq` alone, the nearest ones first."""
         access, params = request_access(request), self.validated_query(MessagesParams)
-        thread = get_object_or_404(visible_threads(access), pk=pk)
-        messages = queries.with_authors_and_mentions(Message.objects.visible_to(access)).filter(thread=thread)
-        if "after_seq" in params:
-            messages = messages.filter(seq__gt=params["after_seq"])
-        if "before_seq" in params:
-            messages = messages.filter(seq__lt=params["before_seq"])
-            self.page_order = "seq" if "after_seq" in params else "-seq"
-        return self.paginated_response(messages, MessageOut)
+        after, before = params.get("after_seq", 0), params.get("before_seq", MAX_ID)
+        order = "-seq" if "before_seq" in params and "after_seq" not in params else "seq"
+        pages = KeysetPagination()
+        limit, position = pages.page_bounds(request, order)
+        if position is not None:
+            after, before = (after, min(before, position)) if order == "-seq" else (max(after, position), before)
+        rows = queries.list_messages(
+            access, pk, after_seq=after, before_seq=before, limit=limit + 1, newest_first=order == "-seq"
+        )
+        if not rows:
+            get_object_or_404(Thread.objects.visible_to(access), pk=pk)
+        return pages.get_paginated_response(MessageOut(pages.cut_page(rows, limit, order), many=True).data)
 
     @extend_schema(
         operation_id="messages_create",

@@ -193,6 +193,8 @@ class Message(models.Model):
 
     attached: Sequence[Mapping[str, Any]] = ()
     """Its files without their content, where `with_authors_and_mentions` read it."""
+    mentioned: Sequence[Mapping[str, Any]] = ()
+    """Whom it names (`participant_id`, `handle`, `note`), where `with_authors_and_mentions` read it."""
 
     def __str__(self) -> str:
         return f"{self.author} #{self.seq}"

@@ -1,6 +1,7 @@
 """Reads of conversations: querysets, pages, and `access_*` lookups. Every one starts from what the asker may see."""
 
 from openvibe.chat.queries.conversations import (
+    ATTACHMENT_FIELDS,
     HIT_END,
     HIT_START,
     AgentDraft,
@@ -13,6 +14,7 @@ from openvibe.chat.queries.conversations import (
     agents_with_access,
     attachments_of_thread,
     channels_for_admin,
+    list_messages,
     members_with_access,
     message_page,
     messages_mentioning,
@@ -32,6 +34,7 @@ from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes
 from openvibe.chat.search.thread import MessageHit, find_messages
 
 __all__ = [
+    "ATTACHMENT_FIELDS",
     "HIT_END",
     "HIT_START",
     "AgentDraft",
@@ -50,6 +53,7 @@ __all__ = [
     "channels_for_admin",
     "find_messages",
     "including_instructions",
+    "list_messages",
     "members_with_access",
     "message_page",
     "messages_mentioning",

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
-from django.db.models import Count, Exists, F, OuterRef, Prefetch, Q, QuerySet, Subquery, Value
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
 
 from openvibe.base.masking import mask_secrets
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.attachments import Piece, cut_piece, find_text
 from openvibe.chat.models import (
     Attachment,
@@ -26,8 +28,10 @@ from openvibe.chat.models import (
     Message,
     ReadMarker,
     Thread,
+    asker_values,
     break_long_words,
     load_reach,
+    placeholder_access,
     sees_channel,
     sees_thread,
 )
@@ -39,6 +43,8 @@ from openvibe.workspaces.queries import AGENT_ACCESSES
 Row = TypeVar("Row", bound=models.Model)
 ATTACHMENT_FIELDS = ("id", "name", "media_type", "size", "token_count", "sha256")
 """What pages and the API show of a file besides its content."""
+
+MENTION_FIELDS = {"participant_id": "participant_id", "handle": "participant__handle", "note": "note"}
 
 HIT_START, HIT_END = "\ue000", "\ue001"
 """Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
@@ -135,15 +141,42 @@ def participants_known_to(access: Access) -> QuerySet[Participant]:
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
-    """With author, level, mentions and, in `attached`, the files: three queries whatever the number of rows."""
-    mentions = Mention.objects.select_related("participant")
+    """With author and level, in `mentioned` whom they name and in `attached` the files: all in the one query."""
+    mentions = Mention.objects.filter(message=OuterRef("pk")).order_by("id")
     files = Attachment.objects.filter(message=OuterRef("pk")).order_by("position")
-    rows = files.values(row=JSONObject(**{name: name for name in ATTACHMENT_FIELDS}))
-    return (
-        messages.select_related("author__agent")
-        .prefetch_related(Prefetch("mentions", queryset=mentions))
-        .annotate(**{"attached": ArraySubquery(rows)})
+    return messages.select_related("author__agent").annotate(
+        **{
+            "mentioned": ArraySubquery(mentions.values(row=JSONObject(**MENTION_FIELDS))),
+            "attached": ArraySubquery(files.values(row=JSONObject(**{name: name for name in ATTACHMENT_FIELDS}))),
+        }
     )
+
+
+def list_messages(
+    access: Access,
+    thread_id: int,
+    *,
+    after_seq: int = 0,
+    before_seq: int = MAX_ID,
+    limit: int,
+    newest_first: bool = False,
+) -> list[Message]:
+    """Messages of a thread between two places, with authors and mentions. Empty where the asker does not see it."""
+    statement = _compiled_messages(access.shape, limit, newest_first)
+    return statement.objects(*asker_values(access), thread_id, after_seq, before_seq)
+
+
+@lru_cache(maxsize=256)
+def _compiled_messages(shape: Access, limit: int, newest_first: bool) -> CompiledQuery:
+    """Asked by every look at a thread: compiled once for each length of a page."""
+
+    def statement(*values: int) -> QuerySet[Message]:
+        *asker, thread_id, after_seq, before_seq = values
+        messages = with_authors_and_mentions(Message.objects.visible_to(placeholder_access(shape, *asker)))
+        between = messages.filter(thread_id=thread_id, seq__gt=after_seq, seq__lt=before_seq)
+        return between.order_by("-seq" if newest_first else "seq")[:limit]
+
+    return CompiledQuery(statement, 7)
 
 
 @dataclass(frozen=True)
@@ -165,17 +198,15 @@ def message_page(
     size: int = 50,
 ) -> MessagePage:
     """The newest `size` messages, or those before, after or around a place. One query for the messages."""
-    messages: QuerySet[Message] = Message.objects.visible_to(access).filter(thread=thread)
-    messages = with_authors_and_mentions(messages)
+    read = partial(list_messages, access, thread.pk, limit=size + 1)
     if around_seq is not None:
         first = max(1, around_seq - size // 2)
-        window = list(messages.filter(seq__gte=first - 1, seq__lt=first + size).order_by("seq"))
+        window = read(after_seq=first - 2, before_seq=first + size)
     elif after_seq is not None:
-        window = list(messages.filter(seq__gte=after_seq).order_by("seq")[: size + 1])
         first = after_seq + 1
+        window = read(after_seq=after_seq - 1)
     else:
-        earlier = messages.filter(seq__lt=before_seq) if before_seq is not None else messages
-        window = list(earlier.order_by("-seq")[: size + 1])[::-1]
+        window = read(before_seq=MAX_ID if before_seq is None else before_seq, newest_first=True)[::-1]
         first = window[1].seq if len(window) > size else 1
     before = next((m for m in window if m.seq < first), None)
     rows = [m for m in window if m.seq >= first]

@@ -1,7 +1,7 @@
 """Start, publish and discard dives; request a draft; validate a result, every wrong field named."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import count as numbers
 from typing import Any
@@ -15,7 +15,7 @@ from openvibe.base.text import TextRefused, clean_body, clean_title
 from openvibe.chat.models import MAX_ACTIVE_DIVES, Dive, DiveResult, Message, ReadMarker, Thread
 from openvibe.chat.services.messages import create_mentions, post_message
 from openvibe.chat.services.permissions import ARCHIVED_MESSAGE, DIVE_ENDED_MESSAGES, NESTED_DIVE_MESSAGE, is_archived
-from openvibe.chat.wiring import REPLY_DENIED_REASON, dive_ended, dive_started, draft_requested
+from openvibe.chat.wiring import REPLY_DENIED_REASONS, dive_ended, dive_started, draft_requested
 from openvibe.llm.drafts import (
     MAX_BULLET_CHARACTERS,
     MAX_BULLETS,
@@ -94,7 +94,12 @@ def _check_start(source: Message, parent: Thread, agent: Participant) -> None:
 
 def reply_denied_reason(agent: Participant, thread: Thread, task: str) -> str | None:
     """Why the agent may not take part, as a sentence for people; None when it may. Agents' own rule."""
-    return REPLY_DENIED_REASON.only()(agent, thread, task)
+    return reply_denied_reasons([agent], thread, task).get(agent.pk)
+
+
+def reply_denied_reasons(agents: Sequence[Participant], thread: Thread, task: str) -> Mapping[int, str]:
+    """The same for many, by participant id; those that may take part are left out."""
+    return REPLY_DENIED_REASONS.only()(agents, thread, task)
 
 
 def _find_free_slot(parent: Thread) -> int:

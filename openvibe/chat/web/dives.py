@@ -15,7 +15,7 @@ from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat import queries, services
 from openvibe.chat.models import MAX_ACTIVE_DIVES, Dive, DiveResult, Draft, Message, Thread
-from openvibe.chat.services.dives import InvalidResult, may_end_dive, reply_denied_reason
+from openvibe.chat.services.dives import InvalidResult, may_end_dive, reply_denied_reasons
 from openvibe.chat.services.permissions import NESTED_DIVE_MESSAGE, is_archived
 from openvibe.chat.web.presenters import message_page_context, preview_card, render_safe_html, result_cards
 from openvibe.chat.web.threads import post_from_composer
@@ -158,7 +158,9 @@ def _render_start_page(
     request: WorkspaceRequest, source: Message, *, problem: Problem | None = None, body: str = "", key: str = ""
 ) -> HttpResponse:
     parent = source.thread
-    agents = [(one, reply_denied_reason(one, parent, "dive")) for one in queries.agents_with_access(parent)]
+    readers = queries.agents_with_access(parent)
+    reasons = reply_denied_reasons(readers, parent, "dive")
+    agents = [(one, reasons.get(one.pk)) for one in readers]
     available_ids = [one.pk for one, denied_reason in agents if denied_reason is None]
     context = {
         "source": source,

@@ -186,12 +186,12 @@ def message_row(
     is_first_new: bool = False,
 ) -> MessageRow:
     """One row, for one reader; no query."""
-    mentions = list(message.mentions.all())
+    mentions = message.mentioned
     is_mine = message.author_id == access.participant_id
     is_writing = message.state == Message.State.WRITING
     starts_day = previous is None or _local_date(previous.created_at) != _local_date(message.created_at)
     writable = not message.is_deleted and not is_writing
-    handles = frozenset(m.participant.handle for m in mentions)
+    handles = frozenset(mention["handle"] for mention in mentions)
     return MessageRow(
         message=message,
         html=render_unfinished(message.body) if is_writing else render_safe_html(message.body, handles),
@@ -200,11 +200,11 @@ def message_row(
         starts_day=starts_day,
         is_first_new=is_first_new,
         is_mine=is_mine,
-        mentions_me=any(m.participant_id == access.participant_id for m in mentions),
+        mentions_me=any(mention["participant_id"] == access.participant_id for mention in mentions),
         may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
         may_delete=writable and (is_mine or access.administers),
         may_trace=message.is_deleted and (is_mine or access.administers),
-        notes=tuple(m.note for m in mentions if m.note),
+        notes=tuple(mention["note"] for mention in mentions if mention["note"]),
         dives=dives,
         result=result,
         files=file_chips(message),

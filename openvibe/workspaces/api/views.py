@@ -1,6 +1,6 @@
 """Who am I, and my tokens."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -30,7 +30,7 @@ from openvibe.workspaces.api.serializers import (
     WorkspaceSettingsOut,
 )
 from openvibe.workspaces.decorators import request_access
-from openvibe.workspaces.models import Snippet, Workspace
+from openvibe.workspaces.models import Participant, Snippet, Workspace
 from openvibe.workspaces.services import create_snippet, delete_snippet, update_snippet, update_workspace
 
 
@@ -43,7 +43,7 @@ class Me(ApiView):
             MeOut(
                 {
                     "participant": caller.participant,
-                    "workspace": Workspace.objects.get(pk=access.workspace_id),
+                    "workspace": cast(Participant, caller.participant).workspace,
                     "role": access.role,
                     "level": access.level,
                     "scopes": sorted(caller.scopes),

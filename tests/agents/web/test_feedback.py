@@ -35,6 +35,14 @@ def test_a_thumb_down_with_words_reaches_the_next_prompt(
     assert any("Give the source." in message.content for message in prompt.messages)
 
 
+def test_a_thread_with_a_thumb_down_opens(ana: Member, answered: Run) -> None:
+    assert answered.reply is not None
+    give_feedback(message=answered.reply, by=access(ana), verdict="down", text="Shorter.")
+    response = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{answered.thread_id}/")
+    assert response.status_code == 200
+    assert "Recorded" in response.content.decode()
+
+
 def test_without_javascript_one_comes_back_to_the_message(ana: Member, answered: Run) -> None:
     response = signed_in(ana).post(address(ana, answered.reply), {"verdict": "up"})
     assert response.status_code == 302

@@ -1,0 +1,134 @@
+"""Every address that is read takes as many statements for many rows as for one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from agents.models import Agent
+from memory.work.services import create_work_item
+from openvibe.api.models import SCOPES
+from openvibe.api.services import issue_token
+from openvibe.chat.models import Message
+from openvibe.chat.services import add_to_channel
+from openvibe.workspaces.models import Member
+from tests import factories
+from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work
+
+pytestmark = pytest.mark.django_db
+FEW, MANY = 1, 6
+MESSAGES = 40
+UNCOUNTED = """
+api-schema api-docs api-not-here join api-events events attachment api-attachment knowledge-export api-knowledge-export
+api-run-context run-context-tab result-full work-handoff api-snippet api-memory-summary thread-memory-summary
+api-memory-stats api-block context-preview-tab
+"""
+"""They show no rows, are streams and files, or show one row that this world does not have."""
+OF_AGENTS = (
+    "/api/v1/memory",
+    "/api/v1/blocks",
+    "/api/v1/episodes",
+    "/api/v1/proposals",
+    "/api/v1/profile",
+    "/api/v1/sessions",
+)
+"""Of the API, for agents alone."""
+QUERIES = {
+    "search": "?q=roses",
+    "api-search": "?q=roses",
+    "api-knowledge-search": "?q=roses",
+    "api-messages-search": "?q=roses",
+    "api-profile": "?person={person}",
+}
+
+
+@dataclass
+class World:
+    """One workspace with so many of everything, and who looks at it."""
+
+    owner: Member
+    place: Place
+    browser: Client
+    token: str
+    agent_token: str
+
+
+def make_world(name: str, count: int) -> World:
+    owner = factories.make_member(name)
+    places = []
+    for number in range(count):
+        agent: Agent = factories.make_agent(owner, f"fern{number}", level=4)
+        channel = factories.make_channel(owner, f"room{number}")
+        add_to_channel(channel=channel, participant=agent.participant, by=factories.access(owner))
+        place = make_place(owner, channel, agent, f"Bed {number}")
+        for write in (write_work, write_block, write_dive, write_knowledge):
+            write(place, owner)
+        factories.make_member(f"{name} helper {number}", owner.workspace)
+        places.append(place)
+    first = places[0]
+    for number in range(count - 1):
+        same = make_place(owner, first.channel, owner.workspace.participants.get(handle=first.agent).agent, f"{number}")
+        write_knowledge(same, owner)
+        create_work_item(thread=first.thread, by=factories.access(owner), kind="todo", text=f"Weed {number}")
+        factories.say(first.thread, owner, f"@{first.agent} roses, {number}?")
+    if count > 1:
+        factories.say(first.thread, owner, "Roses")
+        Message.objects.bulk_create(
+            Message(thread=first.thread, author=owner.participant, body=f"Roses {n}", token_count=2)
+            for n in range(MESSAGES)
+        )
+    browser = Client()
+    browser.force_login(owner.user, backend="allauth.account.auth_backends.AuthenticationBackend")
+    _, token = issue_token(participant=owner.participant, name="t", scopes=SCOPES)
+    reader = owner.workspace.participants.get(handle=first.agent)
+    _, agent_token = issue_token(participant=reader, name="a", scopes=SCOPES)
+    return World(owner, first, browser, token, agent_token)
+
+
+def named_paths(patterns: list[URLPattern | URLResolver], before: str = "/") -> Iterator[tuple[str, str]]:
+    for pattern in patterns:
+        path = before + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            if not path.startswith(("/admin", "/accounts")):
+                yield from named_paths(pattern.url_patterns, path)
+        elif pattern.name and "^" not in path and "(?" not in path:
+            yield pattern.name, path
+
+
+def address(name: str, path: str, world: World) -> str:
+    ids: dict[str, object] = {**world.place.ids(), "handle": world.place.agent, "tab": "prompt", "label": "notes"}
+    ids |= {"slug": world.owner.workspace.slug, "item": world.place.work}
+    parts = []
+    for before, part in zip(("", *path.split("/")), path.split("/"), strict=False):
+        argument = part.strip("<>").partition(":")[2].removesuffix("_id")
+        owner = {"knowledge": "entry", "contradictions": "contradiction"}.get(before, before.removesuffix("s"))
+        parts.append(str(ids.get(owner if argument == "pk" else argument, 0)) if part.startswith("<") else part)
+    return "/".join(parts) + QUERIES.get(name, "").format(**ids)
+
+
+def statements(world: World, name: str, path: str) -> int | None:
+    """How many statements the second look took; None where nothing is read there."""
+    url = address(name, path, world)
+    token = world.agent_token if path.startswith(OF_AGENTS) else world.token
+    headers = {"Authorization": f"Bearer {token}"} if path.startswith("/api/") else {}
+    if world.browser.get(url, headers=headers).status_code == 405:
+        return None
+    with CaptureQueriesContext(connection) as seen:
+        response = world.browser.get(url, headers=headers)
+    if response.status_code not in (200, 302):
+        print("BAD", name, url, response.status_code, response.content[:150])
+    return len(seen)
+
+
+def test_many_rows_take_as_many_statements_as_one() -> None:
+    few, many = make_world("Ana", FEW), make_world("Cleo", MANY)
+    more = {}
+    for name, path in named_paths(get_resolver().url_patterns):
+        small = None if name in UNCOUNTED.split() else statements(few, name, path)
+        if small is not None and (large := statements(many, name, path) or 0) > small:
+            more[name] = (small, large)
+    assert more == {}
