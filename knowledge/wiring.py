@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,6 +25,7 @@ from openvibe.chat.models import Message, asker_values, placeholder_access
 from openvibe.chat.wiring import (
     INBOX_NOTES,
     MESSAGE_DECORATORS,
+    PERSONAL_MESSAGE_VIEWS,
     QUOTE_KINDS,
     SIDEBAR_EXTRAS,
     InboxNote,
@@ -48,6 +50,7 @@ _NOTICE_TEXTS = {
 
 def wire() -> None:
     MESSAGE_DECORATORS.add(pins_by_message)
+    PERSONAL_MESSAGE_VIEWS.add(pin_keepers)
     SIDEBAR_EXTRAS.add(sidebar_counts)
     INBOX_NOTES.add(inbox_notes)
     VECTOR_TABLES.add(ENTRY_VECTORS)
@@ -83,6 +86,15 @@ def _pins_query(shape: Access) -> CompiledQuery:
         return entries.filter(status__in=LIVE_STATUSES).order_by("id").values_list("pk", "topic", "source_message_id")
 
     return CompiledQuery(statement, 5)
+
+
+def pin_keepers(messages: Sequence[Message]) -> dict[int, set[int]]:
+    """Who wrote or owns the restricted entries made from each message: they see them whatever their role. One query."""
+    entries = Entry.objects.filter(source_message__in=messages, visibility=Entry.Visibility.RESTRICTED)
+    keepers: defaultdict[int, set[int]] = defaultdict(set)
+    for message_id, *people in entries.order_by().values_list("source_message_id", "author_id", "owner_id"):
+        keepers[message_id].update(filter(None, people))
+    return keepers
 
 
 def sidebar_counts(access: Access) -> dict[str, object]:

@@ -14,7 +14,7 @@ from django.test import TransactionTestCase
 from pytest_django import DjangoDbBlocker
 
 from agents.models import Agent
-from openvibe.chat import event_stream
+from openvibe.chat.live import hub
 from openvibe.chat.models import Channel, Thread
 from openvibe.search.spaces import ENDPOINT_EMBEDDER, clear_space_cache
 from openvibe.workspaces.models import Member
@@ -133,7 +133,7 @@ def quick_flush() -> Iterator[None]:
 def listeners_stop_soon() -> Iterator[None]:
     """So that no test waits for them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(event_stream, "STOP_CHECK_SECONDS", 0.02)
+        patch.setattr(hub, "STOP_CHECK_SECONDS", 0.02)
         yield
 
 

@@ -1,5 +1,6 @@
 """Feedback, episodes and proposals as pages and the API show them to an asker."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -71,6 +72,16 @@ def _feedback_on() -> CompiledQuery:
     """Asked by every page of messages: compiled once."""
     rows = Feedback.objects.select_related("participant", "episode__applied_by").order_by("created_at", "id")
     return CompiledQuery(lambda ids: rows.filter(message__id__any_of=ids), 1)
+
+
+def feedback_givers(messages: Sequence[Message]) -> dict[int, set[int]]:
+    """Whose own verdict stands at each message. One query, none where no agent's is among them."""
+    ids = [message.pk for message in messages if message.author.is_agent]
+    givers: defaultdict[int, set[int]] = defaultdict(set)
+    if ids:
+        for message_id, giver in Feedback.objects.filter(message__in=ids).values_list("message_id", "participant_id"):
+            givers[message_id].add(giver)
+    return givers
 
 
 def _summarize_feedback(rows: list[Feedback], access: Access) -> FeedbackSummary:

@@ -197,6 +197,14 @@ def render_markdown(body: str, *, handles: frozenset[str] = frozenset()) -> str:
     return _render_long(body, handles) if len(body) > _LONG_BODY_CHARACTERS else _render_short(body, handles)
 
 
+def last_block_start(body: str) -> int:
+    """Where the last paragraph, list, table or code block of a body begins, in characters: all before it stays as it
+    is, however the text goes on."""
+    tokens = [token for token in _parse(body) or () if token.map and token.level == 0]
+    lines = body.split("\n")[: tokens[-1].map[0]] if tokens and tokens[-1].map else []
+    return sum(len(line) + 1 for line in lines)
+
+
 def mentioned_handles(body: str) -> tuple[str, ...]:
     """Return the handles mentioned in a body: lower case, each once, in order of first appearance.
 

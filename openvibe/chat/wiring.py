@@ -6,7 +6,7 @@ a text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -52,6 +52,12 @@ MessageDecorator = Callable[[Sequence[Message], Access], Mapping[int, Mapping[st
 MESSAGE_DECORATORS: Register[MessageDecorator] = Register("openvibe.chat.wiring.MESSAGE_DECORATORS")
 """What a page shows with each message, by message id: frozen values, under names that no other decorator uses. A
 constant number of queries for any number of messages."""
+
+PERSONAL_MESSAGE_VIEWS: Register[Callable[[Sequence[Message]], Mapping[int, Collection[int]]]] = Register(
+    "openvibe.chat.wiring.PERSONAL_MESSAGE_VIEWS"
+)
+"""Participants to whom a decorator shows something of their own at a message, by message id: to all others of one role
+it shows the same."""
 
 SIDEBAR_EXTRAS: Register[Callable[[Access], Mapping[str, object]]] = Register("openvibe.chat.wiring.SIDEBAR_EXTRAS")
 """What the sidebar shows besides channels and people, by names that its template reads."""

@@ -26,6 +26,7 @@ SERVICE_MODULES = (  # each service would import them for itself
     *("celery.worker.autoscale", "celery.worker.components", "celery.worker.consumer", "celery.worker.strategy"),
     *("granian.server", "kombu.mixins"),
 )
+MAX_OPEN_REQUESTS = 4096  # of a web process: each open page is a request that lasts
 BACKGROUND_NICENESS = 10  # background jobs get the processor time that people do not need
 
 
@@ -63,6 +64,8 @@ def run_web(host: str, port: int) -> None:
         interface=Interfaces.ASGI,
         workers=settings.ENV.web_processes or count_cores(),
         log_level=LogLevels.warning,
+        backlog=MAX_OPEN_REQUESTS,
+        backpressure=MAX_OPEN_REQUESTS,
         respawn_failed_workers=True,
         workers_kill_timeout=WEB_STOP_SECONDS,
     ).serve(target_loader=_load_web_application, wrap_loader=False)

@@ -54,7 +54,7 @@ def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
             return redirect_to_login(request.get_full_path())
         try:
             _attach_workspace(request, slug)
-            with timezone.override(_request_timezone(request)):
+            with timezone.override(request_timezone(request)):
                 return view(request, *args, **kwargs)  # type: ignore[arg-type]
         except Problem as problem:
             return problem_response(request, problem)
@@ -72,7 +72,7 @@ def _attach_workspace(request: HttpRequest, slug: str) -> None:
         request.session[LAST_WORKSPACE_SESSION_KEY] = slug
 
 
-def _request_timezone(request: HttpRequest) -> ZoneInfo:
+def request_timezone(request: HttpRequest) -> ZoneInfo:
     """The reader's time zone: the page's own JavaScript keeps its name in a cookie. UTC until then."""
     name = request.COOKIES.get("zone", "")
     return ZoneInfo(name if name in _timezone_names() else "UTC")

@@ -2,7 +2,7 @@
 
 import { chooseFiles, chosenFiles, fileNames, filesProblem, requestBody } from "./attach.js";
 import { all, body, elements, one, post, settled } from "./page.js";
-import { catchUp, conversation, toBottom } from "./feed.js";
+import { catchUp, conversation, isShown, toBottom } from "./feed.js";
 
 const form = one("#composer");
 const field = one("#composer-body");
@@ -90,8 +90,9 @@ function putBack(text, files) {
 
 async function deliver(text, key, files) {
   const row = pendingRow([text, fileNames(files)].filter(Boolean).join("\n"), key);
+  let said;
   try {
-    await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files) });
+    said = await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files) });
   } catch (problem) {
     if (problem.status >= 400 && problem.status < 500 && problem.status !== 401) {
       row.remove();
@@ -101,7 +102,7 @@ async function deliver(text, key, files) {
     return;
   }
   if (!field.value) savedText = "";
-  await catchUp();
+  if (!isShown(said.id)) await catchUp();
   row.remove();
   toBottom();
 }

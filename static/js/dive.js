@@ -2,7 +2,7 @@
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
 import { all, body, elements, getFragment, one, oneAtATime, post, settled, workspace } from "./page.js";
-import { isInHand, place, rowsOf, seqOf } from "./rows.js";
+import { addWords, isInHand, place, rowsOf, seqOf } from "./rows.js";
 
 const NEAR_BOTTOM = 80;
 const TRY_AGAIN = 3000;
@@ -58,6 +58,20 @@ function refetch(id) {
   return refetches.get(id)();
 }
 
+/** Show what an event holds of this dive's message; only what it does not hold, or what came before, is fetched. */
+function arrive(event) {
+  if (event.fetch) return refetch(event.message);
+  const stays = isAtBottom();
+  if (event.to !== undefined && !addWords(event, list())) return refetch(event.message);
+  if (event.html) {
+    const row = elements(event.html)[0];
+    const last = rowsOf(list()).at(-1);
+    if (!document.getElementById(row.id) && seqOf(row) > (last ? seqOf(last) : 0) + 1) return catchUp();
+    put([row]);
+  }
+  if (stays) toBottom();
+}
+
 function renewStale() {
   if (!list()) return;
   const stale = all('.message[data-stale="yes"]', list()).filter((row) => !isInHand(row));
@@ -99,11 +113,10 @@ function onEvent({ detail: event }) {
   if (!shown) return;
   const isHere = String(event.thread) === shown.dataset.thread;
   const isAbove = String(event.thread) === shown.dataset.parent;
-  if (isHere && event.kind === "message_posted") catchUp();
-  else if (isHere && event.kind === "run_changed") {
-    refetch(event.message).then(catchUp);
-    renewBudget();
-  } else if (isHere && event.message) refetch(event.message);
+  if (isHere && event.kind === "run_changed") renewBudget();
+  if (isHere && event.isTold) arrive(event);
+  else if (isHere && event.kind === "message_posted") catchUp();
+  else if (isHere && event.message) refetch(event.message).then(catchUp);
   else if (isAbove && (["dive_changed", "thread_changed"].includes(event.kind) || String(event.message) === shown.dataset.source)) refreshSoon();
 }
 
@@ -180,6 +193,7 @@ function onShown() {
   if (!shown || shown === seen) return;
   seen = shown;
   refetches.clear();
+  told("dive-shown");
   if (!list()) return one("[data-start-body]", shown)?.focus({ preventScroll: true });
   const named = shown.closest("main") && /^#(?:m|d\d+)-(\d+)$/.exec(location.hash);
   const row = named && rowsOf(list()).find((other) => other.dataset.seq === named[1]);

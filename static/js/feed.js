@@ -1,11 +1,12 @@
 // The list of messages: loading as one scrolls, keeping the place, reading, and what arrives meanwhile.
 
-import { all, elements, getFragment, one, oneAtATime, post, settled, toast, workspace } from "./page.js";
-import { isInHand, place as put, rowsOf, seqOf } from "./rows.js";
+import { all, elements, getFragment, one, oneAtATime, post, spread, toast, workspace } from "./page.js";
+import { addWords, isInHand, place as put, rowsOf, seqOf } from "./rows.js";
 
 const MOST_ROWS = 400;
 const NEAR_BOTTOM = 80;
 const TRY_AGAIN = 3000;
+const READ_PAUSE = 10_000;
 
 export const conversation = one("#conversation");
 const scroller = one("#scroller");
@@ -105,20 +106,42 @@ export const catchUp = oneAtATime(async () => {
     const found = elements(await response.text());
     const arrived = found.filter((item) => item.dataset.seq && !document.getElementById(item.id));
     if (!arrived.length) return;
-    const wasAtBottom = isAtBottom();
-    arrived.forEach(place);
-    one("#empty")?.remove();
-    if (wasAtBottom) {
-      trim(true);
-      toBottom();
-    } else {
-      unseen += arrived.filter((row) => row.dataset.mine !== "yes").length;
-      showNewer();
-    }
+    append(arrived);
     if (!found.some((item) => item.dataset.newer)) return;
   }
   location.reload();
 });
+
+function append(arrived) {
+  const wasAtBottom = isAtBottom();
+  arrived.forEach(place);
+  one("#empty")?.remove();
+  if (wasAtBottom) {
+    trim(true);
+    toBottom();
+  } else {
+    unseen += arrived.filter((row) => row.dataset.mine !== "yes").length;
+    showNewer();
+  }
+}
+
+/** Show what an event holds of this thread's message. Only what it does not hold, or what came before, is fetched. */
+export function arrive(event) {
+  if (event.fetch) return event.kind === "message_posted" ? catchUp() : refetch(event.message);
+  const wasAtBottom = isAtBottom();
+  if (event.to !== undefined) {
+    if (!addWords(event, list)) return refetch(event.message);
+  } else if (event.html) {
+    const row = elements(event.html)[0];
+    if (!isShown(event.message)) {
+      const last = lastRow() ? seqOf(lastRow()) : 0;
+      if (seqOf(row) <= last) return; // further up than what is loaded
+      return hasNewer() || seqOf(row) > last + 1 ? catchUp() : append([row]);
+    }
+    place(row);
+  }
+  if (wasAtBottom) toBottom();
+}
 
 function showNewer() {
   newer.hidden = unseen === 0;
@@ -127,7 +150,7 @@ function showNewer() {
 
 const refetches = new Map();
 
-const isShown = (id) => Boolean(one(`.message[data-id="${id}"]`, list));
+export const isShown = (id) => Boolean(one(`.message[data-id="${id}"]`, list));
 
 /**
  * Fetch one message again; never twice at a time, once more when it changed meanwhile. One that is not shown may be
@@ -153,16 +176,19 @@ let readSeq = conversation ? Number(conversation.dataset.readSeq) : 0;
 let seenSeq = readSeq;
 let marksRead = true;
 
-const tellRead = settled(async () => {
-  if (!marksRead || document.visibilityState !== "visible" || seenSeq <= readSeq) return;
+/** Told soon, but not again at once while much is said; and before the page is left. */
+async function tellReadNow() {
+  if (!marksRead || seenSeq <= readSeq) return;
   readSeq = seenSeq;
-  await post(conversation.dataset.readUrl, { seq: readSeq }).catch(() => { readSeq = 0; });
-}, 700);
+  await post(conversation.dataset.readUrl, { seq: readSeq }, { keepalive: true }).catch(() => { readSeq = 0; });
+}
+const tellReadSoon = spread(() => { if (document.visibilityState === "visible") tellReadNow(); }, 600, READ_PAUSE);
 
 const reading = conversation && new IntersectionObserver(
   (seen) => {
+    if (document.visibilityState !== "visible") return;
     for (const entry of seen) if (entry.isIntersecting) seenSeq = Math.max(seenSeq, seqOf(entry.target));
-    tellRead();
+    if (seenSeq > readSeq) tellReadSoon();
   },
   { root: scroller },
 );
@@ -225,7 +251,11 @@ export function start() {
       showNewer();
     }
   }, { passive: true });
-  document.addEventListener("visibilitychange", tellRead);
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState !== "visible") return tellReadNow();
+    rows().forEach((row) => { reading.unobserve(row); watch(row); }); // what came meanwhile is seen now
+  });
+  addEventListener("pagehide", tellReadNow);
   const renewStale = () => {
     const stale = all('.message[data-stale="yes"]', list).filter((row) => !isInHand(row));
     stale.forEach((row) => refetch(Number(row.dataset.id)));

@@ -1,11 +1,14 @@
-// One event stream per tab. Events carry ids; what they mean is fetched, with the reader's rights of that moment.
+// One event stream per tab. Events hold what the page needs of them: messages of the thread that is shown as HTML, what
+// the sidebar marks as data. The little that they do not hold is fetched, not by all pages at once.
 
-import { all, body, getFragment, one, oneAtATime, settled, workspace } from "./page.js";
-import { catchUp, conversation, refetch, threadId } from "./feed.js";
+import { all, body, getFragment, one, oneAtATime, spread, workspace } from "./page.js";
+import { arrive, catchUp, conversation, threadId } from "./feed.js";
 import { forgetNames } from "./composer.js";
 
+const RETRY = 3000;
 let source = null;
-let wasCut = false;
+let last = "0";
+let watched = [];
 let mayBeGone = false;
 
 // --- what is fetched again ----------------------------------------------------------------------------------
@@ -24,7 +27,7 @@ const refreshSidebar = oneAtATime(async () => {
     if (focused && href === focused) item.focus();
   });
 });
-const sidebarSoon = settled(refreshSidebar, 400);
+const sidebarSoon = spread(refreshSidebar, 400, 5000);
 
 /** Replace parts of the page by what the server shows now; the whole content goes when it is not visible any more. */
 const refreshParts = oneAtATime(async () => {
@@ -53,7 +56,7 @@ const refreshParts = oneAtATime(async () => {
   }
   if (conversation && Boolean(one("#composer")) !== Boolean(one("#composer", fresh))) location.reload();
 });
-const partsSoon = settled(refreshParts, 600);
+const partsSoon = spread(refreshParts, 500, 5000);
 
 /** Access ended: nothing of the conversation stays on the screen. */
 export function gone() {
@@ -77,56 +80,115 @@ export function gone() {
   getFragment(`${workspace}sidebar/`).then((response) => { if (!response.ok) one("#sidebar").replaceChildren(); }, () => {});
 }
 
+// --- what the sidebar shows ---------------------------------------------------------------------------------
+const item = (path) => one(`#sidebar .nav-item[href="${workspace}${path}"]`);
+const channels = () => all(`#sidebar .nav-item[href^="${workspace}c/"]`);
+const countOf = (link) => Number.parseInt(one(".count", link)?.textContent ?? "0", 10) || 0;
+
+function hidden(text) {
+  const words = document.createElement("span");
+  words.className = "visually-hidden";
+  words.textContent = text;
+  return words;
+}
+
+function mark(link, isUnread, count, of) {
+  if (!link) return;
+  link.classList.toggle("is-unread", isUnread);
+  one(".count", link)?.remove();
+  all(".visually-hidden", link).filter((words) => words.textContent.includes("something new")).forEach((words) => words.remove());
+  if (isUnread && !count) link.append(hidden(", something new"));
+  if (!count) return;
+  const number = document.createElement("span");
+  number.className = "count";
+  number.append(String(count), hidden(of));
+  link.append(number);
+}
+
+/** A channel has something new, or was read. */
+function markChannel(id, isUnread, count) {
+  const link = item(`c/${id}/`);
+  if (!link) return;
+  mark(link, isUnread, count, " mentions");
+  const mentions = channels().reduce((sum, each) => sum + countOf(each), 0);
+  const inbox = item("");
+  mark(inbox, channels().some((each) => each.classList.contains("is-unread")) || Number(inbox?.dataset.notices) > 0, 0, "");
+  mark(item("mentions/"), mentions > 0, mentions, " unread");
+}
+
+function onPosted(event) {
+  const isRead = event.thread === threadId && document.visibilityState === "visible";
+  if (event.mine || event.dive || isRead) return;
+  markChannel(event.channel, true, countOf(item(`c/${event.channel}/`)) + (event.named ? 1 : 0));
+}
+
+/** The thread of a post moves to the top of the list that is shown; whether it is in it. */
+function moveUp(event) {
+  const line = one(`[data-refresh] .thread-item a[href="${workspace}t/${event.thread}/"]`)?.closest(".thread-item");
+  const count = line && one("[data-count]", line);
+  if (!count) return false;
+  count.textContent = `${event.seq} message${event.seq === 1 ? "" : "s"}`;
+  one("time", line).textContent = new Date().toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  if (!event.mine && !line.classList.contains("is-unread")) {
+    line.classList.add("is-unread");
+    one(".thread-name", line).append(hidden(", something new"));
+  }
+  if (!line.contains(document.activeElement)) line.parentElement.prepend(line);
+  return true;
+}
+
 // --- the stream ---------------------------------------------------------------------------------------------
-const onMessage = {
-  message_posted: () => catchUp(),
-  message_changed: (event) => refetch(event.message),
-  run_changed: (event) => refetch(event.message).then(catchUp),
-  feedback_changed: (event) => refetch(event.message),
-  pins_changed: (event) => refetch(event.message),
-  episode_changed: (event) => event.message && refetch(event.message),
-  dive_changed: (event) => refetch(event.message).then(partsSoon),
-  thread_changed: () => {
-    forgetNames();
-    partsSoon();
-  },
-};
+const IN_THREADS = ["message_changed", "run_changed", "feedback_changed", "pins_changed", "work_changed", "memory_changed"];
+const shownChannel = /\/c\/(\d+)\//.exec(location.pathname)?.[1];
+
+/** What stands on a page besides a conversation, and what the sidebar cannot be told of, is fetched when it changed. */
+function refreshWhatIsMeant(event) {
+  if (IN_THREADS.includes(event.kind)) return;
+  if (!["message_posted", "read_changed", "dive_changed"].includes(event.kind) && !event.new) sidebarSoon();
+  if (conversation || event.dive || (shownChannel && event.channel && String(event.channel) !== shownChannel)) return;
+  if (event.kind !== "message_posted" || !moveUp(event)) partsSoon();
+}
 
 function onEvent(given) {
   const event = JSON.parse(given.data);
-  if (event.thread && event.thread === threadId) onMessage[event.kind]?.(event);
+  event.isTold = watched.includes(event.thread);
+  if (event.thread && event.thread === threadId) {
+    arrive(event);
+    if (event.kind === "thread_changed") forgetNames();
+    if (["thread_changed", "dive_changed"].includes(event.kind)) partsSoon();
+  }
+  if (event.kind === "message_posted") onPosted(event);
+  if (event.kind === "read_changed" && event.unread !== undefined) markChannel(event.channel, event.unread, event.mentions);
   if (event.kind === "access_changed") {
     forgetNames();
     mayBeGone = true;
     refreshParts();
   }
   if (["channel_changed", "agent_changed", "members_changed"].includes(event.kind)) forgetNames();
-  if (!["message_changed", "run_changed", "feedback_changed", "pins_changed", "work_changed", "memory_changed"].includes(event.kind)) {
-    sidebarSoon();
-    if (!conversation) partsSoon();
-  }
+  refreshWhatIsMeant(event);
   document.dispatchEvent(new CustomEvent("openvibe:event", { detail: event }));
 }
 
-function connect(after) {
-  source = new EventSource(`${body.dataset.events}?after=${after}`);
-  let last = after;
+/** Whoever signed in anew goes on; for others nothing stays on the screen. */
+async function onGone() {
+  source?.close();
+  const response = await getFragment(`${workspace}sidebar/`).catch(() => null);
+  if (response?.ok) setTimeout(connect, RETRY);
+  else gone();
+}
+
+function connect() {
+  const dive = Number(one("#dive[data-dive]")?.dataset.thread);
+  watched = [threadId, dive].filter(Boolean);
+  source = new EventSource(`${body.dataset.events}?after=${last}${watched.map((id) => `&thread=${id}`).join("")}`);
   source.addEventListener("message", (event) => {
     last = event.lastEventId || last;
     onEvent(event);
   });
-  source.addEventListener("gone", gone);
+  source.addEventListener("gone", onGone);
   source.addEventListener("reload", () => location.reload());
-  source.addEventListener("open", () => {
-    body.dataset.live = "on";
-    if (wasCut) {
-      catchUp();
-      sidebarSoon();
-    }
-    wasCut = false;
-  });
+  source.addEventListener("open", () => { body.dataset.live = "on"; });
   source.addEventListener("error", () => {
-    wasCut = true;
     body.dataset.live = "off";
     if (source?.readyState !== EventSource.CLOSED) return;
     // Refused, or a server without streams: look now and then instead.
@@ -134,13 +196,20 @@ function connect(after) {
       if (!source) return;
       refreshSidebar();
       catchUp();
-      connect(last);
-    }, 8000);
+      connect();
+    }, RETRY * (2 + 2 * Math.random()));
   });
 }
 
 export function start() {
-  if (body.dataset.events) connect(body.dataset.after);
+  last = body.dataset.after;
+  if (body.dataset.events) connect();
+  document.addEventListener("openvibe:dive-shown", () => {
+    const thread = Number(one("#dive[data-dive]")?.dataset.thread);
+    if (!source || !thread || watched.includes(thread)) return;
+    source.close();
+    connect();
+  });
   addEventListener("pagehide", () => source?.close());
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 }

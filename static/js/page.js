@@ -65,6 +65,20 @@ export function settled(work, wait) {
   return later;
 }
 
+/** Run `work` once some time after it is asked for, at most once in `pause` ms: everybody's page hears of it at once. */
+export function spread(work, wait, pause = 0) {
+  let timer = null;
+  let next = 0;
+  return () => {
+    const now = performance.now();
+    timer ??= setTimeout(() => {
+      timer = null;
+      next = performance.now() + pause;
+      work();
+    }, Math.max(wait, next - now) + Math.random() * (now < next ? pause : 4 * wait));
+  };
+}
+
 /** At most one `work` at a time; asked meanwhile, it runs once more. */
 export function oneAtATime(work) {
   let running = null;

@@ -1,6 +1,6 @@
 // Messages in a list, of a thread or of a dive: each where its number belongs, none taken from under anybody's hands.
 
-import { all, announce, one } from "./page.js";
+import { all, announce, elements, one } from "./page.js";
 
 export const rowsOf = (list) => (list ? all(".message[data-seq]", list) : []);
 export const seqOf = (row) => Number(row.dataset.seq);
@@ -57,4 +57,23 @@ export function place(row, list) {
   keepRunsOnce(row, list);
   htmx.process(row);
   return row;
+}
+
+/**
+ * What a reply that is being written gained, from character `from` to `to`: `words`, or blocks that are `done` and the
+ * `tail` after them. False when it does not follow on what is shown.
+ */
+export function addWords({ message, from, to, words, done, tail }, list) {
+  const row = one(`.message[data-id="${message}"]`, list);
+  const last = row && one(".words", row);
+  if (!last) return Boolean(row); // it is finished
+  const length = Number(row.dataset.length);
+  if (to <= length) return true;
+  if (from > length || (done && from < length)) return false;
+  if (done) {
+    last.before(...elements(done));
+    last.textContent = tail;
+  } else last.append(Array.from(words).slice(length - from).join(""));
+  row.dataset.length = to;
+  return true;
 }

@@ -1,73 +1,84 @@
 """The event stream over the API: what a token may know, for as long as it holds."""
 
-import asyncio
-from typing import Any
+import json
 
 import pytest
-from asgiref.sync import sync_to_async
-from django.db import connection
-from django.test import AsyncClient
+from django.test import Client
 
-from openvibe.api.auth import authenticate_token
 from openvibe.api.services import issue_token, revoke_token
-from openvibe.chat import event_stream
-from openvibe.chat.api.views import caller_current_access
+from openvibe.chat.live import hub
+from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests import factories
-
-PATIENCE = 30  # seconds; nothing waits for them when all is well
-
-
-def test_access_is_asked_anew(ana: Member, dora: Member) -> None:
-    _, secret = issue_token(participant=dora.participant, name="listener", scopes=["read"])
-    caller = authenticate_token(secret)
-    assert caller is not None
-    access_now = caller_current_access(caller)
-
-    before = access_now()
-    update_member_role(member=dora, role="guest", by=factories.access(ana))
-    lowered = access_now()
-    remove_member(member=dora, by=factories.access(ana))
-
-    assert before is not None
-    assert before.reads_public_channels
-    assert lowered is not None
-    assert not lowered.reads_public_channels
-    assert access_now() is None
+from tests.chat.web.event_stream_reader import Reader
 
 
-def test_a_revoked_token_listens_no_more(ana: Member) -> None:
-    token, secret = issue_token(participant=ana.participant, name="listener", scopes=["read"])
-    caller = authenticate_token(secret)
-    assert caller is not None
-    revoke_token(token=token)
+def test_who_may_listen_is_asked_anew(ana: Member, dora: Member) -> None:
+    token, _ = issue_token(participant=ana.participant, name="listener", scopes=["read"])
+    viewer = Viewer(dora.workspace_id, dora.participant_id)
+    listener = Viewer(ana.workspace_id, ana.participant_id, token_id=token.pk)
+    seen = []
+    for change in (
+        lambda: None,
+        lambda: update_member_role(member=dora, role="guest", by=factories.access(ana)),
+        lambda: remove_member(member=dora, by=factories.access(ana)),
+        lambda: revoke_token(token=token),
+    ):
+        change()
+        refresh_viewers([viewer, listener])
+        seen.append((viewer.access and viewer.access.role, listener.access is not None))
 
-    assert caller_current_access(caller)() is None
+    assert seen == [("member", True), ("guest", True), (None, True), (None, False)]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_stream_replays_and_ends_with_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_stream, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(hub, "REFRESH_SECONDS", 0.1)
     ana = factories.make_member("Ana")
     thread = factories.make_thread(factories.make_channel(ana), ana)
     message = factories.say(thread, ana, "Nobody streams this text")
     token, secret = issue_token(participant=ana.participant, name="listener", scopes=["read"])
 
-    async def listen() -> str:
-        answer: Any = await AsyncClient().get("/api/v1/events/?after=0", headers={"Authorization": f"Bearer {secret}"})
-        assert answer["Content-Type"] == "text/event-stream"
-        assert await sync_to_async(lambda: connection.connection is None)(), "a waiting stream holds a connection"
-        heard = ""
-        async for part in answer.streaming_content:
-            heard += part.decode()
-            if f'"message": {message.pk}' in heard:
-                await sync_to_async(revoke_token)(token=token)
-        await sync_to_async(lambda: connection.close())()
-        return heard
+    with Reader(Client(), "/api/v1/events/", query="after=0", token=secret) as reader:
+        frames = [reader.next()]
+        while frames[-1].data.find(f'"message": {message.pk}') < 0:
+            frames.append(reader.next())
+        revoke_token(token=token)
+        while frames[-1].event != "gone":
+            frames.append(reader.next())
+        assert reader.ended()
 
-    heard = asyncio.run(asyncio.wait_for(listen(), PATIENCE))
+    assert {frame.event for frame in frames[:-1]} == {""}
+    assert "Nobody streams" not in "".join(frame.data for frame in frames)
 
-    assert "message_posted" in heard
-    assert heard.endswith("event: gone\ndata: {}\n\n")
-    assert "Nobody streams" not in heard
+
+@pytest.mark.django_db(transaction=True)
+def test_filters_the_message_itself_and_who_is_meant() -> None:
+    ana = factories.make_member("Ana")
+    thread, other = (factories.make_thread(ana_channel, ana) for ana_channel in [factories.make_channel(ana)] * 2)
+    _, secret = issue_token(participant=ana.participant, name="listener", scopes=["read"])
+
+    def heard(query: str, until: int) -> list[tuple[str, str, int | None]]:
+        found: list[tuple[str, str, int | None]] = []
+        with Reader(Client(), "/api/v1/events/", query=f"after=0&{query}", token=secret) as reader:
+            while not found or found[-1][2] != until:
+                frame = reader.next()
+                data = json.loads(frame.data)
+                found.append((frame.event, (data.get("data") or {}).get("body", ""), data["message"]))
+        return [each for each in found if each[2] is not None]
+
+    first = factories.say(thread, ana, "Hello")
+    elsewhere = factories.say(other, ana, "Elsewhere")
+    named = factories.say(thread, ana, "@ana and herself")
+
+    assert heard(f"thread={thread.pk}&include=data", named.pk) == [
+        ("message_posted", "Hello", first.pk),
+        ("mention", "@ana and herself", named.pk),
+    ]
+    assert heard("kind=mention", named.pk) == [("mention", "", named.pk)]
+    assert heard("kind=message_posted", named.pk) == [
+        ("message_posted", "", pk) for pk in (first.pk, elsewhere.pk, named.pk)
+    ]
+    answer = Client().get("/api/v1/events/?include=all", headers={"Authorization": f"Bearer {secret}"})
+    assert answer.status_code == 400

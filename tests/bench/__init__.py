@@ -11,6 +11,7 @@ from tests.bench.grow import QUICK_SIZES as GROW_QUICK_SIZES
 from tests.bench.grow import measure_grow
 from tests.bench.http_load import ServerDidNotStart, measure_http
 from tests.bench.languages import measure_languages
+from tests.bench.live import measure_live
 from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.memory import TURNS, measure_cache, measure_compact
 from tests.bench.prompt import measure_prompt
@@ -54,6 +55,9 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     ),
     "grow": lambda options: measure_grow(sizes=GROW_QUICK_SIZES) if options.quick else measure_grow(),
     "languages": lambda options: measure_languages(subjects=6 if options.quick else None),
+    "live": lambda options: (
+        measure_live(viewers=100, pages=2, idle=300, seconds=15.0) if options.quick else measure_live()
+    ),
     "search": lambda options: (
         measure_search(sizes=QUICK_SIZES[1:], entries=10_000, repeats=60) if options.quick else measure_search()
     ),

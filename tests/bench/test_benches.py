@@ -17,7 +17,7 @@ from openvibe.chat.models import Message, MessageVector
 from openvibe.chat.services import post_message
 from openvibe.settings.environment import database_settings
 from tests import bench
-from tests.bench import Aim, Measurement, Report
+from tests.bench import Aim, Measurement, Report, live
 from tests.bench.append import measure_append
 from tests.bench.assemble import measure_assemble
 from tests.bench.budget import measure_budget
@@ -252,3 +252,14 @@ def test_http_asks_the_real_server(scratch: None) -> None:
         "API: 20 messages",
     ]
     assert all(row.value > 0 for row in report.rows)
+
+
+def test_live_with_three_viewers(scratch: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "IDLE_SECONDS", 0.5)
+    found = live.measure_live(viewers=3, pages=0, idle=6, seconds=2.0)
+    rows = {row.what: row.value for row in found.rows}
+    assert rows["viewers"] == 3
+    assert rows["changes"] > 8
+    assert (rows["missing"], rows["doubled"]) == (0, 0)
+    assert rows["processor time per viewer and change"] > 0
+    assert {aim.limit for aim in found.aims} == {500, 0, 0.3, 200, 20}

@@ -12,7 +12,8 @@ from agents.models import Agent, Run
 from memory.work.services import decide_approval, log_progress, request_approval
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem, Refused
-from openvibe.chat.event_stream import read_events
+from openvibe.chat.live.batch import read_batch
+from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Dive, Mention, Message, Thread
 from openvibe.chat.queries import (
     list_channel_threads,
@@ -198,7 +199,9 @@ class TestBeingInOne:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # events are numbered, as at the commit
 
         def told(access: Access) -> int:
-            heard = read_events(lambda: access, dive.thread.workspace_id, 0).events
+            viewer = Viewer(access.workspace_id, access.participant_id)
+            refresh_viewers([viewer])
+            heard = [event for event in read_batch(access.workspace_id, after=0).events if viewer.sees(event)]
             return sum(event.kind == "dive_changed" or event.thread_id == dive.thread_id for event in heard)
 
         assert told(visible_to(vibe)) >= 2

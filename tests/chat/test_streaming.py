@@ -4,13 +4,15 @@ import asyncio
 
 import pytest
 
-from openvibe.chat.event_stream import StreamSubscriber
+from openvibe.chat.api.event_frames import ApiFrames
+from openvibe.chat.live.subscriber import StreamSubscriber
+from openvibe.chat.live.viewers import Viewer
 
 
 @pytest.mark.parametrize("turns", range(6))
 def test_a_cancellation_that_comes_with_the_bell_is_not_lost(turns: int) -> None:
     async def woken_and_cancelled() -> tuple[bool, bool]:
-        sleeper = StreamSubscriber()
+        sleeper = StreamSubscriber(Viewer(1, 1), ApiFrames())
         sleeping = asyncio.create_task(sleeper.wait(60))
         for _ in range(3):
             await asyncio.sleep(0)

@@ -17,7 +17,8 @@ from knowledge.services import (
     update_entry,
 )
 from knowledge.wiring import inbox_notes, sidebar_counts
-from openvibe.chat.event_stream import read_events
+from openvibe.chat.live.batch import read_batch
+from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Channel, Message
 from openvibe.chat.services import set_thread_access
 from openvibe.workspaces.access import Access
@@ -101,7 +102,9 @@ def test_pages_hear_of_a_message_that_is_pinned_and_let_go_and_agents_do_not(
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
 
     def heard(by: Access) -> list[tuple[int | None, int | None]]:
-        events = read_events(lambda: by, ana.workspace_id, 0).events
+        viewer = Viewer(by.workspace_id, by.participant_id)
+        refresh_viewers([viewer])
+        events = [event for event in read_batch(by.workspace_id, after=0).events if viewer.sees(event)]
         return [(event.thread_id, event.message_id) for event in events if event.kind == "pins_changed"]
 
     assert heard(access(dora)) == [(said.thread_id, said.pk)] * 2

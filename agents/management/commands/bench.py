@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-BENCHES = (
+BENCHES = (  # those of tests.bench
     "append",
     "assemble",
     "budget",
@@ -19,6 +19,7 @@ BENCHES = (
     "grow",
     "http",
     "languages",
+    "live",
     "prompt",
     "recall",
     "runs",

@@ -396,6 +396,16 @@ class EventsParams(serializers.Serializer[Any]):
     after = serializers.IntegerField(
         required=False, min_value=0, max_value=MAX_ID, help_text="The last position seen; or send Last-Event-ID."
     )
+    include = serializers.ChoiceField(choices=["data"], required=False, help_text="The message of each event, too.")
+    kind = serializers.ListField(
+        child=serializers.CharField(max_length=40),
+        max_length=20,
+        required=False,
+        help_text="Only events of these kinds: `mention`, `message_posted`, `message_changed`, …; may be repeated.",
+    )
+    thread = serializers.ListField(
+        child=IdField(), max_length=50, required=False, help_text="Only events of these threads; may be repeated."
+    )
 
 
 class QuoteOut(serializers.Serializer[Any]):

@@ -5,10 +5,9 @@ The event stream is the browser's, for programs; it is served on the ASGI side."
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import connection
 from django.db.models import QuerySet
 from django.forms.models import model_to_dict
-from django.http import QueryDict, StreamingHttpResponse
+from django.http import HttpResponseBase, QueryDict
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
@@ -16,15 +15,16 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from openvibe.api.auth import Caller, caller_of
+from openvibe.api.auth import caller_of
 from openvibe.api.idempotency import IDEMPOTENCY_PARAMETER, idempotent
-from openvibe.api.models import Token
 from openvibe.api.pagination import KeysetPagination
 from openvibe.api.parsers import BoundedJSONParser
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem
+from openvibe.base.streams import EVENT_STREAM_TYPE
 from openvibe.chat import queries, services
+from openvibe.chat.api.event_frames import ApiFrames
 from openvibe.chat.api.serializers import (
     BearingOut,
     BearingParams,
@@ -53,14 +53,14 @@ from openvibe.chat.api.serializers import (
     ThreadsParams,
 )
 from openvibe.chat.attachments import NewAttachment, read_uploads
-from openvibe.chat.event_stream import CurrentAccess, event_stream, parse_position
+from openvibe.chat.live.stream import event_response, parse_position
+from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.models import Channel, Dive, Thread
 from openvibe.chat.search.thread import find_messages
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
-from openvibe.workspaces.queries import participant_access
 
 
 def visible_threads(access: Access) -> QuerySet[Thread]:
@@ -357,21 +357,12 @@ class Discard(ApiView):
         return Response(dive_data(pk, access))
 
 
-EVENT_STREAM_TYPE = "text/event-stream"
-
-
-def caller_current_access(caller: Caller) -> CurrentAccess:
-    """Asks anew whether the caller may still listen: the token, and whoever it belongs to."""
-
-    def access_now() -> Access | None:
-        if caller.token is not None:
-            token = Token.objects.filter(pk=caller.token.pk).first()
-            if token is None or not token.is_valid:
-                return None
-        participant = Participant.objects.filter(pk=caller.participant.pk).first()
-        return participant_access(participant) if participant else None
-
-    return access_now
+def viewer_of(request: Request) -> Viewer:
+    """Who listens: the token, or the browser's session, has to hold all the while."""
+    caller, access = caller_of(request), request_access(request)
+    key = None if caller.token else request._request.session.session_key
+    token_id = caller.token.pk if caller.token else None
+    return Viewer(access.workspace_id, access.participant_id, session_key=key, token_id=token_id)
 
 
 class Events(ApiView):
@@ -382,11 +373,20 @@ class Events(ApiView):
             (200, EVENT_STREAM_TYPE): OpenApiResponse(OpenApiTypes.STR, "Server-sent events until the caller leaves.")
         },
     )
-    def get(self, request: Request) -> StreamingHttpResponse:
-        """What changes for the caller, as it changes: ids only. `id` is the position to go on from."""
-        after = self.validated_query(EventsParams).get("after")
+    def get(self, request: Request) -> HttpResponseBase:
+        """What changes for the caller, as it changes. `id` is the position to go on from; `data` is
+        `{"kind", "channel", "thread", "message"}`, ids or null.
+
+        With any of `include`, `kind` and `thread`, frames have their kind as `event:` too, and the message that names
+        the caller comes as `mention`. With `include=data`, `data.data` is the message as `messages/{id}/` gives it;
+        of changes that follow one another quickly the last is told.
+        """
+        params = self.validated_query(EventsParams)
         last_seen = parse_position(request.headers.get("Last-Event-ID", ""))
-        stream = event_stream(caller_current_access(caller_of(request)), after if last_seen is None else last_seen)
-        if not connection.in_atomic_block:
-            connection.close()  # a stream lasts, and would hold it all the while
-        return StreamingHttpResponse(stream, content_type=EVENT_STREAM_TYPE, headers={"X-Accel-Buffering": "no"})
+        frames = ApiFrames(
+            kinds=frozenset(params.get("kind", ())),
+            thread_ids=frozenset(params.get("thread", ())),
+            with_data="include" in params,
+        )
+        after = params.get("after") if last_seen is None else last_seen
+        return event_response(request._request, viewer_of(request), frames, after)

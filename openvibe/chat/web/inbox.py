@@ -2,24 +2,22 @@
 
 from functools import partial
 
-from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIRequest
 from django.core.paginator import Paginator
-from django.db import connection
-from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_safe
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
-from openvibe.chat.event_stream import CurrentAccess, event_stream, parse_position
+from openvibe.chat.live.stream import event_response, parse_position
+from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import list_unread_threads, messages_mentioning
+from openvibe.chat.web.live import PageFrames
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.chat.wiring import INBOX_NOTES
-from openvibe.workspaces.access import Access
-from openvibe.workspaces.decorators import WorkspaceRequest, problem_response, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, problem_response, request_timezone, workspace_view
 from openvibe.workspaces.models import User
-from openvibe.workspaces.queries import access_member, member_access
+from openvibe.workspaces.queries import access_member
 
 PAGE_SIZE = 50
 
@@ -58,39 +56,23 @@ def sidebar(request: WorkspaceRequest) -> HttpResponse:
     return render(request, "chat/_sidebar.html")
 
 
-async def events(request: HttpRequest, slug: str) -> HttpResponseBase:
-    """Server-sent events for a signed-in member, from `Last-Event-ID` or `?after=` on."""
-    if not isinstance(request, ASGIRequest):
-        return HttpResponse("Event streams need the server of `make run`.\n", status=503, content_type="text/plain")
-    access_now = await sync_to_async(_check_stream_access)(request, slug)
-    if isinstance(access_now, HttpResponse):
-        return access_now
-    after = parse_position(request.headers.get("Last-Event-ID") or request.GET.get("after") or "")
-    response = StreamingHttpResponse(event_stream(access_now, after), content_type="text/event-stream")
-    response.headers["Cache-Control"] = "no-cache"
-    response.headers["X-Accel-Buffering"] = "no"
-    return response
+MAX_SHOWN_THREADS = 4
+"""Threads of a page: the conversation, and the dive beside it."""
 
 
-def _check_stream_access(request: HttpRequest, slug: str) -> CurrentAccess | HttpResponse:
-    """How to ask for this member's access from now on. Gives the request's connection back: a stream lasts."""
+@require_safe
+def events(request: HttpRequest, slug: str) -> HttpResponseBase:
+    """Server-sent events for a signed-in member, from `Last-Event-ID` or `?after=` on. Messages of each `?thread=` come
+    as their HTML."""
     user = request.user
     if not isinstance(user, User):
         return problem_response(request, Problem("You are signed out. Sign in again.", code="signed_out"), status=401)
-    access_now = member_current_access(user.pk, slug)
-    access = access_now()
-    if not connection.in_atomic_block:
-        connection.close()
-    return access_now if access else problem_response(request, Missing())
-
-
-def member_current_access(user_id: int, slug: str) -> CurrentAccess:
-    """Asks the database each time: None once the member is removed, the account closed or the workspace gone."""
-
-    def access_now() -> Access | None:
-        try:
-            return member_access(access_member(User(pk=user_id), slug))
-        except Missing:
-            return None
-
-    return access_now
+    try:
+        member = access_member(user, slug)
+    except Missing as problem:
+        return problem_response(request, problem)
+    after = parse_position(request.headers.get("Last-Event-ID") or request.GET.get("after") or "")
+    named = map(parse_position, request.GET.getlist("thread")[:MAX_SHOWN_THREADS])
+    frames = PageFrames(slug, request_timezone(request).key, frozenset(pk for pk in named if pk))
+    viewer = Viewer(member.workspace_id, member.participant_id, session_key=request.session.session_key)
+    return event_response(request, viewer, frames, after)

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.template import Context, Engine, Library
 from django.template.defaultfilters import filesizeformat, pluralize
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from openvibe.base.markdown import render_markdown
+from openvibe.base.markdown import last_block_start, render_markdown
 from openvibe.base.params import int_param
 from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Dive, DiveResult, Message, Thread
@@ -24,6 +25,7 @@ from openvibe.chat.wiring import MESSAGE_DECORATORS
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest
+from openvibe.workspaces.models import Workspace
 
 register = Library()
 """Tags of templates that `{% load conversation %}`."""
@@ -169,33 +171,60 @@ def message_rows(
 ) -> list[MessageRow]:
     """Rows for the page, in order. `before` is the message just ahead; `read_seq` places the "New" line."""
     extras, dives, results = decorate_messages(messages, access), dive_chips(messages), result_cards(messages)
-    rows = []
-    for message, previous in zip(messages, (before, *messages), strict=False):
-        mentions = message.mentioned
-        is_mine = message.author_id == access.participant_id
-        is_first_new = read_seq is not None and 0 < read_seq == message.seq - 1
-        starts_day = previous is None or _local_date(previous.created_at) != _local_date(message.created_at)
-        writable = not message.is_deleted and message.state != Message.State.WRITING
-        rows.append(
-            MessageRow(
-                message=message,
-                html=render_safe_html(message.body, frozenset(each["handle"] for each in mentions)),
-                extras=extras[message.pk],
-                starts_group=starts_day or is_first_new or not _continues_group(message, previous),
-                starts_day=starts_day,
-                is_first_new=is_first_new,
-                is_mine=is_mine,
-                mentions_me=any(each["participant_id"] == access.participant_id for each in mentions),
-                may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
-                may_delete=writable and (is_mine or access.administers),
-                may_trace=message.is_deleted and (is_mine or access.administers),
-                notes=tuple(each["note"] for each in mentions if each["note"]),
-                dives=dives.get(message.pk, ()),
-                result=results.get(message.pk),
-                files=file_chips(message),
-            )
+    return [
+        message_row(
+            message,
+            access,
+            previous=previous,
+            extras=extras[message.pk],
+            dives=dives.get(message.pk, ()),
+            result=results.get(message.pk),
+            is_first_new=read_seq is not None and 0 < read_seq == message.seq - 1,
         )
-    return rows
+        for message, previous in zip(messages, (before, *messages), strict=False)
+    ]
+
+
+def message_row(
+    message: Message,
+    access: Access,
+    *,
+    previous: Message | None,
+    extras: dict[str, object],
+    dives: tuple[DiveChip, ...],
+    result: ResultCard | None,
+    is_first_new: bool = False,
+) -> MessageRow:
+    """One row, for one reader; no query."""
+    mentions = message.mentioned
+    is_mine = message.author_id == access.participant_id
+    is_writing = message.state == Message.State.WRITING
+    starts_day = previous is None or _local_date(previous.created_at) != _local_date(message.created_at)
+    writable = not message.is_deleted and not is_writing
+    handles = frozenset(mention["handle"] for mention in mentions)
+    return MessageRow(
+        message=message,
+        html=render_unfinished(message.body) if is_writing else render_safe_html(message.body, handles),
+        extras=extras,
+        starts_group=starts_day or is_first_new or not _continues_group(message, previous),
+        starts_day=starts_day,
+        is_first_new=is_first_new,
+        is_mine=is_mine,
+        mentions_me=any(mention["participant_id"] == access.participant_id for mention in mentions),
+        may_edit=is_mine and writable and message.kind == Message.Kind.TEXT,
+        may_delete=writable and (is_mine or access.administers),
+        may_trace=message.is_deleted and (is_mine or access.administers),
+        notes=tuple(mention["note"] for mention in mentions if mention["note"]),
+        dives=dives,
+        result=result,
+        files=file_chips(message),
+    )
+
+
+def render_unfinished(body: str) -> SafeString:
+    """A reply that is being written: finished blocks as they will stay, the last one as plain words for now."""
+    start = last_block_start(body)
+    return format_html('{}<p class="words">{}</p>', render_safe_html(body[:start]), body[start:])
 
 
 def _local_date(moment: datetime) -> object:
@@ -218,7 +247,16 @@ _CSRF_PLACEHOLDER = secrets.token_hex(16)  # nobody can guess it, so no message 
 _html_cache: dict[tuple[object, ...], str] = {}
 
 
-def render_message(row: MessageRow, *, thread: Thread, request: WorkspaceRequest, csrf_token: str) -> SafeString:
+class PageReader(Protocol):
+    """What the HTML of a message asks of its reader; a request has it."""
+
+    @property
+    def access(self) -> Access: ...
+    @property
+    def workspace(self) -> Workspace: ...
+
+
+def render_message(row: MessageRow, *, thread: Thread, request: PageReader, csrf_token: str) -> SafeString:
     """`chat/_message.html` for one row. Only the asker's token differs between two rows that show the same."""
     key = _cache_key(row, thread, request)
     html = _html_cache.get(key)
@@ -239,7 +277,7 @@ def messages(context: dict[str, Any], rows: Sequence[MessageRow]) -> SafeString:
     return mark_safe("".join([render_message(row, **shared) for row in rows]))
 
 
-def _cache_key(row: MessageRow, thread: Thread, request: WorkspaceRequest) -> tuple[object, ...]:
+def _cache_key(row: MessageRow, thread: Thread, request: PageReader) -> tuple[object, ...]:
     """Everything the template and the fragments in it read: what is added there is added here."""
     message, author = row.message, row.message.author
     return (

@@ -34,6 +34,7 @@ class SidebarTop:
     theme: str
     here: str
     has_news: bool
+    notices: int
     mention_count: int
     to_review: object
 
@@ -80,7 +81,7 @@ class Shell:
 
     @property
     def top(self) -> SidebarTop:
-        request, channels = self.request, self.channels
+        request, channels, notices = self.request, self.channels, int(str(self.extras.get("notices") or 0))
         return SidebarTop(
             slug=request.workspace.slug,
             name=request.workspace.name,
@@ -89,7 +90,8 @@ class Shell:
             is_superuser=request.user.is_superuser,
             theme=request.user.theme,
             here=self.here,
-            has_news=any(channel.unread for channel in channels) or bool(self.extras.get("notices")),
+            has_news=any(channel.unread for channel in channels) or notices > 0,
+            notices=notices,
             mention_count=sum(channel.mention_count for channel in channels),
             to_review=self.extras.get("to_review"),
         )

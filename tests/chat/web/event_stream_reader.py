@@ -7,8 +7,12 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.asgi import get_asgi_application
+from a2wsgi import WSGIMiddleware
+from django.db import connection
 from django.test import Client
+
+from openvibe.asgi import EventStreams
+from openvibe.wsgi import application as pages
 
 PATIENCE = 30.0
 Message = MutableMapping[str, Any]
@@ -26,11 +30,13 @@ class Frame:
 class Reader:
     """`with Reader(client, path) as reader: reader.next()`; leaving hangs up and waits until the stream has ended."""
 
-    def __init__(self, client: Client, path: str, *, query: str = "", last_event_id: str = "") -> None:
+    def __init__(self, client: Client, path: str, *, query: str = "", last_event_id: str = "", token: str = "") -> None:
         cookies = "; ".join(f"{name}={morsel.value}" for name, morsel in client.cookies.items())
         headers = [(b"host", b"testserver"), (b"cookie", cookies.encode())]
         if last_event_id:
             headers.append((b"last-event-id", last_event_id.encode()))
+        if token:
+            headers.append((b"authorization", f"Bearer {token}".encode()))
         self._scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -76,7 +82,10 @@ class Reader:
         self._loop = asyncio.get_running_loop()
         self._hung_up = asyncio.Event()
         self._asked = False
-        await get_asgi_application()(self._scope, self._receive, self._send)  # type: ignore[arg-type]
+        door = WSGIMiddleware(pages, workers=1)  # type: ignore[arg-type]
+        await EventStreams(door)(self._scope, self._receive, self._send)
+        door.executor.submit(lambda: connection.close()).result()
+        door.executor.shutdown()
         self._frames.put(None)
 
     async def _receive(self) -> Message:
@@ -89,7 +98,7 @@ class Reader:
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            self.content_type = dict(message["headers"]).get(b"Content-Type", b"").decode()
+            self.content_type = dict(message["headers"]).get(b"content-type", b"").decode()
             return
         self._started.set()
         if self.content_type != "text/event-stream":

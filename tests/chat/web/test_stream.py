@@ -1,20 +1,22 @@
 """Live updates through the ASGI application, on committed rows of a real PostgreSQL."""
 
 import json
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 
 from openvibe.base.models import Event
-from openvibe.chat import event_stream
-from openvibe.chat.models import Channel, Thread
-from openvibe.chat.services import mark_read, remove_from_channel, update_message
+from openvibe.chat.live import hub
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.services import create_reply, finish_reply, mark_read, remove_from_channel, update_message
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.chat.web.event_stream_reader import Frame, Reader
-from tests.factories import access, make_channel, make_thread, say
+from tests.factories import access, make_agent, make_channel, make_thread, say
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SignedIn = Callable[[Member], Client]
@@ -34,22 +36,28 @@ def told(frame: Frame) -> tuple[str, int | None]:
     return data["kind"], data["message"]
 
 
-def test_what_is_said_reaches_who_looks_as_ids_only(
+def test_what_is_said_elsewhere_is_told_as_ids_and_facts_for_the_sidebar(
     ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn
 ) -> None:
     with Reader(signed_in(dora), path, query=f"after={last_position()}") as reader:
         assert (reader.status, reader.content_type) == (200, "text/event-stream")
-        message = say(thread, ana, "secret words")
-        frame = reader.next()
-        assert told(frame) == ("message_posted", message.pk)
-        assert json.loads(frame.data) == {
+        message = say(thread, ana, "secret words for @dora")
+        assert json.loads(reader.next().data) == {
             "kind": "message_posted",
             "channel": thread.channel_id,
             "thread": thread.pk,
             "message": message.pk,
+            "mine": False,
+            "named": True,
+            "dive": False,
+            "seq": message.seq,
         }
         update_message(message=message, by=access(ana), body="other words")
         assert told(reader.next()) == ("message_changed", message.pk)
+        thread.refresh_from_db()
+        mark_read(thread=thread, by=access(dora), seq=message.seq)
+        read = json.loads(reader.next().data)
+        assert (read["kind"], read["unread"], read["mentions"]) == ("read_changed", False, 0)
 
 
 def test_what_was_missed_is_replayed_after_the_last_event_seen(
@@ -144,7 +152,7 @@ def test_a_server_without_streams_says_so(ana: Member, path: str, signed_in: Sig
 def test_one_reader_cannot_take_all_streams(
     ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_stream, "MAX_STREAMS_PER_PARTICIPANT", 1)
+    monkeypatch.setattr(hub, "MAX_STREAMS_PER_PARTICIPANT", 1)
     with Reader(signed_in(ana), path, query=f"after={last_position()}") as first:
         say(thread, ana, "one")
         first.next()
@@ -152,3 +160,53 @@ def test_one_reader_cannot_take_all_streams(
             assert second.next().event == "busy"
         with Reader(signed_in(dora), path, query="after=0") as other:
             assert other.next().event != "busy"
+
+
+def shown(reader: Reader) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(reader.next().data)
+    return data
+
+
+def test_a_page_is_told_the_messages_of_its_thread_as_their_rows(
+    ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    query = f"after={last_position()}&thread={thread.pk}"
+    with Reader(signed_in(ana), path, query=query) as mine, Reader(signed_in(dora), path, query=query) as others:
+        message = say(thread, ana, "**Prune** in March")
+        own, other = shown(mine), shown(others)
+        assert "<strong>Prune</strong>" in other["html"]
+        assert ('data-mine="yes"' in own["html"], 'data-mine="yes"' in other["html"]) == (True, False)
+        assert ("data-edit" in own["html"], "data-edit" in other["html"]) == (True, False)
+        assert "csrfmiddlewaretoken" in own["html"]
+        page = signed_in(dora).get(f"{path.removesuffix('events/')}m/{message.pk}/", headers={"HX-Request": "true"})
+        assert without_form_keys(other["html"]) == without_form_keys(page.content.decode())
+
+
+def without_form_keys(html: str) -> str:
+    return re.sub(r'(name="csrfmiddlewaretoken" value=")[^"]*', r"\1", html).strip()
+
+
+def test_a_reply_that_is_written_sends_its_new_words_and_its_rendering_once(
+    ana: Member, thread: Thread, path: str, signed_in: SignedIn
+) -> None:
+    vibe = make_agent(ana, "vibe", channel=thread.channel)
+    with Reader(signed_in(ana), path, query=f"after={last_position()}&thread={thread.pk}") as reader:
+        say(thread, ana, "when?")
+        assert "when?" in shown(reader)["html"]  # it is live
+        reply = create_reply(thread=thread, author=vibe.participant, client_id="run:1")
+        assert 'data-length="0"' in shown(reader)["html"]
+        told = []
+        for body in ("Prune **in**", "Prune **in** March.\n\n- with", "Prune **in** March.\n\n- with care"):
+            Message.objects.filter(pk=reply.pk).update(body=body)
+            told.append({name: value for name, value in shown(reader).items() if name not in ("channel", "thread")})
+        with transaction.atomic():
+            finish_reply(reply=reply, body=body, state=Message.State.COMPLETE)
+        final = shown(reader)
+
+    ids = {"kind": "message_changed", "message": reply.pk}
+    assert told == [
+        {**ids, "from": 0, "to": 12, "words": "Prune **in**"},
+        {**ids, "from": 12, "to": 27, "done": "<p>Prune <strong>in</strong> March.</p>\n", "tail": "- with"},
+        {**ids, "from": 27, "to": 32, "words": " care"},
+    ]
+    assert "<li>with care</li>" in final["html"]

@@ -1,0 +1,58 @@
+"""Frames of the event stream as programs take them: ids, and the message as the API gives it where it is asked for."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from rest_framework.utils.encoders import JSONEncoder
+
+from openvibe.chat.api.serializers import MessageOut
+from openvibe.chat.live.batch import EventBatch, LiveEvent
+from openvibe.chat.live.viewers import Viewer
+
+
+@dataclass(frozen=True)
+class ApiFrames:
+    """Of a stream with these filters; an empty one lets everything through."""
+
+    kinds: frozenset[str] = frozenset()
+    thread_ids: frozenset[int] = frozenset()
+    with_data: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """As it was before there were filters: clients that know no `event:` go on."""
+        return not (self.kinds or self.thread_ids or self.with_data)
+
+    def shows(self, event: LiveEvent) -> bool:
+        return self.with_data and (not self.thread_ids or event.thread_id in self.thread_ids)
+
+    def frame(self, event: LiveEvent, viewer: Viewer, batch: EventBatch) -> bytes:
+        if self.thread_ids and event.thread_id not in self.thread_ids:
+            return b""
+        kind = self._kind(event, viewer)
+        if (self.kinds and kind not in self.kinds) or (self.with_data and event.is_superseded):
+            return b""
+        key = (self, event.position, kind)
+        if key not in batch.kept:
+            batch.kept[key] = self._encode(event, kind, batch)
+        frame: bytes = batch.kept[key]
+        return frame
+
+    def _kind(self, event: LiveEvent, viewer: Viewer) -> str:
+        """`mention` for a post that names the viewer, unless only posts are asked for."""
+        is_mention = (
+            not self.is_plain
+            and event.kind == "message_posted"
+            and event.message is not None
+            and viewer.participant_id in event.message.named
+        )
+        return "mention" if is_mention and (not self.kinds or "mention" in self.kinds) else event.kind
+
+    def _encode(self, event: LiveEvent, kind: str, batch: EventBatch) -> bytes:
+        data: dict[str, Any] = {**event.ids, "kind": kind}
+        if self.with_data and not batch.ids_only:
+            message = batch.messages.get(event.message_id or 0)
+            data["data"] = MessageOut(message).data if message else None
+        name = "" if self.is_plain else f"event: {kind}\n"
+        return f"id: {event.position}\n{name}data: {json.dumps(data, cls=JSONEncoder)}\n\n".encode()

@@ -1,0 +1,215 @@
+"""A batch of events, read once for all who listen in a workspace, with what their frames need of it."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db import connection
+from django.db.models import OuterRef
+
+from openvibe.base.markdown import last_block_start
+from openvibe.base.models import Event
+from openvibe.chat.models import Mention, Message, Thread
+from openvibe.chat.queries import with_authors_and_mentions
+
+BATCH_SIZE = 200
+"""Events."""
+
+
+class ThreadFacts(NamedTuple):
+    """A thread as it is now. `listed`: the agents it lists, or the thread it started in does, when it is a dive."""
+
+    channel_id: int
+    access: str
+    parent_id: int | None
+    last_seq: int
+    is_archived: bool
+    listed: frozenset[int]
+
+
+class MessageFacts(NamedTuple):
+    """A message as it is now. `named`: the participants it names."""
+
+    author_id: int
+    kind: str
+    named: frozenset[int]
+
+
+@dataclass(eq=False)
+class LiveEvent:
+    """A row of `base.Event`, and what it is about. `is_first`: no earlier event of the batch is about its message."""
+
+    position: int
+    kind: str
+    channel_id: int | None
+    thread_id: int | None
+    message_id: int | None
+    participant_id: int | None
+    thread: ThreadFacts | None
+    message: MessageFacts | None
+    is_first: bool
+
+    @property
+    def ids(self) -> dict[str, int | str | None]:
+        return {"kind": self.kind, "channel": self.channel_id, "thread": self.thread_id, "message": self.message_id}
+
+    @property
+    def is_superseded(self) -> bool:
+        """Whether an earlier event of the batch told already how the message is now."""
+        return self.kind == "message_changed" and not self.is_first
+
+
+class ReplyProgress(NamedTuple):
+    """How far a reply that is being written was sent: characters, and where its last block began."""
+
+    body: str
+    tail_start: int
+
+
+class NewWords(NamedTuple):
+    """What a reply gained from character `start` to `end`: `words`, or, when blocks of it were finished meanwhile,
+    their Markdown `finished` and the `tail` that is still written."""
+
+    start: int
+    end: int
+    words: str
+    finished: str
+    tail: str
+
+
+@dataclass
+class EventBatch:
+    """Events after a position. `position` is where the next batch starts. Formats keep in `kept` what they share;
+    with `ids_only`, they show nothing else."""
+
+    workspace_id: int
+    position: int
+    events: Sequence[LiveEvent] = ()
+    has_more: bool = False
+    progress: dict[int, ReplyProgress] = field(default_factory=dict)
+    wanted_ids: frozenset[int] = frozenset()
+    kept: dict[Hashable, Any] = field(default_factory=dict)
+    ids_only: bool = False
+
+    @cached_property
+    def messages(self) -> dict[int, Message]:
+        """The messages that somebody is shown in full, as they are now, by id."""
+        return with_authors_and_mentions(Message.objects.all()).in_bulk(self.wanted_ids) if self.wanted_ids else {}
+
+    @cached_property
+    def previous(self) -> dict[int, Message]:
+        """The message just ahead of each of those, by the id of the later one."""
+        places = {(m.thread_id, m.seq): m for m in self.messages.values()}
+        missing = {(thread, seq - 1) for thread, seq in places} - places.keys()
+        for thread_id in {thread for thread, _ in missing}:
+            seqs = [seq for thread, seq in missing if thread == thread_id]
+            rows = Message.objects.filter(thread=thread_id, seq__in=seqs).select_related("author")
+            places |= {(row.thread_id, row.seq): row for row in rows}
+        found = {m.pk: places.get((m.thread_id, m.seq - 1)) for m in self.messages.values()}
+        return {pk: message for pk, message in found.items() if message}
+
+    @cached_property
+    def new_words(self) -> dict[int, NewWords]:
+        """What replies gained since the batch before, by message id; only where they did nothing but grow."""
+        found = {}
+        for pk, message in self.messages.items():
+            sent = self.progress.pop(pk, None)
+            if message.state != Message.State.WRITING:
+                continue
+            body, start = message.body, sent.tail_start if sent else 0
+            tail_start = start + last_block_start(body[start:])
+            self.progress[pk] = ReplyProgress(body, tail_start)
+            if sent and body.startswith(sent.body):
+                finished = body[start:tail_start]
+                tail, words = (body[tail_start:], "") if finished else ("", body[len(sent.body) :])
+                found[pk] = NewWords(len(sent.body), len(body), words, finished, tail)
+        return found
+
+    @cached_property
+    def channel_unread(self) -> dict[tuple[int, int], tuple[bool, int]]:
+        """By participant and channel, for those who read on: whether anything is unread, and how often they are named
+        there. One query."""
+        pairs = {
+            (event.participant_id, event.thread.channel_id)
+            for event in self.events
+            if event.kind == "read_changed" and event.participant_id and event.thread
+        }
+        if not pairs:
+            return {}
+        with connection.cursor() as cursor:
+            cursor.execute(_CHANNEL_UNREAD, [list(numbers) for numbers in zip(*pairs, strict=True)])
+            return {(participant, channel): (unread, named) for participant, channel, unread, named in cursor}
+
+
+# As `unread_threads` and `unseen_mentions` have it, for many readers at once.
+_CHANNEL_UNREAD = """
+SELECT asked.participant, asked.channel, EXISTS (
+    SELECT FROM chat_thread t
+    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = asked.participant
+    WHERE t.channel_id = asked.channel AND t.parent_id IS NULL AND t.archived_at IS NULL
+    AND t.last_seq > coalesce(r.last_read_seq, 0)
+    AND (r.id IS NOT NULL OR t.last_message_at >=
+        (SELECT joined_at FROM workspaces_member WHERE participant_id = asked.participant))
+), (
+    SELECT count(*) FROM chat_mention n
+    JOIN chat_message m ON m.id = n.message_id
+    JOIN chat_thread t ON t.id = m.thread_id
+    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = asked.participant
+    WHERE n.participant_id = asked.participant AND t.channel_id = asked.channel AND t.parent_id IS NULL
+    AND m.deleted_at IS NULL AND m.seq > coalesce(r.last_read_seq, 0)
+)
+FROM unnest(%s::bigint[], %s::bigint[]) AS asked(participant, channel)
+"""
+
+
+def read_batch(workspace_id: int, *, after: int, until: int | None = None) -> EventBatch:
+    """The next events of the workspace, all of them: who may know of each is the viewer's to say. At most four
+    queries, whatever their number."""
+    rows = Event.objects.filter(workspace_id=workspace_id, position__gt=after)
+    if until is not None:
+        rows = rows.filter(position__lte=until)
+    names = ("position", "kind", "channel_id", "thread_id", "message_id", "participant_id")
+    found = list(rows.order_by("position").values_list(*names)[:BATCH_SIZE])
+    if not found:
+        return EventBatch(workspace_id, after)
+    threads = _thread_facts({row[3] for row in found if row[3]})
+    messages = _message_facts({row[4] for row in found if row[4]})
+    events, known = [], set()
+    position = after
+    for number, kind, channel_id, thread_id, message_id, participant_id in found:
+        position = number or position
+        thread, message = threads.get(thread_id or 0), messages.get(message_id or 0)
+        ids = (channel_id, thread_id, message_id, participant_id)
+        events.append(LiveEvent(position, kind, *ids, thread, message, message_id not in known))
+        known.add(message_id)
+    return EventBatch(workspace_id, position, events, has_more=len(found) == BATCH_SIZE)
+
+
+def _thread_facts(ids: set[int]) -> dict[int, ThreadFacts]:
+    if not ids:
+        return {}
+    names = ("pk", "channel_id", "access", "parent_id", "last_seq", "archived_at")
+    rows = list(Thread.objects.filter(pk__in=ids).values_list(*names))
+    restricted = {row[0] for row in rows if row[2] == Thread.Access.AGENT_RESTRICTED}
+    restricted |= {row[3] for row in rows if row[0] in restricted and row[3]}
+    listed: dict[int | None, set[int]] = defaultdict(set)
+    if restricted:
+        pairs = Thread.allowed_agents.through.objects.filter(thread__in=restricted)
+        for thread_id, agent_id in pairs.values_list("thread_id", "participant_id"):
+            listed[thread_id].add(agent_id)
+    return {
+        pk: ThreadFacts(channel, access, parent, seq, archived is not None, frozenset(listed[pk] | listed[parent]))
+        for pk, channel, access, parent, seq, archived in rows
+    }
+
+
+def _message_facts(ids: set[int]) -> dict[int, MessageFacts]:
+    if not ids:
+        return {}
+    named = Mention.objects.filter(message=OuterRef("pk")).order_by().values("participant_id")
+    rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named))
+    values = rows.values_list("pk", "author_id", "kind", "named")
+    return {pk: MessageFacts(author, kind, frozenset(names)) for pk, author, kind, names in values}

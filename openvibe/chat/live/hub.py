@@ -1,0 +1,304 @@
+"""One hub per process: it listens while anybody does, reads what is new in a workspace once, and hands everybody's
+frames to their streams.
+
+Rows of `base.Event` are the truth, read by position; PostgreSQL's NOTIFY is only the wake-up, a read every few seconds
+the fallback. A batch, what its frames show and who may see it are read in one snapshot: whatever a frame holds was
+written before anything that took access from its reader, or the reader does not get it. One thread listens, one
+reads, each with one database connection; both end with the last stream."""
+
+import asyncio
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import psycopg
+import structlog
+from django.db import DatabaseError, close_old_connections, connection, transaction
+from django.db.models import Max, Min
+
+from openvibe.base.models import Event
+from openvibe.chat.live.batch import EventBatch, ReplyProgress, read_batch
+from openvibe.chat.live.subscriber import RELOAD_FRAME, StreamSubscriber
+from openvibe.chat.live.viewers import ACCESS_KINDS, refresh_viewers
+
+POLL_SECONDS = 5.0
+REFRESH_SECONDS = 2.0
+"""How often it is asked who may still listen."""
+STOP_CHECK_SECONDS = 0.5
+"""How long the listener goes on at most after the last stream."""
+MAX_STREAMS = 2000
+MAX_STREAMS_PER_PARTICIPANT = 40  # tabs of one person, or processes of one agent, in one web process
+log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def _snapshot() -> Iterator[None]:
+    """All reads inside see the database as it is at the first of them."""
+    close_old_connections()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
+
+
+class EventReader:
+    """Reads for the streams of one process, on a thread of its own. `submit`, `stop` and what ends in `_soon` may be
+    called from elsewhere."""
+
+    def __init__(self) -> None:
+        self.stop_event = threading.Event()
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="event-reader")
+        self._feeds: dict[int, WorkspaceFeed] = {}
+        self._due: set[int] = set()
+        self._joining: deque[tuple[StreamSubscriber, int | None]] = deque()
+
+    def submit(self, work: Callable[..., None], *values: object) -> None:
+        with suppress(RuntimeError):  # the last stream has ended, or the interpreter is shutting down
+            self._executor.submit(self._run, work, *values)
+
+    def stop(self) -> None:
+        self.stop_event.set()
+        self.submit(lambda: connection.close())  # there, not here: each thread has its own
+        self._executor.shutdown(wait=False)
+
+    def _run(self, work: Callable[..., None], *values: object) -> None:
+        try:
+            work(*values)
+        except Exception as error:  # the next poll tries again
+            log.warning("reading events failed, trying again", error=str(error), exc_info=True)
+
+    def read_soon(self, workspace_id: int) -> None:
+        """Read what is new there; once for any number of wake-ups that come meanwhile."""
+        if workspace_id not in self._due:
+            self._due.add(workspace_id)
+            self.submit(self._read_news, workspace_id)
+
+    def read_all_soon(self) -> None:
+        for workspace_id in list(self._feeds):
+            self.read_soon(workspace_id)
+
+    def _read_news(self, workspace_id: int) -> None:
+        self._due.discard(workspace_id)
+        feed = self._feeds.get(workspace_id)
+        while feed and feed.read_news():
+            pass
+
+    def join_soon(self, subscriber: StreamSubscriber, after: int | None) -> None:
+        """Say where a stream starts: now when `after` is None; now, and reload, when what follows is not all kept.
+        Those that come at once are asked for together."""
+        self._joining.append((subscriber, after))
+        self.submit(self._join_waiting)
+
+    def _join_waiting(self) -> None:
+        joining = [self._joining.popleft() for _ in range(len(self._joining))]
+        subscribers = [subscriber for subscriber, _ in joining]
+        try:
+            with _snapshot():
+                _refresh(subscribers)
+                workspace_ids = {subscriber.viewer.workspace_id for subscriber in subscribers}
+                retained = {workspace_id: _retained_positions(workspace_id) for workspace_id in workspace_ids}
+                for subscriber, after in joining:
+                    self._join(subscriber, after, *retained[subscriber.viewer.workspace_id])
+        except Exception:
+            for subscriber in subscribers:
+                subscriber.end()  # its reader comes back
+            raise
+        _wake(subscribers)
+
+    def _join(self, subscriber: StreamSubscriber, after: int | None, first: int, last: int) -> None:
+        is_kept = after in (0, None) or first <= after <= last or Event.objects.filter(position=after).exists()
+        workspace_id = subscriber.viewer.workspace_id
+        feed = self._feeds.setdefault(workspace_id, WorkspaceFeed(workspace_id, last))
+        subscriber.position = last if after is None or not is_kept else after
+        if not is_kept:
+            subscriber.put(RELOAD_FRAME % last)
+        subscriber.is_live = subscriber.position >= feed.position
+        feed.subscribers.add(subscriber)
+        subscriber.is_joined = True
+
+    def replay(self, subscriber: StreamSubscriber) -> None:
+        """The next batch of what a stream missed. Afterwards it is live, or has something to send."""
+        if feed := self._feeds.get(subscriber.viewer.workspace_id):
+            feed.replay(subscriber)
+
+    def leave(self, subscriber: StreamSubscriber) -> None:
+        if feed := self._feeds.get(subscriber.viewer.workspace_id):
+            feed.subscribers.discard(subscriber)
+            if not feed.subscribers:
+                del self._feeds[feed.workspace_id]
+
+    def refresh_all(self) -> None:
+        """Streams of those who may not listen any more end; others see what they may see now."""
+        with _snapshot():
+            _refresh([subscriber for feed in self._feeds.values() for subscriber in feed.subscribers])
+
+
+def _retained_positions(workspace_id: int) -> tuple[int, int]:
+    """Of the first and the last event that is kept; 0 without any."""
+    positions = Event.objects.filter(workspace_id=workspace_id).aggregate(first=Min("position"), last=Max("position"))
+    return positions["first"] or 0, positions["last"] or 0
+
+
+class WorkspaceFeed:
+    """The streams of one workspace, and up to which event those that are live were told."""
+
+    def __init__(self, workspace_id: int, position: int) -> None:
+        self.workspace_id = workspace_id
+        self.position = position
+        self.subscribers: set[StreamSubscriber] = set()
+        self._progress: dict[int, ReplyProgress] = {}
+
+    def read_news(self) -> bool:
+        """Tell everybody what is new; whether there is more."""
+        try:
+            batch = self._tell_news()
+        except Exception as error:  # what cannot be shown must not hold up what follows
+            log.warning("making frames failed, sending ids", error=str(error), exc_info=True)
+            batch = self._tell_news(ids_only=True)
+        self.position, self._progress = batch.position, batch.progress
+        return batch.has_more
+
+    def _tell_news(self, *, ids_only: bool = False) -> EventBatch:
+        with _snapshot():
+            batch = read_batch(self.workspace_id, after=self.position)
+            batch.progress, batch.ids_only = dict(self._progress), ids_only
+            if batch.events:
+                self._refresh_changed(batch)
+                _deliver(batch, [subscriber for subscriber in self.subscribers if subscriber.is_live])
+            return batch
+
+    def _refresh_changed(self, batch: EventBatch) -> None:
+        """Who may see what has changed in this snapshot: also by an event that stands behind the batch."""
+        changed = [(event.kind, event.participant_id) for event in batch.events if event.kind in ACCESS_KINDS]
+        if batch.has_more:
+            later = Event.objects.filter(workspace_id=self.workspace_id, position__gt=batch.position)
+            changed += later.filter(kind__in=ACCESS_KINDS).values_list("kind", "participant_id")
+        ids = {participant for kind, participant in changed if kind == "access_changed"}
+        everybody = any(kind != "access_changed" for kind, _ in changed)
+        _refresh([one for one in self.subscribers if everybody or one.viewer.participant_id in ids])
+
+    def replay(self, subscriber: StreamSubscriber) -> None:
+        if subscriber.is_live or subscriber.is_ended:
+            return
+        with _snapshot():
+            _refresh([subscriber])
+            if subscriber.position < self.position and not subscriber.is_ended:
+                batch = read_batch(self.workspace_id, after=subscriber.position, until=self.position)
+                _deliver(batch, [subscriber])
+                subscriber.position = batch.position if batch.has_more else self.position
+        subscriber.is_live = subscriber.position >= self.position
+        _wake([subscriber])
+
+
+def _refresh(subscribers: Collection[StreamSubscriber]) -> None:
+    if not subscribers:
+        return
+    refresh_viewers([subscriber.viewer for subscriber in subscribers])
+    for subscriber in subscribers:
+        if subscriber.viewer.access is None:
+            subscriber.end_access()
+
+
+def _deliver(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> None:
+    """Give everybody the frames of what they may see."""
+    formats = {subscriber.format for subscriber in subscribers}
+    wanted = {
+        event.message_id
+        for event in batch.events
+        if event.message_id is not None and any(each.shows(event) for each in formats)
+    }
+    batch.wanted_ids = frozenset(wanted)
+    for event in batch.events:
+        if event.message_id not in wanted:  # nobody was told of its words
+            batch.progress.pop(event.message_id or 0, None)
+    for subscriber in subscribers:
+        viewer, after = subscriber.viewer, subscriber.position
+        frames = [
+            subscriber.format.frame(event, viewer, batch)
+            for event in batch.events
+            if event.position > after and viewer.sees(event)
+        ]
+        subscriber.put(b"".join(frames))
+    _wake(subscribers)
+
+
+def _wake(subscribers: Collection[StreamSubscriber]) -> None:
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[StreamSubscriber]] = defaultdict(list)
+    for subscriber in subscribers:
+        by_loop[subscriber.loop].append(subscriber)
+    for loop, those in by_loop.items():
+        with suppress(RuntimeError):  # its loop has ended meanwhile
+            loop.call_soon_threadsafe(partial(_set_wakeups, those))
+
+
+def _set_wakeups(subscribers: Collection[StreamSubscriber]) -> None:
+    for subscriber in subscribers:
+        if subscriber.has_news:
+            subscriber.wakeup.set()
+
+
+class EventHub:
+    """Takes streams in, and keeps a reader and a listener while there are any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._subscribers: set[StreamSubscriber] = set()
+        self._reader: EventReader | None = None
+
+    def subscribe(self, subscriber: StreamSubscriber, after: int | None) -> bool:
+        """Take a stream in; False when there are too many, in all or of this participant."""
+        participant_id = subscriber.viewer.participant_id
+        with self._lock:
+            own = sum(one.viewer.participant_id == participant_id for one in self._subscribers)
+            if len(self._subscribers) >= MAX_STREAMS or own >= MAX_STREAMS_PER_PARTICIPANT:
+                return False
+            self._subscribers.add(subscriber)
+            if self._reader is None:
+                self._reader = EventReader()
+                threading.Thread(target=_listen, args=(self._reader,), name="event-listener", daemon=True).start()
+            reader = self._reader
+        subscriber.replay_soon = partial(reader.submit, reader.replay, subscriber)
+        reader.join_soon(subscriber, after)
+        return True
+
+    def unsubscribe(self, subscriber: StreamSubscriber) -> None:
+        """The last one out closes both connections."""
+        with self._lock:
+            self._subscribers.discard(subscriber)
+            reader, is_last = self._reader, not self._subscribers
+            if is_last:
+                self._reader = None
+        if reader:
+            reader.submit(reader.leave, subscriber)
+            if is_last:
+                reader.stop()
+
+
+def _listen(reader: EventReader) -> None:
+    while not reader.stop_event.is_set():
+        try:
+            connection.ensure_connection()
+            wire = connection.connection
+            wire.execute("LISTEN openvibe_events")
+            next_poll = next_refresh = 0.0  # something may have happened before
+            while not reader.stop_event.is_set():
+                now = time.monotonic()
+                if now >= next_poll:
+                    next_poll = now + POLL_SECONDS
+                    reader.read_all_soon()
+                if now >= next_refresh:
+                    next_refresh = now + REFRESH_SECONDS
+                    reader.submit(reader.refresh_all)
+                for notification in wire.notifies(timeout=STOP_CHECK_SECONDS):
+                    reader.read_soon(int(notification.payload.partition(":")[0]))
+        except (DatabaseError, psycopg.Error, OSError) as error:
+            log.warning("listening for events failed, trying again", error=str(error))
+            reader.stop_event.wait(1.0)
+        finally:
+            connection.close()
+
+
+hub = EventHub()

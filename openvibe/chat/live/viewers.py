@@ -1,0 +1,130 @@
+"""Who listens to an event stream, by what right, and which events they may know of: a look-up in what this process
+knows of them.
+
+Kept true by the events that change it, and every few seconds by `refresh_viewers` for what has no event: a sign-out, a
+token that expires, an account that is closed."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from django.contrib.sessions.models import Session
+from django.db.models import Q
+from django.utils import timezone
+
+from openvibe.api.models import Token
+from openvibe.chat.live.batch import LiveEvent
+from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
+from openvibe.workspaces.access import Access, Role, role_access
+from openvibe.workspaces.models import Member, Participant
+from openvibe.workspaces.queries import AGENT_ACCESSES
+
+ACCESS_KINDS = ("access_changed", "agent_changed", "channel_changed", "members_changed")
+"""Events after which somebody may see more, or less. What a thread shows of itself is read with each event."""
+
+
+@dataclass(eq=False)
+class Viewer:
+    """One listener, signed in by a session or a token. `access` is None once it holds no more (or not yet asked)."""
+
+    workspace_id: int
+    participant_id: int
+    session_key: str | None = None
+    token_id: int | None = None
+    access: Access | None = None
+    password: str = ""
+    public_ids: frozenset[int] = frozenset()
+    own_ids: frozenset[int] = frozenset()
+
+    def sees(self, event: LiveEvent) -> bool:
+        """Whether the viewer may know of the event now: the rule of `visible_to`, asked of one row."""
+        access, thread = self.access, event.thread
+        if access is None or event.participant_id not in (None, self.participant_id):
+            return False
+        channel_id = thread.channel_id if thread else event.channel_id
+        if event.thread_id is not None and thread is None:  # it is gone
+            return False
+        if channel_id is not None and channel_id not in self.public_ids and channel_id not in self.own_ids:
+            return False
+        return not access.is_agent or self._agent_sees(event, access)
+
+    def _agent_sees(self, event: LiveEvent, access: Access) -> bool:
+        thread = event.thread
+        if event.kind == "pins_changed" or (event.message_id is not None and event.message is None):
+            return False
+        if not access.reads_dive_results and (
+            event.kind == "dive_changed"
+            or (thread is not None and thread.parent_id is not None)
+            or (event.message is not None and event.message.kind == Message.Kind.DIVE_RESULT)
+        ):
+            return False
+        return (
+            thread is None
+            or thread.access == Thread.Access.OPEN
+            or (thread.access == Thread.Access.AGENT_RESTRICTED and self.participant_id in thread.listed)
+        )
+
+
+def refresh_viewers(viewers: Collection[Viewer]) -> None:
+    """Ask anew whether they may listen and what they may see. At most seven queries, whatever their number."""
+    accesses, passwords = _standing_accesses({viewer.participant_id for viewer in viewers})
+    sessions, tokens = _open_sessions(viewers), _valid_tokens(viewers)
+    public_ids = _public_channel_ids({access.workspace_id for access in accesses.values()})
+    own_ids = _own_channel_ids(accesses)
+    for viewer in viewers:
+        access = accesses.get(viewer.participant_id)
+        password = passwords.get(viewer.participant_id, "")
+        holds = (
+            (viewer.token_id is None or viewer.token_id in tokens)
+            and (viewer.session_key is None or viewer.session_key in sessions)
+            and (viewer.session_key is None or viewer.password in ("", password))
+        )
+        viewer.access = access if holds and access and access.workspace_id == viewer.workspace_id else None
+        viewer.password = password
+        viewer.own_ids = own_ids.get(viewer.participant_id, frozenset())
+        reads_public = viewer.access is not None and viewer.access.reads_public_channels
+        viewer.public_ids = public_ids.get(viewer.workspace_id, frozenset()) if reads_public else frozenset()
+
+
+def _standing_accesses(participant_ids: Collection[int]) -> tuple[dict[int, Access], dict[int, str]]:
+    """What each may see, and what signs members' sessions."""
+    members = Member.objects.filter(participant__in=participant_ids, removed_at=None, user__is_active=True)
+    rows = list(members.values_list("participant_id", "workspace_id", "role", "user__password").order_by())
+    accesses = {}
+    for pk, workspace_id, role, _ in rows:
+        accesses[pk] = role_access(workspace_id=workspace_id, participant_id=pk, role=cast(Role, role))
+    if rest := set(participant_ids) - accesses.keys():
+        agents = Participant.objects.filter(pk__in=rest, kind=Participant.Kind.AGENT).select_related("agent")
+        accesses |= AGENT_ACCESSES.only()(agents)
+    return accesses, {pk: password for pk, _, _, password in rows}
+
+
+def _open_sessions(viewers: Iterable[Viewer]) -> set[str]:
+    keys = {viewer.session_key for viewer in viewers if viewer.session_key is not None}
+    sessions = Session.objects.filter(session_key__in=keys, expire_date__gt=timezone.now())
+    return set(sessions.values_list("session_key", flat=True)) if keys else set()
+
+
+def _valid_tokens(viewers: Iterable[Viewer]) -> set[int]:
+    ids = {viewer.token_id for viewer in viewers if viewer.token_id is not None}
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    tokens = Token.objects.filter(unexpired, pk__in=ids, revoked_at=None)
+    return set(tokens.values_list("pk", flat=True)) if ids else set()
+
+
+def _public_channel_ids(workspace_ids: Collection[int]) -> dict[int, frozenset[int]]:
+    channels = Channel.objects.filter(workspace__in=workspace_ids, is_private=False)
+    return _grouped(channels.order_by().values_list("workspace_id", "pk"))
+
+
+def _own_channel_ids(participant_ids: Collection[int]) -> dict[int, frozenset[int]]:
+    memberships = ChannelMembership.objects.filter(participant__in=participant_ids)
+    return _grouped(memberships.values_list("participant_id", "channel_id"))
+
+
+def _grouped(pairs: Iterable[tuple[int, int]]) -> dict[int, frozenset[int]]:
+    groups: defaultdict[int, set[int]] = defaultdict(set)
+    for key, value in pairs:
+        groups[key].add(value)
+    return {key: frozenset(values) for key, values in groups.items()}

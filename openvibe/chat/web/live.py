@@ -1,0 +1,161 @@
+"""Frames of the event stream as pages take them: a message as its row's HTML, a reply that is being written as its new
+words, and what the sidebar says as data.
+
+HTML is made once for all who see the same: their workspace, role and time zone, and for those to whom the message
+shows something of their own (who wrote it, is named in it, judged it), once more."""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
+
+from django.utils import timezone
+
+from openvibe.chat.live.batch import EventBatch, LiveEvent
+from openvibe.chat.live.viewers import Viewer
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.web.presenters import (
+    decorate_messages,
+    dive_chips,
+    message_row,
+    render_message,
+    render_safe_html,
+    result_cards,
+)
+from openvibe.chat.wiring import PERSONAL_MESSAGE_VIEWS
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Workspace
+
+MAX_FRAME_BYTES = 1_000_000
+"""A page fetches what is larger."""
+NEW_THREAD_SEQ = 1
+
+
+@dataclass(frozen=True)
+class LiveReader:
+    """Whoever reads the HTML of a frame."""
+
+    access: Access
+    workspace: Workspace
+
+
+@dataclass(frozen=True)
+class PageFrames:
+    """Of a page that shows these threads, to somebody in this time zone."""
+
+    slug: str
+    zone: str
+    thread_ids: frozenset[int]
+
+    def shows(self, event: LiveEvent) -> bool:
+        return event.thread_id in self.thread_ids
+
+    def frame(self, event: LiveEvent, viewer: Viewer, batch: EventBatch) -> bytes:
+        if event.is_superseded:
+            return b""
+        facts, personal = _sidebar_facts(event, viewer, batch), 0
+        message = batch.messages.get(event.message_id or 0) if self.shows(event) and event.is_first else None
+        if message is not None and not batch.ids_only:
+            personal = viewer.participant_id if _is_personal(message, viewer, event, batch) else 0
+        role = viewer.access.role if viewer.access else None
+        key = (self, event.position, tuple(facts.items()), role if message else None, personal)
+        if key not in batch.kept:
+            batch.kept[key] = self._encode(event, facts, message, viewer, personal, batch)
+        frame: bytes = batch.kept[key]
+        return frame
+
+    def _encode(
+        self,
+        event: LiveEvent,
+        facts: dict[str, object],
+        message: Message | None,
+        viewer: Viewer,
+        personal: int,
+        batch: EventBatch,
+    ) -> bytes:
+        data = {**event.ids, **facts}
+        if message is not None:
+            data |= {"fetch": True} if batch.ids_only else self._row(event, message, viewer, personal, batch)
+        frame = _encode(event.position, data)
+        return (
+            frame if len(frame) <= MAX_FRAME_BYTES else _encode(event.position, {**event.ids, **facts, "fetch": True})
+        )
+
+    def _row(
+        self, event: LiveEvent, message: Message, viewer: Viewer, personal: int, batch: EventBatch
+    ) -> dict[str, object]:
+        words = batch.new_words.get(message.pk)
+        if words is None or event.kind != "message_changed":
+            return {"html": self._html(event, message, viewer, personal, batch)}
+        place = {"from": words.start, "to": words.end}
+        if words.finished:
+            return {**place, "done": render_safe_html(words.finished), "tail": words.tail}
+        return {**place, "words": words.words}
+
+    def _html(self, event: LiveEvent, message: Message, viewer: Viewer, personal: int, batch: EventBatch) -> str:
+        assert viewer.access is not None
+        assert event.thread is not None
+        access = replace(viewer.access, participant_id=personal)
+        decorated = (
+            access if personal in _decorated_for(batch).get(message.pk, ()) else replace(access, participant_id=0)
+        )
+        messages = list(batch.messages.values())
+        with timezone.override(ZoneInfo(self.zone)):
+            if "chips" not in batch.kept:
+                batch.kept["chips"], batch.kept["cards"] = dive_chips(messages), result_cards(messages)
+            if decorated not in batch.kept:
+                batch.kept[decorated] = decorate_messages(messages, decorated)
+            row = message_row(
+                message,
+                access,
+                previous=batch.previous.get(message.pk),
+                extras=batch.kept[decorated][message.pk],
+                dives=batch.kept["chips"].get(message.pk, ()),
+                result=batch.kept["cards"].get(message.pk),
+            )
+            thread = Thread(pk=message.thread_id, parent_id=event.thread.parent_id)
+            reader = LiveReader(access, Workspace(slug=self.slug))
+            return render_message(row, thread=thread, request=reader, csrf_token="")  # htmx sends it as a header
+
+
+def _encode(position: int, data: dict[str, object]) -> bytes:
+    return f"id: {position}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+
+
+def _sidebar_facts(event: LiveEvent, viewer: Viewer, batch: EventBatch) -> dict[str, object]:
+    """What the sidebar needs to know of an event, for this viewer."""
+    if event.thread is None:
+        return {}
+    if event.kind == "message_posted" and event.message is not None:
+        return {
+            "mine": event.message.author_id == viewer.participant_id,
+            "named": viewer.participant_id in event.message.named,
+            "dive": event.thread.parent_id is not None,
+            "seq": event.thread.last_seq,
+        }
+    if event.kind == "read_changed":
+        unread, named = batch.channel_unread.get((viewer.participant_id, event.thread.channel_id), (False, 0))
+        return {"unread": unread, "mentions": named}
+    if event.kind == "thread_changed":
+        return {"new": event.thread.last_seq <= NEW_THREAD_SEQ}
+    return {}
+
+
+def _is_personal(message: Message, viewer: Viewer, event: LiveEvent, batch: EventBatch) -> bool:
+    """Whether the message shows this viewer something of their own: they wrote it, it names them, or an upper floor
+    says so."""
+    mine = viewer.participant_id == message.author_id
+    named = event.message is not None and viewer.participant_id in event.message.named
+    return mine or named or viewer.participant_id in _decorated_for(batch).get(message.pk, ())
+
+
+def _decorated_for(batch: EventBatch) -> dict[int, set[int]]:
+    """For whom decorators have something of their own, by message id."""
+    if "decorated for" not in batch.kept:
+        found: defaultdict[int, set[int]] = defaultdict(set)
+        for source in PERSONAL_MESSAGE_VIEWS:
+            for message_id, participants in source(list(batch.messages.values())).items():
+                found[message_id].update(participants)
+        batch.kept["decorated for"] = dict(found)
+    views: dict[int, set[int]] = batch.kept["decorated for"]
+    return views
