@@ -103,7 +103,7 @@ def test_nothing_in_the_description_breaks_the_server(
     @walk_settings
     @given(case=DESCRIBED[path][method].as_strategy())
     def walk(case: Any) -> None:
-        answer = case.call(headers=api.headers)
+        answer = case.call(headers={**api.headers, "Accept-Encoding": "identity"})  # this client reads nothing else
         assert answer.status_code < 500, (case.method, case.path, answer.content)
         assert answer.status_code < 400 or answer.json()["code"], (case.method, case.path, answer.content)
 
