@@ -99,7 +99,7 @@ ROWS = {
     "POST api-dive-publish": Row("dives/{dive}/publish/", "dive", 201, OTHERS, RESULT),
     "POST api-dive-discard": Row("dives/{dive}/discard/", "dive", 200, OTHERS),
     "GET api-search": Row("search/?q=roses", lists="message"),
-    "GET api-events": Row("events/"),
+    "GET api-events": Row("events/", status=503),  # without the server of `make run`; who may not listen is told before
     "GET api-feedback": Row("feedback/", lists="feedback"),
     "POST api-feedback": Row(
         "feedback/", "message", 201, NOT_AGENTS, body={"message": "{reply}", "verdict": "down", "text": "Why?"}

@@ -18,8 +18,8 @@ def register() -> Iterator[Register[str]]:
     Register.every.remove(made)
 
 
-def test_the_house_has_twenty_three_and_none_is_empty() -> None:
-    assert len(Register.every) == 23
+def test_the_house_has_twenty_four_and_none_is_empty() -> None:
+    assert len(Register.every) == 24
     assert check_registers() == []
 
 
