@@ -15,12 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PATIENCE = 180.0  # seconds; a deadline for slow machines, never a pause
 
 
-def wait_until(is_so: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
-    """Returns as soon as `is_so()` holds; fails, naming `what`, when it never does."""
+def wait_until(is_so: Callable[[], object], what: str, patience: float = PATIENCE, pause: float = 0.02) -> None:
+    """Returns as soon as `is_so()` holds, asked every `pause` seconds; fails, naming `what`, when it never does."""
     deadline = time.monotonic() + patience
     while not is_so():
         assert time.monotonic() < deadline, f"still waiting: {what}"
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def environment(var: Path, **extra: str) -> dict[str, str]:
