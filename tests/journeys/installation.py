@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from openvibe.runner.supervisor import PROCESS_NAME_PREFIX
 from tests.llm.model_server import Answer, Asked, FakeEndpoint, serving
 from tests.operations.processes import free_port, manage, processes_of, python
 from tests.operations.server import Serving
@@ -129,12 +130,14 @@ class Installation:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.serve.port}"
 
-    def kill(self, word: str) -> None:
-        """`kill -9` for every process of the installation whose command line holds the word."""
-        for process in processes_of(self.var):
+    def kill(self, service: str) -> None:
+        """`kill -9` for every process of one of the services (`openvibe.runner.services`)."""
+        name = f"{PROCESS_NAME_PREFIX}{service}"
+        processes = [process for process in processes_of(self.var) if process.name() == name]
+        assert processes, f"nothing runs as {name}"
+        for process in processes:
             with suppress(psutil.Error):
-                if word in process.cmdline():
-                    process.kill()
+                process.kill()
 
     def shell(self, code: str) -> str:
         """Run Python inside the installation, as `manage.py shell -c` does; what it printed."""

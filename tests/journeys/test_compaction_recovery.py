@@ -37,7 +37,7 @@ def test_a_killed_worker_leaves_a_whole_memory_and_another_finishes(installation
         wait_until(lambda: len(installation.model.asked) > asked_before, "the worker asks the model")
         assert of(f"memory/compactions/{row['id']}/")["state"] == "running"
         installation.model.says("They looked at the roses.")
-        installation.kill("worker")
+        installation.kill("jobs")
         go_on.set()
         wait_until(lambda: of(f"memory/compactions/{row['id']}/")["state"] == "done", "another worker finishes")
         done, stats = of(f"memory/compactions/{row['id']}/"), of(f"memory/stats/?thread={thread}")

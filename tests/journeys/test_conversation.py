@@ -233,7 +233,7 @@ def test_nothing_is_missed_while_the_server_restarts(people: People, installatio
     start_thread(ana, "Restart", "First.")
     again.goto(ana.url)
     expect(again.get_by_text("First.")).to_be_visible()
-    installation.kill("granian")
+    installation.kill("web")
 
     def is_back() -> bool:
         try:
