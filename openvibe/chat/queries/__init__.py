@@ -21,8 +21,6 @@ from openvibe.chat.queries.conversations import (
     participants_known_to,
     read_attachment,
     search_messages,
-    unseen_mentions,
-    visible_ids,
     with_authors_and_mentions,
 )
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
@@ -74,7 +72,5 @@ __all__ = [
     "read_surroundings",
     "scoped_instructions",
     "search_messages",
-    "unseen_mentions",
-    "visible_ids",
     "with_authors_and_mentions",
 ]

@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, Protocol
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.template import Context, Engine, Library
 from django.template.defaultfilters import filesizeformat, pluralize
 from django.utils import timezone
@@ -85,19 +85,16 @@ def _token_words(count: int) -> str:
 def dive_chips(messages: Sequence[Message]) -> dict[int, tuple[DiveChip, ...]]:
     """The dives of each message, oldest first. One query; who sees a message sees its dives."""
     chips: dict[int, tuple[DiveChip, ...]] = {}
-    for pk, source, state, agent in _dives_from().rows(array_literal(message.pk for message in messages)):
+    for pk, source, state, agent in _dives_from.rows(array_literal(message.pk for message in messages)):
         chip = DiveChip(pk, agent, state, Dive.State(state).label.lower())
         chips[source] = (*chips.get(source, ()), chip)
     return chips
 
 
-@cache
-def _dives_from() -> CompiledQuery:
-    """Asked by every page of messages: compiled once."""
-    columns = ("pk", "source_id", "state", "agent__name")
-    return CompiledQuery(
-        lambda ids: Dive.objects.filter(source__id__any_of=ids).order_by("id").values_list(*columns), 1
-    )
+@CompiledQuery
+def _dives_from(ids: int) -> QuerySet[Any, Any]:
+    dives = Dive.objects.filter(source__id__any_of=ids).order_by("id")
+    return dives.values_list("pk", "source_id", "state", "agent__name")
 
 
 def result_cards(messages: Sequence[Message]) -> dict[int, ResultCard]:
