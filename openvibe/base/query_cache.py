@@ -1,6 +1,9 @@
 """Compiles a Django query to SQL once in a process and runs it many times: the condition stays where it is defined,
 its price is paid once.
 
+For reads whose condition is a queryset's (`visible_to`). Where a page joins and counts in its own way, its statement is
+written out where it is read, and run by `fetch_prepared`.
+
 The query is built with placeholder numbers for what differs from one call to the next, or for whole arrays of them
 (`pk__any_of`). Its SQL keeps parameters for them, so that values only ever travel as parameters.
 

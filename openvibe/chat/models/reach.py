@@ -1,4 +1,5 @@
-"""What an access reaches: the channels somebody reads and the threads that list an agent, as plain numbers.
+"""What an access reaches: the channels somebody reads and the threads that list an agent, as plain numbers; and queries
+compiled once for all who are allowed the same.
 
 Read by one statement the first time an access is asked, and kept on that object: every `visible_to` of the request
 puts the numbers into its statement, which then needs no sub-select and whose plan hangs on no statistics. Whoever has
@@ -72,8 +73,10 @@ MAX_COMPILED = 256
 
 
 class AccessQuery:
-    """Decorates `build(access, *arguments, **options)`, a query of what an access may see: compiled once in a process
-    for each kind of access and its options, which are keyword-only."""
+    """Decorates `build(access, *arguments, **options)`, a query of what an access may see.
+
+    It is compiled once in a process for each kind of access and its options, which are keyword-only. Arguments are
+    numbers, or array literals of them."""
 
     def __init__(self, build: Callable[..., QuerySet[Any, Any]]) -> None:
         kinds = [parameter.kind for parameter in inspect.signature(build).parameters.values()]
