@@ -21,6 +21,7 @@ from tests.api.access_matrix import Place, make_place, write_block, write_dive, 
 
 pytestmark = pytest.mark.django_db
 FEW, MANY = 1, 6
+MAX_LOOKS = 4
 MESSAGES = 40
 UNCOUNTED = """
 api-schema api-docs api-not-here join api-events events attachment api-attachment knowledge-export api-knowledge-export
@@ -128,6 +129,9 @@ def test_many_rows_take_as_many_statements_as_one() -> None:
         if name in UNCOUNTED.split() or statements(few, name, path) is None:
             continue
         small, large = statements(few, name, path) or 0, statements(many, name, path) or 0
-        if large > small and (large := statements(many, name, path) or 0) > small:  # the first look fills caches
+        looks = 1
+        while large > small and looks < MAX_LOOKS:  # a look may fill a cache, or find that one has expired
+            large, looks = statements(many, name, path) or 0, looks + 1
+        if large > small:
             more[name] = (small, large)
     assert more == {}
