@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any, cast
 
 from django.db.models import F, QuerySet, Sum
@@ -36,15 +35,14 @@ def visible_to(agent: Agent) -> Access:
     )
 
 
-@cache
-def _active_agents() -> CompiledQuery:
-    """Asked by every call of the API: compiled once."""
-    return CompiledQuery(lambda participant: Agent.objects.filter(participant=participant, deactivated_at=None), 1)
+@CompiledQuery
+def _active_agents(participant_id: int) -> QuerySet[Agent]:
+    return Agent.objects.filter(participant=participant_id, deactivated_at=None)
 
 
 def agent_access(participant: Participant) -> Access | None:
     """The access of a participant that is an agent; None once it is deactivated."""
-    agents: list[Agent] = _active_agents().objects(participant.pk)
+    agents: list[Agent] = _active_agents.objects(participant.pk)
     return visible_to(agents[0]) if agents else None
 
 
@@ -65,23 +63,18 @@ def tokens_used_by_agent(workspace_id: int) -> dict[int, int]:
     """The same of each agent of a workspace, by participant id; under 0 what counts against no agent. One query."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     used: dict[int, int] = defaultdict(int)
-    for participant_id, tokens in _agent_tokens_since().rows(workspace_id, now=midnight):
+    for participant_id, tokens in _agent_tokens_since.rows(workspace_id, now=midnight):
         used[participant_id or 0] += int(tokens)
     return used
 
 
-@cache
-def _agent_tokens_since() -> CompiledQuery:
-    """Asked at every mention: compiled once."""
-
-    def statement(workspace_id: int) -> QuerySet[Any, Any]:
-        runs, background = token_rows(None, [workspace_id])
-        total, now = Sum(TOTAL_TOKENS), datetime.now(UTC)
-        of_runs = runs.filter(queued_at__gte=now).order_by().values_list("agent__participant_id").annotate(total=total)
-        of_calls = background.filter(created_at__gte=now).order_by().values_list("agent_id").annotate(total=total)
-        return of_runs.union(of_calls, all=True)
-
-    return CompiledQuery(statement, 1)
+@CompiledQuery
+def _agent_tokens_since(workspace_id: int) -> QuerySet[Any, Any]:
+    runs, background = token_rows(None, [workspace_id])
+    total, now = Sum(TOTAL_TOKENS), datetime.now(UTC)
+    of_runs = runs.filter(queued_at__gte=now).order_by().values_list("agent__participant_id").annotate(total=total)
+    of_calls = background.filter(created_at__gte=now).order_by().values_list("agent_id").annotate(total=total)
+    return of_runs.union(of_calls, all=True)
 
 
 def token_rows(agent: Agent | None, workspace_ids: list[int]) -> tuple[QuerySet[Run], QuerySet[Spending]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any, TypedDict, Unpack
 
 from django.db.models import Q
@@ -18,8 +17,8 @@ from psycopg import sql
 from knowledge.expiry import EXPIRING_WITHIN
 from knowledge.models import Entry, EntryQuerySet
 from openvibe.base.prepared_statements import fetch_unprepared
-from openvibe.base.query_cache import CompiledQuery, array_literal
-from openvibe.chat.models import asker_values, placeholder_access, reach_of
+from openvibe.base.query_cache import array_literal
+from openvibe.chat.models import AccessQuery, reach_of
 from openvibe.search.candidates import inline_ids_sql
 from openvibe.workspaces.access import Access
 
@@ -131,8 +130,9 @@ class EntryScope:
         """Those of these that are, by id, with all that pages and prompts show beside them."""
         if self.filtered is not None:
             return self.filtered.with_related().in_bulk(ids)
-        statement = _compiled_entries(self.access.shape, self.include_expired)
-        entries = statement.objects(*asker_values(self.access), array_literal(ids), now=self.now)
+        entries = _entries_by_id.objects(
+            self.access, array_literal(ids), now=self.now, include_expired=self.include_expired
+        )
         return {entry.pk: entry for entry in entries}
 
 
@@ -153,11 +153,7 @@ def filter_current(entries: EntryQuerySet, *, include_expired: bool, now: dateti
     return entries.filter(Q(status=Entry.Status.ACTIVE) | expired)
 
 
-@cache
-def _compiled_entries(shape: Access, include_expired: bool) -> CompiledQuery:
-    def query(*values: int) -> EntryQuerySet:
-        *asker, ids = values
-        entries = Entry.objects.visible_to(placeholder_access(shape, *asker)).filter(pk__any_of=ids)
-        return filter_current(entries, include_expired=include_expired, now=timezone.now()).order_by().with_related()
-
-    return CompiledQuery(query, 5)
+@AccessQuery
+def _entries_by_id(access: Access, ids: int, *, include_expired: bool) -> EntryQuerySet:
+    entries = Entry.objects.visible_to(access).filter(pk__any_of=ids)
+    return filter_current(entries, include_expired=include_expired, now=timezone.now()).order_by().with_related()

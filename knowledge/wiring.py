@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -20,8 +19,8 @@ from knowledge.queries import entries_to_review, open_contradictions
 from knowledge.quotes import ENTRY_QUOTES
 from knowledge.search import ENTRY_VECTORS
 from knowledge.services.validation import may_manage
-from openvibe.base.query_cache import CompiledQuery, array_literal
-from openvibe.chat.models import Message, asker_values, placeholder_access
+from openvibe.base.query_cache import array_literal
+from openvibe.chat.models import AccessQuery, Message
 from openvibe.chat.wiring import (
     INBOX_NOTES,
     MESSAGE_DECORATORS,
@@ -71,21 +70,15 @@ def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
     if not ids or access.knowledge == "none":
         return {}
     pins_by_id: dict[int, tuple[EntryPin, ...]] = {}
-    for pk, topic, message_id in _pins_query(access.shape).rows(*asker_values(access), array_literal(ids)):
+    for pk, topic, message_id in _live_pins.rows(access, array_literal(ids)):
         pins_by_id[message_id] = (*pins_by_id.get(message_id, ()), EntryPin(pk, topic))
     return {message_id: {"pins": pins} for message_id, pins in pins_by_id.items()}
 
 
-@cache
-def _pins_query(shape: Access) -> CompiledQuery:
-    """Asked by every page of messages: compiled once."""
-
-    def statement(*values: int) -> QuerySet[Any, Any]:
-        *asker, ids = values
-        entries = Entry.objects.visible_to(placeholder_access(shape, *asker)).filter(source_message__id__any_of=ids)
-        return entries.filter(status__in=LIVE_STATUSES).order_by("id").values_list("pk", "topic", "source_message_id")
-
-    return CompiledQuery(statement, 5)
+@AccessQuery
+def _live_pins(access: Access, ids: int) -> QuerySet[Any, Any]:
+    entries = Entry.objects.visible_to(access).filter(source_message__id__any_of=ids, status__in=LIVE_STATUSES)
+    return entries.order_by("id").values_list("pk", "topic", "source_message_id")
 
 
 def pin_keepers(messages: Sequence[Message]) -> dict[int, set[int]]:
@@ -104,21 +97,15 @@ def sidebar_counts(access: Access) -> dict[str, object]:
     """
     if not may_manage(access):
         return {"to_review": 0, "notices": 0}
-    entries, pairs, notices = _waiting_query(access.shape).rows(*asker_values(access))[0]
+    entries, pairs, notices = _waiting_ids.rows(access)[0]
     return {"to_review": min(len(entries) + len(pairs), MAX_COUNTED), "notices": len(notices)}
 
 
-@cache
-def _waiting_query(shape: Access) -> CompiledQuery:
-    """Asked by every page: compiled once."""
-
-    def statement(*asker: int) -> QuerySet[Any, Any]:
-        access = placeholder_access(shape, *asker)
-        waiting = entries_to_review(access, timezone.now()), open_contradictions(access), _unseen_notices(access)
-        ids = [ArraySubquery(rows.order_by().values("pk")[:MAX_COUNTED]) for rows in waiting]
-        return Participant.objects.filter(pk=access.participant_id).values_list(*ids)
-
-    return CompiledQuery(statement, 4)
+@AccessQuery
+def _waiting_ids(access: Access) -> QuerySet[Any, Any]:
+    waiting = entries_to_review(access, timezone.now()), open_contradictions(access), _unseen_notices(access)
+    ids = [ArraySubquery(rows.order_by().values("pk")[:MAX_COUNTED]) for rows in waiting]
+    return Participant.objects.filter(pk=access.participant_id).values_list(*ids)
 
 
 def inbox_notes(access: Access) -> list[InboxNote]:
@@ -129,20 +116,14 @@ def inbox_notes(access: Access) -> list[InboxNote]:
             text=f"“{topic}” {_NOTICE_TEXTS.get(reason, _NOTICE_TEXTS['asked'])}",
             at=created_at,
         )
-        for slug, entry_id, topic, reason, created_at in _notes_query(access.shape).rows(*asker_values(access))
+        for slug, entry_id, topic, reason, created_at in _notice_rows.rows(access)
     ]
 
 
-@cache
-def _notes_query(shape: Access) -> CompiledQuery:
-    """Asked by every inbox: compiled once."""
-
-    def statement(*asker: int) -> QuerySet[Any, Any]:
-        notices = _unseen_notices(placeholder_access(shape, *asker))
-        columns = ("entry__workspace__slug", "entry_id", "entry__topic", "reason", "created_at")
-        return notices.values_list(*columns)[:MAX_INBOX_NOTES]
-
-    return CompiledQuery(statement, 4)
+@AccessQuery
+def _notice_rows(access: Access) -> QuerySet[Any, Any]:
+    columns = ("entry__workspace__slug", "entry_id", "entry__topic", "reason", "created_at")
+    return _unseen_notices(access).values_list(*columns)[:MAX_INBOX_NOTES]
 
 
 def _unseen_notices(access: Access) -> QuerySet[Notice]:

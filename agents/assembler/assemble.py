@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple, cast, get_args
 
@@ -49,8 +48,8 @@ from agents.assembler.stack import (
 from agents.models import Agent
 from agents.soul import TaskType
 from openvibe.base.problems import Missing, Problem
-from openvibe.base.query_cache import CompiledQuery, JsonRows, json_array, json_object
-from openvibe.chat.models import Message, Thread, asker_values, placeholder_access
+from openvibe.base.query_cache import JsonRows, json_array, json_object
+from openvibe.chat.models import AccessQuery, Message, Thread
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import TokenCounter, counter_for
 from openvibe.llm.values import ChatMessage, ToolSpec
@@ -365,23 +364,17 @@ def read_prompt_rows(
     `person_id` is the participant who asks, `request_seq` the number of the request, `is_draft` whether a result is to
     be drafted. None when the agent may not see the thread.
     """
-    values = (*asker_values(access), thread_id, person_id or 0, request_seq)
-    answers = _rows_query(access.shape, is_draft).rows(*values)
+    answers = _prompt_rows.rows(access, thread_id, person_id or 0, request_seq, is_draft=is_draft)
     return answers[0][0] if answers else None
 
 
-@cache
-def _rows_query(shape: Access, is_draft: bool) -> CompiledQuery:
-    """The statement of one kind of access, seven values to be filled in: which conditions there are depends on it."""
-
-    def statement(*values: int) -> QuerySet[Any, Any]:
-        *asker, thread_id, person_id, request_seq = values
-        access = placeholder_access(shape, *asker)
-        scope = QueryScope(access.participant_id, person_id, request_seq, is_draft, access)
-        parts = {"thread": json_array(THREAD_COLUMNS), **{rows.name: rows.expression(scope) for rows in FRAGMENTS}}
-        return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
-
-    return CompiledQuery(statement, 7)
+@AccessQuery
+def _prompt_rows(
+    access: Access, thread_id: int, person_id: int, request_seq: int, *, is_draft: bool
+) -> QuerySet[Any, Any]:
+    scope = QueryScope(access.participant_id, person_id, request_seq, is_draft, access)
+    parts = {"thread": json_array(THREAD_COLUMNS), **{rows.name: rows.expression(scope) for rows in FRAGMENTS}}
+    return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
 
 
 def endpoint_for(agent: Agent) -> Endpoint | None:

@@ -5,7 +5,6 @@ A message shows the run that wrote it, and the runs it caused that have not answ
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -89,7 +88,7 @@ class RunCard:
 
 def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, Any]]:
     """`run` for replies, `waiting` for messages whose runs have no reply yet. One query."""
-    runs: list[Run] = _runs_at().objects(array_literal(message.pk for message in messages)) if messages else []
+    runs: list[Run] = _runs_at.objects(array_literal(message.pk for message in messages)) if messages else []
     decorations: dict[int, dict[str, Any]] = defaultdict(dict)
     for run in runs:
         if run.reply_id is not None:
@@ -106,17 +105,12 @@ RUN_CARD_FIELDS = (
 )
 
 
-@cache
-def _runs_at() -> CompiledQuery:
-    """Asked by every page of messages: compiled once."""
-
-    def statement(ids: int) -> QuerySet[Run]:
-        unanswered = Q(trigger__id__any_of=ids, reply=None) & ~Q(state=Run.State.DONE)
-        runs = Run.objects.filter(Q(reply__id__any_of=ids) | unanswered)
-        runs = runs.select_related("agent__participant", "approval").only(*RUN_CARD_FIELDS)
-        return runs.annotate(has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk")))).order_by("id")
-
-    return CompiledQuery(statement, 1)
+@CompiledQuery
+def _runs_at(ids: int) -> QuerySet[Run]:
+    unanswered = Q(trigger__id__any_of=ids, reply=None) & ~Q(state=Run.State.DONE)
+    runs = Run.objects.filter(Q(reply__id__any_of=ids) | unanswered)
+    runs = runs.select_related("agent__participant", "approval").only(*RUN_CARD_FIELDS)
+    return runs.annotate(has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk")))).order_by("id")
 
 
 def _run_card(run: Run, access: Access) -> RunCard:

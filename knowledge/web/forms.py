@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache
 from typing import Any
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from knowledge.expiry import format_instant, parse_expiry
@@ -115,15 +115,14 @@ def strip_nul(data: EntryFormData) -> EntryFormData:
 def list_owners(request: WorkspaceRequest) -> list[Participant]:
     """Who may own an entry, by name; for guests those of them that they know."""
     if not request.access.is_guest:
-        return _owners_query().objects(request.workspace.pk)
+        return _owners_by_name.objects(request.workspace.pk)
     people = possible_owners(request.workspace.pk).order_by("name", "id")
     return list(people.filter(pk__in=participants_known_to(request.access).order_by().values("pk")))
 
 
-@cache
-def _owners_query() -> CompiledQuery:
-    """Asked by every list of entries: compiled once."""
-    return CompiledQuery(lambda workspace_id: possible_owners(workspace_id).order_by("name", "id"), 1)
+@CompiledQuery
+def _owners_by_name(workspace_id: int) -> QuerySet[Participant]:
+    return possible_owners(workspace_id).order_by("name", "id")
 
 
 def access_owner(request: WorkspaceRequest, given: str) -> Participant | None:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any
 
 from django.core.paginator import Page, Paginator
@@ -45,8 +44,7 @@ from knowledge.web.presenters import EntryRow, entry_item, entry_row, entry_rows
 from openvibe.base.fragments import render_fragments
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
-from openvibe.base.query_cache import CompiledQuery
-from openvibe.chat.models import Message, asker_values, placeholder_access
+from openvibe.chat.models import AccessQuery, Message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant
@@ -109,7 +107,7 @@ def suggest_topics(request: WorkspaceRequest, part: str = "") -> list[str]:
     if part := part.replace("\x00", "").strip():
         recent = list(_newest_topics(request.access).filter(topic__icontains=part)[:MAX_TOPICS_COUNTED])
     else:
-        recent = _topics_query(request.access.shape).rows(*asker_values(request.access))
+        recent = _recent_topics.rows(request.access)
     return [topic for (topic,), _ in Counter(recent).most_common(MAX_TOPICS_OFFERED)]
 
 
@@ -118,10 +116,9 @@ def _newest_topics(access: Access) -> QuerySet[Entry, tuple[str]]:
     return entries.order_by("-id").values_list("topic")
 
 
-@cache
-def _topics_query(shape: Access) -> CompiledQuery:
-    """Asked by every list of entries: compiled once."""
-    return CompiledQuery(lambda *asker: _newest_topics(placeholder_access(shape, *asker))[:MAX_TOPICS_COUNTED], 4)
+@AccessQuery
+def _recent_topics(access: Access) -> QuerySet[Entry, tuple[str]]:
+    return _newest_topics(access)[:MAX_TOPICS_COUNTED]
 
 
 def _filter_chips(request: WorkspaceRequest, params: dict[str, str]) -> list[dict[str, str]]:
@@ -155,20 +152,17 @@ class ListSearch:
 
 def _newest_page(access: Access) -> Page[Any]:
     """The first page where nothing is asked for, as most often: the newest of what holds or waits. One query."""
-    entries: list[Any] = _newest_entries(access.shape).objects(*asker_values(access))
+    entries: list[Any] = _newest_entries.objects(access)
     page: Page[Any] = Paginator(range(entries[0].total if entries else 0), ENTRIES_PAGE_SIZE).get_page(1)
     page.object_list = entries
     return page
 
 
-@cache
-def _newest_entries(shape: Access) -> CompiledQuery:
-    def statement(*asker: int) -> QuerySet[Entry]:
-        entries = Entry.objects.visible_to(placeholder_access(shape, *asker)).filter(status__in=LIVE_STATUSES)
-        entries = entries.select_related("owner").only(*ENTRY_ITEM_FIELDS).annotate(total=Window(Count("*")))
-        return entries.order_by("-id")[:ENTRIES_PAGE_SIZE]
-
-    return CompiledQuery(statement, 4)
+@AccessQuery
+def _newest_entries(access: Access) -> QuerySet[Entry]:
+    entries = Entry.objects.visible_to(access).filter(status__in=LIVE_STATUSES)
+    entries = entries.select_related("owner").only(*ENTRY_ITEM_FIELDS).annotate(total=Window(Count("*")))
+    return entries.order_by("-id")[:ENTRIES_PAGE_SIZE]
 
 
 ENTRY_ITEM_FIELDS = (

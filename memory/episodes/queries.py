@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
@@ -62,16 +61,15 @@ def feedback_by_message(messages: Sequence[Message], access: Access) -> dict[int
     }
     if access.is_agent or not by_message:
         return {}
-    for feedback in _feedback_on().objects(array_literal(by_message)):
+    for feedback in _feedback_on.objects(array_literal(by_message)):
         by_message[feedback.message_id].append(feedback)
     return {message_id: {"feedback": _summarize_feedback(rows, access)} for message_id, rows in by_message.items()}
 
 
-@cache
-def _feedback_on() -> CompiledQuery:
-    """Asked by every page of messages: compiled once."""
-    rows = Feedback.objects.select_related("participant", "episode__applied_by").order_by("created_at", "id")
-    return CompiledQuery(lambda ids: rows.filter(message__id__any_of=ids), 1)
+@CompiledQuery
+def _feedback_on(ids: int) -> QuerySet[Feedback]:
+    rows = Feedback.objects.select_related("participant", "episode__applied_by").filter(message__id__any_of=ids)
+    return rows.order_by("created_at", "id")
 
 
 def feedback_givers(messages: Sequence[Message]) -> dict[int, set[int]]:

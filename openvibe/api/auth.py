@@ -5,9 +5,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 from typing import Any, Protocol, cast
 
+from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
@@ -60,18 +60,16 @@ class Caller:
         return f"token:{self.token.pk}" if self.token else f"session:{self.participant.pk}"
 
 
-@cache
-def _tokens_by_hash() -> CompiledQuery:
-    """Asked by every call: compiled once."""
-    tokens = Token.objects.select_related("participant__workspace")
-    return CompiledQuery(lambda token_hash: tokens.filter(token_hash=token_hash), 1)
+@CompiledQuery
+def _tokens_by_hash(token_hash: int) -> QuerySet[Token]:
+    return Token.objects.select_related("participant__workspace").filter(token_hash=token_hash)
 
 
 def authenticate_token(secret: str) -> Caller | None:
     """The caller whose token this is, asked anew on every call; None when it does not let anybody in."""
     if not secret.startswith(TOKEN_PREFIX) or not secret.isascii():
         return None
-    token: Token | None = next(iter(_tokens_by_hash().objects(Token.digest(secret))), None)
+    token: Token | None = next(iter(_tokens_by_hash.objects(Token.digest(secret))), None)
     if token is None or not token.is_valid:
         return None
     participant = cast(CallerParticipant, token.participant)

@@ -16,7 +16,8 @@ from django.utils.safestring import SafeString, mark_safe
 register = Library()
 """The tag of templates that `{% load fragments %}`."""
 
-MAX_CACHED_CHARACTERS = 4_000_000  # of all in a process; forgotten all at once when there are more
+MAX_CACHED_CHARACTERS = 8_000_000  # of all in a process; forgotten all at once when there are more
+MAX_PIECE_CHARACTERS = 40_000  # what is longer is not kept
 _CSRF_PLACEHOLDER = secrets.token_hex(16)  # nobody can guess it, so no text can hold it
 
 _html_cache: dict[tuple[object, ...], str] = {}
@@ -25,8 +26,7 @@ _cached_characters = 0  # about: threads that add at once may miss one
 
 def render_fragment(template: str, *, csrf_token: object = "", **values: Hashable) -> SafeString:
     """The template's HTML. Values are plain: strings not marked safe, numbers, times, frozen dataclasses, tuples."""
-    html = render_fragments(template, [values])
-    return mark_safe(html.replace(_CSRF_PLACEHOLDER, str(csrf_token))) if csrf_token else html
+    return with_csrf_token(render_fragments(template, [values]), csrf_token)
 
 
 def render_fragments(template: str, rows: Iterable[Mapping[str, Hashable]]) -> SafeString:
@@ -34,8 +34,23 @@ def render_fragments(template: str, rows: Iterable[Mapping[str, Hashable]]) -> S
     timezone_name, html = timezone.get_current_timezone_name(), []
     for values in rows:
         key = (template, timezone_name, *values.items())
-        html.append(_html_cache.get(key) or _render(key, template, values))
+        html.append(render_cached(key, template, values))
     return mark_safe("".join(html))
+
+
+def render_cached(key: tuple[object, ...], template: str, context: Mapping[str, object], *, keep: bool = True) -> str:
+    """The template's HTML without a form token (`with_csrf_token`), kept under the key: all that the template reads."""
+    html = _html_cache.get(key)
+    if html is None:
+        html = Engine.get_default().get_template(template).render(Context({**context, "csrf_token": _CSRF_PLACEHOLDER}))
+        html = html.strip()
+        if keep and len(html) <= MAX_PIECE_CHARACTERS and not settings.DEBUG:
+            _keep(key, html)
+    return html
+
+
+def with_csrf_token(html: str, csrf_token: object) -> SafeString:
+    return mark_safe(html.replace(_CSRF_PLACEHOLDER, str(csrf_token)))
 
 
 @register.simple_tag(takes_context=True)
@@ -43,14 +58,6 @@ def fragment(context: Mapping[str, Any], template: str, **values: Hashable) -> S
     """`{% fragment "chat/_composer.html" composer=composer %}`: the template includes one that reads these values
     alone."""
     return render_fragment(template, csrf_token=context.get("csrf_token", ""), **values)
-
-
-def _render(key: tuple[object, ...], template: str, values: Mapping[str, Hashable]) -> str:
-    context = Context({**values, "csrf_token": _CSRF_PLACEHOLDER})
-    html = Engine.get_default().get_template(template).render(context).strip()
-    if not settings.DEBUG:
-        _keep(key, html)
-    return html
 
 
 def _keep(key: tuple[object, ...], html: str) -> None:

@@ -1,14 +1,18 @@
 """Compiles a Django query to SQL once in a process and runs it many times: the condition stays where it is defined,
 its price is paid once.
 
+For reads whose condition is a queryset's (`visible_to`). Where a page joins and counts in its own way, its statement is
+written out where it is read, and run by `fetch_prepared`.
+
 The query is built with placeholder numbers for what differs from one call to the next, or for whole arrays of them
 (`pk__any_of`). Its SQL keeps parameters for them, so that values only ever travel as parameters.
 
 `JsonRows` lets one statement bring rows of many tables: each table is a sub-select that arrives as one JSON list."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import cached_property
+from inspect import signature
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -44,39 +48,56 @@ class AnyOfLookup(Lookup):
 
 
 class CompiledQuery:
-    """The SQL of `make(*numbers)`, run with other numbers. Every time among its parameters is `now` (the default is the
-    present)."""
+    """Decorates a function that builds a query from numbers: its SQL, made at the first call and run with other values.
 
-    def __init__(self, build_query: Callable[..., QuerySet[Any, Any]], argument_count: int) -> None:
-        placeholders = range(_FIRST_PLACEHOLDER, _FIRST_PLACEHOLDER + argument_count)
-        positions = {form: index for index, number in enumerate(placeholders) for form in (number, str(number))}
-        self._compiler = build_query(*placeholders).query.get_compiler(DEFAULT_DB_ALIAS)
+    Every time among its parameters is `now` (the default is the present). `argument_count` is that of the function's
+    signature unless given."""
+
+    def __init__(self, build_query: Callable[..., QuerySet[Any, Any]], argument_count: int | None = None) -> None:
+        self._build_query = build_query
+        self._argument_count = argument_count
+
+    @cached_property
+    def _compiler(self) -> Any:
+        return self._build_query(*self._placeholders).query.get_compiler(DEFAULT_DB_ALIAS)
+
+    @cached_property
+    def _placeholders(self) -> range:
+        count = self._argument_count
+        if count is None:
+            count = len(signature(self._build_query).parameters)
+        return range(_FIRST_PLACEHOLDER, _FIRST_PLACEHOLDER + count)
+
+    @cached_property
+    def _statement(self) -> tuple[str, list[int | None]]:
+        """The SQL, and the position of each of its parameters among the arguments; None for a time."""
+        places = {form: index for index, number in enumerate(self._placeholders) for form in (number, str(number))}
         statement, parameters = self._compiler.as_sql()
-        self._positions: list[int | None] = []  # of each parameter among the arguments; None for a time
+        positions: list[int | None] = []
         texts = ["%s"] * len(parameters)
         for index, value in enumerate(parameters):
             if isinstance(value, datetime):
-                self._positions.append(None)
-            elif isinstance(value, int | str) and value in positions:  # text where it is compared with a text column
-                self._positions.append(positions[value])
+                positions.append(None)
+            elif isinstance(value, int | str) and value in places:  # text where it is compared with a text column
+                positions.append(places[value])
             else:  # never changes: written out, so that the server knows how many rows to expect
                 texts[index] = sql.Literal(value).as_string()
-        self.sql = statement % tuple(texts)
-
-    def _values(self, arguments: Sequence[int | str], now: datetime | None) -> list[Any]:
-        return [now or timezone.now() if each is None else arguments[each] for each in self._positions]
+        return statement % tuple(texts), positions
 
     def rows(self, *arguments: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
         """All rows, as the database driver gives them."""
-        return fetch_prepared(self.sql, self._values(arguments, now))
+        statement, positions = self._statement
+        values = [now or timezone.now() if each is None else arguments[each] for each in positions]
+        return fetch_prepared(statement, values)
 
     def objects(self, *arguments: int | str, now: datetime | None = None) -> list[Any]:
         """All rows as the objects that the query would give, with those it selects beside them (`select_related`) and
         its annotations."""
+        rows = self.rows(*arguments, now=now)
         model, columns, names, populators, converters, annotations = self._row_layout
         instances: list[Model] = []
         seen: dict[tuple[int, Any], Model] = {}
-        for row in self._compiler.apply_converters(self.rows(*arguments, now=now), converters):
+        for row in self._compiler.apply_converters(rows, converters):
             instance = model.from_db(DEFAULT_DB_ALIAS, names, row[columns])
             for populator in populators:
                 _populate(populator, row, instance, seen)

@@ -2,11 +2,11 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 
 from openvibe.base.includes import CutInclude, expand_includes
@@ -27,36 +27,32 @@ AGENT_ACCESSES: Register[Callable[[Iterable[Participant]], dict[int, Access]]] =
 """The same for many agents at once, by participant id; those that are deactivated are left out."""
 
 
-@cache
-def _members_by_slug() -> CompiledQuery:
-    """Asked by every page: compiled once. `stream_position` is that of the workspace's newest event."""
+@CompiledQuery
+def _members_by_slug(user_id: int, slug: int) -> QuerySet[Member]:
+    """With `stream_position`: that of the workspace's newest event."""
     events = Event.objects.filter(workspace_id=OuterRef("workspace_id"), position__isnull=False).order_by("-position")
-    members = Member.objects.select_related("participant", "workspace", "user").filter(
-        removed_at=None, user__is_active=True
-    )
-    members = members.annotate(stream_position=Subquery(events.values("position")[:1]))
-    return CompiledQuery(lambda user, slug: members.filter(user=user, workspace__slug=slug), 2)
+    members = Member.objects.filter(removed_at=None, user=user_id, user__is_active=True, workspace__slug=slug)
+    members = members.select_related("participant", "workspace", "user")
+    return members.annotate(stream_position=Subquery(events.values("position")[:1]))
 
 
 def access_member(user: User, slug: str) -> Member:
     """The user's standing membership of a workspace. Raises Missing for strangers and for unknown workspaces."""
-    members: list[Member] = [] if "\x00" in slug else _members_by_slug().objects(user.pk, slug)
+    members: list[Member] = [] if "\x00" in slug else _members_by_slug.objects(user.pk, slug)
     if not members:
         raise Missing
     members[0].participant.workspace = members[0].workspace
     return members[0]
 
 
-@cache
-def _members_by_user() -> CompiledQuery:
-    """Asked by every call of the API that a browser makes: compiled once."""
-    members = Member.objects.select_related("participant__workspace").filter(removed_at=None)
-    return CompiledQuery(lambda user: members.filter(user=user), 1)
+@CompiledQuery
+def _members_by_user(user_id: int) -> QuerySet[Member]:
+    return Member.objects.select_related("participant__workspace").filter(removed_at=None, user=user_id)
 
 
 def list_memberships(user: User) -> list[Member]:
     """The user's standing memberships."""
-    return _members_by_user().objects(user.pk)
+    return _members_by_user.objects(user.pk)
 
 
 def member_access(member: Member) -> Access:
@@ -64,18 +60,16 @@ def member_access(member: Member) -> Access:
     return role_access(workspace_id=member.workspace_id, participant_id=member.participant_id, role=role)
 
 
-@cache
-def _members_by_participant() -> CompiledQuery:
-    """Asked by every call of the API: compiled once."""
-    members = Member.objects.filter(removed_at=None, user__is_active=True)
-    return CompiledQuery(lambda participant: members.filter(participant=participant), 1)
+@CompiledQuery
+def _members_by_participant(participant_id: int) -> QuerySet[Member]:
+    return Member.objects.filter(removed_at=None, user__is_active=True, participant=participant_id)
 
 
 def participant_access(participant: Participant) -> Access | None:
     """What a participant may see now; None when it may see nothing any more (removed, deactivated, imported)."""
     if participant.kind == Participant.Kind.AGENT:
         return AGENT_ACCESS.only()(participant)
-    members: list[Member] = _members_by_participant().objects(participant.pk)
+    members: list[Member] = _members_by_participant.objects(participant.pk)
     return member_access(members[0]) if members else None
 
 

@@ -26,7 +26,7 @@ def of_these(ids: int) -> QuerySet[Message]:
 
 def test_objects_come_with_those_beside_them(said: list[Message]) -> None:
     wanted = [said[2].pk, said[0].pk]
-    compiled = CompiledQuery(of_these, 1)
+    compiled = CompiledQuery(of_these)
 
     with CaptureQueriesContext(connection) as asked:
         found = compiled.objects(array_literal(wanted))
@@ -43,7 +43,7 @@ def test_objects_come_with_those_beside_them(said: list[Message]) -> None:
 
 @pytest.mark.parametrize("many", [0, 1, 3])
 def test_an_array_is_one_value_however_long_it_is(said: list[Message], many: int) -> None:
-    compiled = CompiledQuery(lambda ids: of_these(ids).values_list("pk"), 1)
+    compiled = CompiledQuery(lambda ids: of_these(ids).values_list("pk"))
     ids = [message.pk for message in said[:many]]
     assert compiled.rows(array_literal(ids)) == [(pk,) for pk in ids]
 
@@ -51,12 +51,12 @@ def test_an_array_is_one_value_however_long_it_is(said: list[Message], many: int
 @pytest.mark.parametrize("text", ["ana", "nobody", "' OR ''='", "%s", "7100000000000000000"])
 def test_text_is_an_argument_too(ana: Member, text: str) -> None:
     by_handle = Participant.objects.filter(handle=text).values_list("pk")
-    compiled = CompiledQuery(lambda handle: Participant.objects.filter(handle=handle).values_list("pk"), 1)
+    compiled = CompiledQuery(lambda handle: Participant.objects.filter(handle=handle).values_list("pk"))
     assert compiled.rows(text) == list(by_handle)
 
 
 def test_times_are_the_present_or_the_one_that_is_given(said: list[Message]) -> None:
-    earlier = CompiledQuery(lambda ids: of_these(ids).filter(created_at__lt=timezone.now()).values_list("pk"), 1)
+    earlier = CompiledQuery(lambda ids: of_these(ids).filter(created_at__lt=timezone.now()).values_list("pk"))
     ids = array_literal(message.pk for message in said)
     assert len(earlier.rows(ids)) == 3
     assert earlier.rows(ids, now=said[0].created_at - timedelta(seconds=1)) == []
@@ -77,7 +77,7 @@ def read_said(rows: JsonRows[int, SaidRow], thread: Thread) -> dict[str, Any]:
         parts = {"title": json_array(["title"]), rows.name: rows.expression(thread_id)}
         return Thread.objects.filter(pk=thread_id).order_by().values_list(json_object(parts))
 
-    answer: dict[str, Any] = CompiledQuery(statement, 1).rows(thread.pk)[0][0]
+    answer: dict[str, Any] = CompiledQuery(statement).rows(thread.pk)[0][0]
     return answer
 
 

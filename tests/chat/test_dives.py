@@ -21,7 +21,6 @@ from openvibe.chat.queries import (
     messages_mentioning,
     read_sidebar,
     search_messages,
-    unseen_mentions,
 )
 from openvibe.chat.services import (
     add_to_channel,
@@ -181,7 +180,6 @@ class TestBeingInOne:
             asker = access(member)
             assert [item.pk for item in list_channel_threads(thread.channel, asker).items] == [thread.pk]
             assert [item.pk for item in list_unread_threads(asker).items] == ([thread.pk] if member == dora else [])
-        assert not unseen_mentions(access(dora)).exists()
         assert not messages_mentioning(access(dora)).exists()
         assert [room.mention_count for room in read_sidebar(access(dora), dora.user_id).channels] == [0]
 

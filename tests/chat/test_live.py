@@ -11,7 +11,8 @@ from openvibe.base.models import Event
 from openvibe.chat.live.batch import EventBatch, read_batch
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Thread
-from openvibe.chat.services import delete_message, set_thread_access
+from openvibe.chat.queries import read_channel_unread, read_sidebar
+from openvibe.chat.services import delete_message, mark_read, set_thread_access
 from openvibe.chat.web import live
 from openvibe.chat.web.live import PageFrames
 from openvibe.workspaces.models import Member
@@ -113,3 +114,21 @@ def test_a_thread_closed_to_agents_is_closed_in_the_very_batch(ana: Member, thre
     say(thread, ana, "closed")
     settle()
     assert not any(agent.sees(event) for event in read_batch(ana.workspace_id, after=before).events)
+
+
+def test_what_streams_tell_of_a_channel_is_what_the_sidebar_shows(ana: Member, thread: Thread) -> None:
+    dora, emil = (make_member(name, ana.workspace) for name in ("Dora", "Emil"))
+    for body in ("@dora roses?", "@dora and @emil?", "@emil!"):
+        say(thread, ana, body)
+    thread.refresh_from_db()
+    mark_read(thread=thread, by=access(dora), seq=1)
+    mark_read(thread=thread, by=access(emil), seq=3)
+    readers = (ana, dora, emil)
+    shown = {
+        (reader.participant_id, channel.pk): (channel.unread, channel.mention_count)
+        for reader in readers
+        for channel in read_sidebar(access(reader), reader.user_id).channels
+    }
+    assert read_channel_unread(shown) == shown
+    assert shown[dora.participant_id, thread.channel_id] == (True, 1)
+    assert shown[emil.participant_id, thread.channel_id] == (False, 0)

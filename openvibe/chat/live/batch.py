@@ -7,13 +7,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db import connection
 from django.db.models import OuterRef
 
 from openvibe.base.markdown import last_block_start
 from openvibe.base.models import Event
 from openvibe.chat.models import Mention, Message, Thread
-from openvibe.chat.queries import with_authors_and_mentions
+from openvibe.chat.queries import read_channel_unread, with_authors_and_mentions
 
 BATCH_SIZE = 200
 """Events."""
@@ -137,32 +136,7 @@ class EventBatch:
             for event in self.events
             if event.kind == "read_changed" and event.participant_id and event.thread
         }
-        if not pairs:
-            return {}
-        with connection.cursor() as cursor:
-            cursor.execute(_CHANNEL_UNREAD, [list(numbers) for numbers in zip(*pairs, strict=True)])
-            return {(participant, channel): (unread, named) for participant, channel, unread, named in cursor}
-
-
-# As `unread_threads` and `unseen_mentions` have it, for many readers at once.
-_CHANNEL_UNREAD = """
-SELECT asked.participant, asked.channel, EXISTS (
-    SELECT FROM chat_thread t
-    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = asked.participant
-    WHERE t.channel_id = asked.channel AND t.parent_id IS NULL AND t.archived_at IS NULL
-    AND t.last_seq > coalesce(r.last_read_seq, 0)
-    AND (r.id IS NOT NULL OR t.last_message_at >=
-        (SELECT joined_at FROM workspaces_member WHERE participant_id = asked.participant))
-), (
-    SELECT count(*) FROM chat_mention n
-    JOIN chat_message m ON m.id = n.message_id
-    JOIN chat_thread t ON t.id = m.thread_id
-    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = asked.participant
-    WHERE n.participant_id = asked.participant AND t.channel_id = asked.channel AND t.parent_id IS NULL
-    AND m.deleted_at IS NULL AND m.seq > coalesce(r.last_read_seq, 0)
-)
-FROM unnest(%s::bigint[], %s::bigint[]) AS asked(participant, channel)
-"""
+        return read_channel_unread(pairs)
 
 
 def read_batch(workspace_id: int, *, after: int, until: int | None = None) -> EventBatch:

@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -162,13 +162,15 @@ class WorkspaceFeed:
         return batch.has_more
 
     def _tell_news(self, *, ids_only: bool = False) -> EventBatch:
+        frames: dict[StreamSubscriber, bytes] = {}
         with _snapshot():
             batch = read_batch(self.workspace_id, after=self.position)
             batch.progress, batch.ids_only = dict(self._progress), ids_only
             if batch.events:
                 self._refresh_changed(batch)
-                _deliver(batch, [subscriber for subscriber in self.subscribers if subscriber.is_live])
-            return batch
+                frames = _make_frames(batch, [subscriber for subscriber in self.subscribers if subscriber.is_live])
+        _put(frames)
+        return batch
 
     def _refresh_changed(self, batch: EventBatch) -> None:
         """Who may see what has changed in this snapshot: also by an event that stands behind the batch."""
@@ -183,14 +185,15 @@ class WorkspaceFeed:
     def replay(self, subscriber: StreamSubscriber) -> None:
         if subscriber.is_live or subscriber.is_ended:
             return
+        position, frames = subscriber.position, {subscriber: b""}
         with _snapshot():
             _refresh([subscriber])
-            if subscriber.position < self.position and not subscriber.is_ended:
-                batch = read_batch(self.workspace_id, after=subscriber.position, until=self.position)
-                _deliver(batch, [subscriber])
-                subscriber.position = batch.position if batch.has_more else self.position
-        subscriber.is_live = subscriber.position >= self.position
-        _wake([subscriber])
+            if position < self.position and not subscriber.is_ended:
+                batch = read_batch(self.workspace_id, after=position, until=self.position)
+                frames = _make_frames(batch, [subscriber])
+                position = batch.position if batch.has_more else self.position
+        subscriber.position, subscriber.is_live = position, position >= self.position
+        _put(frames)
 
 
 def _refresh(subscribers: Collection[StreamSubscriber]) -> None:
@@ -202,8 +205,8 @@ def _refresh(subscribers: Collection[StreamSubscriber]) -> None:
             subscriber.end_access()
 
 
-def _deliver(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> None:
-    """Give everybody the frames of what they may see."""
+def _make_frames(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> dict[StreamSubscriber, bytes]:
+    """For each the frames of what they may see, in the snapshot of the batch."""
     formats = {subscriber.format for subscriber in subscribers}
     wanted = {
         event.message_id
@@ -214,6 +217,7 @@ def _deliver(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> No
     for event in batch.events:
         if event.message_id not in wanted:  # nobody was told of its words
             batch.progress.pop(event.message_id or 0, None)
+    made = {}
     for subscriber in subscribers:
         viewer, after = subscriber.viewer, subscriber.position
         frames = [
@@ -221,8 +225,15 @@ def _deliver(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> No
             for event in batch.events
             if event.position > after and viewer.sees(event)
         ]
-        subscriber.put(b"".join(frames))
-    _wake(subscribers)
+        made[subscriber] = b"".join(frames)
+    return made
+
+
+def _put(frames: Mapping[StreamSubscriber, bytes]) -> None:
+    """Once the snapshot is over: where its end fails, the batch is read again, and nobody was told of it yet."""
+    for subscriber, made in frames.items():
+        subscriber.put(made)
+    _wake(frames)
 
 
 def _wake(subscribers: Collection[StreamSubscriber]) -> None:

@@ -38,7 +38,11 @@ class Viewer:
     own_ids: frozenset[int] = frozenset()
 
     def sees(self, event: LiveEvent) -> bool:
-        """Whether the viewer may know of the event now: the rule of `visible_to`, asked of one row."""
+        """Whether the viewer may know of the event now: the rule of `visible_to`, asked of one row.
+
+        Not `sees_thread`: a thousand viewers share one set of public channels, and what a thread lists is read with the
+        event, not with the viewer.
+        """
         access, thread = self.access, event.thread
         if access is None or event.participant_id not in (None, self.participant_id):
             return False

@@ -1,4 +1,5 @@
-"""What an access reaches: the channels somebody reads and the threads that list an agent, as plain numbers.
+"""What an access reaches: the channels somebody reads and the threads that list an agent, as plain numbers; and queries
+compiled once for all who are allowed the same.
 
 Read by one statement the first time an access is asked, and kept on that object: every `visible_to` of the request
 puts the numbers into its statement, which then needs no sub-select and whose plan hangs on no statistics. Whoever has
@@ -6,14 +7,17 @@ the same access object asks with what was true when it was first asked; `fresh` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Protocol
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.base.query_cache import array_literal
+from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.workspaces.access import Access
 
 _SELECT_REACH = """
@@ -64,17 +68,46 @@ def fresh(access: Access) -> Access:
     return replace(access)
 
 
-def asker_values(access: Access) -> tuple[int, int, str, str]:
-    """What a statement compiled with `placeholder_access` needs of the asker: its first four arguments."""
+MAX_COMPILED = 256
+"""Statements of one query that are kept: one for each kind of access, and each length of a page."""
+
+
+class AccessQuery:
+    """Decorates `build(access, *arguments, **options)`, a query of what an access may see.
+
+    It is compiled once in a process for each kind of access and its options, which are keyword-only. Arguments are
+    numbers, or array literals of them."""
+
+    def __init__(self, build: Callable[..., QuerySet[Any, Any]]) -> None:
+        kinds = [parameter.kind for parameter in inspect.signature(build).parameters.values()]
+        self._build = build
+        self._argument_count = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) - 1
+        self._compiled = lru_cache(maxsize=MAX_COMPILED)(self._compile)
+
+    def rows(
+        self, access: Access, *arguments: int | str, now: datetime | None = None, **options: object
+    ) -> list[tuple[Any, ...]]:
+        """As `CompiledQuery.rows`."""
+        return self._compiled(access.shape, **options).rows(*_asker_values(access), *arguments, now=now)
+
+    def objects(
+        self, access: Access, *arguments: int | str, now: datetime | None = None, **options: object
+    ) -> list[Any]:
+        """As `CompiledQuery.objects`."""
+        return self._compiled(access.shape, **options).objects(*_asker_values(access), *arguments, now=now)
+
+    def _compile(self, shape: Access, **options: object) -> CompiledQuery:
+        def build(workspace_id: int, participant_id: int, channels: int, threads: int, *arguments: int) -> Any:
+            access = replace(shape, workspace_id=workspace_id, participant_id=participant_id)
+            access.memo["reach"] = Reach(frozenset(), frozenset(), str(channels), str(threads))
+            return self._build(access, *arguments, **options)
+
+        return CompiledQuery(build, 4 + self._argument_count)
+
+
+def _asker_values(access: Access) -> tuple[int, int, str, str]:
     reach = reach_of(access)
     return access.workspace_id, access.participant_id, reach.channels, reach.threads
-
-
-def placeholder_access(shape: Access, workspace_id: int, participant_id: int, channels: int, threads: int) -> Access:
-    """An access of that shape for a compiled statement, whose arguments the numbers stand for."""
-    access = replace(shape, workspace_id=workspace_id, participant_id=participant_id)
-    access.memo["reach"] = Reach(frozenset(), frozenset(), str(channels), str(threads))
-    return access
 
 
 def visible_threads(access: Access, thread: str = "") -> Q:

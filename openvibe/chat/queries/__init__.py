@@ -21,13 +21,18 @@ from openvibe.chat.queries.conversations import (
     participants_known_to,
     read_attachment,
     search_messages,
-    unseen_mentions,
-    visible_ids,
     with_authors_and_mentions,
 )
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
-from openvibe.chat.queries.sidebar import Sidebar, SidebarChannel, SidebarParticipant, SidebarWorkspace, read_sidebar
+from openvibe.chat.queries.sidebar import (
+    Sidebar,
+    SidebarChannel,
+    SidebarParticipant,
+    SidebarWorkspace,
+    read_channel_unread,
+    read_sidebar,
+)
 from openvibe.chat.queries.thread_lists import ThreadItem, ThreadList, list_channel_threads, list_unread_threads
 from openvibe.chat.queries.thread_page import NamedAgent, ThreadSurroundings, read_surroundings
 from openvibe.chat.search.thread import MessageHit, find_messages
@@ -70,11 +75,10 @@ __all__ = [
     "participants_known_to",
     "quote_notes",
     "read_attachment",
+    "read_channel_unread",
     "read_sidebar",
     "read_surroundings",
     "scoped_instructions",
     "search_messages",
-    "unseen_mentions",
-    "visible_ids",
     "with_authors_and_mentions",
 ]

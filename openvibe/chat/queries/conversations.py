@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from functools import cache, lru_cache, partial
+from functools import partial
 from typing import Any, TypeVar
 
 from django.contrib.postgres.expressions import ArraySubquery
@@ -22,6 +22,7 @@ from openvibe.base.problems import Missing
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.attachments import Piece, cut_piece, find_text
 from openvibe.chat.models import (
+    AccessQuery,
     Attachment,
     Channel,
     ChannelMembership,
@@ -30,10 +31,8 @@ from openvibe.chat.models import (
     Message,
     ReadMarker,
     Thread,
-    asker_values,
     break_long_words,
     load_reach,
-    placeholder_access,
     sees_channel,
     sees_thread,
 )
@@ -61,25 +60,15 @@ def with_read_state(threads: QuerySet[Thread], access: Access) -> QuerySet[Threa
     )
 
 
-def unseen_mentions(access: Access) -> QuerySet[Mention]:
-    """Where the asker was named in something not read yet, outside dives: those are between two."""
-    read = ReadMarker.objects.filter(thread=OuterRef("message__thread"), participant_id=access.participant_id).values(
-        "last_read_seq"
-    )
-    return Mention.objects.filter(
-        participant_id=access.participant_id,
-        message__deleted_at=None,
-        message__thread__in=Thread.objects.visible_to(access).exclude_dives(),
-    ).exclude(message__seq__lte=Coalesce(Subquery(read[:1]), 0))
-
-
 def messages_mentioning(access: Access) -> QuerySet[Message]:
-    """Messages outside dives that name the asker, newest first, with `unseen`."""
+    """Messages outside dives, which are between two, that name the asker, newest first, with `unseen`."""
     messages: QuerySet[Message] = Message.objects.visible_to(access)
-    unseen = unseen_mentions(access).filter(message=OuterRef("pk"))
+    seen = ReadMarker.objects.filter(
+        thread=OuterRef("thread"), participant_id=access.participant_id, last_read_seq__gte=OuterRef("seq")
+    )
     return (
         messages.filter(mentions__participant_id=access.participant_id, deleted_at=None, thread__parent=None)
-        .annotate(unseen=Exists(unseen))
+        .annotate(unseen=~Exists(seen))
         .select_related("thread__channel", "author__agent")
         .order_by("-id")
     )
@@ -119,21 +108,16 @@ def list_messages(
     newest_first: bool = False,
 ) -> list[Message]:
     """Messages of a thread between two places, with authors and mentions. Empty where the asker does not see it."""
-    statement = _compiled_messages(access.shape, limit, newest_first)
-    return statement.objects(*asker_values(access), thread_id, after_seq, before_seq)
+    return _messages_between.objects(access, thread_id, after_seq, before_seq, limit=limit, newest_first=newest_first)
 
 
-@lru_cache(maxsize=256)
-def _compiled_messages(shape: Access, limit: int, newest_first: bool) -> CompiledQuery:
-    """Asked by every look at a thread: compiled once for each length of a page."""
-
-    def statement(*values: int) -> QuerySet[Message]:
-        *asker, thread_id, after_seq, before_seq = values
-        messages = with_authors_and_mentions(Message.objects.visible_to(placeholder_access(shape, *asker)))
-        between = messages.filter(thread_id=thread_id, seq__gt=after_seq, seq__lt=before_seq)
-        return between.defer("search").order_by("-seq" if newest_first else "seq")[:limit]
-
-    return CompiledQuery(statement, 7)
+@AccessQuery
+def _messages_between(
+    access: Access, thread_id: int, after_seq: int, before_seq: int, *, limit: int, newest_first: bool
+) -> QuerySet[Message]:
+    messages = with_authors_and_mentions(Message.objects.visible_to(access))
+    between = messages.filter(thread_id=thread_id, seq__gt=after_seq, seq__lt=before_seq)
+    return between.defer("search").order_by("-seq" if newest_first else "seq")[:limit]
 
 
 @dataclass(frozen=True)
@@ -175,7 +159,7 @@ def agents_with_access(row: Thread | Channel) -> list[Participant]:
 
     Two queries whatever the number of agents.
     """
-    agents: list[Participant] = _active_agents().objects(row.workspace_id)
+    agents: list[Participant] = _active_agents.objects(row.workspace_id)
     accesses = AGENT_ACCESSES.only()(agents)
     load_reach(accesses.values())
     seers = {
@@ -186,11 +170,10 @@ def agents_with_access(row: Thread | Channel) -> list[Participant]:
     return [agent for agent in agents if agent.pk in seers]
 
 
-@cache
-def _active_agents() -> CompiledQuery:
-    """Asked by every page of a thread: compiled once."""
-    agents = Participant.objects.filter(kind=Participant.Kind.AGENT, is_active=True).select_related("agent")
-    return CompiledQuery(lambda workspace_id: agents.filter(workspace=workspace_id), 1)
+@CompiledQuery
+def _active_agents(workspace_id: int) -> QuerySet[Participant]:
+    agents = Participant.objects.filter(workspace=workspace_id, kind=Participant.Kind.AGENT, is_active=True)
+    return agents.select_related("agent")
 
 
 def members_with_access(channel: Channel) -> QuerySet[Participant]:
@@ -249,14 +232,6 @@ def _midnight(day: date) -> datetime:
     return timezone.make_aware(datetime.combine(day, time.min))
 
 
-def visible_ids(access: Access, model: type[Thread] | type[Channel] | type[Message], ids: Sequence[int]) -> set[int]:
-    """Which of these rows the asker may see now."""
-    if not ids:
-        return set()
-    rows = model._default_manager.visible_to(access)
-    return set(rows.filter(pk__in=ids).values_list("pk", flat=True))
-
-
 def _one_or_missing(rows: Sequence[Row]) -> Row:
     if not rows:
         raise Missing
@@ -268,35 +243,25 @@ def _first_or_missing(rows: QuerySet[Row], pk: int) -> Row:
 
 
 def access_channel(access: Access, channel_id: int) -> Channel:
-    rows: list[Channel] = _channel_by_id(access.shape).objects(*asker_values(access), min(channel_id, MAX_ID))
+    rows: list[Channel] = _channel_by_id.objects(access, min(channel_id, MAX_ID))
     return _one_or_missing(rows)
 
 
-@cache
-def _channel_by_id(shape: Access) -> CompiledQuery:
-    """Asked by pages and API alike: compiled once."""
-    return CompiledQuery(
-        lambda *values: Channel.objects.visible_to(placeholder_access(shape, *values[:4])).filter(pk=values[4]), 5
-    )
+@AccessQuery
+def _channel_by_id(access: Access, channel_id: int) -> QuerySet[Channel]:
+    return Channel.objects.visible_to(access).filter(pk=channel_id)
 
 
 def access_thread(access: Access, thread_id: int) -> Thread:
     """With its channel, `read_seq` and `unread`."""
-    rows: list[Thread] = _thread_by_id(access.shape).objects(*asker_values(access), min(thread_id, MAX_ID))
+    rows: list[Thread] = _thread_by_id.objects(access, min(thread_id, MAX_ID))
     return _one_or_missing(rows)
 
 
-@cache
-def _thread_by_id(shape: Access) -> CompiledQuery:
-    """Asked by every page of a thread: compiled once."""
-
-    def statement(*values: int) -> QuerySet[Thread]:
-        *asker, thread_id = values
-        access = placeholder_access(shape, *asker)
-        threads = with_read_state(Thread.objects.visible_to(access).filter(pk=thread_id), access)
-        return threads.select_related("channel", "created_by")
-
-    return CompiledQuery(statement, 5)
+@AccessQuery
+def _thread_by_id(access: Access, thread_id: int) -> QuerySet[Thread]:
+    threads = with_read_state(Thread.objects.visible_to(access).filter(pk=thread_id), access)
+    return threads.select_related("channel", "created_by")
 
 
 def access_message(access: Access, message_id: int) -> Message:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from openvibe.chat.models import Channel, Thread
-from openvibe.chat.queries.conversations import visible_ids
+from openvibe.chat.models import Channel, Thread, sees_channel, sees_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import ExpandedInstructions, expand_instructions, read_snippets, text_version
@@ -48,16 +47,16 @@ def including_instructions(access: Access) -> list[InstructionText]:
     is not named."""
     including = {"workspace": access.workspace_id, "instructions__contains": "@include"}
     channels, threads = Channel.objects.filter(**including), Thread.objects.filter(**including)
-    seen_channels = visible_ids(access, Channel, [channel.pk for channel in channels])
-    seen_threads = visible_ids(access, Thread, [thread.pk for thread in threads])
     return [
         *(
-            InstructionText(f"#{row.name}" if row.pk in seen_channels else "a channel you do not see", row.instructions)
+            InstructionText(
+                f"#{row.name}" if sees_channel(access, row.pk) else "a channel you do not see", row.instructions
+            )
             for row in channels
         ),
         *(
             InstructionText(
-                f"the thread “{row.title}”" if row.pk in seen_threads else "a thread you do not see", row.instructions
+                f"the thread “{row.title}”" if sees_thread(access, row) else "a thread you do not see", row.instructions
             )
             for row in threads
         ),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.urls import reverse
 
 from openvibe.base.problems import Missing
-from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.quotation import Quotation
-from openvibe.chat.models import Erasure, Message, Quote, asker_values, placeholder_access
+from openvibe.chat.models import AccessQuery, Erasure, Message, Quote
 from openvibe.chat.queries.conversations import access_message
 from openvibe.chat.wiring import QUOTE_KINDS, InboxNote, QuotePlace, find_quotes, message_texts
 from openvibe.workspaces.access import Access
@@ -96,7 +94,7 @@ MAX_QUOTE_NOTES = 20
 
 def quote_notes(access: Access) -> list[InboxNote]:
     """What the reader wrote, for admins also what agents did, that repeats a message somebody else deleted."""
-    rows: list[Quote] = _quotes_to_settle(access.shape).objects(*asker_values(access))
+    rows: list[Quote] = _quotes_to_settle.objects(access)
     if not rows:
         return []
     slug = Workspace.objects.values_list("slug", flat=True).get(pk=access.workspace_id)
@@ -110,18 +108,13 @@ def quote_notes(access: Access) -> list[InboxNote]:
     ]
 
 
-@cache
-def _quotes_to_settle(shape: Access) -> CompiledQuery:
-    """The newest that somebody has to decide on. Asked by every inbox: compiled once."""
-
-    def statement(*asker: int) -> QuerySet[Quote]:
-        access = placeholder_access(shape, *asker)
-        is_addressed = Q(owner=access.participant_id)
-        if access.administers:
-            is_addressed |= Q(owner__kind=Participant.Kind.AGENT, message__thread__workspace=access.workspace_id)
-        by_reader = Erasure.objects.filter(message=OuterRef("message"), is_deletion=True, by=access.participant_id)
-        seen = Message.objects.visible_to(access).order_by().values("pk")
-        quotes = Quote.objects.filter(~Exists(by_reader), is_addressed, kept_at=None, message__in=seen)
-        return quotes.select_related("owner").order_by("-id")[:MAX_QUOTE_NOTES]
-
-    return CompiledQuery(statement, 4)
+@AccessQuery
+def _quotes_to_settle(access: Access) -> QuerySet[Quote]:
+    """The newest that somebody has to decide on."""
+    is_addressed = Q(owner=access.participant_id)
+    if access.administers:
+        is_addressed |= Q(owner__kind=Participant.Kind.AGENT, message__thread__workspace=access.workspace_id)
+    by_reader = Erasure.objects.filter(message=OuterRef("message"), is_deletion=True, by=access.participant_id)
+    seen = Message.objects.visible_to(access).order_by().values("pk")
+    quotes = Quote.objects.filter(~Exists(by_reader), is_addressed, kept_at=None, message__in=seen)
+    return quotes.select_related("owner").order_by("-id")[:MAX_QUOTE_NOTES]

@@ -1,7 +1,8 @@
-"""What the sidebar of every workspace page shows: one statement."""
+"""What the sidebar of every workspace page shows: one statement for a page, one for all who are told of a change."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from openvibe.base.prepared_statements import fetch_prepared
@@ -47,6 +48,24 @@ SELECT to_json(ARRAY(
     FROM workspaces_workspace w JOIN workspaces_member b ON b.workspace_id = w.id
     WHERE b.user_id = %(user)s AND b.removed_at IS NULL ORDER BY w.name, w.id
 ))
+"""
+
+# `unread` and `mentions` of the above, of one channel each for many readers: it starts from the channel, not the asker.
+_SELECT_CHANNEL_UNREAD = """
+SELECT asker.id, asker.channel, EXISTS (
+    SELECT FROM chat_thread t LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = asker.id
+    WHERE t.channel_id = asker.channel AND t.parent_id IS NULL AND t.archived_at IS NULL
+    AND t.last_seq > coalesce(r.last_read_seq, 0) AND (r.id IS NOT NULL OR t.last_message_at >= (
+        SELECT joined_at FROM workspaces_member WHERE participant_id = asker.id
+    ))
+), (
+    SELECT count(*) FROM chat_mention n JOIN chat_message m ON m.id = n.message_id
+    JOIN chat_thread t ON t.id = m.thread_id
+    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = asker.id
+    WHERE n.participant_id = asker.id AND t.channel_id = asker.channel AND t.parent_id IS NULL
+    AND m.deleted_at IS NULL AND m.seq > coalesce(r.last_read_seq, 0)
+)
+FROM unnest(%s::bigint[], %s::bigint[]) AS asker(id, channel)
 """
 
 
@@ -111,3 +130,12 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
         tuple(SidebarParticipant(*row) for row in people),
         tuple(SidebarWorkspace(*row) for row in workspaces),
     )
+
+
+def read_channel_unread(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[bool, int]]:
+    """By participant and channel: whether anything is unread there, and how often they are named in it. One statement,
+    none without pairs."""
+    if not pairs:
+        return {}
+    rows = fetch_prepared(_SELECT_CHANNEL_UNREAD, [list(numbers) for numbers in zip(*pairs, strict=True)])
+    return {(participant, channel): (unread, mentions) for participant, channel, unread, mentions in rows}

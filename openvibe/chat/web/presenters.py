@@ -2,20 +2,19 @@
 
 A page shows fifty messages and most were shown before, so what was rendered is cached."""
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, Protocol
 
-from django.conf import settings
-from django.template import Context, Engine, Library
+from django.db.models import QuerySet
+from django.template import Library
 from django.template.defaultfilters import filesizeformat, pluralize
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from openvibe.base.fragments import render_cached, with_csrf_token
 from openvibe.base.markdown import last_block_start, render_markdown
 from openvibe.base.params import int_param
 from openvibe.base.query_cache import CompiledQuery, array_literal
@@ -85,19 +84,16 @@ def _token_words(count: int) -> str:
 def dive_chips(messages: Sequence[Message]) -> dict[int, tuple[DiveChip, ...]]:
     """The dives of each message, oldest first. One query; who sees a message sees its dives."""
     chips: dict[int, tuple[DiveChip, ...]] = {}
-    for pk, source, state, agent in _dives_from().rows(array_literal(message.pk for message in messages)):
+    for pk, source, state, agent in _dives_from.rows(array_literal(message.pk for message in messages)):
         chip = DiveChip(pk, agent, state, Dive.State(state).label.lower())
         chips[source] = (*chips.get(source, ()), chip)
     return chips
 
 
-@cache
-def _dives_from() -> CompiledQuery:
-    """Asked by every page of messages: compiled once."""
-    columns = ("pk", "source_id", "state", "agent__name")
-    return CompiledQuery(
-        lambda ids: Dive.objects.filter(source__id__any_of=ids).order_by("id").values_list(*columns), 1
-    )
+@CompiledQuery
+def _dives_from(ids: int) -> QuerySet[Any, Any]:
+    dives = Dive.objects.filter(source__id__any_of=ids).order_by("id")
+    return dives.values_list("pk", "source_id", "state", "agent__name")
 
 
 def result_cards(messages: Sequence[Message]) -> dict[int, ResultCard]:
@@ -240,13 +236,6 @@ def _continues_group(message: Message, before: Message | None) -> bool:
     )
 
 
-MAX_CACHED_MESSAGES = 4096  # messages, in each process; forgotten all at once when there are more
-MAX_CACHED_CHARACTERS = 10_000  # characters
-_CSRF_PLACEHOLDER = secrets.token_hex(16)  # nobody can guess it, so no message can hold it
-
-_html_cache: dict[tuple[object, ...], str] = {}
-
-
 class PageReader(Protocol):
     """What the HTML of a message asks of its reader; a request has it."""
 
@@ -258,16 +247,10 @@ class PageReader(Protocol):
 
 def render_message(row: MessageRow, *, thread: Thread, request: PageReader, csrf_token: str) -> SafeString:
     """`chat/_message.html` for one row. Only the asker's token differs between two rows that show the same."""
-    key = _cache_key(row, thread, request)
-    html = _html_cache.get(key)
-    if html is None:
-        context = {"row": row, "thread": thread, "request": request, "csrf_token": _CSRF_PLACEHOLDER}
-        html = Engine.get_default().get_template("chat/_message.html").render(Context(context))
-        if row.message.state != Message.State.WRITING and len(html) <= MAX_CACHED_CHARACTERS and not settings.DEBUG:
-            if len(_html_cache) >= MAX_CACHED_MESSAGES:
-                _html_cache.clear()
-            _html_cache[key] = html
-    return mark_safe(html.replace(_CSRF_PLACEHOLDER, csrf_token))
+    context = {"row": row, "thread": thread, "request": request}
+    keep = row.message.state != Message.State.WRITING
+    html = render_cached(_cache_key(row, thread, request), "chat/_message.html", context, keep=keep)
+    return with_csrf_token(html, csrf_token)
 
 
 @register.simple_tag(takes_context=True)
@@ -278,7 +261,10 @@ def messages(context: dict[str, Any], rows: Sequence[MessageRow]) -> SafeString:
 
 
 def _cache_key(row: MessageRow, thread: Thread, request: PageReader) -> tuple[object, ...]:
-    """Everything the template and the fragments in it read: what is added there is added here."""
+    """Everything the template and the fragments in it read: what is added there is added here.
+
+    By hand, since the template asks model rows and the request: `render_fragment` is for plain values.
+    """
     message, author = row.message, row.message.author
     return (
         request.workspace.slug,

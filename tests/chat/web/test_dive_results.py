@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 
 from agents.models import Agent
+from openvibe.base import fragments
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.services import create_reply, delete_message, finish_reply, publish_dive, request_draft, start_dive
-from openvibe.chat.web import presenters
 from openvibe.llm.drafts import ResultDraft, render_draft
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
@@ -29,7 +29,7 @@ DRAFT = ResultDraft("Prune early", ("One", "Two", "Three"), "The whole.", ("Late
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> None:
-    presenters._html_cache.clear()
+    fragments._html_cache.clear()
 
 
 @pytest.fixture

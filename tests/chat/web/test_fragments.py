@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.test import Client
 
+from openvibe.base import fragments
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message, update_message
-from openvibe.chat.web import presenters
 from openvibe.workspaces.models import Member
 from tests.factories import access, say
 
@@ -17,9 +17,9 @@ SignedIn = Callable[[Member], Client]
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
-    presenters._html_cache.clear()
+    fragments._html_cache.clear()
     yield
-    presenters._html_cache.clear()
+    fragments._html_cache.clear()
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def test_the_second_look_is_the_first(ana: Member, thread: Thread, address: str,
     say(thread, ana, "Roses *need* sun")
     browser = signed_in(ana)
     first = body_of(browser, address)
-    assert len(presenters._html_cache) == 1
     assert body_of(browser, address) == first
+    assert sum("<em>need</em>" in html for html in fragments._html_cache.values()) == 1
     assert "<em>need</em>" in first
 
 
@@ -70,8 +70,8 @@ def test_each_reader_sees_her_own_buttons_and_token(
 def test_many_messages_are_forgotten(
     ana: Member, thread: Thread, address: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(presenters, "MAX_CACHED_MESSAGES", 2)
-    for body in ("One", "Two", "Three"):
+    monkeypatch.setattr(fragments, "MAX_CACHED_CHARACTERS", 10_000)
+    for body in ("One", "Two", "Three", *"456789"):
         say(thread, ana, body)
     assert "Three" in body_of(signed_in(ana), address)
-    assert len(presenters._html_cache) == 1
+    assert 0 < sum(map(len, fragments._html_cache.values())) <= 10_000
