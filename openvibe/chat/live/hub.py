@@ -167,8 +167,17 @@ class WorkspaceFeed:
             batch.progress, batch.ids_only = dict(self._progress), ids_only
             if batch.events:
                 self._refresh_changed(batch)
-                _deliver(batch, [subscriber for subscriber in self.subscribers if subscriber.is_live])
+                live = [subscriber for subscriber in self.subscribers if subscriber.is_live]
+                _deliver(batch, [each for each in live if each.position < batch.events[0].position])
+                self._deliver_rest(batch, [each for each in live if each.position >= batch.events[0].position])
             return batch
+
+    def _deliver_rest(self, batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> None:
+        """To those who joined in the midst of the batch: what is the first of a message may have been before."""
+        for after in {subscriber.position for subscriber in subscribers if subscriber.position < batch.position}:
+            rest = read_batch(self.workspace_id, after=after, until=batch.position)
+            rest.ids_only = batch.ids_only
+            _deliver(rest, [subscriber for subscriber in subscribers if subscriber.position == after])
 
     def _refresh_changed(self, batch: EventBatch) -> None:
         """Who may see what has changed in this snapshot: also by an event that stands behind the batch."""
@@ -215,12 +224,8 @@ def _deliver(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> No
         if event.message_id not in wanted:  # nobody was told of its words
             batch.progress.pop(event.message_id or 0, None)
     for subscriber in subscribers:
-        viewer, after = subscriber.viewer, subscriber.position
-        frames = [
-            subscriber.format.frame(event, viewer, batch)
-            for event in batch.events
-            if event.position > after and viewer.sees(event)
-        ]
+        viewer = subscriber.viewer
+        frames = [subscriber.format.frame(event, viewer, batch) for event in batch.events if viewer.sees(event)]
         subscriber.put(b"".join(frames))
     _wake(subscribers)
 

@@ -1,5 +1,6 @@
 """Live updates through the ASGI application, on committed rows of a real PostgreSQL."""
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -11,8 +12,11 @@ from django.test import Client
 
 from openvibe.base.models import Event
 from openvibe.chat.live import hub
+from openvibe.chat.live.subscriber import StreamSubscriber
+from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_reply, finish_reply, mark_read, remove_from_channel, update_message
+from openvibe.chat.web.live import PageFrames
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.chat.web.event_stream_reader import Frame, Reader
@@ -210,3 +214,30 @@ def test_a_reply_that_is_written_sends_its_new_words_and_its_rendering_once(
         {**ids, "from": 27, "to": 32, "words": " care"},
     ]
     assert "<li>with care</li>" in final["html"]
+
+
+def test_a_page_that_joins_ahead_of_what_was_read_misses_no_change(ana: Member, thread: Thread) -> None:
+    feed = hub.WorkspaceFeed(ana.workspace_id, last_position())
+    message = say(thread, ana, "A slip of the tongue")
+    viewer, loop = Viewer(ana.workspace_id, ana.participant_id), asyncio.new_event_loop()
+    refresh_viewers([viewer])
+    page = StreamSubscriber(
+        viewer,
+        PageFrames("anas-garden", "UTC", frozenset({thread.pk})),
+        position=last_position(),
+        is_joined=True,
+        is_live=True,
+        loop=loop,
+        task=None,
+    )
+    update_message(message=message, by=access(ana), body="Well said")
+
+    feed.subscribers.add(page)
+    feed.read_news()
+
+    chunks = page.chunks()
+    heard = [loop.run_until_complete(anext(chunks)) for _ in range(2)][1].decode()
+    loop.run_until_complete(chunks.aclose())  # type: ignore[attr-defined]
+    loop.close()
+    assert heard.count("data: ") == 1
+    assert "Well said" in heard
