@@ -11,6 +11,7 @@ from django.db import connection, transaction
 from django.test import Client
 
 from openvibe.base.models import Event
+from openvibe.base.streams import STREAMS_KEY
 from openvibe.chat.live import hub
 from openvibe.chat.live.subscriber import StreamSubscriber
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
@@ -241,3 +242,19 @@ def test_a_page_that_joins_ahead_of_what_was_read_misses_no_change(ana: Member, 
     loop.close()
     assert heard.count("data: ") == 1
     assert "Well said" in heard
+
+
+@pytest.mark.parametrize("of_pages", [True, False])
+def test_a_password_changed_before_the_stream_began_ends_it(
+    ana: Member, path: str, signed_in: SignedIn, of_pages: bool
+) -> None:
+    streams: list[Any] = []
+    client = signed_in(ana)
+    client.get(path if of_pages else "/api/v1/events/", **{"asgi.scope": {STREAMS_KEY: streams}})
+    viewer: Viewer = streams[0].args[0]
+    ana.user.set_password("another one, not known to the browser")
+    ana.user.save()
+
+    refresh_viewers([viewer])
+
+    assert viewer.access is None
