@@ -47,6 +47,7 @@ class StreamSubscriber:
     format: FrameFormat
     position: int = 0
     is_joined: bool = False
+    is_open: bool = False
     is_live: bool = False
     is_ended: bool = False
     has_left: bool = False
@@ -60,7 +61,7 @@ class StreamSubscriber:
 
     @property
     def has_news(self) -> bool:
-        return bool(self._queue) or self.is_ended or not self.is_live
+        return bool(self._queue) or self.is_ended or not (self.is_live and self.is_open)
 
     def put(self, frames: bytes) -> None:
         if not frames or self.is_ended:
@@ -99,6 +100,7 @@ class StreamSubscriber:
         """What is to be sent, as it comes, until the stream has ended; first, that nothing is missed from here."""
         while not (self.is_joined or self.is_ended):
             await self.wait(REPLAY_SECONDS)
+        self.is_open = True
         yield OPEN_FRAME % random.randint(*RETRY_MILLISECONDS)
         while True:
             if self._queue:

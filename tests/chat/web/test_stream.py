@@ -12,7 +12,7 @@ from django.test import Client
 
 from openvibe.base.models import Event
 from openvibe.base.streams import STREAMS_KEY
-from openvibe.chat.live import hub
+from openvibe.chat.live import hub, subscriber
 from openvibe.chat.live.subscriber import StreamSubscriber
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Channel, Message, Thread
@@ -258,3 +258,12 @@ def test_a_password_changed_before_the_stream_began_ends_it(
     refresh_viewers([viewer])
 
     assert viewer.access is None
+
+
+def test_a_stream_with_nothing_to_tell_opens_at_once(
+    ana: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriber, "REPLAY_SECONDS", 1000.0)
+    for query in ("", f"after={last_position()}"):
+        with Reader(signed_in(ana), path, query=query) as reader:
+            assert reader.status == 200
