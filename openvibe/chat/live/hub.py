@@ -22,7 +22,7 @@ from django.db.models import Max, Min
 
 from openvibe.base.models import Event
 from openvibe.chat.live.batch import EventBatch, ReplyProgress, read_batch
-from openvibe.chat.live.subscriber import RELOAD_FRAME, StreamSubscriber
+from openvibe.chat.live.subscriber import RELOAD_FRAME, FrameFormat, StreamSubscriber
 from openvibe.chat.live.viewers import ACCESS_KINDS, refresh_viewers
 
 POLL_SECONDS = 5.0
@@ -30,6 +30,8 @@ REFRESH_SECONDS = 2.0
 """How often it is asked who may still listen."""
 STOP_CHECK_SECONDS = 0.5
 """How long the listener goes on at most after the last stream."""
+REPLAYED_BYTES = 1_000_000
+"""About what a stream is given at a time of what it missed; it asks for more once that is sent."""
 MAX_STREAMS = 2000
 MAX_STREAMS_PER_PARTICIPANT = 40  # tabs of one person, or processes of one agent, in one web process
 log = structlog.get_logger(__name__)
@@ -196,8 +198,9 @@ class WorkspaceFeed:
             _refresh([subscriber])
             if subscriber.position < self.position and not subscriber.is_ended:
                 batch = read_batch(self.workspace_id, after=subscriber.position, until=self.position)
-                _deliver(batch, [subscriber])
-                subscriber.position = batch.position if batch.has_more else self.position
+                subscriber.position = _deliver_some(batch, subscriber)
+                if subscriber.position == batch.position and not batch.has_more:
+                    subscriber.position = self.position
         subscriber.is_live = subscriber.position >= self.position
         _wake([subscriber])
 
@@ -213,7 +216,32 @@ def _refresh(subscribers: Collection[StreamSubscriber]) -> None:
 
 def _deliver(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> None:
     """Give everybody the frames of what they may see."""
-    formats = {subscriber.format for subscriber in subscribers}
+    _prepare(batch, {subscriber.format for subscriber in subscribers})
+    for subscriber in subscribers:
+        subscriber.put(b"".join(frame for _, frame in _frames(batch, subscriber)))
+    _wake(subscribers)
+
+
+def _deliver_some(batch: EventBatch, subscriber: StreamSubscriber) -> int:
+    """Give one the frames of what it may see, as many as may wait for it; up to which position."""
+    _prepare(batch, {subscriber.format})
+    size = 0
+    for position, frame in _frames(batch, subscriber):
+        subscriber.put(frame)
+        size += len(frame)
+        if size > REPLAYED_BYTES:
+            return position
+    return batch.position
+
+
+def _frames(batch: EventBatch, subscriber: StreamSubscriber) -> Iterator[tuple[int, bytes]]:
+    for event in batch.events:
+        if subscriber.viewer.sees(event):
+            yield event.position, subscriber.format.frame(event, subscriber.viewer, batch)
+
+
+def _prepare(batch: EventBatch, formats: Collection[FrameFormat]) -> None:
+    """Say which messages are shown in full."""
     wanted = {
         event.message_id
         for event in batch.events
@@ -223,11 +251,6 @@ def _deliver(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> No
     for event in batch.events:
         if event.message_id not in wanted:  # nobody was told of its words
             batch.progress.pop(event.message_id or 0, None)
-    for subscriber in subscribers:
-        viewer = subscriber.viewer
-        frames = [subscriber.format.frame(event, viewer, batch) for event in batch.events if viewer.sees(event)]
-        subscriber.put(b"".join(frames))
-    _wake(subscribers)
 
 
 def _wake(subscribers: Collection[StreamSubscriber]) -> None:

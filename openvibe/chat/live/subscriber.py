@@ -68,7 +68,7 @@ class StreamSubscriber:
             return
         self._queue.append(frames)
         self._queued_bytes += len(frames)
-        if self._queued_bytes > MAX_QUEUED_BYTES:
+        if self.is_live and self._queued_bytes > MAX_QUEUED_BYTES:
             self.end()
 
     def end_access(self) -> None:

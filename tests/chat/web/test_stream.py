@@ -268,3 +268,16 @@ def test_a_stream_with_nothing_to_tell_opens_at_once(
     for query in ("", f"after={last_position()}"):
         with Reader(signed_in(ana), path, query=query) as reader:
             assert reader.status == 200
+
+
+def test_what_was_missed_is_replayed_however_large_it_is(
+    ana: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(thread, ana, "one")
+    seen = last_position()
+    missed = [say(thread, ana, "word " * 100).pk for _ in range(4)]
+    monkeypatch.setattr(subscriber, "MAX_QUEUED_BYTES", 6_000)
+    monkeypatch.setattr(hub, "REPLAYED_BYTES", 6_000)
+    query = f"after={seen}&thread={thread.pk}"
+    with Reader(signed_in(ana), path, query=query) as reader:
+        assert [told(reader.next())[1] for _ in missed] == missed
