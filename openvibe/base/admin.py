@@ -24,6 +24,7 @@ from django.http.response import HttpResponseRedirect
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 from django_celery_beat.models import (
     ClockedSchedule,
@@ -294,9 +295,23 @@ class LogEntryAdmin(ReadOnlyAdmin):
         return str(entry.get_change_message())
 
 
+class ScheduleForm(SameWorkspaceForm):
+    """Refuses times that never come, or only when the calendar has ended: beat would stop over them."""
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        try:
+            self._meta.model(**self.cleaned_data).schedule.is_due(timezone.now())
+        except (OverflowError, ValueError):
+            if not self.errors:
+                raise ValidationError("This time never comes. Choose one that does.") from None
+        return cleaned
+
+
 class ScheduleAdmin(WorkspaceScopedAdmin):
     """What a recurring job may be set to; new ones are made beside the job."""
 
+    form = ScheduleForm
     superusers_only = True
     may_add = True
 

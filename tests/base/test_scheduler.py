@@ -53,6 +53,19 @@ def test_what_an_admin_chose_stays_until_she_takes_it_back(ana: Member) -> None:
     assert schedules()["forget events"] == ("base.forget_events", "every 3600 seconds")
 
 
+def test_times_that_never_come_are_refused(ana: Member) -> None:
+    root = superuser(ana)
+    every = {"minute": "0", "hour": "0", "day_of_week": "*", "month_of_year": "*", "day_of_month": "*"}
+    never = [
+        ("interval", {"every": 2_147_483_647, "period": "days"}),
+        ("crontab", {**every, "day_of_month": "31", "month_of_year": "2", "timezone": "UTC"}),
+    ]
+    for kind, fields in never:
+        answer = root.post(reverse(f"admin:django_celery_beat_{kind}schedule_add"), fields)
+        assert (answer.status_code, "never comes" in answer.content.decode()) == (200, True), kind
+    assert not IntervalSchedule.objects.filter(period="days").exists()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_daily_job_is_neither_forgotten_nor_repeated_by_a_restart() -> None:
     Scheduler(app=app, lazy=False)

@@ -8,11 +8,13 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from openvibe.base.models import Event
+from openvibe.chat.api.event_frames import ApiFrames
 from openvibe.chat.live.batch import EventBatch, read_batch
+from openvibe.chat.live.subscriber import FrameFormat
 from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Thread
 from openvibe.chat.queries import read_channel_unread, read_sidebar
-from openvibe.chat.services import delete_message, mark_read, set_thread_access
+from openvibe.chat.services import delete_message, mark_read, set_thread_access, update_message
 from openvibe.chat.web import live
 from openvibe.chat.web.live import PageFrames
 from openvibe.workspaces.models import Member
@@ -40,7 +42,7 @@ def page_of(thread: Thread) -> PageFrames:
     return PageFrames("anas-garden", "UTC", frozenset({thread.pk}))
 
 
-def told(batch: EventBatch, viewer: Viewer, page: PageFrames) -> str:
+def told(batch: EventBatch, viewer: Viewer, page: FrameFormat) -> str:
     batch.wanted_ids = frozenset(event.message_id for event in batch.events if event.message_id and page.shows(event))
     return b"".join(page.frame(event, viewer, batch) for event in batch.events if viewer.sees(event)).decode()
 
@@ -84,6 +86,20 @@ def test_what_followed_before_anything_was_sent_is_told_once(ana: Member, dora: 
     assert frames.count("data: ") == 1
     assert "This message was deleted." in frames
     assert "slip" not in frames
+
+
+def test_a_filter_hears_of_a_change_behind_what_it_leaves_out(ana: Member, dora: Member, thread: Thread) -> None:
+    before = last_position()
+    message = say(thread, ana, "A slip of the tongue")
+    for body in ("Another slip", "Well said"):
+        update_message(message=message, by=access(ana), body=body)
+    settle()
+    changes = ApiFrames(kinds=frozenset({"message_changed"}), with_data=True)
+
+    frames = told(read_batch(ana.workspace_id, after=before), viewers_of(dora)[0], changes)
+
+    assert frames.count("data: ") == 1
+    assert "Well said" in frames
 
 
 def test_what_is_too_large_is_left_to_the_page_to_fetch(

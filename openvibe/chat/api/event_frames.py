@@ -31,7 +31,7 @@ class ApiFrames:
         if self.thread_ids and event.thread_id not in self.thread_ids:
             return b""
         kind = self._kind(event, viewer)
-        if (self.kinds and kind not in self.kinds) or (self.with_data and event.is_superseded):
+        if (self.kinds and kind not in self.kinds) or (self.with_data and event.is_outdated):
             return b""
         key = (self, event.position, kind)
         if key not in batch.kept:

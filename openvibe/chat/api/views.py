@@ -3,7 +3,7 @@
 The event stream is the browser's, for programs; it is served on the ASGI side."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.db.models import QuerySet
 from django.forms.models import model_to_dict
@@ -60,7 +60,7 @@ from openvibe.chat.search.thread import find_messages
 from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import Participant, User
 
 
 def visible_threads(access: Access) -> QuerySet[Thread]:
@@ -360,9 +360,10 @@ class Discard(ApiView):
 def viewer_of(request: Request) -> Viewer:
     """Who listens: the token, or the browser's session, has to hold all the while."""
     caller, access = caller_of(request), request_access(request)
-    key = None if caller.token else request._request.session.session_key
-    token_id = caller.token.pk if caller.token else None
-    return Viewer(access.workspace_id, access.participant_id, session_key=key, token_id=token_id)
+    if caller.token:
+        return Viewer(access.workspace_id, access.participant_id, token_id=caller.token.pk)
+    key, password = request._request.session.session_key, cast(User, request.auth).password
+    return Viewer(access.workspace_id, access.participant_id, session_key=key, password=password)
 
 
 class Events(ApiView):

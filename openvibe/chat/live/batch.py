@@ -16,6 +16,7 @@ from openvibe.chat.queries import read_channel_unread, with_authors_and_mentions
 
 BATCH_SIZE = 200
 """Events."""
+MESSAGE_CHANGED = "message_changed"
 
 
 class ThreadFacts(NamedTuple):
@@ -39,7 +40,8 @@ class MessageFacts(NamedTuple):
 
 @dataclass(eq=False)
 class LiveEvent:
-    """A row of `base.Event`, and what it is about. `is_first`: no earlier event of the batch is about its message."""
+    """A row of `base.Event`, and what it is about. `is_first`: no earlier event of the batch is about its message;
+    `is_outdated`: a later one tells of another change of it."""
 
     position: int
     kind: str
@@ -50,6 +52,7 @@ class LiveEvent:
     thread: ThreadFacts | None
     message: MessageFacts | None
     is_first: bool
+    is_outdated: bool
 
     @property
     def ids(self) -> dict[str, int | str | None]:
@@ -58,7 +61,7 @@ class LiveEvent:
     @property
     def is_superseded(self) -> bool:
         """Whether an earlier event of the batch told already how the message is now."""
-        return self.kind == "message_changed" and not self.is_first
+        return self.kind == MESSAGE_CHANGED and not self.is_first
 
 
 class ReplyProgress(NamedTuple):
@@ -151,13 +154,15 @@ def read_batch(workspace_id: int, *, after: int, until: int | None = None) -> Ev
         return EventBatch(workspace_id, after)
     threads = _thread_facts({row[3] for row in found if row[3]})
     messages = _message_facts({row[4] for row in found if row[4]})
+    last_changes = {row[4]: row[0] for row in found if row[1] == MESSAGE_CHANGED}
     events, known = [], set()
     position = after
     for number, kind, channel_id, thread_id, message_id, participant_id in found:
         position = number or position
         thread, message = threads.get(thread_id or 0), messages.get(message_id or 0)
         ids = (channel_id, thread_id, message_id, participant_id)
-        events.append(LiveEvent(position, kind, *ids, thread, message, message_id not in known))
+        is_outdated = kind == MESSAGE_CHANGED and position != last_changes[message_id]
+        events.append(LiveEvent(position, kind, *ids, thread, message, message_id not in known, is_outdated))
         known.add(message_id)
     return EventBatch(workspace_id, position, events, has_more=len(found) == BATCH_SIZE)
 

@@ -22,7 +22,7 @@ from django.db.models import Max, Min
 
 from openvibe.base.models import Event
 from openvibe.chat.live.batch import EventBatch, ReplyProgress, read_batch
-from openvibe.chat.live.subscriber import RELOAD_FRAME, StreamSubscriber
+from openvibe.chat.live.subscriber import RELOAD_FRAME, FrameFormat, StreamSubscriber
 from openvibe.chat.live.viewers import ACCESS_KINDS, refresh_viewers
 
 POLL_SECONDS = 5.0
@@ -30,6 +30,8 @@ REFRESH_SECONDS = 2.0
 """How often it is asked who may still listen."""
 STOP_CHECK_SECONDS = 0.5
 """How long the listener goes on at most after the last stream."""
+REPLAYED_BYTES = 1_000_000
+"""About what a stream is given at a time of what it missed; it asks for more once that is sent."""
 MAX_STREAMS = 2000
 MAX_STREAMS_PER_PARTICIPANT = 40  # tabs of one person, or processes of one agent, in one web process
 log = structlog.get_logger(__name__)
@@ -168,9 +170,20 @@ class WorkspaceFeed:
             batch.progress, batch.ids_only = dict(self._progress), ids_only
             if batch.events:
                 self._refresh_changed(batch)
-                frames = _make_frames(batch, [subscriber for subscriber in self.subscribers if subscriber.is_live])
+                live, first = [each for each in self.subscribers if each.is_live], batch.events[0].position
+                frames = _make_frames(batch, [each for each in live if each.position < first])
+                frames |= self._make_rest(batch, [each for each in live if each.position >= first])
         _put(frames)
         return batch
+
+    def _make_rest(self, batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> dict[StreamSubscriber, bytes]:
+        """For those who joined in the midst of the batch: what is the first of a message may have been before."""
+        frames: dict[StreamSubscriber, bytes] = {}
+        for after in {subscriber.position for subscriber in subscribers if subscriber.position < batch.position}:
+            rest = read_batch(self.workspace_id, after=after, until=batch.position)
+            rest.ids_only = batch.ids_only
+            frames |= _make_frames(rest, [subscriber for subscriber in subscribers if subscriber.position == after])
+        return frames
 
     def _refresh_changed(self, batch: EventBatch) -> None:
         """Who may see what has changed in this snapshot: also by an event that stands behind the batch."""
@@ -190,8 +203,9 @@ class WorkspaceFeed:
             _refresh([subscriber])
             if position < self.position and not subscriber.is_ended:
                 batch = read_batch(self.workspace_id, after=position, until=self.position)
-                frames = _make_frames(batch, [subscriber])
-                position = batch.position if batch.has_more else self.position
+                position, frames[subscriber] = _make_some(batch, subscriber)
+                if position == batch.position and not batch.has_more:
+                    position = self.position
         subscriber.position, subscriber.is_live = position, position >= self.position
         _put(frames)
 
@@ -207,7 +221,37 @@ def _refresh(subscribers: Collection[StreamSubscriber]) -> None:
 
 def _make_frames(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -> dict[StreamSubscriber, bytes]:
     """For each the frames of what they may see, in the snapshot of the batch."""
-    formats = {subscriber.format for subscriber in subscribers}
+    _prepare(batch, {subscriber.format for subscriber in subscribers})
+    return {each: b"".join(frame for _, frame in _frames(batch, each)) for each in subscribers}
+
+
+def _make_some(batch: EventBatch, subscriber: StreamSubscriber) -> tuple[int, bytes]:
+    """For one the frames of what it may see, as many as may wait for it, and up to which position that is."""
+    _prepare(batch, {subscriber.format})
+    made, size = [], 0
+    for position, frame in _frames(batch, subscriber):
+        made.append(frame)
+        size += len(frame)
+        if size > REPLAYED_BYTES:
+            return position, b"".join(made)
+    return batch.position, b"".join(made)
+
+
+def _put(frames: Mapping[StreamSubscriber, bytes]) -> None:
+    """Once the snapshot is over: where its end fails, the batch is read again, and nobody was told of it yet."""
+    for subscriber, made in frames.items():
+        subscriber.put(made)
+    _wake(frames)
+
+
+def _frames(batch: EventBatch, subscriber: StreamSubscriber) -> Iterator[tuple[int, bytes]]:
+    for event in batch.events:
+        if subscriber.viewer.sees(event):
+            yield event.position, subscriber.format.frame(event, subscriber.viewer, batch)
+
+
+def _prepare(batch: EventBatch, formats: Collection[FrameFormat]) -> None:
+    """Say which messages are shown in full."""
     wanted = {
         event.message_id
         for event in batch.events
@@ -217,23 +261,6 @@ def _make_frames(batch: EventBatch, subscribers: Collection[StreamSubscriber]) -
     for event in batch.events:
         if event.message_id not in wanted:  # nobody was told of its words
             batch.progress.pop(event.message_id or 0, None)
-    made = {}
-    for subscriber in subscribers:
-        viewer, after = subscriber.viewer, subscriber.position
-        frames = [
-            subscriber.format.frame(event, viewer, batch)
-            for event in batch.events
-            if event.position > after and viewer.sees(event)
-        ]
-        made[subscriber] = b"".join(frames)
-    return made
-
-
-def _put(frames: Mapping[StreamSubscriber, bytes]) -> None:
-    """Once the snapshot is over: where its end fails, the batch is read again, and nobody was told of it yet."""
-    for subscriber, made in frames.items():
-        subscriber.put(made)
-    _wake(frames)
 
 
 def _wake(subscribers: Collection[StreamSubscriber]) -> None:

@@ -47,10 +47,10 @@ class StreamSubscriber:
     format: FrameFormat
     position: int = 0
     is_joined: bool = False
+    is_open: bool = False
     is_live: bool = False
     is_ended: bool = False
     has_left: bool = False
-    is_open: bool = False
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     task: asyncio.Task[object] | None = field(default_factory=asyncio.current_task)
     wakeup: asyncio.Event = field(default_factory=asyncio.Event)
@@ -68,7 +68,7 @@ class StreamSubscriber:
             return
         self._queue.append(frames)
         self._queued_bytes += len(frames)
-        if self._queued_bytes > MAX_QUEUED_BYTES:
+        if self.is_live and self._queued_bytes > MAX_QUEUED_BYTES:
             self.end()
 
     def end_access(self) -> None:

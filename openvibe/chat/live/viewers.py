@@ -26,7 +26,8 @@ ACCESS_KINDS = ("access_changed", "agent_changed", "channel_changed", "members_c
 
 @dataclass(eq=False)
 class Viewer:
-    """One listener, signed in by a session or a token. `access` is None once it holds no more (or not yet asked)."""
+    """One listener, signed in by a session or a token. `access` is None once it holds no more (or not yet asked);
+    `password`: the hash that the session was opened with."""
 
     workspace_id: int
     participant_id: int

@@ -74,5 +74,6 @@ def events(request: HttpRequest, slug: str) -> HttpResponseBase:
     after = parse_position(request.headers.get("Last-Event-ID") or request.GET.get("after") or "")
     named = map(parse_position, request.GET.getlist("thread")[:MAX_SHOWN_THREADS])
     frames = PageFrames(slug, request_timezone(request).key, frozenset(pk for pk in named if pk))
-    viewer = Viewer(member.workspace_id, member.participant_id, session_key=request.session.session_key)
+    key = request.session.session_key
+    viewer = Viewer(member.workspace_id, member.participant_id, session_key=key, password=user.password)
     return event_response(request, viewer, frames, after)

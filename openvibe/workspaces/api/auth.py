@@ -15,7 +15,8 @@ from openvibe.workspaces.queries import access_member, list_memberships, member_
 class MemberSession(SessionAuthentication):
     """`X-Workspace: slug` or `?workspace=` chooses; whoever is in one workspace only need not say."""
 
-    def authenticate(self, request: Request) -> tuple[Caller, None] | None:
+    def authenticate(self, request: Request) -> tuple[Caller, User] | None:
+        """The caller, and as `request.auth` whose session it is."""
         http_request: Any = request._request
         user = getattr(http_request, "user", None)
         if not isinstance(user, User) or not user.is_active:
@@ -26,7 +27,7 @@ class MemberSession(SessionAuthentication):
             message = "The CSRF token is missing or old. Send the page's csrftoken as X-CSRFToken."
             raise Refused(message, code="csrf") from None
         member = _requested_member(request, user)
-        return Caller(participant=member.participant, access=member_access(member)), None
+        return Caller(participant=member.participant, access=member_access(member)), user
 
 
 def _requested_member(request: Request, user: User) -> Member:

@@ -1,5 +1,6 @@
 """Live updates through the ASGI application, on committed rows of a real PostgreSQL."""
 
+import asyncio
 import json
 import re
 from collections.abc import Callable
@@ -10,9 +11,13 @@ from django.db import connection, transaction
 from django.test import Client
 
 from openvibe.base.models import Event
-from openvibe.chat.live import hub
+from openvibe.base.streams import STREAMS_KEY
+from openvibe.chat.live import hub, subscriber
+from openvibe.chat.live.subscriber import StreamSubscriber
+from openvibe.chat.live.viewers import Viewer, refresh_viewers
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_reply, finish_reply, mark_read, remove_from_channel, update_message
+from openvibe.chat.web.live import PageFrames
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member, update_member_role
 from tests.chat.web.event_stream_reader import Frame, Reader
@@ -210,3 +215,69 @@ def test_a_reply_that_is_written_sends_its_new_words_and_its_rendering_once(
         {**ids, "from": 27, "to": 32, "words": " care"},
     ]
     assert "<li>with care</li>" in final["html"]
+
+
+def test_a_page_that_joins_ahead_of_what_was_read_misses_no_change(ana: Member, thread: Thread) -> None:
+    feed = hub.WorkspaceFeed(ana.workspace_id, last_position())
+    message = say(thread, ana, "A slip of the tongue")
+    viewer, loop = Viewer(ana.workspace_id, ana.participant_id), asyncio.new_event_loop()
+    refresh_viewers([viewer])
+    page = StreamSubscriber(
+        viewer,
+        PageFrames("anas-garden", "UTC", frozenset({thread.pk})),
+        position=last_position(),
+        is_joined=True,
+        is_live=True,
+        loop=loop,
+        task=None,
+    )
+    update_message(message=message, by=access(ana), body="Well said")
+
+    feed.subscribers.add(page)
+    feed.read_news()
+
+    chunks = page.chunks()
+    heard = [loop.run_until_complete(anext(chunks)) for _ in range(2)][1].decode()
+    loop.run_until_complete(chunks.aclose())  # type: ignore[attr-defined]
+    loop.close()
+    assert heard.count("data: ") == 1
+    assert "Well said" in heard
+
+
+@pytest.mark.parametrize("of_pages", [True, False])
+def test_a_password_changed_before_the_stream_began_ends_it(
+    ana: Member, path: str, signed_in: SignedIn, of_pages: bool
+) -> None:
+    streams: list[Any] = []
+    client = signed_in(ana)
+    vars(client)["defaults"]["asgi.scope"] = {STREAMS_KEY: streams}
+    client.get(path if of_pages else "/api/v1/events/")
+    viewer: Viewer = streams[0].args[0]
+    ana.user.set_password("another one, not known to the browser")
+    ana.user.save()
+
+    refresh_viewers([viewer])
+
+    assert viewer.access is None
+
+
+def test_a_stream_with_nothing_to_tell_opens_at_once(
+    ana: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriber, "REPLAY_SECONDS", 1000.0)
+    for query in ("", f"after={last_position()}"):
+        with Reader(signed_in(ana), path, query=query) as reader:
+            assert reader.status == 200
+
+
+def test_what_was_missed_is_replayed_however_large_it_is(
+    ana: Member, thread: Thread, path: str, signed_in: SignedIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    say(thread, ana, "one")
+    seen = last_position()
+    missed = [say(thread, ana, "word " * 100).pk for _ in range(4)]
+    monkeypatch.setattr(subscriber, "MAX_QUEUED_BYTES", 6_000)
+    monkeypatch.setattr(hub, "REPLAYED_BYTES", 6_000)
+    query = f"after={seen}&thread={thread.pk}"
+    with Reader(signed_in(ana), path, query=query) as reader:
+        assert [told(reader.next())[1] for _ in missed] == missed
