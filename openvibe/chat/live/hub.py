@@ -198,16 +198,17 @@ class WorkspaceFeed:
     def replay(self, subscriber: StreamSubscriber) -> None:
         if subscriber.is_live or subscriber.is_ended:
             return
-        position, frames = subscriber.position, {subscriber: b""}
+        position, missed = subscriber.position, b""
         with _snapshot():
             _refresh([subscriber])
             if position < self.position and not subscriber.is_ended:
                 batch = read_batch(self.workspace_id, after=position, until=self.position)
-                position, frames[subscriber] = _make_some(batch, subscriber)
+                position, missed = _make_some(batch, subscriber)
                 if position == batch.position and not batch.has_more:
                     position = self.position
+        subscriber.put(missed)
         subscriber.position, subscriber.is_live = position, position >= self.position
-        _put(frames)
+        _wake([subscriber])
 
 
 def _refresh(subscribers: Collection[StreamSubscriber]) -> None:
