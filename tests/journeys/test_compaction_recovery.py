@@ -25,14 +25,14 @@ Workspace.objects.filter(slug="willow").update(budgets={})
 
 def test_a_killed_worker_leaves_a_whole_memory_and_another_finishes(installation: Installation) -> None:
     token = installation.token("ana", "read,write,memory")
-    thread = int(installation.shell(LONG_THREAD).split()[-1])
+    go_on = installation.model.holds_back_after_first_words("They looked at the roses.")
+    asked_before = len(installation.model.asked)
+    thread = int(installation.shell(LONG_THREAD).split()[-1])  # so long that it may be compacted before anybody asks
 
     def of(path: str) -> Any:
         return installation.api("GET", path, token)
 
     try:
-        go_on = installation.model.holds_back_after_first_words("They looked at the roses.")
-        asked_before = len(installation.model.asked)
         row = installation.api("POST", "memory/compact/", token, {"thread": thread, "full": True})
         wait_until(lambda: len(installation.model.asked) > asked_before, "the worker asks the model")
         assert of(f"memory/compactions/{row['id']}/")["state"] == "running"
