@@ -80,6 +80,12 @@ class Steered:
         self.answer = Answer(text=text, hold_after_first=go_on)
         return go_on
 
+    def holds_back(self, text: str) -> Event:
+        """The next answers come once the event is set: also those that are not streamed."""
+        go_on = Event()
+        self.answer = Answer(text=text, hold=go_on)
+        return go_on
+
     @property
     def last_prompt(self) -> str:
         """Everything the newest prompt of an agent held, as one text."""

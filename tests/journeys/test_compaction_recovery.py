@@ -25,7 +25,7 @@ Workspace.objects.filter(slug="willow").update(budgets={})
 
 def test_a_killed_worker_leaves_a_whole_memory_and_another_finishes(installation: Installation) -> None:
     token = installation.token("ana", "read,write,memory")
-    go_on = installation.model.holds_back_after_first_words("They looked at the roses.")
+    go_on = installation.model.holds_back("They looked at the roses.")
     asked_before = len(installation.model.asked)
     thread = int(installation.shell(LONG_THREAD).split()[-1])  # so long that it may be compacted before anybody asks
 
