@@ -10,9 +10,21 @@ from typing import Any, Self
 
 import psycopg
 from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 from django.db.backends.utils import CursorWrapper
+from django.dispatch import receiver
 
 _PLACEHOLDER = re.compile(r"(%s|%\(\w+\)s|%%)")
+
+
+@receiver(connection_created, dispatch_uid="openvibe.generic_plans")
+def plan_once(connection: BaseDatabaseWrapper, **_: object) -> None:
+    """One plan for all values of a prepared statement. Set as a connection opens: a transaction would take it back."""
+    if not connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS"):
+        with connection.cursor() as cursor:
+            cursor.execute("SET plan_cache_mode = force_generic_plan")
+
 
 _NEVER = 1_000_000_000
 """Runs before the driver prepares a statement unasked."""
@@ -64,9 +76,6 @@ def _prepared_cursor() -> CursorWrapper:
     has_pooler = connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
     if connection.queries_logged or has_pooler or driver is None:
         return connection.cursor()
-    if driver.prepare_threshold != _NEVER:
-        with connection.wrap_database_errors:
-            driver.execute("SET plan_cache_mode = force_generic_plan")
-        driver.prepare_threshold = _NEVER
+    driver.prepare_threshold = _NEVER
     cursor: Any = _PreparedCursor(driver)
     return connection.make_cursor(cursor)
