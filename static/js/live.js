@@ -92,12 +92,13 @@ function hidden(text) {
   return words;
 }
 
-function mark(link, isUnread, count, of) {
+/** `says`: whether the words tell that there is something new, as the page does for channels and the inbox. */
+function mark(link, isUnread, count, of, says = true) {
   if (!link) return;
   link.classList.toggle("is-unread", isUnread);
   one(".count", link)?.remove();
   all(".visually-hidden", link).filter((words) => words.textContent.includes("something new")).forEach((words) => words.remove());
-  if (isUnread && !count) link.append(hidden(", something new"));
+  if (isUnread && says) link.append(hidden(", something new"));
   if (!count) return;
   const number = document.createElement("span");
   number.className = "count";
@@ -113,7 +114,7 @@ function markChannel(id, isUnread, count) {
   const mentions = channels().reduce((sum, each) => sum + countOf(each), 0);
   const inbox = item("");
   mark(inbox, channels().some((each) => each.classList.contains("is-unread")) || Number(inbox?.dataset.notices) > 0, 0, "");
-  mark(item("mentions/"), mentions > 0, mentions, " unread");
+  mark(item("mentions/"), mentions > 0, mentions, " unread", false);
 }
 
 function onPosted(event) {
