@@ -1,5 +1,6 @@
 """Rooms, conversations, what was said, and what each reader has seen."""
 
+from openvibe.chat.models.access_query import AccessQuery
 from openvibe.chat.models.attachment import (
     EXTRACT_TOKENS,
     MAX_ATTACHMENT_BYTES,
@@ -19,7 +20,6 @@ from openvibe.chat.models.message import (
     break_long_words,
 )
 from openvibe.chat.models.reach import (
-    AccessQuery,
     Reach,
     fresh,
     load_reach,

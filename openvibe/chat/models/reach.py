@@ -1,5 +1,4 @@
-"""What an access reaches: the channels somebody reads and the threads that list an agent, as plain numbers; and queries
-compiled once for all who are allowed the same.
+"""What an access reaches: the channels somebody reads and the threads that list an agent, as plain numbers.
 
 Read by one statement the first time an access is asked, and kept on that object: every `visible_to` of the request
 puts the numbers into its statement, which then needs no sub-select and whose plan hangs on no statistics. Whoever has
@@ -7,17 +6,14 @@ the same access object asks with what was true when it was first asked; `fresh` 
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from openvibe.base.prepared_statements import fetch_prepared
-from openvibe.base.query_cache import CompiledQuery, array_literal
+from openvibe.base.query_cache import array_literal
 from openvibe.workspaces.access import Access
 
 _SELECT_REACH = """
@@ -66,48 +62,6 @@ def load_reach(accesses: Iterable[Access]) -> None:
 def fresh(access: Access) -> Access:
     """The same access, whose reach is read anew: after a change of channels or lists in the same request."""
     return replace(access)
-
-
-MAX_COMPILED = 256
-"""Statements of one query that are kept: one for each kind of access, and each length of a page."""
-
-
-class AccessQuery:
-    """Decorates `build(access, *arguments, **options)`, a query of what an access may see.
-
-    It is compiled once in a process for each kind of access and its options, which are keyword-only. Arguments are
-    numbers, or array literals of them."""
-
-    def __init__(self, build: Callable[..., QuerySet[Any, Any]]) -> None:
-        kinds = [parameter.kind for parameter in inspect.signature(build).parameters.values()]
-        self._build = build
-        self._argument_count = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) - 1
-        self._compiled = lru_cache(maxsize=MAX_COMPILED)(self._compile)
-
-    def rows(
-        self, access: Access, *arguments: int | str, now: datetime | None = None, **options: object
-    ) -> list[tuple[Any, ...]]:
-        """As `CompiledQuery.rows`."""
-        return self._compiled(access.shape, **options).rows(*_asker_values(access), *arguments, now=now)
-
-    def objects(
-        self, access: Access, *arguments: int | str, now: datetime | None = None, **options: object
-    ) -> list[Any]:
-        """As `CompiledQuery.objects`."""
-        return self._compiled(access.shape, **options).objects(*_asker_values(access), *arguments, now=now)
-
-    def _compile(self, shape: Access, **options: object) -> CompiledQuery:
-        def build(workspace_id: int, participant_id: int, channels: int, threads: int, *arguments: int) -> Any:
-            access = replace(shape, workspace_id=workspace_id, participant_id=participant_id)
-            access.memo["reach"] = Reach(frozenset(), frozenset(), str(channels), str(threads))
-            return self._build(access, *arguments, **options)
-
-        return CompiledQuery(build, 4 + self._argument_count)
-
-
-def _asker_values(access: Access) -> tuple[int, int, str, str]:
-    reach = reach_of(access)
-    return access.workspace_id, access.participant_id, reach.channels, reach.threads
 
 
 def visible_threads(access: Access, thread: str = "") -> Q:
