@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
 from django.utils import timezone
@@ -38,7 +38,7 @@ from openvibe.chat.models import (
 )
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import IMPORTED_KINDS, Member, Participant
+from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES
 
 Row = TypeVar("Row", bound=models.Model)
@@ -49,15 +49,6 @@ MENTION_FIELDS = {"participant_id": "participant_id", "handle": "participant__ha
 
 HIT_START, HIT_END = "\ue000", "\ue001"
 """Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
-
-
-def with_read_state(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
-    """Annotate `read_seq` (0 when never opened) and `unread`. What was said before somebody joined is not unread."""
-    mine = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)
-    joined = Member.objects.filter(participant_id=access.participant_id).values("joined_at")
-    return threads.annotate(marker=Subquery(mine.values("last_read_seq")[:1]), read_seq=Coalesce("marker", 0)).annotate(
-        unread=Q(last_seq__gt=F("read_seq")) & (Q(marker__isnull=False) | Q(last_message_at__gte=Subquery(joined[:1])))
-    )
 
 
 def messages_mentioning(access: Access) -> QuerySet[Message]:
@@ -253,15 +244,17 @@ def _channel_by_id(access: Access, channel_id: int) -> QuerySet[Channel]:
 
 
 def access_thread(access: Access, thread_id: int) -> Thread:
-    """With its channel, `read_seq` and `unread`."""
+    """With its channel and `read_seq`: up to where the asker has read, 0 when she never opened it."""
     rows: list[Thread] = _thread_by_id.objects(access, min(thread_id, MAX_ID))
     return _one_or_missing(rows)
 
 
 @AccessQuery
 def _thread_by_id(access: Access, thread_id: int) -> QuerySet[Thread]:
-    threads = with_read_state(Thread.objects.visible_to(access).filter(pk=thread_id), access)
-    return threads.select_related("channel", "created_by")
+    markers = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)
+    threads = Thread.objects.visible_to(access).filter(pk=thread_id)
+    read_seq = Coalesce(Subquery(markers.values("last_read_seq")[:1]), 0)
+    return threads.annotate(read_seq=read_seq).select_related("channel", "created_by")
 
 
 def access_message(access: Access, message_id: int) -> Message:

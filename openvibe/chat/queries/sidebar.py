@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
+from typing import LiteralString
+
+from psycopg import sql
 
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.models import reach_of
 from openvibe.workspaces.access import Access
 
 MAX_PEOPLE = 40
+_IS_NEW = """(r.id IS NOT NULL OR t.last_message_at >=
+    (SELECT joined_at FROM workspaces_member WHERE participant_id = {}))"""
+
+
+def is_new_to(asker: LiteralString) -> sql.Composed:
+    """Whether what was not read of a thread `t`, whose read marker is `r`, counts as new to somebody: what was said
+    before she joined does not, unless she has opened the thread."""
+    rule = (
+        "(r.id IS NOT NULL OR t.last_message_at >= (SELECT joined_at FROM workspaces_member WHERE participant_id = {}))"
+    )
+    return sql.SQL(rule).format(sql.SQL(asker))
+
 
 _SELECT_SIDEBAR = """
 WITH unseen AS (
     SELECT t.id, t.channel_id, coalesce(r.last_read_seq, 0) AS read_seq, t.archived_at IS NULL
-        AND (r.id IS NOT NULL OR t.last_message_at >= (
-            SELECT joined_at FROM workspaces_member WHERE participant_id = %(asker)s
-        )) AS is_new
+        AND {is_new} AS is_new
     FROM chat_thread t LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = %(asker)s
     WHERE t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
         AND t.last_seq > coalesce(r.last_read_seq, 0)
@@ -55,9 +69,7 @@ _SELECT_CHANNEL_UNREAD = """
 SELECT asker.id, asker.channel, EXISTS (
     SELECT FROM chat_thread t LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = asker.id
     WHERE t.channel_id = asker.channel AND t.parent_id IS NULL AND t.archived_at IS NULL
-    AND t.last_seq > coalesce(r.last_read_seq, 0) AND (r.id IS NOT NULL OR t.last_message_at >= (
-        SELECT joined_at FROM workspaces_member WHERE participant_id = asker.id
-    ))
+    AND t.last_seq > coalesce(r.last_read_seq, 0) AND {is_new}
 ), (
     SELECT count(*) FROM chat_mention n JOIN chat_message m ON m.id = n.message_id
     JOIN chat_thread t ON t.id = m.thread_id
@@ -123,7 +135,7 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
         "channels": reach_of(access).channels,
         "max_people": MAX_PEOPLE,
     }
-    ((channels, agents, people, workspaces),) = fetch_prepared(_SELECT_SIDEBAR, values)
+    ((channels, agents, people, workspaces),) = fetch_prepared(_sidebar_statement(), values)
     return Sidebar(
         tuple(SidebarChannel(*row) for row in channels),
         tuple(SidebarParticipant(*row) for row in agents),
@@ -132,10 +144,16 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
     )
 
 
+@cache
+def _sidebar_statement() -> str:
+    return sql.SQL(_SELECT_SIDEBAR).format(is_new=is_new_to("%(asker)s")).as_string()
+
+
 def read_channel_unread(pairs: Collection[tuple[int, int]]) -> dict[tuple[int, int], tuple[bool, int]]:
     """By participant and channel: whether anything is unread there, and how often they are named in it. One statement,
     none without pairs."""
     if not pairs:
         return {}
-    rows = fetch_prepared(_SELECT_CHANNEL_UNREAD, [list(numbers) for numbers in zip(*pairs, strict=True)])
+    statement = sql.SQL(_SELECT_CHANNEL_UNREAD).format(is_new=is_new_to("asker.id")).as_string()
+    rows = fetch_prepared(statement, [list(numbers) for numbers in zip(*pairs, strict=True)])
     return {(participant, channel): (unread, mentions) for participant, channel, unread, mentions in rows}

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+
+from psycopg import sql
 
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.models import Channel, reach_of
+from openvibe.chat.queries.sidebar import is_new_to
 from openvibe.workspaces.access import Access
 
 _SELECT_THREADS = """
@@ -16,9 +20,9 @@ WITH listed AS (
     FROM chat_thread t
     JOIN chat_channel c ON c.id = t.channel_id
     LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = %(asker)s
-    CROSS JOIN LATERAL (SELECT t.last_seq > coalesce(r.last_read_seq, 0) AND (r.id IS NOT NULL OR t.last_message_at >= (
-        SELECT joined_at FROM workspaces_member WHERE participant_id = %(asker)s
-    )) AS is_it) unread
+    CROSS JOIN LATERAL (
+        SELECT t.last_seq > coalesce(r.last_read_seq, 0) AND {is_new} AS is_it
+    ) unread
     WHERE t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
         AND (t.archived_at IS NOT NULL) = %(archived)s
         AND (NOT %(is_inbox)s OR (unread.is_it AND c.archived_at IS NULL))
@@ -67,8 +71,13 @@ def list_channel_threads(
     return _list_threads(access, {**values, "offset": offset, "limit": limit})
 
 
+@cache
+def _threads_statement() -> str:
+    return sql.SQL(_SELECT_THREADS).format(is_new=is_new_to("%(asker)s")).as_string()
+
+
 def _list_threads(access: Access, values: dict[str, object]) -> ThreadList:
-    ((total, rows),) = fetch_prepared(_SELECT_THREADS, {**values, "asker": access.participant_id})
+    ((total, rows),) = fetch_prepared(_threads_statement(), {**values, "asker": access.participant_id})
     items = [
         ThreadItem(pk, title, channel, creator, last_seq, kind, datetime.fromisoformat(at), unread)
         for pk, title, channel, creator, last_seq, kind, at, unread in rows
