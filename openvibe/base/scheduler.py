@@ -11,7 +11,7 @@ DELIVERED = "As delivered"
 """The description of a job that nobody changed: it follows the settings of the next version."""
 
 
-class Scheduler(DatabaseScheduler):  # type: ignore[misc]
+class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # the library has no types
     """When each job last ran is written every `sync_every` seconds: a restart neither forgets a daily job nor repeats
     it, and `manage.py doctor` sees from any machine that beat is alive."""
 

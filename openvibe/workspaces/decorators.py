@@ -3,7 +3,7 @@ something is wrong. `request_access` says the same of an API call."""
 
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, cast
 from zoneinfo import ZoneInfo, available_timezones
 
 from django.contrib.auth.views import redirect_to_login
@@ -53,21 +53,22 @@ def workspace_view(view: WorkspaceView[P]) -> Callable[..., HttpResponseBase]:
                 return problem_response(request, signed_out, status=401)
             return redirect_to_login(request.get_full_path())
         try:
-            _attach_workspace(request, slug)
+            workspace_request = cast(WorkspaceRequest, request)
+            _attach_workspace(workspace_request, slug)
             with timezone.override(request_timezone(request)):
-                return view(request, *args, **kwargs)  # type: ignore[arg-type]
+                return view(workspace_request, *args, **kwargs)
         except Problem as problem:
             return problem_response(request, problem)
 
     return wrapper
 
 
-def _attach_workspace(request: HttpRequest, slug: str) -> None:
-    """Attach member, access and workspace to the request. Raises Missing for strangers."""
-    member = access_member(request.user, slug)  # type: ignore[arg-type]
-    request.member, request.workspace = member, member.workspace  # type: ignore[attr-defined]
-    request.access = member_access(member)  # type: ignore[attr-defined]
-    request.stream_position = member.stream_position or 0  # type: ignore[attr-defined]
+def _attach_workspace(request: WorkspaceRequest, slug: str) -> None:
+    """Attach member, access, workspace and stream position. Raises Missing for strangers."""
+    member = access_member(request.user, slug)
+    request.member, request.workspace = member, member.workspace
+    request.access = member_access(member)
+    request.stream_position = member.stream_position or 0
     if request.session.get(LAST_WORKSPACE_SESSION_KEY) != slug:
         request.session[LAST_WORKSPACE_SESSION_KEY] = slug
 

@@ -201,6 +201,9 @@ class Member(models.Model):
             ),
         ]
 
+    stream_position: int | None = None
+    """Of the workspace's newest event, where `access_member` read it; None without any."""
+
     def __str__(self) -> str:
         return f"{self.participant} ({self.role})"
 

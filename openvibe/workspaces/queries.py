@@ -33,7 +33,7 @@ def _members_by_slug(user_id: int, slug: int) -> QuerySet[Member]:
     events = Event.objects.filter(workspace_id=OuterRef("workspace_id"), position__isnull=False).order_by("-position")
     members = Member.objects.filter(removed_at=None, user=user_id, user__is_active=True, workspace__slug=slug)
     members = members.select_related("participant", "workspace", "user")
-    return members.annotate(stream_position=Subquery(events.values("position")[:1]))
+    return members.annotate(**{"stream_position": Subquery(events.values("position")[:1])})
 
 
 def access_member(user: User, slug: str) -> Member:

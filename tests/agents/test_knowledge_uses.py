@@ -5,6 +5,7 @@ from threading import Barrier
 
 import pytest
 from django.db import connection
+from pytest_django import DjangoAssertNumQueries
 
 from agents.access import visible_to
 from agents.models import Agent, KnowledgeUse, Run
@@ -120,7 +121,7 @@ def test_a_use_says_who_where_and_how(ana: Member, vibe: Agent, thread: Thread) 
 
 
 def test_many_uses_cost_one_query_and_a_bounded_list(
-    ana: Member, vibe: Agent, thread: Thread, django_assert_num_queries: object
+    ana: Member, vibe: Agent, thread: Thread, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     entry, first = known(ana), asked(thread, ana, vibe)
     triggers = [say(thread, ana, f"Note {n}") for n in range(MAX_USES_SHOWN + 3)]
@@ -139,7 +140,7 @@ def test_many_uses_cost_one_query_and_a_bounded_list(
     for run in [first, *runs]:
         record_uses(run=run, entry_ids=[entry.pk], how="prompt")
 
-    with django_assert_num_queries(2):  # type: ignore[operator]
+    with django_assert_num_queries(2):
         shown = recent_entry_uses(entry, access(ana))
 
     assert len(shown) == MAX_USES_SHOWN

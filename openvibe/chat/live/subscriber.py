@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -96,7 +96,7 @@ class StreamSubscriber:
         if self._cancellation:
             self._cancellation.cancel()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """What is to be sent, as it comes, until the stream has ended; first, that nothing is missed from here."""
         while not (self.is_joined or self.is_ended):
             await self.wait(REPLAY_SECONDS)

@@ -238,7 +238,7 @@ def test_a_page_that_joins_ahead_of_what_was_read_misses_no_change(ana: Member, 
 
     chunks = page.chunks()
     heard = [loop.run_until_complete(anext(chunks)) for _ in range(2)][1].decode()
-    loop.run_until_complete(chunks.aclose())  # type: ignore[attr-defined]
+    loop.run_until_complete(chunks.aclose())
     loop.close()
     assert heard.count("data: ") == 1
     assert "Well said" in heard
