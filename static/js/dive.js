@@ -193,7 +193,7 @@ function onShown() {
   if (!shown || shown === seen) return;
   seen = shown;
   refetches.clear();
-  told("dive-shown");
+  told("dive-opened");
   if (!list()) return one("[data-start-body]", shown)?.focus({ preventScroll: true });
   const named = shown.closest("main") && /^#(?:m|d\d+)-(\d+)$/.exec(location.hash);
   const row = named && rowsOf(list()).find((other) => other.dataset.seq === named[1]);

@@ -174,16 +174,25 @@ function onEvent(given) {
 async function onGone() {
   source?.close();
   const response = await getFragment(`${workspace}sidebar/`).catch(() => null);
-  if (response?.ok) setTimeout(connect, RETRY);
+  if (response?.ok) setTimeout(() => connect(), RETRY);
   else gone();
 }
 
-function connect() {
+/** An event this page was told before: only a dive that is older than it, just put on the page, needs it again. */
+function onEventAgain(given) {
+  const event = JSON.parse(given.data);
+  event.isTold = watched.includes(event.thread);
+  document.dispatchEvent(new CustomEvent("openvibe:event", { detail: event }));
+}
+
+/** From the last event on, or from an earlier one that a dive on the page does not know of yet. */
+function connect(after = last) {
   const dive = Number(one("#dive[data-dive]")?.dataset.thread);
   watched = [threadId, dive].filter(Boolean);
-  source = new EventSource(`${body.dataset.events}?after=${last}${watched.map((id) => `&thread=${id}`).join("")}`);
+  source = new EventSource(`${body.dataset.events}?after=${after}${watched.map((id) => `&thread=${id}`).join("")}`);
   source.addEventListener("message", (event) => {
-    last = event.lastEventId || last;
+    if (Number(event.lastEventId) <= Number(last)) return onEventAgain(event);
+    last = event.lastEventId;
     onEvent(event);
   });
   source.addEventListener("gone", onGone);
@@ -205,11 +214,13 @@ function connect() {
 export function start() {
   last = body.dataset.after;
   if (body.dataset.events) connect();
-  document.addEventListener("openvibe:dive-shown", () => {
-    const thread = Number(one("#dive[data-dive]")?.dataset.thread);
-    if (!source || !thread || watched.includes(thread)) return;
+  document.addEventListener("openvibe:dive-opened", () => {
+    const dive = one("#dive[data-dive]");
+    if (!source || !dive) return;
+    const after = Math.min(dive.dataset.after, last);
+    if (watched.includes(Number(dive.dataset.thread)) && after === Number(last)) return;
     source.close();
-    connect();
+    connect(after);
   });
   addEventListener("pagehide", () => source?.close());
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Dialog, Locator, Page, expect
+from playwright.sync_api import Dialog, Locator, Page, Route, expect
 
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation, Steered
@@ -130,6 +130,30 @@ def test_a_dive_is_watched_drafted_published_and_dived_deeper(people: People, in
     answered(watched, 0, "Rain water is softer.")
     assert "Ana asked, Vibe counted." in model.last_prompt
     expect(ana.get_by_role("link", name="Dives 1 active")).to_be_visible()
+
+
+def test_what_is_said_while_a_dive_is_on_its_way_to_the_page_is_shown(
+    people: People, installation: Installation
+) -> None:
+    model = installation.model
+    ana = people.ana()
+    ana.goto("/w/willow/")
+    start_thread(ana, "Slow lines", "How much water do lemons need?")
+    watcher = ana.context.new_page()
+    watcher.goto(ana.url)
+    go_on = model.holds_back("Four litres a week.")
+    panel = dived(ana, "How many litres?")
+    expect(answers(panel).locator('.prose[aria-busy="true"]')).to_be_visible()
+
+    def arrive_late(route: Route) -> None:
+        fragment = route.fetch()
+        go_on.set()
+        answered(panel, 0, "Four litres a week.")  # told to this page, too, which shows no dive yet
+        route.fulfill(response=fragment)
+
+    watcher.route("**/dive/*/", arrive_late, times=1)
+    watcher.get_by_role("link", name="Dive with Vibe · active").click()
+    answered(watcher.locator("#panel"), 0, "Four litres a week.")
 
 
 def test_seven_at_a_time_and_a_discarded_one_makes_room(people: People, installation: Installation) -> None:
