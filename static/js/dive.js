@@ -60,7 +60,7 @@ function refetch(id) {
 
 /** Show what an event holds of this dive's message; only what it does not hold, or what came before, is fetched. */
 function arrive(event) {
-  if (event.fetch) return refetch(event.message);
+  if (event.fetch || refetches.get(event.message)?.isRunning()) return refetch(event.message); // as feed.js has it
   const stays = isAtBottom();
   if (event.to !== undefined && !addWords(event, list())) return refetch(event.message);
   if (event.html) {

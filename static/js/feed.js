@@ -127,7 +127,9 @@ function append(arrived) {
 
 /** Show what an event holds of this thread's message. Only what it does not hold, or what came before, is fetched. */
 export function arrive(event) {
-  if (event.fetch) return event.kind === "message_posted" ? catchUp() : refetch(event.message);
+  if (event.fetch && event.kind === "message_posted") return catchUp();
+  // An answer on its way is older than this: it is asked for again, or it would take back what is shown here.
+  if (event.fetch || refetches.get(event.message)?.isRunning()) return refetch(event.message);
   const wasAtBottom = isAtBottom();
   if (event.to !== undefined) {
     if (!addWords(event, list)) return refetch(event.message);

@@ -79,7 +79,7 @@ export function spread(work, wait, pause = 0) {
   };
 }
 
-/** At most one `work` at a time; asked meanwhile, it runs once more. */
+/** At most one `work` at a time; asked meanwhile, it runs once more. `isRunning()` tells whether it does. */
 export function oneAtATime(work) {
   let running = null;
   let again = false;
@@ -96,6 +96,7 @@ export function oneAtATime(work) {
     })().finally(() => { running = null; });
     return running;
   };
+  run.isRunning = () => running !== null;
   return run;
 }
 

@@ -168,6 +168,35 @@ def test_the_viewer_shows_what_the_agent_read(people: People, installation: Inst
     expect(ana.locator("#panel")).to_contain_text("/ 8,000")
 
 
+def test_an_answer_from_before_does_not_take_a_finished_reply_back(people: People, installation: Installation) -> None:
+    ana = people.ana()
+    ana.goto("/w/willow/")
+    start_thread(ana, "Late fetches", "Shall we water today?")
+    other = ana.context.new_page()
+    other.goto(ana.url)
+    go_on = installation.model.holds_back_after_first_words("Twelve litres, twice a week.")
+    say(ana, "@vibe how much?")
+    expect(replies(ana).last).to_contain_text("Twelve")
+
+    def arrive_late(route: Route) -> None:
+        fragment = route.fetch()
+        go_on.set()
+        expect(replies(other).last).to_have_attribute("data-state", "complete")
+        route.fulfill(response=fragment)
+
+    ana.route("**/m/*/", arrive_late, times=1)
+    with ana.expect_event("requestfinished", lambda request: "/m/" in request.url):
+        ana.evaluate(
+            """() => {
+                document.querySelector('.message[data-state="writing"]').dataset.stale = "yes";
+                document.dispatchEvent(new Event("htmx:afterRequest"));
+            }"""
+        )
+    ana.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    expect(replies(ana).last).to_contain_text("Twelve litres, twice a week.")
+    expect(replies(ana).last).to_have_attribute("data-state", "complete")
+
+
 def test_a_file_is_attached_read_on_and_saved(people: People, installation: Installation) -> None:
     rows = "\n".join(f"Day {n}: {n % 13} litres" for n in range(5_000))
     model, ana = installation.model, people.ana()
