@@ -1,7 +1,7 @@
 // The dive that is shown, in the panel or on its page: its messages live, its head and foot as they are now, its composer.
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
-import { all, body, elements, getFragment, one, oneAtATime, post, settled, workspace } from "./page.js";
+import { all, body, elements, focusWithin, getFragment, one, oneAtATime, post, settled, workspace } from "./page.js";
 import { addWords, isInHand, place, rowsOf, seqOf } from "./rows.js";
 
 const NEAR_BOTTOM = 80;
@@ -194,7 +194,7 @@ function onShown() {
   seen = shown;
   refetches.clear();
   told("dive-opened");
-  if (!list()) return one("[data-start-body]", shown)?.focus({ preventScroll: true });
+  if (!list()) return focusWithin(shown, one("[data-start-body]", shown));
   const named = shown.closest("main") && /^#(?:m|d\d+)-(\d+)$/.exec(location.hash);
   const row = named && rowsOf(list()).find((other) => other.dataset.seq === named[1]);
   if (row) {

@@ -100,6 +100,11 @@ export function oneAtATime(work) {
   return run;
 }
 
+/** Lead the keyboard into what has just come onto the page; somebody who is already in it stays where they are. */
+export function focusWithin(root, target, options = { preventScroll: true }) {
+  if (!root.contains(document.activeElement)) target?.focus(options);
+}
+
 /** HTML of this server as elements. */
 export function elements(html) {
   const template = document.createElement("template");

@@ -1,6 +1,6 @@
 // The right panel: its address stands in the URL as ?panel=, so that it survives a reload.
 
-import { all, body, one, workspace } from "./page.js";
+import { all, body, focusWithin, one, workspace } from "./page.js";
 
 const panel = one("#panel");
 const shell = one(".shell");
@@ -32,7 +32,7 @@ async function show(url) {
   setAddress(url.pathname.slice(workspace.length));
   await htmx.ajax("GET", url.pathname + url.search, { target: panel, swap: "innerHTML" });
   panel.tabIndex = -1;
-  panel.focus({ preventScroll: true });
+  focusWithin(panel, panel);
 }
 
 export function close() {

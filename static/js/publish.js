@@ -1,6 +1,6 @@
 // The form that publishes a dive: counting, points that come and go, and the agent's draft, which fills only what nobody typed.
 
-import { all, elements, one, post } from "./page.js";
+import { all, elements, focusWithin, one, post } from "./page.js";
 import { rowsOf, seqOf } from "./rows.js";
 
 const form = () => one("#publish");
@@ -132,7 +132,7 @@ function onShown() {
   count(root);
   arrange(root);
   const wrong = one("[aria-invalid], fieldset[aria-describedby] textarea, fieldset[aria-describedby] input", root);
-  (wrong ?? one("[name=headline]", root)).focus({ preventScroll: !wrong });
+  focusWithin(root, wrong ?? one("[name=headline]", root), { preventScroll: !wrong });
   follow();
 }
 

@@ -203,6 +203,21 @@ def test_a_draft_that_cannot_be_written_leaves_the_form_to_its_writer(
     expect(page.locator("#messages .result")).to_contain_text("Kept by hand")
 
 
+def test_whoever_writes_at_once_is_not_led_elsewhere(people: People, installation: Installation) -> None:
+    """The form leads to its headline when it settles, a moment after it can be typed in."""
+    installation.model.says("Twelve litres.")
+    ana = people.ana()
+    ana.goto("/w/willow/")
+    start_thread(ana, "Hurry", "How much water does the greenhouse need?")
+    panel = dived(ana, "How many litres a week?")
+    answered(panel, 0, "Twelve litres.")
+    write = "() => document.querySelector('#publish textarea').focus()"
+    ana.evaluate(f"document.addEventListener('htmx:afterSwap', {write}, {{ once: true }})")
+    panel.get_by_role("link", name="Publish…").click()
+    expect(panel.locator("#publish [data-count]")).to_have_text("0 of 120")  # it has settled
+    expect(point(panel, 1)).to_be_focused()
+
+
 def test_without_javascript_a_dive_is_started_and_published(people: People, installation: Installation) -> None:
     ana = people.ana()
     start_thread(ana, "Without scripts", "What is needed?")
