@@ -13,7 +13,7 @@ from django.db.models import Q
 
 from openvibe.base.fields import EncryptedTextField
 from openvibe.base.models import Timestamped
-from openvibe.llm.ssrf_guard import AddressRefused, check_url
+from openvibe.base.ssrf_guard import AddressRefused, check_url
 
 
 class Endpoint(Timestamped):

@@ -13,6 +13,7 @@ import httpx2
 import openai
 
 from openvibe.base.masking import mask_secrets
+from openvibe.base.ssrf_guard import AddressRefused, GuardedTransport
 from openvibe.llm.errors import (
     AuthRefused,
     BadAnswer,
@@ -22,7 +23,6 @@ from openvibe.llm.errors import (
     ModelUnavailable,
     RateLimited,
 )
-from openvibe.llm.ssrf_guard import AddressRefused, GuardedTransport
 
 SDK_ERRORS = (  # what the package raises, and what it trips over in answers that are none
     openai.OpenAIError,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import httpx2
 import pytest
 
-from openvibe.llm.ssrf_guard import AddressRefused, GuardedTransport, check_url
+from openvibe.base.ssrf_guard import AddressRefused, GuardedTransport, check_url
 
 PUBLIC = "93.184.216.34"
 _INWARD = """

@@ -1,4 +1,4 @@
-"""The SSRF guard: a model endpoint is outside, unless the operator allows private addresses.
+"""The SSRF guard: whatever address an admin enters is outside, unless the operator allows private ones.
 
 An address an admin types is checked when it is saved and again at every connect. At connect the name is resolved
 once, every address it stands for is checked, and the connection goes to a checked address, so a name that
