@@ -191,6 +191,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
     "sweep compactions": {"task": "memory.sweep_compactions", "schedule": 15.0},
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
+    "lapse approvals": {"task": "memory.lapse_approvals", "schedule": 3_600.0},
     "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
     "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
     "erase texts": {"task": "chat.erase_texts", "schedule": 10.0},
