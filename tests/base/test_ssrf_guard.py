@@ -101,7 +101,12 @@ def get(
     url: str, resolver: Resolver, connects: Connects, *, allow_private: bool = False, max_bytes: int = 1_000
 ) -> httpx2.Response:
     transport = GuardedTransport(
-        allow_private=allow_private, total_seconds=10, resolve=resolver, inner=connects, clock=lambda: 0.0, **limits
+        allow_private=allow_private,
+        total_seconds=10,
+        max_bytes=max_bytes,
+        resolve=resolver,
+        inner=connects,
+        clock=lambda: 0.0,
     )
     with httpx2.Client(transport=transport, trust_env=False) as client:
         return client.get(url)
