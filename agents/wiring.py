@@ -1,6 +1,10 @@
 """Wiring: what agents plug into lower floors (clients, access, budgets, denials, uses of knowledge, handoff lines)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from django.db.models import Exists, OuterRef
 
 from agents.access import agent_access, agent_accesses, reply_denials, tokens_used_today, visible_to
 from agents.admin.dashboard import dashboard
@@ -8,6 +12,7 @@ from agents.assembler.assemble import endpoint_for
 from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_snapshots
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
+from agents.audience import visible_calls
 from agents.cache_rates import thread_caches
 from agents.models import Agent, LoadedSkill, ToolCall
 from agents.services import PROMPT_CHECK
@@ -17,11 +22,13 @@ from knowledge.queries import ENTRY_USES
 from memory.wiring import (
     ACTIONS,
     AGENT_CLIENT,
+    APPROVAL_CALLS,
     CACHE_RATES,
     HANDOFF_SOURCES,
     INSTRUCTIONS,
     RESOURCES,
     REVIEWER_AGENTS,
+    ApprovalCall,
     HandoffLine,
 )
 from openvibe.base.admin import DASHBOARD
@@ -49,6 +56,7 @@ def wire() -> None:
     ENTRY_USES.add(recent_entry_uses)
     CACHE_RATES.add(thread_caches)
     HANDOFF_SOURCES.add(handoff_lines)
+    APPROVAL_CALLS.add(approval_calls)
     REVIEWER_AGENTS.add(iter_reviewer_agents)
     AGENT_CLIENT.add(agent_client)
     TEXT_ERASERS.add(TextEraser("stored prompts", erase_from_snapshots))
@@ -99,26 +107,47 @@ def tokens_left(workspace_id: int, participant_id: int | None = None) -> int:
     return max(left, 0)
 
 
+def approval_calls(approval_ids: Collection[int], access: Access) -> dict[int, ApprovalCall]:
+    """The calls that wait, or waited, for these approvals. One query."""
+    rows = ToolCall.objects.filter(approval__in=approval_ids, decision=ToolCall.Decision.WAITS)
+    is_visible = Exists(visible_calls(access).filter(pk=OuterRef("pk")))
+    columns = rows.annotate(is_visible=is_visible).values_list("approval_id", "name", "arguments", "is_visible")
+    return {pk: _approval_call(name, arguments, is_visible) for pk, name, arguments, is_visible in columns}
+
+
+def _approval_call(name: str, arguments: str, is_visible: bool) -> ApprovalCall:
+    if not is_visible:
+        return ApprovalCall(name, "", "Its arguments tell of something that you may not see.")
+    if not arguments:
+        return ApprovalCall(name, "", "Its arguments went with a deleted message. The call cannot be made any more.")
+    with suppress(ValueError):
+        arguments = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
+    return ApprovalCall(name, arguments)
+
+
 MAX_HANDOFF_CALLS = 20
 """Tool calls named in one handoff, the newest."""
 
 LOOKUP_TOOLS = ("memory", "knowledge_search", "read_file")
-"""Tools that look things up; all others change something."""
+"""Tools of ours that look things up besides those whose effect is `reads`; all others change something."""
 
 
 def handoff_lines(thread_id: int) -> Mapping[str, Sequence[HandoffLine]]:
     """Lines for the sections they belong to. Two queries."""
     skills = LoadedSkill.objects.filter(thread=thread_id).order_by("id").values_list("name", "agent__participant__name")
     calls = ToolCall.objects.filter(run__thread=thread_id, decision=ToolCall.Decision.ALLOWED).order_by("-id")
-    columns = ("pk", "name", "run__agent__participant__name", "result_tokens", "created_at")
+    columns = ("pk", "name", "effect", "run__agent__participant__name", "result_tokens", "created_at")
     lines = [
-        (name, {"ref": f"call:{pk}", "text": f"{agent} called {name} ({at:%Y-%m-%d %H:%M} UTC, {tokens:,} tokens)"})
-        for pk, name, agent, tokens, at in calls.values_list(*columns)[:MAX_HANDOFF_CALLS]
+        (
+            name in LOOKUP_TOOLS or effect == "reads",
+            {"ref": f"call:{pk}", "text": f"{agent} called {name} ({at:%Y-%m-%d %H:%M} UTC, {tokens:,} tokens)"},
+        )
+        for pk, name, effect, agent, tokens, at in calls.values_list(*columns)[:MAX_HANDOFF_CALLS]
     ]
     return {
         INSTRUCTIONS: [
             {"ref": f"skill:{name}", "text": f"{agent} has taken up the skill {name}"} for name, agent in skills
         ],
-        RESOURCES: [line for name, line in lines if name in LOOKUP_TOOLS],
-        ACTIONS: [line for name, line in lines if name not in LOOKUP_TOOLS],
+        RESOURCES: [line for is_lookup, line in lines if is_lookup],
+        ACTIONS: [line for is_lookup, line in lines if not is_lookup],
     }

@@ -1,5 +1,7 @@
 """What memory plugs into chat, and where other apps plug into memory: registers, signals, jobs for its workers."""
 
+from django.urls import reverse
+
 from memory import quotes
 from memory.blocks.services import notes_cleared
 from memory.episodes.queries import feedback_by_message, feedback_givers
@@ -9,17 +11,32 @@ from memory.plugins.lcm.correction import forget_quoting_summaries
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit
 from memory.plugins.web import CACHE_RATES
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
+from memory.work.models import Approval
+from memory.work.queries import APPROVAL_CALLS, ApprovalCall, count_pending_approvals, visible_approvals
 from memory.work.services import approval_decided
-from openvibe.chat.wiring import MESSAGE_DECORATORS, PERSONAL_MESSAGE_VIEWS, TEXT_ERASERS, TextEraser
+from openvibe.chat.wiring import (
+    INBOX_NOTES,
+    MESSAGE_DECORATORS,
+    PENDING_DECISIONS,
+    PERSONAL_MESSAGE_VIEWS,
+    TEXT_ERASERS,
+    InboxNote,
+    TextEraser,
+)
+from openvibe.workspaces.access import Access
+
+MAX_INBOX_NOTES = 20
 
 __all__ = [
     "ACTIONS",
     "AGENT_CLIENT",
+    "APPROVAL_CALLS",
     "CACHE_RATES",
     "HANDOFF_SOURCES",
     "INSTRUCTIONS",
     "RESOURCES",
     "REVIEWER_AGENTS",
+    "ApprovalCall",
     "HandoffLine",
     "approval_decided",
     "ask_compaction",
@@ -34,4 +51,21 @@ def wire() -> None:
     PERSONAL_MESSAGE_VIEWS.add(feedback_givers)
     TEXT_ERASERS.add(TextEraser("focus of compactions", erase_focus))
     TEXT_ERASERS.add(TextEraser("summaries", forget_quoting_summaries))
+    PENDING_DECISIONS.add(count_pending_approvals)
+    INBOX_NOTES.add(approval_notes)
     quotes.wire()
+
+
+def approval_notes(access: Access) -> list[InboxNote]:
+    """Approvals that the asker may decide, the newest first."""
+    if access.is_agent or access.is_guest:
+        return []
+    rows = visible_approvals(access).filter(state=Approval.State.REQUESTED).select_related("thread__workspace")
+    return [
+        InboxNote(
+            href=reverse("thread-work", args=[row.thread.workspace.slug, row.thread_id]) + f"#approval-{row.pk}",
+            text=f"{row.requested_by.name} waits for a decision in “{row.thread.title}”: {row.what}",
+            at=row.created_at,
+        )
+        for row in rows.order_by("-id")[:MAX_INBOX_NOTES]
+    ]

@@ -79,6 +79,9 @@ class RunCard:
     may_stop: bool
     may_retry: bool
     may_regenerate: bool
+    thread_id: int
+    approval_id: int | None
+    """What it waits for now."""
 
     @property
     def is_under_way(self) -> bool:
@@ -100,7 +103,7 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
 
 
 RUN_CARD_FIELDS = (
-    *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "reply", "trigger"),
+    *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "reply", "trigger", "thread"),
     *("agent__deactivated_at", "agent__participant__name", "approval__what"),
 )
 
@@ -129,6 +132,8 @@ def _run_card(run: Run, access: Access) -> RunCard:
         may_stop=is_person and not run.is_over and run.stop_requested_at is None,
         may_retry=is_person and is_retriable and run.agent.is_active,
         may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
+        thread_id=run.thread_id,
+        approval_id=run.approval_id if run.state == Run.State.WAITING else None,
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Case, QuerySet, Value, When
 
 from memory.work.models import Approval, ProgressEntry, WorkItem
+from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.workspaces.access import Access
 
@@ -31,6 +32,27 @@ class WorkState:
     def pending(self) -> tuple[Approval, ...]:
         """Approvals nobody has decided yet."""
         return tuple(row for row in self.approvals if row.state == Approval.State.REQUESTED)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalCall:
+    """The call of a tool that an approval is about. `arguments`: JSON, indented; empty where the asker may not read
+    them, or where they went with a deleted message, as `hidden` says."""
+
+    tool: str
+    arguments: str
+    hidden: str = ""
+
+
+APPROVAL_CALLS: Register[Callable[[Collection[int], Access], Mapping[int, ApprovalCall]]] = Register(
+    "memory.work.queries.APPROVAL_CALLS"
+)
+"""Which calls of tools approvals are about, by approval id, as the asker may see them. One query for any number."""
+
+
+def approval_calls(approvals: Collection[Approval], access: Access) -> Mapping[int, ApprovalCall]:
+    """The calls that these approvals are about, by approval id; nothing for those that are about something else."""
+    return APPROVAL_CALLS.only()([row.pk for row in approvals], access) if approvals else {}
 
 
 def get_work_state(thread_id: int) -> WorkState:
@@ -65,6 +87,11 @@ def visible_work_items(access: Access) -> QuerySet[WorkItem]:
     """Rows of the threads the asker sees."""
     rows = WorkItem.objects.filter(thread__in=visible_threads(access))
     return rows.select_related("author", "closed_by", "confirmed_by")
+
+
+def count_pending_approvals(thread: Thread) -> int:
+    """Who asks must have been let into the thread before."""
+    return Approval.objects.filter(thread=thread, state=Approval.State.REQUESTED).count()
 
 
 def visible_approvals(access: Access) -> QuerySet[Approval]:

@@ -16,7 +16,7 @@ from memory.plugins.registry import provider_for
 from memory.plugins.sessions import open_session
 from memory.work.handoff import render_handoff_markdown, render_sections
 from memory.work.models import Approval, Handoff, WorkItem
-from memory.work.queries import get_work_state, visible_approvals, visible_work_items
+from memory.work.queries import approval_calls, get_work_state, visible_approvals, visible_work_items
 from memory.work.services import (
     SINGLETON_KINDS,
     close_work_item,
@@ -133,6 +133,7 @@ def handoff(request: WorkspaceRequest, thread_id: int, handoff_id: int) -> HttpR
 
 def _work_response(request: WorkspaceRequest, thread: Thread, kept: Message | None = None) -> HttpResponse:
     state = get_work_state(thread.pk)
+    calls = approval_calls(state.approvals, request.access)
     closed = WorkItem.objects.filter(thread=thread).exclude(state=WorkItem.State.OPEN).select_related("closed_by")
     page = {
         "thread": thread,
@@ -148,7 +149,8 @@ def _work_response(request: WorkspaceRequest, thread: Thread, kept: Message | No
             }
             for kind, title, hint, add in SECTIONS
         ],
-        "decided": [row for row in state.approvals if row.state != Approval.State.REQUESTED],
+        "pending": [(row, calls.get(row.pk)) for row in reversed(state.pending)],
+        "decided": [(row, calls.get(row.pk)) for row in state.approvals if row.state != Approval.State.REQUESTED],
         "closed": closed.order_by("-closed_at", "-id")[:MAX_CLOSED_ITEMS],
         "handoffs": Handoff.objects.filter(thread=thread).defer("sections")[:MAX_HANDOFFS],
         "kept": kept,

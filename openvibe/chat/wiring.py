@@ -62,6 +62,9 @@ it shows the same."""
 SIDEBAR_EXTRAS: Register[Callable[[Access], Mapping[str, object]]] = Register("openvibe.chat.wiring.SIDEBAR_EXTRAS")
 """What the sidebar shows besides channels and people, by names that its template reads."""
 
+PENDING_DECISIONS: Register[Callable[[Thread], int]] = Register("openvibe.chat.wiring.PENDING_DECISIONS")
+"""How many decisions of people are waited for in a thread, for the head of its page."""
+
 
 @dataclass(frozen=True)
 class InboxNote:

@@ -156,7 +156,7 @@ function onEvent(given) {
   if (event.thread && event.thread === threadId) {
     arrive(event);
     if (event.kind === "thread_changed") forgetNames();
-    if (["thread_changed", "dive_changed"].includes(event.kind)) partsSoon();
+    if (["thread_changed", "dive_changed", "work_changed"].includes(event.kind)) partsSoon();
   }
   if (event.kind === "message_posted") onPosted(event);
   if (event.kind === "read_changed" && event.unread !== undefined) markChannel(event.channel, event.unread, event.mentions);

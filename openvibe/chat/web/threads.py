@@ -33,6 +33,7 @@ from openvibe.chat.queries import (
 from openvibe.chat.services.permissions import may_manage_thread
 from openvibe.chat.web.presenters import message_page_context, message_rows
 from openvibe.chat.web.shell import shell_of
+from openvibe.chat.wiring import PENDING_DECISIONS
 from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
 
@@ -114,6 +115,7 @@ class ThreadHead:
     surroundings: ThreadSurroundings
     agents: tuple[SidebarParticipant, ...]
     readers: tuple[SidebarParticipant, ...]
+    pending_decisions: int
     accesses: tuple[tuple[str, str], ...] = tuple(Thread.Access.choices)
 
     @property
@@ -146,6 +148,7 @@ def _thread_head(
         surroundings=replace(surroundings, draft=""),
         agents=shell_of(request).agents,
         readers=tuple(SidebarParticipant(one.pk, one.handle, one.name, one.agent.level) for one in readers),
+        pending_decisions=sum(count(thread) for count in PENDING_DECISIONS),
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from agents.models import Agent, Run, ToolCall
 from agents.runs.executor import execute_run
@@ -188,3 +189,21 @@ def test_a_call_outside_the_gate_is_refused_and_on_record(
     assert (run.tool_calls.get().decision, box.sent) == ("refused", [])
     assert rule in run.tool_calls.get().why
     assert Participant.objects.filter(episodes__kind="trust_check").exists()
+
+
+def test_the_card_shows_the_call_and_is_found_from_the_thread(ana: Member, waiting: Run) -> None:
+    client, reply = Client(), reply_of(waiting)
+    client.force_login(ana.user)
+    place = f"/w/{ana.workspace.slug}/t/{waiting.thread_id}"
+    card = client.get(f"{place}/work/").content.decode()
+    for shown in ("Vibe asks", "send_letter", "&quot;to&quot;: &quot;the mill&quot;", "The mill has the seeds."):
+        assert shown in card
+    page = client.get(f"{place}/").content.decode()
+    assert f'href="{place}/work/#approval-{waiting.approval_id}"' in page
+    assert '<b class="dive-count">1<span class="visually-hidden"> to decide</span></b>' in page
+    assert "Vibe waits for a decision in" in client.get(f"/w/{ana.workspace.slug}/").content.decode()
+    decided(waiting, ana, granted=False)
+    page = client.get(f"{place}/").content.decode()
+    assert "to decide" not in page
+    assert "#approval-" not in page
+    assert reply.body
