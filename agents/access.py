@@ -15,6 +15,7 @@ from agents.models import Agent, Run
 from agents.trust import Occasion, may_respond, trust_level
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.chat.models import Dive, Thread, load_reach, reach_of, sees_thread
+from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Spending
 
@@ -126,9 +127,14 @@ def reply_denials(agents: Sequence[Agent], thread: Thread, task: str) -> dict[in
         dive = _dive_of(thread)
         used = tokens_used_by_agent(thread.workspace_id)
         for agent in others:
-            if denial := _occasion_denial(agent, dive, task) or _budget_denial(agent, used):
+            if denial := _occasion_denial(agent, dive, task) or _paid_denial(agent, used):
                 denials[agent.participant_id] = denial
     return denials
+
+
+def _paid_denial(agent: Agent, used: Mapping[int, int]) -> ReplyDenial | None:
+    denial = budget_denial(agent, used)
+    return None if denial is None or answers_for_free(agent) else denial
 
 
 def _agent_denial(agent: Agent) -> ReplyDenial | None:
@@ -167,7 +173,19 @@ def _occasion_denial(agent: Agent, dive: Dive | None, task: str) -> ReplyDenial 
     return ReplyDenial(f"at L{agent.level} it answers mentions only{dives}.")
 
 
-def _budget_denial(agent: Agent, used: Mapping[int, int]) -> ReplyDenial | None:
+def endpoint_for(agent: Agent) -> Endpoint | None:
+    """The endpoint that answers for the agent: its own, the workspace's default, or None for the offline model."""
+    return agent.endpoint or Endpoint.objects.filter(workspace_id=agent.workspace_id, is_default=True).first()
+
+
+def answers_for_free(agent: Agent) -> bool:
+    """Whether its model costs nothing: budgets do not stop it. Where no price is known it is metered."""
+    endpoint = endpoint_for(agent)
+    return endpoint is None or endpoint.is_free
+
+
+def budget_denial(agent: Agent, used: Mapping[int, int]) -> ReplyDenial | None:
+    """What keeps an agent whose model costs something from using more tokens today. `used`: `tokens_used_by_agent`."""
     if used.get(agent.participant_id, 0) >= agent.daily_token_budget:
         return ReplyDenial("its token budget for today is used up. It starts afresh at midnight UTC.")
     if sum(used.values()) >= agent.workspace.daily_token_budget:

@@ -6,9 +6,16 @@ from contextlib import suppress
 
 from django.db.models import Exists, OuterRef
 
-from agents.access import agent_access, agent_accesses, reply_denials, tokens_used_today, visible_to
+from agents.access import (
+    agent_access,
+    agent_accesses,
+    answers_for_free,
+    endpoint_for,
+    reply_denials,
+    tokens_used_today,
+    visible_to,
+)
 from agents.admin.dashboard import dashboard
-from agents.assembler.assemble import endpoint_for
 from agents.assembler.snapshots.store import erase_calls_quoting, erase_from_snapshots
 from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
@@ -89,11 +96,11 @@ def iter_reviewer_agents() -> Iterator[tuple[Participant, Access]]:
     """Agents that may look back at their conversations now, with their access, in another order each time.
 
     Active, with a SOUL, answering through OpenVibe, and with room left in their own token budget of the day and in the
-    workspace's.
+    workspace's, unless their model costs nothing.
     """
     agents = Agent.objects.filter(deactivated_at=None, answers_itself=False, soul__isnull=False)
-    for agent in agents.select_related("participant", "workspace").order_by("?"):
-        if tokens_left(agent.workspace_id, agent.participant_id) > 0:
+    for agent in agents.select_related("participant", "workspace", "endpoint").order_by("?"):
+        if answers_for_free(agent) or tokens_left(agent.workspace_id, agent.participant_id) > 0:
             yield agent.participant, visible_to(agent)
 
 

@@ -11,6 +11,7 @@ from knowledge.services import create_entry, suggest_entry
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel, create_channel, create_thread, post_message
+from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
@@ -86,6 +87,14 @@ def make_agent(by: Member, handle: str = "vibe", *, level: int = 2, channel: Cha
     if channel is not None:
         add_to_channel(channel=channel, participant=agent.participant, by=access(by))
     return agent
+
+
+def make_paid_endpoint(by: Member) -> Endpoint:
+    """What the agents of the workspace answer with unless they name another, at a price."""
+    address = "https://models.example/v1"
+    return Endpoint.objects.create(
+        workspace=by.workspace, name="Paid", base_url=address, model="m", price_in=1, is_default=True
+    )
 
 
 def make_entry(by: Member, topic: str = "Pricing", content: str = "Starter costs $29 a month.", **extra: Any) -> Entry:

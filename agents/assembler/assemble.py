@@ -377,11 +377,6 @@ def _prompt_rows(
     return Thread.objects.visible_to(access).filter(pk=thread_id).order_by().values_list(json_object(parts))
 
 
-def endpoint_for(agent: Agent) -> Endpoint | None:
-    """The endpoint that answers for the agent: its own, the workspace's default, or None for the offline model."""
-    return agent.endpoint or Endpoint.objects.filter(workspace_id=agent.workspace_id, is_default=True).first()
-
-
 def _task_budget(
     task: TaskType, thread: ThreadContext, endpoint: Endpoint | ModelWindow | None, limit: int | None
 ) -> TaskBudget:

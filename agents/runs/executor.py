@@ -11,7 +11,8 @@ from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from agents.assembler.assemble import Prompt, assemble, endpoint_for
+from agents.access import endpoint_for
+from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, Run
 from agents.runs.store import begin_reply, fail_run, finish_run, runs_with_relations, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, toolbox_for_run

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Q, Subquery
 from django.utils import timezone
 
-from agents.access import reply_denied_reason, tokens_used_today, visible_to
+from agents.access import budget_denial, reply_denied_reason, tokens_used_by_agent, visible_to
 from agents.assembler.snapshots.store import store_snapshot
 from agents.audience import save_sources
 from agents.models import RUNS, Agent, Run, ToolCall
@@ -124,9 +124,7 @@ class RunSession:
         while True:
             if transcript.rounds:
                 self._check_trust_level()
-                transcript.tokens_left_today = self.run.agent.daily_token_budget - tokens_used_today(
-                    agent=self.run.agent
-                )
+                transcript.tokens_left_today = self._check_budget()
             self._renew_if_changed(transcript)
             turn = transcript.next_turn()
             completion = self._stream_turn(turn)
@@ -167,6 +165,20 @@ class RunSession:
                 "Its trust level was lowered while it answered, so it did not go on with what it had read. Ask again.",
                 code="level_lowered",
             )
+
+    def _check_budget(self) -> int | None:
+        """Tokens left of the budgets of today, the agent's and the workspace's; None where the model costs nothing.
+
+        Raises Problem once one of them is used up: by this run, or by others meanwhile.
+        """
+        if self.client.is_free:
+            return None
+        agent = self.run.agent
+        used = tokens_used_by_agent(agent.workspace_id)
+        if denial := budget_denial(agent, used):
+            raise Problem(f"@{agent.handle} did not go on: {denial.reason}", code="budget_used_up")
+        own = agent.daily_token_budget - used.get(agent.participant_id, 0)
+        return min(own, agent.workspace.daily_token_budget - sum(used.values()))
 
     def _stream_turn(self, turn: ModelTurn) -> Completion | None:
         """One turn, its words saved as they come; None when a person stopped it."""

@@ -63,8 +63,7 @@ class ModelTurn:
 class Transcript:
     """One run's exchange with the model. `reassemble(budget)` assembles its prompt anew within so many tokens.
 
-    Ids of calls are unique in the whole exchange. `tokens_left_today`: of the agent's daily budget, None where nobody
-    looked.
+    Ids of calls are unique in the whole exchange. `tokens_left_today`: of the daily budgets, None where nobody looked.
     """
 
     def __init__(self, prompt: Prompt, reassemble: Callable[[int], Prompt]) -> None:

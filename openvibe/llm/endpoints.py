@@ -39,7 +39,7 @@ def _openai_client(endpoint: Endpoint) -> ModelClient:
             total_seconds=min(endpoint.timeout_seconds, settings.MODEL_TOTAL_SECONDS),
         ),
         allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
-        is_free=endpoint.price_in == endpoint.price_out == 0,
+        is_free=endpoint.is_free,
     )
 
 

@@ -91,6 +91,11 @@ class Endpoint(Timestamped):
             ),
         ]
 
+    @property
+    def is_free(self) -> bool:
+        """Whether asking it costs nothing. Where no price is known it is metered."""
+        return self.kind == self.Kind.OFFLINE or self.price_in == self.price_out == 0
+
     def __str__(self) -> str:
         return self.name
 

@@ -5,7 +5,7 @@ from agents.services import set_trust_level
 from openvibe.chat.models import Mention, Thread
 from openvibe.chat.services import set_thread_access
 from openvibe.workspaces.models import Member
-from tests.factories import access, make_agent, make_channel, make_thread, say
+from tests.factories import access, make_agent, make_channel, make_paid_endpoint, make_thread, say
 
 
 def test_a_mention_makes_one_run(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -59,6 +59,7 @@ def test_a_follower_answers_every_message(ana: Member, vibe: Agent, thread: Thre
 
 
 def test_a_spent_budget_says_so(ana: Member, vibe: Agent, thread: Thread) -> None:
+    make_paid_endpoint(ana)
     Agent.objects.update(daily_token_budget=0)
     message = say(thread, ana, "@vibe hello")
     assert not Run.objects.exists()

@@ -25,7 +25,9 @@ from openvibe.llm.errors import BudgetExceeded, ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Spending, Workspace
 from openvibe.workspaces.services import meter_client
-from tests.factories import access, make_entry, say
+from tests.agents.runs.scripted_runs import LOG, ask, calling, reply_of
+from tests.agents.runs.scripted_runs import told as run_with
+from tests.factories import access, make_entry, make_paid_endpoint, say
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 from tests.memory.episodes.sample_reviews import LEARNING, review, suggesting
 
@@ -143,12 +145,29 @@ def test_what_was_paid_for_counts_though_the_next_attempt_is_free(ana: Member, v
     assert tokens_used_today(agent=vibe) >= paid > 0
 
 
-def test_what_the_background_used_keeps_agents_from_answering(vibe: Agent, thread: Thread) -> None:
+def test_what_the_background_used_keeps_agents_from_answering(ana: Member, vibe: Agent, thread: Thread) -> None:
+    make_paid_endpoint(ana)
     Spending.objects.create(workspace=vibe.workspace, agent=vibe.participant, purpose="review", input_tokens=500_000)
     assert "used up" in (reply_denied_reason(vibe, thread, "mention") or "")
     assert tokens_left(vibe.workspace_id, vibe.participant_id) == 0
     assert tokens_left(vibe.workspace_id) == 1_500_000
     assert list(iter_reviewer_agents()) == []
+    Endpoint.objects.update(price_in=0, price_out=0)
+    assert reply_denied_reason(vibe, thread, "mention") is None, "what costs nothing is not stopped"
+    assert [participant for participant, _ in iter_reviewer_agents()] == [vibe.participant]
+
+
+@pytest.mark.parametrize("whose", ["its token budget", "the workspace's token budget"])
+def test_a_run_stops_between_two_turns_once_a_budget_is_used_up(
+    ana: Member, vibe: Agent, thread: Thread, whose: str
+) -> None:
+    """What was said so far is kept, and the page says why it goes no further."""
+    (Agent if whose.startswith("its") else Workspace).objects.update(daily_token_budget=500)
+    run = ask(thread, ana, "@vibe when do I prune?")
+    model = run_with(run, calling(LOG, text="Let me note that."), "In March.")
+    assert (run.state, run.error_code, len(model.calls)) == ("failed", "budget_used_up", 1)
+    assert f"did not go on: {whose} for today is used up" in run.error
+    assert reply_of(run).body == "Let me note that."
 
 
 # --- it waits -----------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from openvibe.llm.drafts import EXTRACTED_NOTE, OFFLINE_NOTE, ResultDraft
 from openvibe.llm.offline import OfflineModel
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import meanwhile
-from tests.factories import access, make_agent, say
+from tests.factories import access, make_agent, make_paid_endpoint, say
 from tests.llm.scripted_client import ScriptedAnswer, ScriptedModel
 
 RESULT = ResultDraft("Prune in March", ("Before the buds open", "With clean shears", "Climbers after flowering"))
@@ -61,6 +61,7 @@ def test_an_agent_that_may_not_answer_any_more_says_why(ana: Member, vibe: Agent
 
 
 def test_a_spent_budget_is_said_too(ana: Member, dive: Dive) -> None:
+    make_paid_endpoint(ana)
     Agent.objects.update(daily_token_budget=0)
     message = say(dive.thread, ana, "Why then?")
     assert "budget for today" in Mention.objects.get(message=message).note

@@ -21,7 +21,7 @@ from openvibe.llm.fences import parse_fences
 from openvibe.llm.protocol import ModelClient
 from openvibe.llm.values import ChatMessage
 from openvibe.workspaces.models import Member, Participant
-from tests.factories import access, make_channel, make_thread, say
+from tests.factories import access, make_channel, make_paid_endpoint, make_thread, say
 from tests.llm.scripted_client import ScriptedModel
 from tests.memory.episodes.sample_reviews import LEARNING, NOTES, review, suggesting
 from tests.registers import replaced
@@ -234,6 +234,7 @@ def test_agents_that_are_out_of_tokens_or_answer_themselves_do_not_review(
     assert [who.handle for who, _ in iter_reviewer_agents()] == ["vibe"]
     Agent.objects.filter(pk=vibe.pk).update(answers_itself=True)
     assert list(iter_reviewer_agents()) == []
+    make_paid_endpoint(ana)
     Agent.objects.filter(pk=vibe.pk).update(answers_itself=False, daily_token_budget=100)
     Run.objects.filter(agent=vibe).update(input_tokens=100)
     assert list(iter_reviewer_agents()) == []
