@@ -169,6 +169,8 @@ def _occasion_denial(agent: Agent, dive: Dive | None, task: str) -> ReplyDenial 
         return ReplyDenial(f"this dive is {dive.state}.")
     if may_respond(agent.level, cast(Occasion, task)):
         return None
+    if task == "scheduled":
+        return ReplyDenial(f"at L{agent.level} it does not speak on schedule; agents do from L3 on.")
     dives = " and takes no part in dives" if task in ("dive", "publish") else ""
     return ReplyDenial(f"at L{agent.level} it answers mentions only{dives}.")
 

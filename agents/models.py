@@ -14,7 +14,7 @@ from knowledge.models import Entry
 from openvibe.base.jobs import Job, JobKind
 from openvibe.base.locks import LockKind
 from openvibe.base.models import Timestamped
-from openvibe.chat.models import Message, Thread, visible_threads
+from openvibe.chat.models import Channel, Message, Thread, visible_threads
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -49,6 +49,11 @@ class Agent(Timestamped):
     answers_itself = models.BooleanField(
         default=False,
         help_text="It listens and answers through the API with a model of its own; no runs are started for it here.",
+    )
+    proactive_cooldown = models.PositiveSmallIntegerField(
+        default=10,
+        validators=[MaxValueValidator(1_440)],
+        help_text="Minutes between two messages that it posts unasked.",
     )
     deactivated_at = models.DateTimeField(null=True, blank=True)
 
@@ -113,6 +118,51 @@ class TrustChange(models.Model):
         return f"L{self.level_before} → L{self.level_after}"
 
 
+class ScheduleQuerySet(models.QuerySet["Schedule"]):
+    def visible_to(self, access: Access) -> ScheduleQuerySet:
+        """Schedules that post where the asker reads."""
+        in_threads = Q(thread__in=Thread.objects.visible_to(access))
+        in_channels = Q(thread=None, channel__in=Channel.objects.visible_to(access))
+        return self.filter(in_threads | in_channels, agent__workspace=access.workspace_id)
+
+
+class Schedule(Timestamped):
+    """When an agent speaks without being asked: a cron line in a time zone, and what it is told then.
+
+    It posts in `thread`, or else in a new thread of `channel` each time. `next_due_at` is when it is due next;
+    `note` says why it did not run the last time it was due, or was switched off.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="schedules")
+    name = models.CharField(max_length=80)
+    cron = models.CharField(max_length=100)
+    time_zone = models.CharField(max_length=64)
+    prompt = models.TextField(max_length=4_000)
+    channel = models.ForeignKey(Channel, on_delete=models.CASCADE, related_name="+")
+    thread = models.ForeignKey(Thread, null=True, on_delete=models.CASCADE, related_name="+")
+    is_active = models.BooleanField(default=True)
+    next_due_at = models.DateTimeField(null=True)
+    last_due_at = models.DateTimeField(null=True)
+    note = models.CharField(max_length=300, blank=True)
+    author = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
+
+    objects: ClassVar[models.Manager[Schedule]] = ScheduleQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(name__regex=r"\S", prompt__regex=r"\S"), name="schedule_not_empty"),
+            models.CheckConstraint(
+                condition=Q(is_active=False, next_due_at=None) | Q(is_active=True, next_due_at__isnull=False),
+                name="schedule_active_is_due",
+            ),
+        ]
+        indexes = [models.Index(fields=["next_due_at"], condition=Q(is_active=True), name="schedule_due")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     def visible_to(self, access: Access) -> RunQuerySet:
         """Runs in threads the asker sees."""
@@ -130,6 +180,7 @@ class Run(Job):
         THREAD = "thread", "Thread"
         DIVE = "dive", "Dive"
         PUBLISH = "publish", "Publish"
+        SCHEDULED = "scheduled", "Scheduled"
 
     class State(models.TextChoices):
         QUEUED = "queued", "waiting"
@@ -147,7 +198,9 @@ class Run(Job):
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="runs")
     trigger = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="runs_caused")
     requested_by = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
-    task = models.CharField(max_length=8, choices=Task.choices)
+    task = models.CharField(max_length=9, choices=Task.choices)
+    schedule = models.ForeignKey(Schedule, null=True, on_delete=models.SET_NULL, related_name="runs")
+    due_at = models.DateTimeField(null=True, help_text="Of a scheduled run: the time it was due.")
     state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
     approval = models.ForeignKey(
         "memory.Approval", null=True, on_delete=models.SET_NULL, related_name="runs", help_text="What it waits for."
@@ -183,7 +236,10 @@ class Run(Job):
                 name="run_state_known",
             ),
             models.CheckConstraint(
-                condition=Q(task__in=["mention", "thread", "dive", "publish"]), name="run_task_known"
+                condition=Q(task__in=["mention", "thread", "dive", "publish", "scheduled"]), name="run_task_known"
+            ),
+            models.UniqueConstraint(
+                fields=["schedule", "due_at"], condition=Q(regenerates=None), name="run_once_per_due_time"
             ),
             models.CheckConstraint(condition=~Q(state="failed") | ~Q(error=""), name="run_failure_has_reason"),
         ]
@@ -328,7 +384,7 @@ class Snapshot(models.Model):
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="snapshot")
-    task = models.CharField(max_length=8)
+    task = models.CharField(max_length=9)
     model = models.CharField(max_length=120)
     assembler_version = models.PositiveSmallIntegerField()
     soul = models.ForeignKey(SoulVersion, null=True, on_delete=models.PROTECT, related_name="+")

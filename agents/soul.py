@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-TaskType = Literal["mention", "thread", "dive", "publish"]
+TaskType = Literal["mention", "thread", "dive", "publish", "scheduled"]
 ResponseStyle = Literal["structured", "conversational", "minimal"]
 EscalationAction = Literal["escalate_to_human", "request_approval", "block"]
 

@@ -9,6 +9,7 @@ from django.db import transaction
 from agents.assembler.snapshots.store import expire_records
 from agents.runs.executor import execute_run
 from agents.runs.recovery import recover_runs
+from agents.schedules.services import start_due_schedules
 
 log = structlog.get_logger(__name__)
 RUN_MESSAGE_EXPIRES = 3600  # seconds; recovery asks again for runs whose message expired
@@ -36,6 +37,12 @@ def execute_run_task(run_id: int) -> None:
 @shared_task(name="agents.sweep_runs", ignore_result=True, expires=30)
 def recover_runs_task() -> None:
     for run_id in recover_runs():
+        enqueue_run(run_id)
+
+
+@shared_task(name="agents.start_due_schedules", ignore_result=True, expires=30)
+def start_due_schedules_task() -> None:
+    for run_id in start_due_schedules():
         enqueue_run(run_id)
 
 

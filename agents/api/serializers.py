@@ -131,7 +131,7 @@ class RunsAsked(serializers.Serializer[Any]):
 
 class AssembleIn(serializers.Serializer[Any]):
     thread = IdField()
-    task = serializers.CharField(max_length=20, help_text="mention, thread, dive or publish.")
+    task = serializers.CharField(max_length=20, help_text="mention, thread, dive, publish or scheduled.")
     request = TextField(
         required=False,
         allow_null=True,

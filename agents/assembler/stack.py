@@ -104,6 +104,7 @@ BUDGETS: Mapping[TaskType, TaskBudget] = MappingProxyType(
         "thread": _task_budget("thread", 15_000, p1=8_000, p3=2_000, p5=1_000),
         "dive": _task_budget("dive", 30_000, p1=22_000, p3=2_000, p5=1_000),
         "publish": _task_budget("publish", 20_000, p1=16_000, p3=500, p5=0),
+        "scheduled": _task_budget("scheduled", 15_000, p1=8_000, p3=2_000, p5=1_000),
     }
 )
 

@@ -189,6 +189,7 @@ CELERY_BEAT_SCHEDULER = "openvibe.base.scheduler.Scheduler"
 # Celery wants them.
 CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "sweep runs": {"task": "agents.sweep_runs", "schedule": 10.0},
+    "start due schedules": {"task": "agents.start_due_schedules", "schedule": 10.0},
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
     "sweep compactions": {"task": "memory.sweep_compactions", "schedule": 15.0},
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},

@@ -15,6 +15,7 @@ from openvibe.chat.services.instructions import set_instructions
 from openvibe.chat.services.messages import (
     clean_message_body,
     create_reply,
+    create_system_message,
     delete_message,
     finish_reply,
     post_message,
@@ -42,6 +43,7 @@ __all__ = [
     "clean_speaker_name",
     "create_channel",
     "create_reply",
+    "create_system_message",
     "create_thread",
     "delete_message",
     "discard_dive",

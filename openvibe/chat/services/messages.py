@@ -173,6 +173,17 @@ def _insert_message(message: Message, by: Access, files: Sequence[NewAttachment]
     return True
 
 
+def create_system_message(*, thread: Thread, author: Participant, body: str) -> Message:
+    """A line that says what happens in a thread, in the caller's transaction. It rings nothing and is in no prompt but
+    the one that answers it."""
+    text = clean_message_body(body)
+    message = Message.objects.create(
+        thread=thread, author=author, kind=Message.Kind.SYSTEM, body=text, token_count=count_tokens(text)
+    )
+    message.refresh_from_db(fields=["seq", "created_at"])
+    return message
+
+
 def create_reply(*, thread: Thread, author: Participant, client_id: str, at: datetime | None = None) -> Message:
     """An empty message that an agent is about to fill (`state` writing). The same `client_id` gives the same row."""
     existing = Message.objects.filter(thread=thread, author=author, client_id=client_id).first()

@@ -31,7 +31,7 @@ from memory.work.models import Approval, ProgressEntry
 from memory.work.services import create_work_item, request_approval
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.models import Attachment, Dive, Message, Thread
-from openvibe.chat.services import publish_dive, start_dive
+from openvibe.chat.services import create_system_message, publish_dive, start_dive
 from openvibe.llm.drafts import DRAFT_FORMAT, ResultDraft
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member, Workspace
@@ -206,6 +206,21 @@ def an_earlier_run(vibe: Agent, thread: Thread, ana: Member) -> None:
         result="message 7: the mulch lies behind the shed",
     )
     call.sources.create(kind="thread", ref=run.thread_id)
+
+
+def test_a_scheduled_message(ask: Ask, ana: Member, vibe: Agent, thread: Thread) -> None:
+    """What a schedule says stands where a question would, in the agent's own name."""
+    told(thread, ana.participant, "Bed 3 is mulched.", "Who sharpens the shears?")
+    thread.refresh_from_db()
+    request = create_system_message(
+        thread=thread, author=vibe.participant, body="On schedule “Friday”: Say what is open in this thread."
+    )
+    Message.objects.filter(pk=request.pk).update(created_at=NOON)
+    request.refresh_from_db()
+    set_trust_level(agent=vibe, by=access(ana), level=3, note="Trusted")
+    agent = Agent.objects.select_related("participant", "workspace", "soul", "endpoint").get(pk=vibe.pk)
+    tools = Toolbox.for_agent(agent, thread).specs
+    check_golden("scheduled", assemble(agent=agent, thread=thread, task="scheduled", request=request, tools=tools))
 
 
 def test_a_mention_near_attached_files(ask: Ask, ana: Member, dora: Member, thread: Thread) -> None:

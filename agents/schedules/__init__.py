@@ -1,0 +1,1 @@
+"""Schedules: when an agent speaks without being asked."""

@@ -1,0 +1,86 @@
+"""Cron lines and when they are due, in a time zone with its daylight-saving nights. Pure.
+
+The parser is Celery's: five fields (minute, hour, day of month, month, day of week), `*/15`, `9-17`, `mon-fri`. Unlike
+in old crons, a day must match both its fields."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo, available_timezones
+
+from celery.schedules import ParseException, crontab
+
+from openvibe.base.problems import Problem
+
+MAX_DAYS_AHEAD = 366 * 9
+"""Days that are looked through for the next time: 29 February comes after eight years at the latest."""
+
+
+def parse_cron(line: str) -> crontab:
+    """Raises Problem that says what is wrong with the line."""
+    fields = line.split()
+    if len(fields) != 5:
+        raise Problem(
+            f"A cron line has five fields, minute, hour, day of month, month and day of week, not {len(fields)}. "
+            "For example 0 9 * * mon-fri: at 9:00 from Monday to Friday.",
+            code="bad_cron",
+            field="cron",
+        )
+    try:
+        return crontab.from_string(" ".join(fields))
+    except (ParseException, ValueError) as error:
+        raise Problem(f"The cron line cannot be read: {error}", code="bad_cron", field="cron") from None
+
+
+def parse_time_zone(name: str) -> ZoneInfo:
+    """Raises Problem."""
+    if name not in available_timezones():
+        raise Problem(
+            f"There is no time zone {name[:60]!r}. Name it like Europe/Berlin.", code="bad_zone", field="time_zone"
+        )
+    return ZoneInfo(name)
+
+
+def next_times(cron: str, time_zone: str, after: datetime, count: int = 1) -> list[datetime]:
+    """The next `count` instants (UTC) after `after`; fewer where the line comes no more. Raises Problem.
+
+    A time in the hour that a daylight-saving night leaves out is due once, at the first minute after it; one in the
+    hour that comes twice is due once, the first time.
+    """
+    zone = parse_time_zone(time_zone)
+    later = (instant for instant in _instants(parse_cron(cron), zone, after) if instant > after)
+    return list(islice(_without_repeats(later), count))
+
+
+def _instants(cron: crontab, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """Due instants from the day before `after` on, in order; neighbours may be alike."""
+    first_day = after.astimezone(zone).date() - timedelta(days=1)
+    hours, minutes = sorted(cron.hour), sorted(cron.minute)
+    for offset in range(MAX_DAYS_AHEAD):
+        day = first_day + timedelta(days=offset)
+        if not _is_due_on(cron, day):
+            continue
+        for hour in hours:
+            for minute in minutes:
+                yield _instant_of(datetime(day.year, day.month, day.day, hour, minute), zone)
+
+
+def _is_due_on(cron: crontab, day: date) -> bool:
+    return day.month in cron.month_of_year and day.day in cron.day_of_month and day.isoweekday() % 7 in cron.day_of_week
+
+
+def _instant_of(local: datetime, zone: ZoneInfo) -> datetime:
+    """The instant of a local time; of one that a night leaves out, that of the first minute after it."""
+    while True:
+        instant = local.replace(tzinfo=zone).astimezone(UTC)
+        if instant.astimezone(zone).replace(tzinfo=None) == local:
+            return instant
+        local += timedelta(minutes=1)
+
+
+def _without_repeats(instants: Iterator[datetime]) -> Iterator[datetime]:
+    previous = None
+    for instant in instants:
+        if instant != previous:
+            yield instant
+        previous = instant
