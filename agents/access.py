@@ -105,6 +105,17 @@ def reply_denied_reason(agent: Agent, thread: Thread, task: str) -> str | None:
     return f"@{agent.participant.handle} {'did not answer' if denial.is_notified else 'was not told'}: {denial.reason}"
 
 
+def schedule_denied_reasons(agent: Agent, threads: Sequence[Thread]) -> list[str | None]:
+    """Why the agent may not speak on schedule in each of these threads, none of which is a dive; None where it may. As
+    many queries for many as for one."""
+    access = visible_to(agent)
+    load_reach([access])
+    everywhere = _agent_denial(agent) or _occasion_denial(agent, None, "scheduled")
+    everywhere = everywhere or _paid_denial(agent, tokens_used_by_agent(agent.workspace_id))
+    denials = (everywhere or _thread_denial(agent, thread, access) for thread in threads)
+    return [f"@{agent.participant.handle} does not speak there: {each.reason}" if each else None for each in denials]
+
+
 def reply_denial(agent: Agent, thread: Thread, task: str) -> ReplyDenial | None:
     """What keeps the agent from answering in this thread on this occasion; None when nothing does.
 

@@ -156,7 +156,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
     ordering = ("workspace", "participant__handle")
     fields = (
         *("name", "handle", "workspace", "level", "soul"),
-        *("endpoint", "daily_token_budget", "answers_itself", "files", "deactivated_at"),
+        *("endpoint", "daily_token_budget", "proactive_cooldown", "answers_itself", "files", "deactivated_at"),
     )
     readonly_fields = ("name", "handle", "workspace", "level", "soul", "files", "deactivated_at")
     actions_detail = ("soul_page", "trust_page", "channels_page", "activity_page")

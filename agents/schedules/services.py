@@ -1,6 +1,6 @@
 """Create, update, stop and delete schedules; start the runs of those that are due."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -8,7 +8,7 @@ import structlog
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from agents.access import reply_denied_reason, visible_to
+from agents.access import schedule_denied_reasons, visible_to
 from agents.models import Agent, Run, Schedule
 from agents.schedules.recurrence import next_times, parse_time_zone
 from openvibe.base.events import emit
@@ -129,17 +129,28 @@ def _clean_text(text: str, field: str, max_characters: int) -> str:
 
 def place_denied_reason(schedule: Schedule) -> str | None:
     """Why the agent may not speak where the schedule posts, as things are now; None when it may."""
-    agent, channel, thread = schedule.agent, schedule.channel, schedule.thread
-    name = f"@{agent.participant.handle}"
+    return place_denied_reasons(schedule.agent, [schedule])[0]
+
+
+def place_denied_reasons(agent: Agent, schedules: Sequence[Schedule]) -> list[str | None]:
+    """The same for many schedules of one agent, in as many queries."""
+    threads = [
+        schedule.thread or Thread(workspace_id=agent.workspace_id, channel=schedule.channel) for schedule in schedules
+    ]
+    denials = schedule_denied_reasons(agent, threads)
+    return [_closed_reason(agent, each) or denial for each, denial in zip(schedules, denials, strict=True)]
+
+
+def _closed_reason(agent: Agent, schedule: Schedule) -> str | None:
+    """What has nothing to do with trust: nobody speaks there, or the agent does not run here."""
+    name, thread = f"@{agent.participant.handle}", schedule.thread
     if agent.answers_itself:
         return f"{name} does not run here: it answers by itself, through the API, and keeps its own schedule."
-    if channel.archived_at is not None or (thread is not None and thread.archived_at is not None):
-        return f"{name} does not speak there: {'the channel' if channel.archived_at else 'the thread'} is archived."
-    if thread is None:
-        if not Channel.objects.visible_to(visible_to(agent)).filter(pk=channel.pk).exists():
-            return f"{name} does not speak there: it is not in this channel. Somebody who runs the channel can add it."
-        thread = Thread(workspace_id=agent.workspace_id, channel=channel, access=Thread.Access.OPEN)
-    return reply_denied_reason(agent, thread, Run.Task.SCHEDULED)
+    if schedule.channel.archived_at is not None:
+        return f"{name} does not speak there: the channel is archived."
+    if thread is not None and thread.archived_at is not None:
+        return f"{name} does not speak there: the thread is archived."
+    return None
 
 
 def _pace_denied_reason(schedule: Schedule, now: datetime) -> str | None:

@@ -82,6 +82,9 @@ class RunCard:
     thread_id: int
     approval_id: int | None
     """What it waits for now."""
+    is_scheduled: bool
+    stoppable_schedule_id: int | None
+    """The schedule that had it, while the asker may stop it."""
 
     @property
     def is_under_way(self) -> bool:
@@ -105,6 +108,7 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
 RUN_CARD_FIELDS = (
     *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "reply", "trigger", "thread"),
     *("agent__deactivated_at", "agent__participant__name", "approval__what"),
+    *("task", "schedule__is_active"),
 )
 
 
@@ -112,7 +116,7 @@ RUN_CARD_FIELDS = (
 def _runs_at(ids: int) -> QuerySet[Run]:
     unanswered = Q(trigger__id__any_of=ids, reply=None) & ~Q(state=Run.State.DONE)
     runs = Run.objects.filter(Q(reply__id__any_of=ids) | unanswered)
-    runs = runs.select_related("agent__participant", "approval").only(*RUN_CARD_FIELDS)
+    runs = runs.select_related("agent__participant", "approval", "schedule").only(*RUN_CARD_FIELDS)
     return runs.annotate(has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk")))).order_by("id")
 
 
@@ -134,6 +138,10 @@ def _run_card(run: Run, access: Access) -> RunCard:
         may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
         thread_id=run.thread_id,
         approval_id=run.approval_id if run.state == Run.State.WAITING else None,
+        is_scheduled=run.task == Run.Task.SCHEDULED,
+        stoppable_schedule_id=(
+            run.schedule_id if is_person and not access.is_guest and run.schedule and run.schedule.is_active else None
+        ),
     )
 
 

@@ -2,12 +2,16 @@
 
 from django.urls import path
 
-from agents.web import agent_page, context_viewer, runs
+from agents.web import agent_page, context_viewer, runs, schedules
 
 urlpatterns = [
     path("agents/<slug:handle>/", agent_page.agent_detail, name="agent"),
     path("agents/<slug:handle>/view/", agent_page.view_as, name="agent-view"),
     path("agents/<slug:handle>/view/<int:thread_id>/", agent_page.view_thread_as, name="agent-view-thread"),
+    path("agents/<slug:handle>/schedules/", schedules.agent_schedules, name="agent-schedules"),
+    path("agents/<slug:handle>/schedules/stop/", schedules.schedules_stop, name="schedules-stop"),
+    path("schedules/<int:schedule_id>/stop/", schedules.schedule_stop, name="schedule-stop"),
+    path("schedules/<int:schedule_id>/delete/", schedules.schedule_delete, name="schedule-delete"),
     path("runs/<int:run_id>/stop/", runs.stop, name="run-stop"),
     path("runs/<int:run_id>/retry/", runs.retry, name="run-retry"),
     path("runs/<int:run_id>/regenerate/", runs.regenerate, name="run-regenerate"),

@@ -1,0 +1,107 @@
+"""An agent's schedules in the app: set by admins, stopped by members, from its page and from what it posted."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from agents.models import Agent, Run, Schedule
+from agents.schedules.services import start_due_schedules
+from openvibe.chat.models import Thread
+from openvibe.workspaces.models import Member
+from tests.agents.runs.scripted_runs import told
+from tests.factories import make_agent
+
+Enter = Callable[[Member], Client]
+
+
+@pytest.fixture
+def enter() -> Enter:
+    def client_of(member: Member) -> Client:
+        client = Client()
+        client.force_login(member.user)
+        return client
+
+    return client_of
+
+
+@pytest.fixture
+def sage(ana: Member, thread: Thread) -> Agent:
+    return make_agent(ana, "sage", level=3, channel=thread.channel)
+
+
+def fields(thread: Thread, **changes: str) -> dict[str, str]:
+    return {
+        "name": "Monday",
+        "cron": "30 9 * * mon",
+        "time_zone": "Europe/Berlin",
+        "prompt": "Say what is open.",
+        "place": f"t{thread.pk}",
+        "is_active": "1",
+        **changes,
+    }
+
+
+def test_an_admin_sets_a_schedule_and_it_posts_with_a_mark_and_a_way_to_stop_it(
+    ana: Member, dora: Member, sage: Agent, thread: Thread, enter: Enter
+) -> None:
+    home = f"/w/{ana.workspace.slug}/"
+    page = f"{home}agents/sage/schedules/"
+    shown = enter(ana).post(page, fields(thread, show="1")).content.decode()
+    assert shown.count("09:30") == 3
+    assert not Schedule.objects.exists()
+    assert enter(ana).post(page, fields(thread)).status_code == 302
+    schedule = Schedule.objects.get()
+    assert enter(ana).get(page).content.decode().count("09:30") >= 3
+    Schedule.objects.update(next_due_at="2026-01-05T08:30Z")
+    (run_id,) = start_due_schedules()
+    told(Run.objects.get(pk=run_id), "Two beds are open.")
+    stop = f'action="{home}schedules/{schedule.pk}/stop/"'
+    read = enter(dora).get(f"{home}t/{thread.pk}/").content.decode()
+    assert 'class="badge">Scheduled</span>' in read
+    assert stop in read
+    assert enter(dora).post(f"{home}schedules/{schedule.pk}/stop/").status_code == 302
+    schedule.refresh_from_db()
+    assert (schedule.is_active, schedule.note) == (False, "Dora stopped it.")
+    assert stop not in enter(dora).get(f"{home}t/{thread.pk}/").content.decode()
+    assert "Dora stopped it." in enter(ana).get(page).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"cron": "61 * * * *"}, "cannot be read"),
+        ({"cron": "daily"}, "five fields"),
+        ({"time_zone": "Mars"}, "no time zone"),
+        ({"place": "t99999999"}, "Choose where it posts"),
+        ({"place": "x\x00"}, "Choose where it posts"),
+        ({"name": " "}, "empty"),
+        ({"prompt": "x" * 4_001}, "4,000"),
+    ],
+)
+def test_what_is_wrong_is_said_and_what_was_typed_is_kept(
+    ana: Member, sage: Agent, thread: Thread, enter: Enter, changes: dict[str, str], said: str
+) -> None:
+    page = f"/w/{ana.workspace.slug}/agents/sage/schedules/"
+    answer = enter(ana).post(page, fields(thread, **changes))
+    assert answer.status_code == 400
+    assert said in answer.content.decode()
+    assert ("Say what is open." in answer.content.decode()) == ("prompt" not in changes)
+    assert not Schedule.objects.exists()
+
+
+def test_an_edit_changes_the_row_and_others_may_not(
+    ana: Member, dora: Member, ben: Member, sage: Agent, thread: Thread, enter: Enter
+) -> None:
+    page = f"/w/{ana.workspace.slug}/agents/sage/schedules/"
+    enter(ana).post(page, fields(thread))
+    pk = Schedule.objects.get().pk
+    assert 'value="30 9 * * mon"' in enter(ana).get(f"{page}?edit={pk}").content.decode()
+    enter(ana).post(f"{page}?edit={pk}", fields(thread, cron="0 8 * * *", place=f"c{thread.channel_id}"))
+    schedule = Schedule.objects.get()
+    assert (schedule.cron, schedule.thread, schedule.channel) == ("0 8 * * *", None, thread.channel)
+    assert enter(dora).post(page, fields(thread)).status_code == 403
+    assert enter(dora).post(f"/w/{ana.workspace.slug}/schedules/{pk}/delete/").status_code == 403
+    assert enter(ben).post(f"/w/{ana.workspace.slug}/schedules/{pk}/stop/").status_code == 404
+    assert enter(dora).post(f"{page}stop/").status_code == 302
+    assert not Schedule.objects.filter(is_active=True).exists()
