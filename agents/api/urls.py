@@ -1,6 +1,6 @@
 from django.urls import path
 
-from agents.api import views
+from agents.api import schedules, views
 
 urlpatterns = [
     path("knowledge/<int:pk>/uses/", views.EntryUses.as_view(), name="api-entry-uses"),
@@ -9,6 +9,9 @@ urlpatterns = [
     path("runs/<int:pk>/context/", views.RunContext.as_view(), name="api-run-context"),
     path("runs/<int:pk>/stop/", views.StopRun.as_view(), name="api-run-stop"),
     path("runs/<int:pk>/retry/", views.RetryRun.as_view(), name="api-run-retry"),
+    path("schedules/", schedules.Schedules.as_view(), name="api-schedules"),
+    path("schedules/<int:pk>/", schedules.OneSchedule.as_view(), name="api-schedule"),
+    path("schedules/<int:pk>/stop/", schedules.StopSchedule.as_view(), name="api-schedule-stop"),
     path("context/assemble/", views.Assemble.as_view(), name="api-assemble"),
     path("agents/", views.Agents.as_view(), name="api-agents"),
     path("agents/<slug:handle>/", views.OneAgent.as_view(), name="api-agent"),

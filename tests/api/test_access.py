@@ -114,6 +114,23 @@ ROWS = {
     "POST api-session-messages": Row(
         "sessions/{session}/messages/", "session", 201, body={"messages": [{"role": "user", "body": "Hello"}]}
     ),
+    "GET api-schedules": Row("schedules/"),
+    "POST api-schedules": Row(
+        "schedules/",
+        "thread",
+        403,
+        body={
+            "agent": "{agent}",
+            "thread": "{thread}",
+            "name": "Noon",
+            "cron": "0 12 * * *",
+            "prompt": "Say what is open.",
+        },
+    ),
+    "GET api-schedule": Row("schedules/1/", status=404),
+    "PATCH api-schedule": Row("schedules/1/", status=404, body={"name": "One"}),
+    "DELETE api-schedule": Row("schedules/1/", status=404),
+    "POST api-schedule-stop": Row("schedules/1/stop/", status=404),
     "GET api-episodes": Row("episodes/", lists="episode"),
     "POST api-episode-applied": Row("episodes/{episode}/applied/", "episode", 200, NOT_AGENTS),
     "GET api-proposals": Row("proposals/", lists="proposal"),

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from agents.models import Agent, Run
+from agents.models import Agent, Run, Schedule
 from agents.statistics import record_uses
 from knowledge.models import Contradiction, Entry
 from knowledge.services import update_entry
@@ -123,6 +123,17 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     log_progress(thread=thread, by=access, checkpoint=f"Dug {number}")
     Compaction.objects.create(thread=thread, plugin="memory/lcm", trigger="threshold", state="done")
     create_snippet(workspace=ana.workspace, by=access, name=f"snippet-{number}", text="Be brief.")
+    Schedule.objects.create(
+        agent=vibe,
+        name=f"Noon {number}",
+        cron="0 12 * * *",
+        time_zone="UTC",
+        prompt="Say what is open.",
+        channel=thread.channel,
+        thread=other,
+        next_due_at="2036-01-01T12:00Z",
+        author=ana.participant,
+    )
     know_more(ana, thread, number)
 
 
@@ -151,6 +162,7 @@ LISTS = [
     "tokens/",
     "sessions/",
     "proposals/",
+    "schedules/",
     "memory/compactions/",
     "work/",
     "progress/",
