@@ -160,7 +160,6 @@ _OCCASION_LABELS = {
     "thread": "in threads it follows",
     "dive": "in dives",
     "scheduled": "on schedule",
-    "proactive": "unasked, where its SOUL says so",
 }
 _ACTING_LABELS: dict[GateRule, str] = {
     "refused": "no tools that act",

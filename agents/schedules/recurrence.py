@@ -6,6 +6,7 @@ in old crons, a day must match both its fields."""
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
 
 from celery.schedules import ParseException, crontab
@@ -16,7 +17,17 @@ MAX_DAYS_AHEAD = 366 * 9
 """Days that are looked through for the next time: 29 February comes after eight years at the latest."""
 
 
-def parse_cron(line: str) -> crontab:
+class CronFields(NamedTuple):
+    """What a cron line names. Weekdays count from 0, Sunday."""
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+
+
+def parse_cron(line: str) -> CronFields:
     """Raises Problem that says what is wrong with the line."""
     fields = line.split()
     if len(fields) != 5:
@@ -27,9 +38,16 @@ def parse_cron(line: str) -> crontab:
             field="cron",
         )
     try:
-        return crontab.from_string(" ".join(fields))
+        parsed: Any = crontab.from_string(" ".join(fields))
     except (ParseException, ValueError) as error:
         raise Problem(f"The cron line cannot be read: {error}", code="bad_cron", field="cron") from None
+    return CronFields(
+        minutes=tuple(sorted(parsed.minute)),
+        hours=tuple(sorted(parsed.hour)),
+        days=frozenset(parsed.day_of_month),
+        months=frozenset(parsed.month_of_year),
+        weekdays=frozenset(parsed.day_of_week),
+    )
 
 
 def parse_time_zone(name: str) -> ZoneInfo:
@@ -52,21 +70,20 @@ def next_times(cron: str, time_zone: str, after: datetime, count: int = 1) -> li
     return list(islice(_without_repeats(later), count))
 
 
-def _instants(cron: crontab, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+def _instants(cron: CronFields, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
     """Due instants from the day before `after` on, in order; neighbours may be alike."""
     first_day = after.astimezone(zone).date() - timedelta(days=1)
-    hours, minutes = sorted(cron.hour), sorted(cron.minute)
     for offset in range(MAX_DAYS_AHEAD):
         day = first_day + timedelta(days=offset)
         if not _is_due_on(cron, day):
             continue
-        for hour in hours:
-            for minute in minutes:
+        for hour in cron.hours:
+            for minute in cron.minutes:
                 yield _instant_of(datetime(day.year, day.month, day.day, hour, minute), zone)
 
 
-def _is_due_on(cron: crontab, day: date) -> bool:
-    return day.month in cron.month_of_year and day.day in cron.day_of_month and day.isoweekday() % 7 in cron.day_of_week
+def _is_due_on(cron: CronFields, day: date) -> bool:
+    return day.month in cron.months and day.day in cron.days and day.isoweekday() % 7 in cron.weekdays
 
 
 def _instant_of(local: datetime, zone: ZoneInfo) -> datetime:

@@ -50,7 +50,8 @@ def agent_schedules(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """What stands, with a form for admins: `?edit=` fills it with one. POST saves, or with `show` only says when."""
     agent = access_agent(request, handle)
     editing = _edited_schedule(request, agent)
-    problem, times = None, ()
+    problem: Problem | None = None
+    times: tuple[str, ...] = ()
     form: Mapping[str, str] = _form_of(editing) if editing else EMPTY_FORM
     if request.method == "POST":
         form = {name: request.POST.get(name, "") for name in EMPTY_FORM}
