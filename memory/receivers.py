@@ -107,7 +107,7 @@ def remember_published_dive(sender: type[Dive], dive: Dive, **_: Any) -> None:
 
 
 @receiver(approval_decided, dispatch_uid="memory.remember_decision")
-def remember_decision(sender: type[Approval], approval: Approval, by: Access, **_: Any) -> None:
+def remember_decision(sender: type[Approval], approval: Approval, by: Access | None, **_: Any) -> None:
     """The agent that asked remembers what was decided."""
     if not approval.requested_by.is_agent or approval.decided_by is None:
         return

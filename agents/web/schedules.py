@@ -63,9 +63,11 @@ def agent_schedules(request: WorkspaceRequest, handle: str) -> HttpResponse:
                 return redirect("agent-schedules", request.workspace.slug, handle)
         except Problem as error:
             problem = error
+    rows = _rows(agent, request.access)
     page = {
         "agent": agent,
-        "rows": _rows(agent, request.access),
+        "rows": rows,
+        "any_active": any(row.schedule.is_active for row in rows),
         "form": form,
         "editing": editing,
         "problem": problem,
