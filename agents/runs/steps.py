@@ -1,0 +1,62 @@
+"""Steps of a run: what workers and people did to it, and when.
+
+They stand in the run's row and are written with changes that are made to it anyway, so they cost no statement. Tool
+calls and approvals have rows of their own; `agents.runs.timeline` puts all of it in order."""
+
+from typing import Any, Literal, TypedDict
+
+from django.db.models import F, JSONField, Value
+from django.db.models.expressions import Combinable, CombinedExpression
+from django.utils import timezone
+
+from agents.models import Run
+
+MAX_STEPS = 200
+"""Steps that are kept when a run is begun again: the newest."""
+
+StepKind = Literal[
+    "queued",
+    "claimed",
+    "assembled",
+    "called",
+    "answered",
+    "waiting",
+    "done",
+    "stop_requested",
+    "stopped",
+    "failed",
+    "retried",
+    "resumed",
+]
+
+
+class Step(TypedDict, total=False):
+    """`at`: ISO 8601. `by`: a participant's id. Tokens where the kind has any."""
+
+    kind: str
+    at: str
+    attempt: int
+    round: int
+    tokens: int
+    output_tokens: int
+    cached_tokens: int | None
+    first_word_at: str | None
+    model: str
+    error: str
+    by: int | None
+
+
+def make_step(kind: StepKind, **facts: Any) -> Step:
+    return Step(kind=kind, at=timezone.now().isoformat(), **facts)
+
+
+def append_step(step: Step) -> Combinable:
+    """For `update(steps=…)`: one more step, whatever was written meanwhile."""
+    return CombinedExpression(F("steps"), "||", Value([step], JSONField()), output_field=JSONField())
+
+
+def add_step(run: Run, kind: StepKind, **facts: Any) -> None:
+    """One more step of a row that is locked; the caller saves `steps`."""
+    if not run.steps:
+        run.steps = [{"kind": "queued", "at": run.queued_at.isoformat()}]
+    run.steps = [*run.steps[-MAX_STEPS:], make_step(kind, **facts)]
