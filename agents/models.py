@@ -228,6 +228,16 @@ class Run(Job):
         return self.state in self.ENDED
 
     @property
+    def first_word_seconds(self) -> float | None:
+        """Since it was last queued; None where it has said nothing."""
+        return (self.first_word_at - self.queued_at).total_seconds() if self.first_word_at else None
+
+    @property
+    def total_seconds(self) -> float | None:
+        """Since it was last queued; None while it is not over."""
+        return (self.finished_at - self.queued_at).total_seconds() if self.finished_at else None
+
+    @property
     def cost(self) -> Decimal | None:
         """By the prices of its endpoint, in whatever they are given in; None where they are unknown."""
         if self.price_in is None or self.price_out is None:

@@ -37,29 +37,17 @@ class TimelineEvent:
     call: ToolCallView | None = None
 
 
-@dataclass(frozen=True)
-class Timeline:
-    """`first_word_seconds` and `total_seconds` since the run was last queued; None where there was none yet."""
+def run_timeline(run: Run, access: Access) -> tuple[TimelineEvent, ...]:
+    """Everything that happened to the run, oldest first. The caller has checked that the run itself is visible.
 
-    events: tuple[TimelineEvent, ...]
-    first_word_seconds: float | None
-    total_seconds: float | None
-
-
-def run_timeline(run: Run, access: Access) -> Timeline:
-    """Everything that happened to the run. The caller has checked that the run itself is visible. Six queries at
-    most."""
+    Five queries at most.
+    """
     events = [*_step_events(run, _recorded_steps(run)), *_call_events(visible_tool_calls(run, access))]
     in_order = sorted(events, key=lambda event: event.at)
-    timed = tuple(
+    return tuple(
         replace(event, seconds=(event.at - before.at).total_seconds() if before else 0.0)
         for before, event in zip([None, *in_order], in_order, strict=False)
     )
-    return Timeline(timed, _seconds_since_queued(run, run.first_word_at), _seconds_since_queued(run, run.finished_at))
-
-
-def _seconds_since_queued(run: Run, at: datetime | None) -> float | None:
-    return max((at - run.queued_at).total_seconds(), 0.0) if at else None
 
 
 def _recorded_steps(run: Run) -> Sequence[Step]:

@@ -8,6 +8,7 @@ urlpatterns = [
     path("agents/<slug:handle>/", agent_page.agent_detail, name="agent"),
     path("agents/<slug:handle>/view/", agent_page.view_as, name="agent-view"),
     path("agents/<slug:handle>/view/<int:thread_id>/", agent_page.view_thread_as, name="agent-view-thread"),
+    path("runs/<int:run_id>/", runs.run_detail, name="run"),
     path("runs/<int:run_id>/stop/", runs.stop, name="run-stop"),
     path("runs/<int:run_id>/retry/", runs.retry, name="run-retry"),
     path("runs/<int:run_id>/regenerate/", runs.regenerate, name="run-regenerate"),

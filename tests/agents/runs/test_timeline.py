@@ -19,7 +19,7 @@ from tests.llm.scripted_client import ScriptedAnswer
 
 
 def kinds(run: Run, reader: Member) -> list[str]:
-    return [event.kind for event in run_timeline(run, access(reader)).events]
+    return [event.kind for event in run_timeline(run, access(reader))]
 
 
 def test_every_step_stands_in_order_with_its_time(ana: Member, vibe: Agent, thread: Thread) -> None:
@@ -28,12 +28,12 @@ def test_every_step_stands_in_order_with_its_time(ana: Member, vibe: Agent, thre
     turn = ["called", "answered"]
     assert kinds(run, ana) == ["queued", "claimed", "assembled", *turn, "tool", *turn, "done"]
     timeline = run_timeline(run, access(ana))
-    assert timeline.total_seconds is not None
-    assert timeline.first_word_seconds is not None
-    assert 0 < timeline.first_word_seconds < timeline.total_seconds
-    assert sum(event.seconds for event in timeline.events) == pytest.approx(timeline.total_seconds, abs=0.5)
-    assert timeline.events[5].call is not None
-    assert timeline.events[5].call.arguments == '{"checkpoint": "Bed 1 is mulched"}'
+    assert run.total_seconds is not None
+    assert run.first_word_seconds is not None
+    assert 0 < run.first_word_seconds < run.total_seconds
+    assert sum(event.seconds for event in timeline) == pytest.approx(run.total_seconds, abs=0.5)
+    assert timeline[5].call is not None
+    assert timeline[5].call.arguments == '{"checkpoint": "Bed 1 is mulched"}'
 
 
 def test_attempts_and_what_people_did_stay_on_record(ana: Member, dora: Member, vibe: Agent, thread: Thread) -> None:
@@ -44,7 +44,7 @@ def test_attempts_and_what_people_did_stay_on_record(ana: Member, dora: Member, 
     stop_run(run=run, by=access(ana))
     run.refresh_from_db()
     assert kinds(run, ana)[-4:] == ["called", "failed", "retried", "stopped"]
-    texts = [(event.text, event.detail) for event in run_timeline(run, access(ana)).events]
+    texts = [(event.text, event.detail) for event in run_timeline(run, access(ana))]
     assert "It is gone." in texts[-3][1]
     assert texts[-2:] == [("Dora tried it again", ""), ("Stopped by Ana", "")]
 
