@@ -28,7 +28,7 @@ MAX_RUNS = 20
 @workspace_view
 def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """SOUL, level, memory, usage and runs. Everything learned or said where the asker may not read is left out."""
-    agent = _access_agent(request, handle)
+    agent = access_agent(request, handle)
     runs = Run.objects.visible_to(request.access).filter(agent=agent)
     page = {
         "agent": agent,
@@ -48,7 +48,7 @@ def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
 @workspace_view
 def view_as(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """The channels and threads this agent sees, as far as the asker sees them too."""
-    agent = _access_agent(request, handle)
+    agent = access_agent(request, handle)
     agent_threads = Thread.objects.visible_to(visible_to(agent)).exclude_dives().filter(channel__archived_at=None)
     shared_threads = agent_threads.filter(pk__in=Thread.objects.visible_to(request.access))
     threads = list(shared_threads.select_related("channel").order_by("channel__name", "-last_message_at")[:500])
@@ -59,7 +59,7 @@ def view_as(request: WorkspaceRequest, handle: str) -> HttpResponse:
 @workspace_view
 def view_thread_as(request: WorkspaceRequest, handle: str, thread_id: int) -> HttpResponse:
     """The newest messages of a thread exactly as the agent's level shows them."""
-    agent = _access_agent(request, handle)
+    agent = access_agent(request, handle)
     thread = access_thread(request.access, thread_id)
     rows = Message.objects.visible_to(visible_to(agent)).filter(thread=thread)
     newest = list(rows.select_related("author").order_by("-seq")[:50])[::-1]
@@ -72,7 +72,7 @@ def view_thread_as(request: WorkspaceRequest, handle: str, thread_id: int) -> Ht
     return render(request, "agents/view_thread_as.html", page)
 
 
-def _access_agent(request: WorkspaceRequest, handle: str) -> Agent:
+def access_agent(request: WorkspaceRequest, handle: str) -> Agent:
     agents = Agent.objects.select_related("participant", "workspace", "soul", "endpoint")
     agent = agents.filter(workspace=request.workspace, participant__handle=handle).first()
     if agent is None or (request.access.is_guest and agent.participant not in participants_known_to(request.access)):

@@ -2,9 +2,12 @@
 
 from django.urls import path
 
-from agents.web import agent_page, context_viewer, runs
+from agents.web import agent_forms, agent_page, context_viewer, runs
 
 urlpatterns = [
+    path("new-agent/", agent_forms.agent_create, name="agent-new"),
+    path("agents/<slug:handle>/soul/", agent_forms.agent_soul, name="agent-soul"),
+    path("agents/<slug:handle>/level/", agent_forms.agent_level, name="agent-level"),
     path("agents/<slug:handle>/", agent_page.agent_detail, name="agent"),
     path("agents/<slug:handle>/view/", agent_page.view_as, name="agent-view"),
     path("agents/<slug:handle>/view/<int:thread_id>/", agent_page.view_thread_as, name="agent-view-thread"),
