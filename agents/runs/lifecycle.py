@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from agents.access import reply_denied_reason
 from agents.models import RUNS, Agent, Run
-from agents.runs.steps import add_step
+from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step
 from memory.models import Approval
 from memory.services import lapse_approval
 from openvibe.base.events import emit
@@ -163,7 +163,8 @@ def fail_waiting_runs(*, approval: Approval) -> None:
     for run in waiting.select_related("thread").order_by("pk"):
         run.state, run.finished_at = Run.State.FAILED, timezone.now()
         run.error_code, run.error = "approval_lapsed", f"It waited for “{approval.what}”. {approval.note} Try again."
-        run.save(update_fields=["state", "finished_at", "error_code", "error"])
+        add_step(run, "failed", error=approval.note[:MAX_ERROR_CHARACTERS])
+        run.save(update_fields=["state", "finished_at", "error_code", "error", "steps"])
         _emit_reply_changed(run)
 
 

@@ -14,6 +14,9 @@ from agents.models import Run
 MAX_STEPS = 200
 """Steps that are kept when a run is begun again: the newest."""
 
+MAX_ERROR_CHARACTERS = 300
+"""Of an error, as the step that failed keeps it."""
+
 StepKind = Literal[
     "queued",
     "claimed",

@@ -14,7 +14,7 @@ from django.utils import timezone
 from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import RUNS, Run
-from agents.runs.steps import add_step, append_step, make_step
+from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step, append_step, make_step
 from memory.models import Approval
 from memory.services import record_failure
 from openvibe.base.jobs import JobLost
@@ -35,8 +35,6 @@ THREAD_CLOSED = (
     "This thread was made for people only while the agent was answering, so it did not go on. What it had written "
     "until then is kept. Open the thread to agents and try again, or ask elsewhere."
 )
-MAX_ERROR_CHARACTERS = 300
-"""Of an error, as the step that failed keeps it."""
 
 
 @dataclass

@@ -10,6 +10,7 @@ from django.utils.dateparse import parse_datetime
 from agents.assembler.snapshots.redaction import ToolCallView, visible_tool_calls
 from agents.models import Run
 from agents.runs.steps import Step
+from memory.models import Approval
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -22,6 +23,9 @@ STATE_TITLES = {
     "stopped": "Stopped",
     "failed": "Failed",
 }
+
+
+CALL_VERBS = {"allowed": "Used", "refused": "Was refused", "waits": "Asked to use"}
 
 
 @dataclass(frozen=True)
@@ -62,9 +66,10 @@ def _step_events(run: Run, steps: Sequence[Step]) -> Iterator[TimelineEvent]:
     ids = {step.get("by") or run.requested_by_id for step in steps}
     names = dict(Participant.objects.filter(pk__in=ids).values_list("pk", "name"))
     before = ""
-    for step in steps:
+    for number, step in enumerate(steps):
         name = names.get(step.get("by") or run.requested_by_id, "Somebody")
-        text, detail = _step_words(run, step, name, before)
+        is_last_wait = not any(later["kind"] == "waiting" for later in steps[number + 1 :])
+        text, detail = _step_words(run, step, name, before, run.approval if is_last_wait else None)
         yield TimelineEvent(_time(step["at"]), step["kind"], text, detail, step.get("attempt", 0))
         before = step["kind"]
 
@@ -75,10 +80,10 @@ def _time(text: str) -> datetime:
     return at
 
 
-def _step_words(run: Run, step: Step, name: str, before: str) -> tuple[str, str]:
-    """What happened, and the figures of it."""
+def _step_words(run: Run, step: Step, name: str, before: str, approval: Approval | None) -> tuple[str, str]:
+    """What happened, and the figures of it. `approval`: what it waits, or waited, for, where that is known."""
     tokens = f"{step.get('tokens', 0):,} tokens"
-    what = run.approval.what if run.approval else "a decision"
+    what = approval.what if approval else ""
     match step["kind"]:
         case "queued":
             return (f"{name} asked for another answer" if run.regenerates_id else f"{name} asked"), ""
@@ -95,8 +100,7 @@ def _step_words(run: Run, step: Step, name: str, before: str) -> tuple[str, str]
         case "waiting":
             return "Waits for an approval", what
         case "resumed":
-            decision = run.approval.get_state_display().lower() if run.approval else "decided"
-            return f"{name} decided: {decision}", what
+            return (f"{name} decided: {approval.get_state_display().lower()}" if approval else f"{name} decided"), what
         case "stop_requested":
             return f"{name} asked it to stop", ""
         case "retried":
@@ -121,5 +125,6 @@ def _answer_figures(step: Step) -> str:
 
 def _call_events(calls: Iterable[ToolCallView]) -> Iterator[TimelineEvent]:
     for call in calls:
-        figures = f"{call.decision_words} · {call.milliseconds:,} ms · {call.result_tokens:,} tokens"
-        yield TimelineEvent(call.created_at, "tool", f"Used {call.name}", figures, call.attempt, call=call)
+        figures = f"{call.milliseconds:,} ms · {call.result_tokens:,} tokens of result"
+        text = f"{CALL_VERBS.get(call.decision, 'Used')} {call.name}"
+        yield TimelineEvent(call.created_at, "tool", text, figures, call.attempt, call=call)

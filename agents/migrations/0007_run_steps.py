@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0005_free_runs")]
+    dependencies = [("agents", "0006_tool_gates")]
 
     operations = [
         migrations.AddField(
