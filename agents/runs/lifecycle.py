@@ -140,7 +140,7 @@ def retry_run(*, run: Run, by: Access) -> Run:
         raise Refused(reason, code="agent_silent")
     add_step(current, "retried", by=by.participant_id)
     current.error, current.error_code = "", ""
-    current.stop_requested_at, current.finished_at, current.started_at = None, None, None
+    current.stop_requested_at = current.finished_at = current.started_at = current.first_word_at = None
     RUNS.restart(current)
     return current
 
@@ -152,6 +152,7 @@ def resume_runs(*, approval: Approval) -> list[int]:
     runs = list(waiting.order_by("pk"))
     for run in runs:
         add_step(run, "resumed", by=approval.decided_by_id)
+        run.first_word_at = None
         RUNS.restart(run)
     return [run.pk for run in runs]
 
