@@ -3,7 +3,7 @@
 They stand in the run's row and are written with changes that are made to it anyway, so they cost no statement. Tool
 calls and approvals have rows of their own; `agents.runs.timeline` puts all of it in order."""
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from django.db.models import F, JSONField, Value
 from django.db.models.expressions import Combinable, CombinedExpression
@@ -33,24 +33,13 @@ StepKind = Literal[
 ]
 
 
-class Step(TypedDict, total=False):
-    """`at`: ISO 8601. `by`: a participant's id. Tokens where the kind has any."""
-
-    kind: str
-    at: str
-    attempt: int
-    round: int
-    tokens: int
-    output_tokens: int
-    cached_tokens: int | None
-    first_word_at: str | None
-    model: str
-    error: str
-    by: int | None
+Step = dict[str, Any]
+"""`kind` and `at` (ISO 8601), and where they apply `attempt`, `round`, `tokens`, `output_tokens`, `cached_tokens`,
+`first_word_at`, `model`, `error` and `by` (a participant's id)."""
 
 
 def make_step(kind: StepKind, **facts: Any) -> Step:
-    return Step(kind=kind, at=timezone.now().isoformat(), **facts)
+    return {"kind": kind, "at": timezone.now().isoformat(), **facts}
 
 
 def append_step(step: Step) -> Combinable:

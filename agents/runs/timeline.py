@@ -59,7 +59,7 @@ def _recorded_steps(run: Run) -> Sequence[Step]:
     if run.steps:
         return list(run.steps)
     times = {"queued": run.queued_at, "claimed": run.started_at, run.state: run.finished_at}
-    return [Step(kind=kind, at=at.isoformat(), attempt=run.attempt) for kind, at in times.items() if at]
+    return [{"kind": kind, "at": at.isoformat(), "attempt": run.attempt} for kind, at in times.items() if at]
 
 
 def _step_events(run: Run, steps: Sequence[Step]) -> Iterator[TimelineEvent]:

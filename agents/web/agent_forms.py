@@ -219,9 +219,9 @@ def agent_soul(request: WorkspaceRequest, handle: str) -> HttpResponse:
                 messages.success(request, f"Saved. {agent.participant.name} answers with it from the next question on.")
                 return redirect("agent", request.workspace.slug, agent.handle)
         except Conflict as conflict:
+            newest = access_agent(request, handle).soul
+            form = type(form)({**request.POST.dict(), "based_on": newest.number if newest else 0})
             form.add_problem(conflict)
-            form.data = form.data.copy()
-            form.data["based_on"] = access_agent(request, handle).soul.number  # type: ignore[union-attr]  # saved just now
         except (Problem, SoulError) as error:
             form.add_problem(error)
     context = {"agent": agent, "is_yaml": is_yaml, "answer": answer, "advice": SOUL_TOKEN_ADVICE}

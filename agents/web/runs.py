@@ -70,8 +70,8 @@ def _render_run_page(request: WorkspaceRequest, run: Run) -> HttpResponse:
 
 def access_run(access: Access, run_id: int) -> Run:
     """A run in a thread the asker sees. Raises Missing."""
-    related = ("agent__participant", "thread__channel", "trigger__author", "reply__author", "requested_by")
-    related += ("approval", "regenerates")
+    messages = ("thread__channel", "trigger__author", "reply__author")
+    related = (*messages, "agent__participant", "requested_by", "approval", "regenerates")
     run: Run | None = Run.objects.visible_to(access).select_related(*related).filter(pk=run_id).first()
     if run is None:
         raise Missing
