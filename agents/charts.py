@@ -68,6 +68,7 @@ class DayChart:
 def bar_chart(title: str, days: Sequence[date], series: Sequence[Series], unit: Unit = "") -> DayChart:
     """Columns, the series on top of each other."""
     top = _round_up(max((sum(one.values.get(day) or 0 for one in series) for day in days), default=0))
+    top = max(top, 2) if unit == "" else top  # counts have no halves
     step = CHART_WIDTH / len(days)
     base = dict.fromkeys(days, 0.0)
     drawings = []
@@ -112,11 +113,11 @@ def _chart(title: str, days: Sequence[date], top: float, unit: Unit, drawings: S
 
 
 def _round_up(value: float) -> float:
-    """The next 1, 2 or 5 times a power of ten; 1 for nothing."""
+    """The next 1, 2 or 4 times a power of ten, whose half is a round number too; 2 for nothing."""
     if value <= 0:
-        return 1
+        return 2
     power: float = 10 ** floor(log10(value))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= value * 0.999999)
+    return next(factor * power for factor in (1, 2, 4, 10) if factor * power >= value * 0.999999)
 
 
 def format_value(value: float, unit: Unit = "") -> str:

@@ -157,7 +157,7 @@ def agent_charts(agent: Agent, bars: Sequence[DayBar]) -> tuple[DayChart, ...]:
     up, down = ({day: float(pair[n]) for day, pair in verdicts.items()} for n in (0, 1))
     charts = []
     if verdicts:
-        thumbs = (Series("👍", up, _sum_words(up)), Series("👎", down, _sum_words(down)))
+        thumbs = (Series("helpful", up, _sum_words(up)), Series("not helpful", down, _sum_words(down)))
         charts.append(bar_chart("Verdicts per day", days, thumbs))
     if figures:
         first = {row.day: row.first_word_seconds for row in figures}
@@ -170,7 +170,7 @@ def agent_charts(agent: Agent, bars: Sequence[DayBar]) -> tuple[DayChart, ...]:
         charts.append(bar_chart("Runs per day", days, runs))
     tokens = {bar.day: float(bar.tokens) for bar in bars}
     if any(tokens.values()):
-        charts.append(bar_chart("Tokens per day that count", days, [Series("in and out", tokens, _sum_words(tokens))]))
+        charts.append(bar_chart("Tokens per day", days, [Series("in and out", tokens, _sum_words(tokens))]))
     cost = {row.day: row.cost for row in figures if row.cost}
     if cost:
         charts.append(

@@ -58,7 +58,7 @@ class RunOut(serializers.ModelSerializer[Run]):
 
     class Meta:
         model = Run
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "agent",
             "thread",
@@ -275,7 +275,7 @@ class TimelineEventOut(serializers.Serializer[Any]):
         "retried, failed or done."
     )
     text = serializers.CharField()
-    detail = serializers.CharField(help_text="Figures of it, or what went wrong; may be empty.")
+    detail = serializers.CharField(allow_blank=True, help_text="Figures of it, or what went wrong; may be empty.")
     attempt = serializers.IntegerField(help_text="From 1; 0 for what no worker did.")
     seconds = serializers.FloatField(help_text="Since the event before.")
     tool_call = SeenCallOut(source="call", allow_null=True)

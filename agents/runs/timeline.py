@@ -94,7 +94,7 @@ def _step_words(run: Run, step: Step, name: str, before: str, approval: Approval
         case "assembled":
             return "Prompt assembled", tokens
         case "called":
-            return f"Asked {run.model or 'the model'}", f"{tokens} sent"
+            return "Asked the model", f"{run.model or 'model'} · {tokens} sent"
         case "answered":
             return "The model answered", _answer_figures(step)
         case "waiting":

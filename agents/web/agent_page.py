@@ -139,19 +139,23 @@ def _memory_context(agent: Agent, access: Access) -> dict[str, Any]:
     threads = Thread.objects.visible_to(access)
     readable = episodes.filter(thread__in=threads) | episodes.filter(thread=None)
     rows = list(readable.select_related("applied_by", "feedback__participant", "thread").order_by("-created_at")[:50])
+    shown = [_episode_row(row, access, row.pk in in_use) for row in rows]
     return {
         **blocks_context(agent.participant, access),
         **notes_context(agent.participant, access),
-        "episodes": [
-            {
-                "episode": row,
-                "in_use": row.pk in in_use,
-                "is_open": row.kind == Episode.Kind.FEEDBACK_RECEIVED and row.applied_at is None,
-                "fate": status_label(row) if row.kind == Episode.Kind.FEEDBACK_RECEIVED else "",
-                "may_settle": access.administers
-                or (row.feedback is not None and row.feedback.participant_id == access.participant_id),
-            }
-            for row in rows
-        ],
+        "episodes_in_use": [row for row in shown if row["in_use"]],
+        "episodes": [row for row in shown if not row["in_use"]],
         "episodes_hidden": episodes.count() - readable.count(),
+    }
+
+
+def _episode_row(row: Episode, access: Access, in_use: bool) -> dict[str, Any]:
+    is_feedback = row.kind == Episode.Kind.FEEDBACK_RECEIVED
+    return {
+        "episode": row,
+        "in_use": in_use,
+        "is_open": is_feedback and row.applied_at is None,
+        "fate": status_label(row) if is_feedback else "",
+        "may_settle": access.administers
+        or (row.feedback is not None and row.feedback.participant_id == access.participant_id),
     }

@@ -82,7 +82,7 @@ def test_how_it_is_doing_is_drawn_with_values(ana: Member, dora: Member, answere
         give_feedback(message=answered.reply, by=access(member), verdict=verdict)
     charts = {chart.title: chart for chart in agent_charts(answered.agent, tokens_per_day(agent=answered.agent))}
     assert [drawing.summary for drawing in charts["Verdicts per day"].drawings] == ["1 in 30 days"] * 2
-    assert charts["Runs per day"].ticks == ("1", "0.50", "0")
+    assert charts["Runs per day"].ticks == ("2", "1", "0")
     [first, whole] = charts["Seconds to an answer, median of each day"].drawings
     assert "on a usual day" in first.summary
     assert 0 <= whole.dots[0].y <= first.dots[0].y <= 100

@@ -94,7 +94,7 @@ def test_one_query_whatever_the_number_of_runs(
 def test_a_runs_page_and_the_api_tell_the_same_steps(ana: Member, cleo: Member, answered: Run) -> None:
     home = f"/w/{ana.workspace.slug}/runs/{answered.pk}/"
     page = signed_in(ana).get(home).content.decode()
-    assert all(words in page for words in ("Ana asked", "Prompt assembled", "Asked offline", "Done", "Regenerate"))
+    assert all(words in page for words in ("Ana asked", "Prompt assembled", "Asked the model", "Done", "Regenerate"))
     assert "<html" not in signed_in(ana).get(home, headers=HTMX).content.decode()
     _, token = issue_token(participant=ana.participant, name="t", scopes=SCOPES)
     data = Client().get(f"/api/v1/runs/{answered.pk}/", headers={"Authorization": f"Bearer {token}"}).json()
