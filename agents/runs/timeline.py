@@ -14,17 +14,6 @@ from memory.models import Approval
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
-STATE_TITLES = {
-    "queued": "Waiting for its turn",
-    "reading": "Reading",
-    "writing": "Writing",
-    "waiting_approval": "Waiting for an approval",
-    "done": "Done",
-    "stopped": "Stopped",
-    "failed": "Failed",
-}
-
-
 CALL_VERBS = {"allowed": "Used", "refused": "Was refused", "waits": "Asked to use"}
 
 

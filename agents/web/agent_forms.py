@@ -175,6 +175,8 @@ class SaveForm(TrialForm):
 
 
 class SoulForm(PlainSoulForm, SaveForm):
+    name = forms.CharField(max_length=80, label="Name it goes by in its own words")
+
     def text(self, agent: Agent) -> str:
         """YAML of what the fields say, beside what they do not hold; as it stands where nothing was changed."""
         before = _current_soul(agent)

@@ -8,20 +8,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Left
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.text import Truncator
 from django.views.decorators.http import require_POST
 
 from agents.models import Run, Snapshot, TrustChange
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
-from agents.runs.timeline import STATE_TITLES, run_timeline
+from agents.runs.timeline import run_timeline
 from agents.tasks import enqueue_run_on_commit
 from openvibe.base.problems import Missing
 from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+MAX_QUESTION_CHARACTERS = 60
+"""Characters of the question that a run shows."""
 
 
 @require_POST
@@ -63,7 +67,6 @@ def _render_run_page(request: WorkspaceRequest, run: Run) -> HttpResponse:
         "run": run,
         "card": _run_card(_runs_by_id.objects(run.pk)[0], request.access),
         "timeline": run_timeline(run, request.access),
-        "state": STATE_TITLES[run.state],
     }
     return render(request, "agents/_run_page.html" if request.htmx else "agents/run.html", page)
 
@@ -94,7 +97,8 @@ def _render_runs(request: WorkspaceRequest, run: Run) -> HttpResponse:
 class RunCard:
     """One run as its message shows it. `label` is its state as a sentence; `tokens` is input and output together.
 
-    `regenerates` and `answered_again`: the replies before and after it to the same message, by id.
+    `question`: the beginning of the message it answers. `regenerates` and `answered_again`: the replies before and
+    after it to the same message, by id.
     """
 
     pk: int
@@ -105,6 +109,7 @@ class RunCard:
     tokens: int
     error: str
     has_context: bool
+    question: str
     regenerates: int | None
     answered_again: int | None
     may_stop: bool
@@ -175,6 +180,7 @@ def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
     runs = runs.select_related("agent__participant", "approval", "regenerates").only(*RUN_CARD_FIELDS)
     return runs.annotate(
         has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk"))),
+        question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
         answered_again=Subquery(again[:1]),
         level_then=Coalesce(Subquery(later_changes.order_by("id").values("level_before")[:1]), F("agent__level")),
     ).order_by("id")
@@ -194,6 +200,7 @@ def _run_card(run: Run, access: Access) -> RunCard:
         error=run.error,
         has_context=bool(getattr(run, "has_context", False)),
         regenerates=run.regenerates.reply_id if run.regenerates else None,
+        question=Truncator(" ".join(getattr(run, "question", "").split())).chars(MAX_QUESTION_CHARACTERS),
         answered_again=getattr(run, "answered_again", None),
         may_stop=is_person and not run.is_over and run.stop_requested_at is None,
         may_retry=is_person and is_retriable and run.agent.is_active,

@@ -56,7 +56,7 @@ def test_a_question_is_tried_and_nothing_stays(ana: Member, thread: Thread) -> N
     before = count_rows()
     status, page = new(ana, **{"try": "1", "question": "Where is the garden?", "channels": [thread.channel_id]})
     assert (status, count_rows()) == (200, before)
-    assert "offline model" in page
+    assert "<p>I am the offline model" in page
     assert 'value="Helps plan the beds: what, where, when"' in page
 
 
