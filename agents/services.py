@@ -106,8 +106,8 @@ def check_soul(text: str) -> tuple[Soul, int]:
 def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) -> SoulVersion:
     """Save `text` (YAML or JSON) as the next version. `based_on` is the version number it was edited from, 0 for none.
 
-    Raises SoulError (line, field), Problem (no note, nothing changed, too large for the agent's model), StaleSoul when
-    a newer version exists, Refused for non-admins.
+    A text that is the newest version's makes no other and returns that one. Raises SoulError (line, field), Problem (no
+    note, too large for the agent's model), StaleSoul when a newer version exists, Refused for non-admins.
     """
     _check_administers(by, agent.workspace_id, "change a SOUL")
     checked = check_soul(text)
@@ -120,7 +120,7 @@ def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) 
             "Your text is kept in the form: compare it with the newest version, then save again."
         )
     if current.soul and text.strip() == current.soul.source.strip():
-        raise Problem("Nothing was changed, so there is nothing to save.", code="unchanged")
+        return current.soul
     agent.soul = _create_soul_version(current, by, text, checked, note, newest + 1)
     return agent.soul
 

@@ -217,8 +217,9 @@ def agent_soul(request: WorkspaceRequest, handle: str) -> HttpResponse:
             if "try" in request.POST:
                 answer = _try_soul(request, agent, form)
             else:
-                _save_soul(request, agent, form, form.cleaned_data["note"])
-                messages.success(request, f"Saved. {agent.participant.name} answers with it from the next question on.")
+                is_new = _save_soul(request, agent, form, form.cleaned_data["note"])
+                said = f"Saved. {agent.participant.name} answers with it from the next question on."
+                messages.success(request, said if is_new else "Nothing was changed, so there is no new version.")
                 return redirect("agent", request.workspace.slug, agent.handle)
         except Conflict as conflict:
             newest = access_agent(request, handle).soul
@@ -247,18 +248,19 @@ def _current_soul(agent: Agent) -> Soul | None:
     return soul_from_dict(agent.soul.content) if agent.soul else None
 
 
-def _save_soul(request: WorkspaceRequest, agent: Agent, form: SoulForm | SoulTextForm, note: str) -> Agent:
-    based_on = form.cleaned_data["based_on"]
-    save_soul(agent=agent, by=request.access, text=form.text(agent), note=note, based_on=based_on)
-    return agent
+def _save_soul(request: WorkspaceRequest, agent: Agent, form: SoulForm | SoulTextForm, note: str) -> bool:
+    """Whether there is a new version."""
+    based_on: int = form.cleaned_data["based_on"]
+    version = save_soul(agent=agent, by=request.access, text=form.text(agent), note=note, based_on=based_on)
+    return version.number > based_on
 
 
 def _try_soul(request: WorkspaceRequest, agent: Agent, form: SoulForm | SoulTextForm) -> tuple[TrialAnswer, str]:
-    """With what the form says; where that is what is saved already, with the saved one."""
+    """With what the form says, as if it were saved."""
 
     def draft() -> Agent:
-        changed = agent.soul is None or form.text(agent).strip() != agent.soul.source.strip()
-        return _save_soul(request, agent, form, "Trial") if changed else agent
+        _save_soul(request, agent, form, "Trial")
+        return agent
 
     channels = Channel.objects.visible_to(request.access).filter(archived_at=None)
     channel = channels.filter(memberships__participant=agent.participant).order_by("pk").first()

@@ -134,7 +134,7 @@ def test_two_people_who_change_a_soul_do_not_overwrite_each_other(ana: Member, v
     assert response.status_code == 422
     assert "Version 2 was saved meanwhile" in page
     assert 'name="based_on" value="2"' in page
-    unchanged = browser.post(address, {**form, "based_on": "2"})
+    unchanged = browser.post(address, {**form, "based_on": "2"}, follow=True)
     assert "Nothing was changed" in unchanged.content.decode()
     text = {"soul": "identity: {name: Vibe}", "note": "x", "based_on": "2"}
     assert "identity.role" in browser.post(f"{address}?as=yaml", text).content.decode()
