@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import ClassVar
 
 import pgtrigger
@@ -210,7 +211,13 @@ class Run(Job):
     stop_requested_at = models.DateTimeField(null=True)
     error_code = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True, help_text="What went wrong and what to do, in words for people.")
+    steps = models.JSONField(default=list, db_default=[], help_text="What was done to it, and when: agents.runs.steps.")
+    first_word_at = models.DateTimeField(null=True, help_text="Of its last attempt.")
     model = models.CharField(max_length=120, blank=True)
+    price_in = models.DecimalField(
+        max_digits=10, decimal_places=4, null=True, help_text="Per million prompt tokens as it began. Empty: unknown."
+    )
+    price_out = models.DecimalField(max_digits=10, decimal_places=4, null=True, help_text="Per million answer tokens.")
     is_free = models.BooleanField(default=False, help_text="Its tokens cost nothing and use no budget.")
     input_tokens = models.PositiveIntegerField(default=0)
     output_tokens = models.PositiveIntegerField(default=0)
@@ -275,6 +282,23 @@ class Run(Job):
     @property
     def is_over(self) -> bool:
         return self.state in self.ENDED
+
+    @property
+    def first_word_seconds(self) -> float | None:
+        """Since it was last queued; None where it has said nothing."""
+        return (self.first_word_at - self.queued_at).total_seconds() if self.first_word_at else None
+
+    @property
+    def total_seconds(self) -> float | None:
+        """Since it was last queued; None while it is not over."""
+        return (self.finished_at - self.queued_at).total_seconds() if self.finished_at else None
+
+    @property
+    def cost(self) -> Decimal | None:
+        """By the prices of its endpoint, in whatever they are given in; None where they are unknown."""
+        if self.price_in is None or self.price_out is None:
+            return None
+        return (self.input_tokens * self.price_in + self.output_tokens * self.price_out) / 1_000_000
 
 
 RUNS = JobKind(Run, LockKind.RUN, active=(Run.State.READING, Run.State.WRITING))

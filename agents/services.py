@@ -1,6 +1,6 @@
 """Services of agents: create, deactivate and reactivate; save and restore a SOUL; set a trust level."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -13,6 +13,9 @@ from memory.services import record_trust_check
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.registers import Register
+from openvibe.chat.models import Channel
+from openvibe.chat.services import add_to_channel
+from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -23,8 +26,20 @@ PROMPT_CHECK: Register[Callable[[Agent], None]] = Register("agents.services.PROM
 
 
 @transaction.atomic
-def create_agent(*, by: Access, workspace: Workspace, handle: str, name: str, soul: str) -> Agent:
-    """A new agent at L1 with the first version of its SOUL. It is in no channel yet."""
+def create_agent(
+    *,
+    by: Access,
+    workspace: Workspace,
+    handle: str,
+    name: str,
+    soul: str,
+    endpoint: Endpoint | None = None,
+    channels: Iterable[Channel] = (),
+) -> Agent:
+    """A new agent at L1 with the first version of its SOUL, in these channels, answering through this endpoint.
+
+    Without one the workspace's default answers.
+    """
     _check_administers(by, workspace.pk, "make agents")
     cleaned = name.replace("\x00", "").strip()
     if not cleaned or len(cleaned) > 80:
@@ -37,8 +52,12 @@ def create_agent(*, by: Access, workspace: Workspace, handle: str, name: str, so
             )
     except IntegrityError:
         raise Conflict(f"@{handle} is taken in this workspace. Choose another handle.", field="handle") from None
-    agent = Agent.objects.create(participant=participant, workspace=workspace)
+    if endpoint is not None and endpoint.workspace_id != workspace.pk:
+        raise Problem("There is no such model in this workspace.", code="unknown_endpoint", field="endpoint")
+    agent = Agent.objects.create(participant=participant, workspace=workspace, endpoint=endpoint)
     _create_soul_version(agent, by, soul, check_soul(soul), "First version", 1)
+    for channel in channels:
+        add_to_channel(channel=channel, participant=participant, by=by)
     return agent
 
 
@@ -87,8 +106,8 @@ def check_soul(text: str) -> tuple[Soul, int]:
 def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) -> SoulVersion:
     """Save `text` (YAML or JSON) as the next version. `based_on` is the version number it was edited from, 0 for none.
 
-    Raises SoulError (line, field), Problem (no note, too large for the agent's model), StaleSoul when a newer version
-    exists, Refused for non-admins.
+    A text that is the newest version's makes no other and returns that one. Raises SoulError (line, field), Problem (no
+    note, too large for the agent's model), StaleSoul when a newer version exists, Refused for non-admins.
     """
     _check_administers(by, agent.workspace_id, "change a SOUL")
     checked = check_soul(text)
@@ -100,6 +119,8 @@ def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) 
             f"Version {newest} was saved meanwhile; you began from version {based_on}. "
             "Your text is kept in the form: compare it with the newest version, then save again."
         )
+    if current.soul and text.strip() == current.soul.source.strip():
+        return current.soul
     agent.soul = _create_soul_version(current, by, text, checked, note, newest + 1)
     return agent.soul
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
@@ -57,7 +58,7 @@ class RunOut(serializers.ModelSerializer[Run]):
 
     class Meta:
         model = Run
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "agent",
             "thread",
@@ -263,6 +264,45 @@ class RunContextOut(serializers.Serializer[Any]):
     )
     tool_calls = SeenCallOut(many=True)
     created_at = serializers.DateTimeField(source="snapshot.created_at")
+
+
+class TimelineEventOut(serializers.Serializer[Any]):
+    """Something that happened to a run. `tool_call` is what was called, as in the run's context."""
+
+    at = serializers.DateTimeField()
+    kind = serializers.CharField(
+        help_text="queued, claimed, assembled, called, answered, tool, waiting, resumed, stop_requested, stopped, "
+        "retried, failed or done."
+    )
+    text = serializers.CharField()
+    detail = serializers.CharField(allow_blank=True, help_text="Figures of it, or what went wrong; may be empty.")
+    attempt = serializers.IntegerField(help_text="From 1; 0 for what no worker did.")
+    seconds = serializers.FloatField(help_text="Since the event before.")
+    tool_call = SeenCallOut(source="call", allow_null=True)
+
+
+class RunDetailOut(RunOut):
+    """With everything that happened to it, oldest first."""
+
+    regenerates = serializers.IntegerField(
+        source="regenerates_id", read_only=True, allow_null=True, help_text="The run whose answer this one gives anew."
+    )
+    cost = serializers.DecimalField(
+        max_digits=None, decimal_places=None, read_only=True, allow_null=True, help_text="Null where no price is set."
+    )
+    first_word_seconds = serializers.FloatField(
+        read_only=True, allow_null=True, help_text="Since it was last queued; null where it said nothing."
+    )
+    total_seconds = serializers.FloatField(read_only=True, allow_null=True, help_text="Null while it is not over.")
+    events = serializers.SerializerMethodField()
+
+    class Meta(RunOut.Meta):
+        fields = (*RunOut.Meta.fields, "regenerates", "cost", "first_word_seconds", "total_seconds", "events")
+        read_only_fields = fields
+
+    @extend_schema_field(TimelineEventOut(many=True))
+    def get_events(self, run: Run) -> Any:
+        return TimelineEventOut(self.context["events"], many=True).data
 
 
 class UseOut(serializers.ModelSerializer[KnowledgeUse]):

@@ -16,6 +16,7 @@ from agents.api.serializers import (
     CacheAsked,
     CacheHistoryOut,
     RunContextOut,
+    RunDetailOut,
     RunOut,
     RunsAsked,
     SoulIn,
@@ -28,6 +29,7 @@ from agents.assembler.snapshots.store import shared_prefix_with_last_run
 from agents.cache_rates import cache_history, visible_runs
 from agents.models import Agent, Run
 from agents.runs.lifecycle import retry_run, stop_run
+from agents.runs.timeline import run_timeline
 from agents.services import save_soul
 from agents.soul import SoulError
 from agents.statistics import entry_uses
@@ -153,10 +155,12 @@ class Runs(ApiView):
 
 
 class OneRun(ApiView):
-    @extend_schema(operation_id="runs_get", responses=RunOut)
+    @extend_schema(operation_id="runs_get", responses=RunDetailOut)
     def get(self, request: Request, pk: int) -> Response:
-        """State, usage, and what went wrong."""
-        return Response(RunOut(get_object_or_404(runs_visible_to(request_access(request)), pk=pk)).data)
+        """State, usage, what went wrong, and every step with its time; tool calls as far as the caller may see them."""
+        access = request_access(request)
+        run = get_object_or_404(runs_visible_to(access).select_related("approval"), pk=pk)
+        return Response(RunDetailOut(run, context={"events": run_timeline(run, access)}).data)
 
 
 class RunContext(ApiView):

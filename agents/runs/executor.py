@@ -14,7 +14,8 @@ from django.utils import timezone
 from agents.access import endpoint_for
 from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, Run
-from agents.runs.store import begin_reply, fail_run, finish_run, runs_with_relations, save_unfinished_turn
+from agents.runs.steps import add_step
+from agents.runs.store import Prices, begin_reply, fail_run, finish_run, runs_with_relations, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, toolbox_for_run
 from agents.runs.transcript import Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
@@ -35,7 +36,7 @@ def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None
     is out of reach; recovery then finds the run without an owner.
     """
     log_context, rows = structlog.contextvars.bound_contextvars(run_id=run_id), runs_with_relations()
-    with log_context, RUNS.claim(run_id, rows, prepare=_is_next_in_thread) as run:
+    with log_context, RUNS.claim(run_id, rows, prepare=_prepare_claim) as run:
         if run is None:
             return None
         try:
@@ -56,6 +57,14 @@ def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None
             _fail_run(run, "internal", reason)
     queued = Run.objects.filter(agent=run.agent, thread=run.thread, state=Run.State.QUEUED).order_by("pk")
     return queued.values_list("pk", flat=True).first()
+
+
+def _prepare_claim(run: Run) -> bool:
+    """Whether it is the run's turn; the step is saved with the claim."""
+    if not _is_next_in_thread(run):
+        return False
+    add_step(run, "claimed", attempt=run.attempt + 1)
+    return True
 
 
 def _is_next_in_thread(run: Run) -> bool:
@@ -82,7 +91,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         return assemble_prompt(budget=budget, tools=prompt.tools, may_drop_tools=False)  # their calls are under way
 
     with transaction.atomic():
-        reply = begin_reply(run, prompt, is_free=client.is_free)
+        reply = begin_reply(run, prompt, is_free=client.is_free, prices=Prices.of(endpoint))
     session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), block_stamps, read_at)
     try:
         is_over = session.run_turns(Transcript(prompt, reassemble))

@@ -5,6 +5,7 @@ from django.utils import timezone
 
 from agents.access import reply_denied_reason
 from agents.models import RUNS, Agent, Run
+from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step
 from memory.models import Approval
 from memory.services import lapse_approval
 from openvibe.base.events import emit
@@ -69,12 +70,13 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
         run.stop_requested_at = run.stop_requested_at or timezone.now()
         if run.state != Run.State.WRITING:
             run.state, run.finished_at = Run.State.STOPPED, timezone.now()
+            add_step(run, "stopped")
         elif dive.state == Dive.State.PUBLISHED:
             raise Conflict(
                 f"@{run.agent.participant.handle} is still writing in this dive. Wait until it is done, or stop it.",
                 code="being_written",
             )
-        run.save(update_fields=["state", "finished_at", "stop_requested_at"])
+        run.save(update_fields=["state", "finished_at", "stop_requested_at", "steps"])
 
 
 def _lock_run(run: Run) -> Run:
@@ -98,8 +100,11 @@ def stop_run(*, run: Run, by: Access) -> Run:
         _emit_reply_changed(current)
     if current.state in (Run.State.QUEUED, Run.State.WAITING):
         current.state, current.finished_at = Run.State.STOPPED, timezone.now()
+        add_step(current, "stopped", by=by.participant_id)
+    elif current.stop_requested_at is None:
+        add_step(current, "stop_requested", by=by.participant_id)
     current.stop_requested_at = current.stop_requested_at or timezone.now()
-    current.save(update_fields=["state", "finished_at", "stop_requested_at"])
+    current.save(update_fields=["state", "finished_at", "stop_requested_at", "steps"])
     if current.reply_id and current.state == Run.State.STOPPED:
         Message.objects.filter(pk=current.reply_id, state=Message.State.WRITING).update(state=Message.State.STOPPED)
     if is_waiting and current.approval and current.tool_calls.filter(approval=current.approval).exists():
@@ -133,8 +138,9 @@ def retry_run(*, run: Run, by: Access) -> Run:
     reason = reply_denied_reason(current.agent, current.thread, current.task)
     if reason is not None:
         raise Refused(reason, code="agent_silent")
+    add_step(current, "retried", by=by.participant_id)
     current.error, current.error_code = "", ""
-    current.stop_requested_at, current.finished_at, current.started_at = None, None, None
+    current.stop_requested_at = current.finished_at = current.started_at = current.first_word_at = None
     RUNS.restart(current)
     return current
 
@@ -145,6 +151,8 @@ def resume_runs(*, approval: Approval) -> list[int]:
     waiting = Run.objects.select_for_update(of=("self",)).filter(approval=approval, state=Run.State.WAITING)
     runs = list(waiting.order_by("pk"))
     for run in runs:
+        add_step(run, "resumed", by=approval.decided_by_id)
+        run.first_word_at = None
         RUNS.restart(run)
     return [run.pk for run in runs]
 
@@ -156,24 +164,26 @@ def fail_waiting_runs(*, approval: Approval) -> None:
     for run in waiting.select_related("thread").order_by("pk"):
         run.state, run.finished_at = Run.State.FAILED, timezone.now()
         run.error_code, run.error = "approval_lapsed", f"It waited for “{approval.what}”. {approval.note} Try again."
-        run.save(update_fields=["state", "finished_at", "error_code", "error"])
+        add_step(run, "failed", error=approval.note[:MAX_ERROR_CHARACTERS])
+        run.save(update_fields=["state", "finished_at", "error_code", "error", "steps"])
         _emit_reply_changed(run)
 
 
 @transaction.atomic
 def regenerate_run(*, run: Run, by: Access) -> Run:
-    """Answer the same message once more; the earlier answer is kept."""
+    """Answer the same message once more; the earlier answer is kept. Asked twice, it is done once."""
     current = _lock_run(run)
     if by.is_agent:
         raise Refused("Only people may ask for another answer.")
     if not current.is_over:
-        raise Conflict("This answer is still being written.", code="not_over")
+        raise Conflict("This run is not over yet. Wait until it is, or stop it first.", code="not_over")
     if current.trigger.is_deleted:
         raise Conflict("The message that was asked has been deleted.", code="deleted")
     reason = reply_denied_reason(current.agent, current.thread, current.task)
     if reason is not None:
         raise Refused(reason, code="agent_silent")
-    return Run.objects.create(
+    under_way = current.regenerations.exclude(state__in=Run.ENDED).first()
+    return under_way or Run.objects.create(
         workspace_id=current.workspace_id,
         agent=current.agent,
         thread=current.thread,

@@ -3,26 +3,38 @@
 A worker that lost the run (its database session broke, recovery gave the run to another) cannot write any more."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Self
 
-from django.db.models import F, QuerySet
+from django.db.models import DateTimeField, F, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import RUNS, Run
+from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step, append_step, make_step
 from memory.models import Approval
 from memory.services import record_failure
 from openvibe.base.jobs import JobLost
+from openvibe.base.problems import Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
-from openvibe.chat.models import Message
+from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply, finish_reply
 from openvibe.llm.errors import BadAnswer
 from openvibe.llm.fences import clean_text
+from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import Usage
 
 TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
+
+
+THREAD_CLOSED = (
+    "This thread was made for people only while the agent was answering, so it did not go on. What it had written "
+    "until then is kept. Open the thread to agents and try again, or ask elsewhere."
+)
 
 
 @dataclass
@@ -32,6 +44,7 @@ class PartialReply:
     finished_rounds: list[str] = field(default_factory=list)
     current_round: str = ""
     is_stopped: bool = False
+    first_word_at: datetime | None = None
 
     @property
     def text(self) -> str:
@@ -44,14 +57,39 @@ class PartialReply:
 
 
 def is_stop_requested(run: Run) -> bool:
-    """Whether a person asked to stop. Raises JobLost when the run is not this worker's any more."""
-    row = RUNS.owned(run).values_list("stop_requested_at").first()
+    """Whether a person asked to stop. Raises JobLost when the run is not this worker's any more, Problem when its
+    thread is closed to agents by now."""
+    row = RUNS.owned(run).values_list("stop_requested_at", "thread__access").first()
     if row is None:
         raise JobLost
-    return row[0] is not None
+    stop_requested_at, access = row
+    if stop_requested_at is None:
+        check_open(access)
+    return stop_requested_at is not None
 
 
-def begin_reply(run: Run, prompt: Prompt, *, is_free: bool) -> Message:
+def check_open(access: str) -> None:
+    """Raises Problem where the thread is for people only."""
+    if access == Thread.Access.HUMAN_ONLY:
+        raise Problem(THREAD_CLOSED, code="thread_closed")
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Per million tokens; None where nobody said."""
+
+    tokens_in: Decimal | None
+    tokens_out: Decimal | None
+
+    @classmethod
+    def of(cls, endpoint: Endpoint | None) -> Self:
+        """Of an endpoint; the offline model costs nothing."""
+        if endpoint is None or endpoint.kind == Endpoint.Kind.OFFLINE:
+            return cls(Decimal(0), Decimal(0))
+        return cls(endpoint.price_in, endpoint.price_out)
+
+
+def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> Message:
     """The snapshot, the empty reply and `writing`, in the caller's transaction. Later attempts write the same reply.
 
     A run is free as long as every model that it asked is.
@@ -61,25 +99,50 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool) -> Message:
     reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
     current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
     current.is_free = is_free and (current.is_free or not current.input_tokens)
-    current.save(update_fields=["state", "reply", "model", "is_free"])
+    current.price_in, current.price_out = prices.tokens_in, prices.tokens_out
+    current.first_word_at = None
+    add_step(current, "assembled", attempt=run.attempt, tokens=prompt.tokens, model=prompt.model)
+    changed = ("state", "reply", "model", "is_free", "price_in", "price_out", "first_word_at", "steps")
+    current.save(update_fields=changed)
     run.reply = reply
     return reply
 
 
-def add_request_tokens(run: Run, tokens: int) -> None:
-    """What is about to be sent. Every attempt costs and counts against the budgets, however it ends."""
-    RUNS.update_owned(run, input_tokens=F("input_tokens") + tokens)
+def begin_request(run: Run, tokens: int, round_number: int) -> bool:
+    """Count what is about to be sent: every attempt costs and counts against the budgets, however it ends.
+
+    False, with nothing counted, where a person asked to stop. Raises as `is_stop_requested`.
+    """
+    step = make_step("called", attempt=run.attempt, round=round_number, tokens=tokens)
+    rows = RUNS.owned(run).filter(stop_requested_at=None)
+    if rows.update(input_tokens=F("input_tokens") + tokens, steps=append_step(step)):
+        return True
+    return not is_stop_requested(run)
 
 
-def add_answer_tokens(run: Run, usage: Usage, *, planned: int, text: str) -> None:
+def add_answer_tokens(
+    run: Run, usage: Usage, *, planned: int, text: str, round_number: int, first_word_at: datetime | None
+) -> None:
     """What the provider says it read and wrote, in place of what was planned and counted."""
+    input_tokens, output_tokens = usage.input_tokens or planned, usage.output_tokens or count_tokens(text)
+    step = make_step(
+        "answered",
+        attempt=run.attempt,
+        round=round_number,
+        tokens=input_tokens,
+        output_tokens=output_tokens,
+        cached_tokens=usage.cached_tokens,
+        first_word_at=first_word_at and first_word_at.isoformat(),
+    )
     cached = (
         {} if usage.cached_tokens is None else {"cached_tokens": Coalesce("cached_tokens", 0) + usage.cached_tokens}
     )
     RUNS.update_owned(
         run,
-        input_tokens=F("input_tokens") + (usage.input_tokens or planned) - planned,
-        output_tokens=F("output_tokens") + (usage.output_tokens or count_tokens(text)),
+        input_tokens=F("input_tokens") + input_tokens - planned,
+        output_tokens=F("output_tokens") + output_tokens,
+        first_word_at=Coalesce("first_word_at", Value(first_word_at, DateTimeField())),
+        steps=append_step(step),
         **cached,
     )
 
@@ -93,28 +156,39 @@ def save_partial(run: Run, reply: Message, answer: PartialReply) -> None:
 
 def save_unfinished_turn(run: Run, reply: Message, answer: PartialReply) -> None:
     """What was said in a turn that did not end is kept, and counted here: no provider counted it."""
-    RUNS.update_owned(run, output_tokens=F("output_tokens") + count_tokens(answer.current_round))
+    RUNS.update_owned(
+        run,
+        output_tokens=F("output_tokens") + count_tokens(answer.current_round),
+        first_word_at=Coalesce("first_word_at", Value(answer.first_word_at, DateTimeField())),
+    )
     save_partial(run, reply, answer)
 
 
 def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
-    """The answer stands, in the caller's transaction. Raises BadAnswer when there is none and nobody stopped it."""
+    """The answer stands, in the caller's transaction. Raises BadAnswer when there is none, and Problem when the thread
+    was closed to agents meanwhile, unless somebody stopped it."""
     text = _clean_reply_body(answer.text)
     if not text and not answer.is_stopped:
         raise BadAnswer("The model answered nothing.")
     current = RUNS.lock_owned(run)
-    finish_reply(reply=reply, body=text, state=Message.State.STOPPED if answer.is_stopped else Message.State.COMPLETE)
+    state = Message.State.STOPPED if answer.is_stopped else Message.State.COMPLETE
+    finished = finish_reply(reply=reply, body=text, state=state)
+    if not answer.is_stopped:
+        check_open(finished.thread.access)
     current.state = Run.State.STOPPED if answer.is_stopped else Run.State.DONE
     current.finished_at = timezone.now()
     current.output_tokens += count_tokens(answer.current_round)  # empty unless it was stopped in the middle of a turn
-    current.save(update_fields=["state", "finished_at", "output_tokens"])
+    current.first_word_at = current.first_word_at or answer.first_word_at
+    add_step(current, "stopped" if answer.is_stopped else "done", attempt=run.attempt)
+    current.save(update_fields=["state", "finished_at", "output_tokens", "first_word_at", "steps"])
 
 
 def wait_for_approval(current: Run, reply: Message, answer: PartialReply, approval: Approval) -> None:
     """The run waits for people, in the transaction that holds `current`. What was said so far is kept."""
     finish_reply(reply=reply, body=_clean_reply_body(answer.text), state=Message.State.STOPPED)
     current.state, current.approval = Run.State.WAITING, approval
-    current.save(update_fields=["state", "approval"])
+    add_step(current, "waiting", attempt=current.attempt)
+    current.save(update_fields=["state", "approval", "steps"])
 
 
 def fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> None:
@@ -129,7 +203,8 @@ def fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> Non
     if current.reply_id is not None:
         reply = Message.objects.get(pk=current.reply_id)
         finish_reply(reply=reply, body=reply.body, state=Message.State.FAILED)
-    RUNS.fail(current, reason, error_code=code[:40])
+    step = make_step("failed", attempt=current.attempt, error=reason[:MAX_ERROR_CHARACTERS])
+    RUNS.fail(current, reason, error_code=code[:40], steps=append_step(step))
     if remember:
         record_failure(agent=run.agent.participant, thread=run.thread, summary=f"An answer failed: {reason}")
 

@@ -22,7 +22,8 @@ from agents.runs.earlier_calls import acted_results, decided_calls, request_of
 from agents.runs.store import (
     PartialReply,
     add_answer_tokens,
-    add_request_tokens,
+    begin_request,
+    check_open,
     is_stop_requested,
     runs_with_relations,
     save_partial,
@@ -127,7 +128,7 @@ class RunSession:
                 transcript.tokens_left_today = self._check_budget()
             self._renew_if_changed(transcript)
             turn = transcript.next_turn()
-            completion = self._stream_turn(turn)
+            completion = self._stream_turn(turn, transcript.number)
             if completion is None or not completion.tool_calls or not turn.tools:
                 return True
             toolbox = toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.block_stamps)
@@ -180,19 +181,25 @@ class RunSession:
         own = agent.daily_token_budget - used.get(agent.participant_id, 0)
         return min(own, agent.workspace.daily_token_budget - sum(used.values()))
 
-    def _stream_turn(self, turn: ModelTurn) -> Completion | None:
+    def _stream_turn(self, turn: ModelTurn, round_number: int) -> Completion | None:
         """One turn, its words saved as they come; None when a person stopped it."""
-        add_request_tokens(self.run, turn.tokens)
+        if not begin_request(self.run, turn.tokens, round_number):
+            self.answer.is_stopped = True
+            return None
+        first_word_at: datetime | None = None
         saved_text, saved_at = self.answer.text, timezone.now()
         for event in iter_with_timeout(
             lambda: self.client.stream(turn.messages, tools=turn.tools, max_output_tokens=self.max_output_tokens)
         ):
             if isinstance(event, StreamEnd):
-                self._end_round(event.completion, turn)
+                self._end_round(event.completion, turn, round_number, first_word_at)
                 return event.completion
             if isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
                 self.answer.current_round += clean_text(event.text)
             now = timezone.now()
+            if first_word_at is None and self.answer.current_round:
+                first_word_at = now
+                self.answer.first_word_at = self.answer.first_word_at or now
             if event is None or (now - saved_at).total_seconds() >= STREAM_TIMEOUT:
                 saved_at = now
                 if is_stop_requested(self.run):
@@ -203,9 +210,18 @@ class RunSession:
                     save_partial(self.run, self.reply, self.answer)
         return None
 
-    def _end_round(self, completion: Completion, turn: ModelTurn) -> None:
+    def _end_round(
+        self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
+    ) -> None:
         text = completion.text or self.answer.current_round
-        add_answer_tokens(self.run, completion.usage, planned=turn.tokens, text=text)
+        add_answer_tokens(
+            self.run,
+            completion.usage,
+            planned=turn.tokens,
+            text=text,
+            round_number=round_number,
+            first_word_at=first_word_at,
+        )
         self.answer.end_round(text)
         if completion.tool_calls:
             save_partial(self.run, self.reply, self.answer)
@@ -356,6 +372,8 @@ def messages_changed(run: Run, since: datetime) -> bool:
 
 def toolbox_for_run(run: Run, block_stamps: dict[str, str]) -> Toolbox:
     """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
+    if run.state == Run.State.WRITING:
+        check_open(run.thread.access)
     reason = reply_denied_reason(run.agent, run.thread, run.task)
     if reason is not None:
         raise Problem(reason, code="agent_silent")

@@ -1,7 +1,9 @@
 """An agent's page, and its view of the workspace."""
 
 from typing import Any
+from urllib.parse import urlencode
 
+from django import forms
 from django.http import HttpResponse
 from django.shortcuts import render
 
@@ -11,11 +13,12 @@ from agents.cache_rates import agent_cache
 from agents.models import Agent, Run
 from agents.soul import FieldChange, diff_souls, render_soul
 from agents.soul_parser import soul_from_dict
-from agents.statistics import agent_acceptance, tokens_per_day
+from agents.statistics import agent_acceptance, agent_charts, tokens_per_day
 from agents.trust import trust_level
 from memory.models import Episode
 from memory.queries import blocks_context, list_proposals, notes_context, status_label
 from openvibe.base.markdown import render_markdown
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import access_thread, participants_known_to
@@ -29,20 +32,44 @@ MAX_RUNS = 20
 def agent_detail(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """SOUL, level, memory, usage and runs. Everything learned or said where the asker may not read is left out."""
     agent = access_agent(request, handle)
-    runs = Run.objects.visible_to(request.access).filter(agent=agent)
     page = {
         "agent": agent,
         "level": trust_level(agent.level),
         "acceptance": agent_acceptance(agent),
-        "bars": tokens_per_day(agent=agent),
+        "charts": agent_charts(agent, tokens_per_day(agent=agent)),
         "used_today": tokens_used_today(agent=agent),
         "cache": agent_cache(agent, request.access),
-        "runs": runs.select_related("thread", "requested_by", "snapshot").order_by("-id")[:MAX_RUNS],
+        **_runs_context(request, agent),
         **_soul_context(request, agent),
         **_memory_context(agent, request.access),
         "proposals": list_proposals(agent.participant, request.access),
     }
     return render(request, "agents/_agent.html" if request.htmx else "agents/agent.html", page)
+
+
+class RunsForm(forms.Form):
+    """Which runs to list. `before` is the id of the last one of the page before."""
+
+    state = forms.ChoiceField(choices=[("", "any state"), *Run.State.choices], required=False, label="State")
+    task = forms.ChoiceField(choices=[("", "any task"), *Run.Task.choices], required=False, label="Task")
+    before = forms.IntegerField(required=False, min_value=1, max_value=MAX_ID, widget=forms.HiddenInput)
+
+
+def _runs_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
+    """A page of the runs in threads the asker sees, newest first, and its filters. What is no filter is ignored."""
+    form = RunsForm(request.GET)
+    form.is_valid()
+    state, task, before = (form.cleaned_data.get(name) for name in ("state", "task", "before"))
+    filters = {"state": state, "task": task, "pk__lt": before}
+    runs = Run.objects.visible_to(request.access).filter(agent=agent, **{k: v for k, v in filters.items() if v})
+    rows = list(runs.select_related("thread", "requested_by").defer("steps").order_by("-id")[: MAX_RUNS + 1])
+    older = {"state": state or "", "task": task or "", "before": rows[MAX_RUNS - 1].pk} if len(rows) > MAX_RUNS else {}
+    return {
+        "runs": rows[:MAX_RUNS],
+        "runs_form": form,
+        "older_runs": urlencode(older),
+        "is_filtered": bool(state or task or before),
+    }
 
 
 @workspace_view
@@ -84,8 +111,10 @@ def access_agent(request: WorkspaceRequest, handle: str) -> Agent:
 def _soul_context(request: WorkspaceRequest, agent: Agent) -> dict[str, Any]:
     """The SOUL in words, its versions, and the difference between two of them when asked for."""
     before, after = request.GET.get("from", ""), request.GET.get("to", "")
+    soul = soul_from_dict(agent.soul.content) if agent.soul else None
     return {
-        "soul_sections": render_soul(soul_from_dict(agent.soul.content), "dive") if agent.soul else (),
+        "soul": soul,
+        "soul_sections": render_soul(soul, "dive") if soul else (),
         "versions": list(agent.soul_versions.select_related("author").defer("source", "content")[:100]),
         "from_number": before,
         "to_number": after,
@@ -111,19 +140,23 @@ def _memory_context(agent: Agent, access: Access) -> dict[str, Any]:
     threads = Thread.objects.visible_to(access)
     readable = episodes.filter(thread__in=threads) | episodes.filter(thread=None)
     rows = list(readable.select_related("applied_by", "feedback__participant", "thread").order_by("-created_at")[:50])
+    shown = [_episode_row(row, access, row.pk in in_use) for row in rows]
     return {
         **blocks_context(agent.participant, access),
         **notes_context(agent.participant, access),
-        "episodes": [
-            {
-                "episode": row,
-                "in_use": row.pk in in_use,
-                "is_open": row.kind == Episode.Kind.FEEDBACK_RECEIVED and row.applied_at is None,
-                "fate": status_label(row) if row.kind == Episode.Kind.FEEDBACK_RECEIVED else "",
-                "may_settle": access.administers
-                or (row.feedback is not None and row.feedback.participant_id == access.participant_id),
-            }
-            for row in rows
-        ],
+        "episodes_in_use": [row for row in shown if row["in_use"]],
+        "episodes": [row for row in shown if not row["in_use"]],
         "episodes_hidden": episodes.count() - readable.count(),
+    }
+
+
+def _episode_row(row: Episode, access: Access, in_use: bool) -> dict[str, Any]:
+    is_feedback = row.kind == Episode.Kind.FEEDBACK_RECEIVED
+    return {
+        "episode": row,
+        "in_use": in_use,
+        "is_open": is_feedback and row.applied_at is None,
+        "fate": status_label(row) if is_feedback else "",
+        "may_settle": access.administers
+        or (row.feedback is not None and row.feedback.participant_id == access.participant_id),
     }

@@ -20,6 +20,17 @@ def entry(table: Mapping[str, object], key: str) -> object:
 
 
 @register.filter
+def duration(seconds: float | None) -> str:
+    """0.42 → 0.4 s, 150 → 2.5 min, 7200 → 2.0 h, 200000 → 2.3 days; a dash for None."""
+    if seconds is None:
+        return "–"
+    for limit, size, unit in ((90, 1, "s"), (5400, 60, "min"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds / 86_400:.1f} days"
+
+
+@register.filter
 def in_thousands(tokens: int) -> str:
     """3400 → 3.4k, 800 → 800."""
     return f"{tokens / 1000:.1f}".removesuffix(".0") + "k" if tokens >= 1000 else str(tokens)

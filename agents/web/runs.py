@@ -3,17 +3,20 @@
 A message shows the run that wrote it, and the runs it caused that have not answered yet."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce, Left
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.text import Truncator
 from django.views.decorators.http import require_POST
 
-from agents.models import Run, Snapshot
+from agents.models import Run, Snapshot, TrustChange
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
+from agents.runs.timeline import run_timeline
 from agents.tasks import enqueue_run_on_commit
 from openvibe.base.problems import Missing
 from openvibe.base.query_cache import CompiledQuery, array_literal
@@ -21,17 +24,23 @@ from openvibe.chat.models import Message
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
+MAX_QUESTION_CHARACTERS = 60
+"""Characters of the question that a run shows."""
+
 
 @require_POST
 @workspace_view
 def stop(request: WorkspaceRequest, run_id: int) -> HttpResponse:
-    return _render_runs(request, stop_run(run=access_run(request.access, run_id), by=request.access))
+    run = access_run(request.access, run_id)
+    stop_run(run=run, by=request.access)
+    return _render_runs(request, run)
 
 
 @require_POST
 @workspace_view
 def retry(request: WorkspaceRequest, run_id: int) -> HttpResponse:
-    run = retry_run(run=access_run(request.access, run_id), by=request.access)
+    run = access_run(request.access, run_id)
+    retry_run(run=run, by=request.access)
     enqueue_run_on_commit(run.pk)
     return _render_runs(request, run)
 
@@ -43,12 +52,29 @@ def regenerate(request: WorkspaceRequest, run_id: int) -> HttpResponse:
     earlier = access_run(request.access, run_id)
     run = regenerate_run(run=earlier, by=request.access)
     enqueue_run_on_commit(run.pk)
-    return _render_runs(request, earlier)
+    return _render_runs(request, run if "on_run" in request.POST else earlier)
+
+
+@workspace_view
+def run_detail(request: WorkspaceRequest, run_id: int) -> HttpResponse:
+    """What the run did and when, why it failed, and what may be done about it. A page, or a fragment for the panel."""
+    run = access_run(request.access, run_id)
+    return _render_run_page(request, run)
+
+
+def _render_run_page(request: WorkspaceRequest, run: Run) -> HttpResponse:
+    page = {
+        "run": run,
+        "card": _run_card(_runs_by_id.objects(run.pk)[0], request.access),
+        "timeline": run_timeline(run, request.access),
+    }
+    return render(request, "agents/_run_page.html" if request.htmx else "agents/run.html", page)
 
 
 def access_run(access: Access, run_id: int) -> Run:
     """A run in a thread the asker sees. Raises Missing."""
-    related = ("agent__participant", "thread__channel", "trigger__author", "reply__author")
+    messages = ("thread__channel", "trigger__author", "reply__author")
+    related = (*messages, "agent__participant", "requested_by", "approval", "regenerates")
     run: Run | None = Run.objects.visible_to(access).select_related(*related).filter(pk=run_id).first()
     if run is None:
         raise Missing
@@ -56,7 +82,10 @@ def access_run(access: Access, run_id: int) -> Run:
 
 
 def _render_runs(request: WorkspaceRequest, run: Run) -> HttpResponse:
-    """The runs at the message where the button was, or back to the thread."""
+    """The runs at the message where the button was, or the run's page, or back to the thread."""
+    run = access_run(request.access, run.pk)
+    if "on_run" in request.POST:
+        return _render_run_page(request, run) if request.htmx else redirect("run", request.workspace.slug, run.pk)
     message = run.reply or run.trigger
     if not request.htmx:
         return redirect("message", request.workspace.slug, message.pk)
@@ -66,7 +95,11 @@ def _render_runs(request: WorkspaceRequest, run: Run) -> HttpResponse:
 
 @dataclass(frozen=True)
 class RunCard:
-    """One run as its message shows it. `label` is its state as a sentence; `tokens` is input and output together."""
+    """One run as its message shows it. `label` is its state as a sentence; `tokens` is input and output together.
+
+    `question`: the beginning of the message it answers. `regenerates` and `answered_again`: the replies before and
+    after it to the same message, by id.
+    """
 
     pk: int
     name: str
@@ -76,6 +109,9 @@ class RunCard:
     tokens: int
     error: str
     has_context: bool
+    question: str
+    regenerates: int | None
+    answered_again: int | None
     may_stop: bool
     may_retry: bool
     may_regenerate: bool
@@ -93,21 +129,41 @@ class RunCard:
 
 
 def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, Any]]:
-    """`run` for replies, `waiting` for messages whose runs have no reply yet. One query."""
+    """`run` for replies, `waiting` for messages whose runs have no reply yet, `level` the author's at that time.
+
+    One query, two where agents wrote without a run.
+    """
     runs: list[Run] = _runs_at.objects(array_literal(message.pk for message in messages)) if messages else []
     decorations: dict[int, dict[str, Any]] = defaultdict(dict)
     for run in runs:
         if run.reply_id is not None:
-            decorations[run.reply_id]["run"] = _run_card(run, access)
+            decorations[run.reply_id] |= {"run": _run_card(run, access), "level": getattr(run, "level_then", None)}
         else:
             extras = decorations[run.trigger_id]
             extras["waiting"] = (*extras.get("waiting", ()), _run_card(run, access))
+    for message_id, level in _levels_then([m for m in messages if m.author.is_agent and m.pk not in decorations]):
+        decorations[message_id]["level"] = level
     return decorations
+
+
+def _levels_then(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    """Ids of agents' messages, and the author's trust level when they were written, where it is another now.
+
+    One query; none without messages.
+    """
+    if not messages:
+        return
+    changes = TrustChange.objects.filter(agent__participant__in={message.author_id for message in messages})
+    rows = list(changes.order_by("id").values_list("agent__participant_id", "created_at", "level_before"))
+    for message in messages:
+        later = (level for author, at, level in rows if author == message.author_id and at > message.created_at)
+        if level := next(later, None):
+            yield message.pk, level
 
 
 RUN_CARD_FIELDS = (
     *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "reply", "trigger", "thread"),
-    *("agent__deactivated_at", "agent__participant__name", "approval__what"),
+    *("agent__deactivated_at", "agent__participant__name", "approval__what", "regenerates__reply"),
     *("task", "schedule__is_active"),
 )
 
@@ -115,9 +171,26 @@ RUN_CARD_FIELDS = (
 @CompiledQuery
 def _runs_at(ids: int) -> QuerySet[Run]:
     unanswered = Q(trigger__id__any_of=ids, reply=None) & ~Q(state=Run.State.DONE)
-    runs = Run.objects.filter(Q(reply__id__any_of=ids) | unanswered)
-    runs = runs.select_related("agent__participant", "approval", "schedule").only(*RUN_CARD_FIELDS)
-    return runs.annotate(has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk")))).order_by("id")
+    return _card_rows(Run.objects.filter(Q(reply__id__any_of=ids) | unanswered))
+
+
+@CompiledQuery
+def _runs_by_id(pk: int) -> QuerySet[Run]:
+    return _card_rows(Run.objects.filter(pk=pk))
+
+
+def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """With what a card needs; `answered_again` is the newest reply of a run that was asked for in its place, and
+    `level_then` the agent's level when it replied."""
+    again = Run.objects.filter(regenerates=OuterRef("pk"), reply__isnull=False).order_by("-id").values("reply")
+    later_changes = TrustChange.objects.filter(agent=OuterRef("agent"), created_at__gt=OuterRef("reply__created_at"))
+    runs = runs.select_related("agent__participant", "approval", "regenerates", "schedule").only(*RUN_CARD_FIELDS)
+    return runs.annotate(
+        has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk"))),
+        question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
+        answered_again=Subquery(again[:1]),
+        level_then=Coalesce(Subquery(later_changes.order_by("id").values("level_before")[:1]), F("agent__level")),
+    ).order_by("id")
 
 
 def _run_card(run: Run, access: Access) -> RunCard:
@@ -133,6 +206,9 @@ def _run_card(run: Run, access: Access) -> RunCard:
         tokens=run.input_tokens + run.output_tokens,
         error=run.error,
         has_context=bool(getattr(run, "has_context", False)),
+        regenerates=run.regenerates.reply_id if run.regenerates else None,
+        question=Truncator(" ".join(getattr(run, "question", "").split())).chars(MAX_QUESTION_CHARACTERS),
+        answered_again=getattr(run, "answered_again", None),
         may_stop=is_person and not run.is_over and run.stop_requested_at is None,
         may_retry=is_person and is_retriable and run.agent.is_active,
         may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,

@@ -2,9 +2,12 @@
 
 from django.urls import path
 
-from agents.web import agent_page, context_viewer, runs, schedules
+from agents.web import agent_forms, agent_page, context_viewer, runs, schedules
 
 urlpatterns = [
+    path("new-agent/", agent_forms.agent_create, name="agent-new"),
+    path("agents/<slug:handle>/soul/", agent_forms.agent_soul, name="agent-soul"),
+    path("agents/<slug:handle>/level/", agent_forms.agent_level, name="agent-level"),
     path("agents/<slug:handle>/", agent_page.agent_detail, name="agent"),
     path("agents/<slug:handle>/view/", agent_page.view_as, name="agent-view"),
     path("agents/<slug:handle>/view/<int:thread_id>/", agent_page.view_thread_as, name="agent-view-thread"),
@@ -12,6 +15,7 @@ urlpatterns = [
     path("agents/<slug:handle>/schedules/stop/", schedules.schedules_stop, name="schedules-stop"),
     path("schedules/<int:schedule_id>/stop/", schedules.schedule_stop, name="schedule-stop"),
     path("schedules/<int:schedule_id>/delete/", schedules.schedule_delete, name="schedule-delete"),
+    path("runs/<int:run_id>/", runs.run_detail, name="run"),
     path("runs/<int:run_id>/stop/", runs.stop, name="run-stop"),
     path("runs/<int:run_id>/retry/", runs.retry, name="run-retry"),
     path("runs/<int:run_id>/regenerate/", runs.regenerate, name="run-regenerate"),

@@ -239,6 +239,7 @@ class Spending(models.Model):
         SUMMARIES = "summaries", "Summaries"
         REVIEW = "review", "Reviews"
         CONTRADICTIONS = "contradictions", "Contradictions"
+        TRIALS = "trials", "Trial questions"
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="spendings")
     agent = models.ForeignKey(

@@ -151,7 +151,7 @@ def test_an_agent_that_loses_the_thread_calls_nothing_more(ana: Member, vibe: Ag
     run = ask(thread, ana)
     close = partial(set_thread_access, thread=thread, by=access(ana), access="human_only")
     model = told(run, meanwhile(close, calling(LOG, text="Let me see.")), "In March.")
-    assert (run.state, run.error_code, reply_of(run).body) == ("failed", "agent_silent", "Let me see.")
+    assert (run.state, run.error_code, reply_of(run).body) == ("failed", "thread_closed", "Let me see.")
     assert len(model.calls) == 1
     assert not ToolCall.objects.exists()
 

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent, Run
 from agents.services import save_soul
-from agents.statistics import level_suggestion
+from agents.statistics import agent_charts, level_suggestion, tokens_per_day
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Message
 from openvibe.workspaces.models import Member
@@ -74,6 +74,30 @@ def test_view_as_this_agent_never_shows_more_than_either_sees(ana: Member, vibe:
     assert "People only" not in page
     assert "late February" in client.get(f"{home}{answered.thread_id}/").content.decode()
     assert "does not see this thread" in client.get(f"{home}{people.pk}/").content.decode()
+
+
+def test_how_it_is_doing_is_drawn_with_values(ana: Member, dora: Member, answered: Run) -> None:
+    assert answered.reply is not None
+    for member, verdict in ((ana, "up"), (dora, "down")):
+        give_feedback(message=answered.reply, by=access(member), verdict=verdict)
+    charts = {chart.title: chart for chart in agent_charts(answered.agent, tokens_per_day(agent=answered.agent))}
+    assert [drawing.summary for drawing in charts["Verdicts per day"].drawings] == ["1 in 30 days"] * 2
+    assert charts["Runs per day"].ticks == ("2", "1", "0")
+    [first, whole] = charts["Seconds to an answer, median of each day"].drawings
+    assert "on a usual day" in first.summary
+    assert 0 <= whole.dots[0].y <= first.dots[0].y <= 100
+    assert "Tokens per day" not in charts  # the offline model's cost nothing
+
+
+def test_runs_are_listed_by_state_and_task(ana: Member, answered: Run) -> None:
+    other = Run.objects.get(trigger=say(answered.thread, ana, "@vibe and the roses?"))
+    link, other_link = (f"/runs/{run.pk}/" for run in (answered, other))
+    assert link in page_of(ana)
+    for query, is_listed in (("state=done", True), ("state=failed", False), ("task=dive", False), ("state=x", True)):
+        assert (link in page_of(ana, f"?{query}")) == is_listed, query
+    page = page_of(ana, f"?before={other.pk}")
+    assert link in page
+    assert other_link not in page
 
 
 def test_suggestions_follow_the_thresholds() -> None:

@@ -1,10 +1,17 @@
 """The doors of runs, and what a message shows of them."""
 
 import pytest
+from django.test import Client
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from agents.models import Agent, Run
+from agents.runs.executor import execute_run
+from agents.runs.lifecycle import regenerate_run
+from agents.services import set_trust_level
 from agents.web.runs import RunCard, runs_by_message
+from openvibe.api.models import SCOPES
+from openvibe.api.services import issue_token
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member
 from tests.agents.web.conftest import signed_in
@@ -82,3 +89,43 @@ def test_one_query_whatever_the_number_of_runs(
     assert shown.may_regenerate
     assert shown.has_context
     assert all("waiting" in found[message.pk] for message in waiting)
+
+
+def test_a_runs_page_and_the_api_tell_the_same_steps(ana: Member, cleo: Member, answered: Run) -> None:
+    home = f"/w/{ana.workspace.slug}/runs/{answered.pk}/"
+    page = signed_in(ana).get(home).content.decode()
+    assert all(words in page for words in ("Ana asked", "Prompt assembled", "Asked the model", "Done", "Regenerate"))
+    assert "<html" not in signed_in(ana).get(home, headers=HTMX).content.decode()
+    _, token = issue_token(participant=ana.participant, name="t", scopes=SCOPES)
+    data = Client().get(f"/api/v1/runs/{answered.pk}/", headers={"Authorization": f"Bearer {token}"}).json()
+    kinds = [event["kind"] for event in data["events"]]
+    assert kinds == ["queued", "claimed", "assembled", "called", "answered", "done"]
+    assert float(data["cost"]) == 0
+    assert signed_in(cleo).get(home).status_code == 404
+
+
+def test_the_page_of_a_run_acts_and_stays(ana: Member, answered: Run, sent: list[int]) -> None:
+    home = f"/w/{ana.workspace.slug}/runs"
+    response = signed_in(ana).post(f"{home}/{answered.pk}/regenerate/", {"on_run": "1"})
+    assert response.headers["Location"] == f"{home}/{sent[0]}/"
+    page = signed_in(ana).post(f"{home}/{sent[0]}/stop/", {"on_run": "1"}, headers=HTMX).content.decode()
+    assert "Stopped by Ana" in page
+
+
+def test_answers_point_at_each_other_and_keep_the_level_of_their_day(ana: Member, answered: Run) -> None:
+    run = regenerate_run(run=answered, by=access(ana))
+    execute_run(run.pk)
+    set_trust_level(agent=answered.agent, by=access(ana), level=3, note="It does well")
+    outside = Message.objects.create(
+        thread=answered.thread, author=answered.agent.participant, body="I am at L3.", created_at=timezone.now()
+    )
+    set_trust_level(agent=answered.agent, by=access(ana), level=1, note="It does not")
+    messages = list(Message.objects.select_related("author"))
+    extras = runs_by_message(messages, access(ana))
+    run.refresh_from_db()
+    assert extras[answered.reply_id or 0]["run"].answered_again == run.reply_id
+    assert extras[run.reply_id or 0]["run"].regenerates == answered.reply_id
+    assert [extras[pk or 0]["level"] for pk in (answered.reply_id, outside.pk)] == [2, 3]
+    page = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{answered.thread_id}/").content.decode()
+    assert "Answered again below" in page
+    assert "Another answer to “@vibe when do we prune the apple trees?”" in page

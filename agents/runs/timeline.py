@@ -1,0 +1,119 @@
+"""The timeline of a run: its steps, tool calls and approvals in the order of their times, in words, as far as the
+reader may see them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from django.utils.dateparse import parse_datetime
+
+from agents.assembler.snapshots.redaction import ToolCallView, visible_tool_calls
+from agents.models import Run
+from agents.runs.steps import Step
+from memory.models import Approval
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+CALL_VERBS = {"allowed": "Used", "refused": "Was refused", "waits": "Asked to use"}
+
+
+@dataclass(frozen=True)
+class TimelineEvent:
+    """One thing that happened. `seconds` have passed since the one before; `call` is the tool call it was, if any."""
+
+    at: datetime
+    kind: str
+    text: str
+    detail: str = ""
+    attempt: int = 0
+    seconds: float = 0.0
+    call: ToolCallView | None = None
+
+
+def run_timeline(run: Run, access: Access) -> tuple[TimelineEvent, ...]:
+    """Everything that happened to the run, oldest first. The caller has checked that the run itself is visible.
+
+    Five queries at most.
+    """
+    events = [*_step_events(run, _recorded_steps(run)), *_call_events(visible_tool_calls(run, access))]
+    in_order = sorted(events, key=lambda event: event.at)
+    return tuple(
+        replace(event, seconds=(event.at - before.at).total_seconds() if before else 0.0)
+        for before, event in zip([None, *in_order], in_order, strict=False)
+    )
+
+
+def _recorded_steps(run: Run) -> Sequence[Step]:
+    """The steps of the row; of a run that has none, from before steps were kept, what its columns tell."""
+    if run.steps:
+        return list(run.steps)
+    times = {"queued": run.queued_at, "claimed": run.started_at, run.state: run.finished_at}
+    return [{"kind": kind, "at": at.isoformat(), "attempt": run.attempt} for kind, at in times.items() if at]
+
+
+def _step_events(run: Run, steps: Sequence[Step]) -> Iterator[TimelineEvent]:
+    ids = {step.get("by") or run.requested_by_id for step in steps}
+    names = dict(Participant.objects.filter(pk__in=ids).values_list("pk", "name"))
+    before = ""
+    for number, step in enumerate(steps):
+        name = names.get(step.get("by") or run.requested_by_id, "Somebody")
+        is_last_wait = not any(later["kind"] == "waiting" for later in steps[number + 1 :])
+        text, detail = _step_words(run, step, name, before, run.approval if is_last_wait else None)
+        yield TimelineEvent(_time(step["at"]), step["kind"], text, detail, step.get("attempt", 0))
+        before = step["kind"]
+
+
+def _time(text: str) -> datetime:
+    at = parse_datetime(text)
+    assert at is not None, text
+    return at
+
+
+def _step_words(run: Run, step: Step, name: str, before: str, approval: Approval | None) -> tuple[str, str]:
+    """What happened, and the figures of it. `approval`: what it waits, or waited, for, where that is known."""
+    tokens = f"{step.get('tokens', 0):,} tokens"
+    what = approval.what if approval else ""
+    match step["kind"]:
+        case "queued":
+            return (f"{name} asked for another answer" if run.regenerates_id else f"{name} asked"), ""
+        case "claimed" if before not in ("", "queued", "retried", "resumed"):
+            return "Begun afresh: the worker before was lost", f"attempt {step.get('attempt', 1)}"
+        case "claimed":
+            return "Taken up", f"attempt {step.get('attempt', 1)}"
+        case "assembled":
+            return "Prompt assembled", tokens
+        case "called":
+            return "Asked the model", f"{run.model or 'model'} · {tokens} sent"
+        case "answered":
+            return "The model answered", _answer_figures(step)
+        case "waiting":
+            return "Waits for an approval", what
+        case "resumed":
+            return (f"{name} decided: {approval.get_state_display().lower()}" if approval else f"{name} decided"), what
+        case "stop_requested":
+            return f"{name} asked it to stop", ""
+        case "retried":
+            return f"{name} tried it again", ""
+        case "stopped":
+            return (f"Stopped by {name}" if step.get("by") else "Stopped"), ""
+        case "failed":
+            return "Failed", step.get("error", "")
+        case _:
+            return "Done", ""
+
+
+def _answer_figures(step: Step) -> str:
+    figures = [f"{step.get('tokens', 0):,} tokens in", f"{step.get('output_tokens', 0):,} out"]
+    cached, first_word_at = step.get("cached_tokens"), step.get("first_word_at")
+    if cached is not None:
+        figures.append(f"{cached:,} from the cache")
+    if first_word_at:
+        figures.append(f"first word at {_time(first_word_at):%H:%M:%S.%f}"[:-5])
+    return " · ".join(figures)
+
+
+def _call_events(calls: Iterable[ToolCallView]) -> Iterator[TimelineEvent]:
+    for call in calls:
+        figures = f"{call.milliseconds:,} ms · {call.result_tokens:,} tokens of result"
+        text = f"{CALL_VERBS.get(call.decision, 'Used')} {call.name}"
+        yield TimelineEvent(call.created_at, "tool", text, figures, call.attempt, call=call)
