@@ -98,12 +98,21 @@ def call_tool(server: McpServer, name: str, arguments: Mapping[str, Any], *, fin
 
 
 async def _call(client: Client, name: str, arguments: Mapping[str, Any]) -> mcp_types.CallToolResult:
-    """Not `client.call_tool`, which holds the answer against the server's own schema: its patterns are a stranger's
-    regular expressions, and one can keep a whole process busy."""
+    """What it answers, also that it refuses the arguments.
+
+    Not `client.call_tool`, which holds the answer against the server's own schema: its patterns are a stranger's regular
+    expressions, and one can keep a whole process busy.
+    """
     import mcp_types
+    from mcp import MCPError
 
     params = mcp_types.CallToolRequestParams(name=name, arguments=dict(arguments))
-    return await client.session.send_request(mcp_types.CallToolRequest(params=params), mcp_types.CallToolResult)
+    try:
+        return await client.session.send_request(mcp_types.CallToolRequest(params=params), mcp_types.CallToolResult)
+    except MCPError as error:
+        if error.code != mcp_types.INVALID_PARAMS:
+            raise
+        return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=error.message)], is_error=True)
 
 
 async def _list_tools(client: Client) -> list[ToolDefinition]:
@@ -226,10 +235,7 @@ class _Wire(httpx2.AsyncBaseTransport):
             await self._refuse(response, "It sends calls on to another address, which is not followed.")
         if response.headers.get("content-encoding", "identity") != "identity":
             await self._refuse(response, "It compresses its answers, which was not asked for.")
-        if response.status_code in (401, 403):
-            self._progress.trouble = f"It refuses the token (status {response.status_code})."
-        elif response.status_code >= 500:
-            self._progress.trouble = f"It answers with status {response.status_code}."
+        self._progress.trouble = _status_trouble(response.status_code)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _WatchedStream(response.stream, self._progress, self._too_large)
         return response
@@ -241,6 +247,12 @@ class _Wire(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _status_trouble(status: int) -> str:
+    if status in (401, 403):
+        return f"It refuses the token (status {status})."
+    return f"It answers with status {status}. Is the address that of its MCP endpoint?" if status >= 400 else ""
 
 
 class _WatchedStream(httpx2.AsyncByteStream):

@@ -32,6 +32,7 @@ from rest_framework.response import Response
 from agents.mcp.operations import MEMORY_TOOL, MEMORY_TOOL_SCHEMA, OPERATIONS, Answer, Operation, operations, perform
 from openvibe.api.auth import BearerAuthentication, Caller, caller_of
 from openvibe.api.parsers import MAX_BODY_BYTES
+from openvibe.api.problems import INTERNAL_PROBLEM
 from openvibe.api.views import ApiView
 from openvibe.base.middleware import request_id_of
 from openvibe.base.problems import Refused
@@ -57,6 +58,8 @@ TASKS = {
     "publish": "Write down the result of a dive.",
 }
 """What agents are asked for, as prompts."""
+
+log = structlog.get_logger(__name__)
 
 NEWEST_MESSAGES = 100
 RESOURCE_NOT_FOUND = -32002  # the protocol's code
@@ -119,7 +122,7 @@ class McpApplication:
             await send(head)  # no stream of its own, no sessions to end
             await send({"type": "http.response.body", "body": b""})
             return
-        environ = build_environ(cast(Any, scope), cast(Any, None))
+        environ = build_environ(cast(Any, {**scope, "query_string": b""}), cast(Any, None))
         caller, response = await self._run(lambda: self._sign_in(environ))
         if caller is None:
             await _send_response(response, send)
@@ -200,7 +203,13 @@ class McpApplication:
 
         async def handle(context: Context, params: Any) -> T:
             passage: Passage = cast(Any, context.request).scope[PASSAGE_KEY]
-            return await self._run(partial(function, passage, params))
+            try:
+                return await self._run(partial(function, passage, params))
+            except MCPError:
+                raise
+            except Exception:  # the SDK would tell its text
+                log.exception("mcp_failed", method=context.method)
+                raise MCPError(types.INTERNAL_ERROR, INTERNAL_PROBLEM["detail"], INTERNAL_PROBLEM) from None
 
         return handle
 

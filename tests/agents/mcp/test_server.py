@@ -12,9 +12,10 @@ from django.test import Client as DjangoClient
 from mcp import Client, MCPError
 from pytest_django.fixtures import Settings
 
-from agents.mcp.operations import OPERATIONS
+from agents.mcp.operations import OPERATIONS, operations
 from agents.mcp.server import McpApplication
 from agents.models import Agent
+from openvibe.api.problems import INTERNAL_PROBLEM
 from openvibe.api.services import issue_token, revoke_token
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.workspaces.models import Member
@@ -198,3 +199,15 @@ def post(executor: Executor, body: Any, **headers: str) -> httpx2.Response:
             return await http.post("http://testserver/mcp", content=content, headers=accepted)
 
     return asyncio.run(main())
+
+
+def test_a_fault_of_ours_is_told_without_its_text(
+    executor: Executor, vibe: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, secret = issue_token(participant=vibe.participant, name="tests", scopes=["read"])
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    monkeypatch.delitem(operations(), "me_get")
+
+    error = post(executor, call, authorization=f"Bearer {secret}").json()["error"]
+
+    assert (error["message"], error["data"]["code"]) == (INTERNAL_PROBLEM["detail"], "internal")

@@ -17,7 +17,7 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests import factories
-from tests.agents.mcp.remote_server import Remote, drip, hang_up, html, redirect_to, say
+from tests.agents.mcp.remote_server import Remote, drip, hang_up, html, redirect_to, refuse, say
 from tests.agents.runs.scripted_runs import ask, calling, results, told
 
 pytestmark = pytest.mark.django_db
@@ -141,6 +141,19 @@ def test_a_long_answer_is_cut_with_a_note_and_the_token_never_shown(
     assert count_tokens(outcome.result) <= MAX_RESULT_TOKENS
     assert "more characters were left out" in outcome.result
     assert "sesame-open-1234" not in outcome.result
+
+
+def test_arguments_that_the_tool_refuses_come_back_to_the_agent(
+    remote: Remote, shop: McpServer, fern: Agent, thread: Thread
+) -> None:
+    allow(fern, shop, "order", "acts")
+    remote.misbehave = refuse("There is no plant of this name.")
+
+    outcome = call(fern, thread, "shop__order")
+
+    assert outcome.result == "The tool says that it failed:\nThere is no plant of this name."
+    shop.refresh_from_db()
+    assert shop.failures == 0
 
 
 def test_a_dead_server_rests_after_a_few_failures_and_is_tried_again(
