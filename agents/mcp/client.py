@@ -100,8 +100,8 @@ def call_tool(server: McpServer, name: str, arguments: Mapping[str, Any], *, fin
 async def _call(client: Client, name: str, arguments: Mapping[str, Any]) -> mcp_types.CallToolResult:
     """What it answers, also that it refuses the arguments.
 
-    Not `client.call_tool`, which holds the answer against the server's own schema: its patterns are a stranger's regular
-    expressions, and one can keep a whole process busy.
+    Not `client.call_tool`, which holds the answer against the server's own schema: its patterns are a stranger's
+    regular expressions, and one can keep a whole process busy.
     """
     import mcp_types
     from mcp import MCPError

@@ -10,6 +10,7 @@ from agents.mcp.tools import REST, FetchResult, refresh_tools
 from agents.models import Agent, McpServer, McpTool
 from agents.tools.toolbox import MAX_RESULT_TOKENS, UNKNOWN_OUTCOME, Toolbox
 from agents.tools.values import ToolOutcome
+from memory.work.services import decide_approval
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, Thread
 from openvibe.llm.fences import parse_fences
@@ -195,3 +196,22 @@ def test_instructions_in_an_answer_stay_data_of_the_run(
     assert block.attributes["trust"] == "untrusted"
     assert block.text == f"rose: {remote.price}"
     assert "shop__price_of" in {spec.name for spec in model.calls[0].tools}
+
+
+def test_a_tool_that_acts_outside_is_called_once_and_after_a_person_agreed(
+    remote: Remote, shop: McpServer, ana: Member, fern: Agent, thread: Thread
+) -> None:
+    allow(fern, shop, "order", "external")
+    run = ask(thread, ana, "@fern order a rose")
+
+    told(run, calling(("shop__order", {"plant": "rose"}), text="I need one rose."))
+    waiting, calls_before = run.state, list(remote.calls)
+    assert run.approval is not None
+    decide_approval(approval=run.approval, by=factories.access(ana), granted=True, note="")
+    run.refresh_from_db()
+    model = told(run, "Ordered.")
+
+    assert (waiting, calls_before) == ("waiting_approval", [])
+    assert remote.calls == [("order", {"plant": "rose", "count": 1})]
+    assert "1 rose ordered." in results(model.calls[0])[0]
+    assert run.state == "done"
