@@ -70,9 +70,14 @@ class TrustLevel:
             f"answers {answers}",
             "writes its own memory" if self.writes_own_memory else "writes no memory",
             "suggests knowledge" if self.suggests_knowledge else "suggests no knowledge",
-            f"uses {_ACTING_LABELS[gate_rule(self.number, 'acts')]}",
-            _EXTERNAL_LABELS[gate_rule(self.number, "external")],
+            *self.tool_actions,
         )
+
+    @property
+    def tool_actions(self) -> tuple[str, str]:
+        """What it may do with tools that act, and with those that act outside, a phrase each."""
+        acting, external = gate_rule(self.number, "acts"), gate_rule(self.number, "external")
+        return f"uses {_ACTING_LABELS[acting]}", _EXTERNAL_LABELS[external]
 
     @property
     def visible_scope(self) -> tuple[str, ...]:

@@ -21,9 +21,11 @@ from agents.assembler.stack import check_budgets
 from agents.assembler.validation import check_agent, check_endpoint, check_workspace
 from agents.audience import visible_calls
 from agents.cache_rates import thread_caches
+from agents.mcp.tools import allowed_tools
 from agents.models import Agent, LoadedSkill, ToolCall
 from agents.services import PROMPT_CHECK
 from agents.statistics import recent_entry_uses
+from agents.tools.toolbox import EXTRA_TOOLS
 from agents.web.runs import runs_by_message
 from knowledge.queries import ENTRY_USES
 from memory.wiring import (
@@ -66,6 +68,7 @@ def wire() -> None:
     APPROVAL_CALLS.add(approval_calls)
     REVIEWER_AGENTS.add(iter_reviewer_agents)
     AGENT_CLIENT.add(agent_client)
+    EXTRA_TOOLS.add(allowed_tools)
     TEXT_ERASERS.add(TextEraser("stored prompts", erase_from_snapshots))
     TEXT_ERASERS.add(TextEraser("tool calls", erase_calls_quoting))
 

@@ -1,12 +1,14 @@
 """What the web server runs: `granian --interface asgi openvibe.asgi:application`.
 
-One port, two ways of serving: Django's WSGI application answers everything, event streams go on from its answer in the
-server's event loop. A stream waits most of its life and costs a coroutine; a page is quick and runs two to three times
-faster in a thread than on Django's ASGI application."""
+One port, three ways of serving: Django's WSGI application answers everything, event streams go on from its answer in
+the server's event loop, `/mcp` speaks through its SDK on the same threads. A stream waits most of its life and costs a
+coroutine; a page is quick and runs two to three times faster in a thread than on Django's ASGI application."""
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
+from concurrent.futures import Executor
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from a2wsgi import WSGIMiddleware
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 AsgiApplication = Callable[[Any, Any, Any], Awaitable[None]]  # libraries disagree about how to type the three
+
+
+MCP_PATHS = ("/mcp", "/mcp/")
 
 
 def is_stream(path: str) -> bool:
@@ -59,12 +64,28 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-class Dispatcher:
-    """An ASGI application that hands each request to the right one of two."""
+class McpAtFirstCall:
+    """`/mcp`, loaded when it is first called: its SDK takes half a second, which no other request should wait for."""
 
-    def __init__(self, *, streams: AsgiApplication, pages: AsgiApplication) -> None:
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._application: AsgiApplication | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._application is None:
+            load = asyncio.get_running_loop().run_in_executor(self._executor, import_module, "agents.mcp.server")
+            server = await load
+            self._application = self._application or server.McpApplication(self._executor)
+        await self._application(scope, receive, send)
+
+
+class Dispatcher:
+    """An ASGI application that hands each request to the right one of three."""
+
+    def __init__(self, *, streams: AsgiApplication, pages: AsgiApplication, mcp: AsgiApplication) -> None:
         self._streams = streams
         self._pages = pages
+        self._mcp = mcp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -77,8 +98,12 @@ class Dispatcher:
                 # The server's `receive` gives an awaitable of its own kind; the WSGI bridge needs a coroutine.
                 return await receive()
 
-            application = self._streams if is_stream(scope.get("path", "")) else self._pages
-            await application(scope, receive_event, send)
+            await self._application_for(scope.get("path", ""))(scope, receive_event, send)
+
+    def _application_for(self, path: str) -> AsgiApplication:
+        if path in MCP_PATHS:
+            return self._mcp
+        return self._streams if is_stream(path) else self._pages
 
 
 async def _answer_lifespan(receive: Receive, send: Send) -> None:
@@ -100,7 +125,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "openvibe.settings")
 
 
 threaded_pages = WSGIMiddleware(cast("WSGIApp", pages), workers=settings.ENV.web_threads)
-application = Dispatcher(streams=EventStreams(threaded_pages), pages=threaded_pages)
+mcp = McpAtFirstCall(threaded_pages.executor)
+application = Dispatcher(streams=EventStreams(threaded_pages), pages=threaded_pages, mcp=mcp)
 
 
 def warm_up() -> None:

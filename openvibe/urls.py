@@ -19,6 +19,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("accounts/", include("allauth.account.urls")),
     path("api/v1/", include(api_urlpatterns)),
+    path("", include("agents.mcp.urls")),
     path("", include("openvibe.workspaces.web.urls")),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),
     path("w/<slug:slug>/", include("memory.urls")),

@@ -25,7 +25,8 @@ from unfold.widgets import (
 )
 
 from agents.assembler.validation import check_agent
-from agents.models import Agent
+from agents.mcp.tools import allow_tools, offered_name
+from agents.models import Agent, McpTool
 from agents.services import (
     check_soul,
     create_agent,
@@ -39,7 +40,7 @@ from agents.skills import OVERRIDE_FILES, folder_problems, read_override, skill_
 from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_souls
 from agents.soul_parser import soul_from_dict
 from agents.statistics import agent_acceptance
-from agents.trust import TRUST_LEVELS
+from agents.trust import TRUST_LEVELS, trust_level
 from openvibe.base.admin import SameWorkspaceForm, WorkspaceScopedAdmin
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, ChannelMembership
@@ -110,6 +111,24 @@ class ChannelsForm(forms.Form):
     )
 
 
+class ToolsForm(forms.Form):
+    tools = forms.MultipleChoiceField(
+        required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget, label="It may use"
+    )
+
+    def __init__(self, *args: Any, choices: Sequence[McpTool], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["tools"]
+        field.choices = [(tool.pk, _tool_label(tool)) for tool in choices]
+
+
+def _tool_label(tool: McpTool) -> str:
+    """Its name as agents call it, with what it does."""
+    asks = ", asks first" if tool.asks_first else ""
+    first_line = tool.description.partition("\n")[0][:120]
+    return f"{offered_name(tool)} ({tool.get_effect_display()}{asks}): {first_line}"
+
+
 class AgentForm(SameWorkspaceForm):
     """The endpoint's window has to hold what every prompt of the agent needs."""
 
@@ -159,7 +178,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
         *("endpoint", "daily_token_budget", "proactive_cooldown", "answers_itself", "files", "deactivated_at"),
     )
     readonly_fields = ("name", "handle", "workspace", "level", "soul", "files", "deactivated_at")
-    actions_detail = ("soul_page", "trust_page", "channels_page", "activity_page")
+    actions_detail = ("soul_page", "trust_page", "channels_page", "tools_page", "activity_page")
 
     @admin.display(description="Name", ordering="participant__name")
     def name(self, agent: Agent) -> str:
@@ -314,6 +333,34 @@ class AgentAdmin(WorkspaceScopedAdmin):
                 return redirect("admin:agents_agent_channels_page", agent.pk)
         return self._render_page(
             request, agent, "channels", "channels", form=form, problems=problems, level=agent.level
+        )
+
+    @agent_page("Tools", "tools")
+    def tools_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
+        """Which tools of the workspace's MCP servers the agent may use."""
+        tools = McpTool.objects.filter(server__workspace=agent.workspace_id, is_listed=True).select_related("server")
+        allowed = list(agent.mcp_tools.values_list("pk", flat=True))
+        choices = list(tools.order_by("server__name", "name"))
+        form = ToolsForm(
+            request.POST if request.method == "POST" else None, initial={"tools": allowed}, choices=choices
+        )
+        problems: list[str] = []
+        if request.method == "POST" and form.is_valid():
+            chosen = [tool for tool in choices if str(tool.pk) in form.cleaned_data["tools"]]
+            write = partial(allow_tools, agent=agent, tools=chosen)
+            problems = self._try_write(request, agent, write, "The tools are saved.")
+            if not problems:
+                return redirect("admin:agents_agent_tools_page", agent.pk)
+        return self._render_page(
+            request,
+            agent,
+            "tools",
+            "tools",
+            form=form,
+            problems=problems,
+            level=agent.level,
+            allowance=trust_level(agent.level).tool_actions,
+            has_tools=bool(choices),
         )
 
     @agent_page("Deactivate or bring back", "activity")

@@ -110,6 +110,12 @@ def caller_of(request: Request) -> Caller:
     return cast(Caller, request.user)
 
 
+def required_scope(view: object, method: str) -> str:
+    """The scope that a call of the view takes: `view.scopes[method]`, else `read` for reading, `write` for the rest."""
+    scopes: dict[str, str] = getattr(view, "scopes", {})
+    return scopes.get("GET" if method == "HEAD" else method, "read" if method in SAFE_METHODS else "write")
+
+
 class HasScope(BasePermission):
     """Signed in, with `view.scopes[method]`, else `read` for reading and `write` for everything else. Answers before
     anything is looked up."""
@@ -118,8 +124,7 @@ class HasScope(BasePermission):
         caller = caller_or_none(request)
         if caller is None:
             return False
-        method, scopes = request.method or "GET", getattr(view, "scopes", {})
-        scope = scopes.get("GET" if method == "HEAD" else method, "read" if method in SAFE_METHODS else "write")
+        scope = required_scope(view, request.method or "GET")
         if scope not in caller.scopes:
             message = f"This token lacks the scope {scope!r}. Make one that has it, or use another call."
             raise Refused(message, code="missing_scope")

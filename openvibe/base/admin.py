@@ -186,6 +186,7 @@ SIDEBAR_GROUPS: dict[str, list[tuple[str, str, str]]] = {
     "Agents": [
         ("Agents", "smart_toy", "agents.agent"),
         ("Model endpoints", "hub", "llm.endpoint"),
+        ("MCP servers", "handyman", "agents.mcpserver"),
         ("Runs", "play_circle", "agents.run"),
         ("What runs saw", "visibility", "agents.snapshot"),
         ("Background calls", "schedule", "workspaces.spending"),

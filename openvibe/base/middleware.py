@@ -20,6 +20,11 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 ADMIN_CONTENT_POLICY = {"script-src": [SELF, UNSAFE_EVAL, UNSAFE_INLINE], "style-src": [SELF, UNSAFE_INLINE]}
 
 
+def request_id_of(header: str) -> str:
+    """The header's word when it is a plain one, else a new id."""
+    return header if REQUEST_ID.fullmatch(header) else uuid.uuid4().hex
+
+
 class RequestIdMiddleware:
     """`X-Request-ID` is taken over when it is a plain word, else made; it is in every log line and answer."""
 
@@ -27,8 +32,7 @@ class RequestIdMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        header = request.headers.get("X-Request-ID", "")
-        request_id = header if REQUEST_ID.fullmatch(header) else uuid.uuid4().hex
+        request_id = request_id_of(request.headers.get("X-Request-ID", ""))
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
         response = self.get_response(request)

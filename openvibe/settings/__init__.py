@@ -329,5 +329,8 @@ LOGGING: dict[str, Any] = {
     "formatters": {"json": {"()": "openvibe.base.logs.json_formatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
-    "loggers": {"django.request": {"level": "ERROR"}, "kombu": {"level": "WARNING"}, "pgmq": {"level": "WARNING"}},
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        **{name: {"level": "WARNING"} for name in ("httpx2", "kombu", "mcp", "pgmq")},
+    },
 }

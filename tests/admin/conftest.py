@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
-from agents.models import Agent, Run
+from agents.models import Agent, McpServer, Run
 from agents.runs.executor import execute_run
 from agents.services import set_trust_level
 from knowledge.models import Contradiction
@@ -40,6 +40,12 @@ def furnish(member: Member, agent: Agent, thread: Thread, n: int = 0) -> None:
         api_key=KEY,
         model="m",
         base_url="https://models.example/v1",
+    )
+    McpServer.objects.create(
+        workspace=member.workspace,
+        name=f"tools-{n}-{member.participant.handle}",
+        url="https://tools.example/mcp",
+        token=KEY,
     )
     first, second = (factories.make_entry(member, f"Prices {n}", f"{price} a month.") for price in ("$29", "$35"))
     Contradiction.objects.create(

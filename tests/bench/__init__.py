@@ -12,6 +12,7 @@ from tests.bench.grow import measure_grow
 from tests.bench.http_load import ServerDidNotStart, measure_http
 from tests.bench.languages import measure_languages
 from tests.bench.live import measure_live
+from tests.bench.mcp_calls import measure_mcp
 from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.memory import TURNS, measure_cache, measure_compact
 from tests.bench.prompt import measure_prompt
@@ -58,6 +59,7 @@ BENCHES: dict[str, Callable[[Options], Report]] = {
     "live": lambda options: (
         measure_live(viewers=100, pages=2, idle=300, seconds=15.0) if options.quick else measure_live()
     ),
+    "mcp": lambda options: measure_mcp(repeats=30) if options.quick else measure_mcp(),
     "search": lambda options: (
         measure_search(sizes=QUICK_SIZES[1:], entries=10_000, repeats=60) if options.quick else measure_search()
     ),

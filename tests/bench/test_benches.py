@@ -27,6 +27,7 @@ from tests.bench.corpus import SyntheticLanguage, make_bench_workspace, make_thr
 from tests.bench.grow import measure_grow
 from tests.bench.http_load import measure_http
 from tests.bench.languages import MAX_MISSED, measure_languages, read_subjects
+from tests.bench.mcp_calls import measure_mcp
 from tests.bench.measurement import interleaved_medians
 from tests.bench.memory import measure_cache, measure_compact
 from tests.bench.prompt import ask_questions, measure_prompt
@@ -74,6 +75,12 @@ def test_append_on_tiny_threads(scratch: None) -> None:
     assert {row.unit for row in found.rows[3:]} == {"%"}
     assert found.aims[0].value == max(row.ratio or 0 for row in found.rows)
     assert Message.objects.filter(mentions__participant__handle="dora").count() == 2 * (4 + 1) + 4
+
+
+def test_mcp_with_few_calls(scratch: None) -> None:
+    found = measure_mcp(repeats=2, warm_up=1)
+    assert [row.ratio is None for row in found.rows[:3]] == [True, False, False]
+    assert found.aims[0].value == max(row.ratio or 0 for row in found.rows)
 
 
 def test_compact_on_tiny_threads(scratch: None) -> None:

@@ -1,11 +1,15 @@
 """docs/outside_agent.py, run as it stands: mentioned, it answers; told what was wrong, it carries the lesson."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.journeys.installation import Installation
 from tests.journeys.test_run_recovery import ask, messages
@@ -55,3 +59,23 @@ def test_it_answers_once_and_learns(installation: Installation, reed: None) -> N
     installation.api("POST", f"threads/{thread}/messages/", token, {"body": "@reed and now?"})
     wait_until(lambda: len(answers()) == 2, "the second answer")
     assert answers()[1]["body"].endswith("carry 1 lessons.")
+
+
+def test_the_official_mcp_client_reads_a_thread_and_answers_in_it(installation: Installation) -> None:
+    """Over real HTTP, in the protocol of today and in that with a handshake; and it is told when a token is wrong."""
+    vibe, ana = installation.token("vibe", "read,write"), installation.token("ana")
+    thread, _ = ask(installation, ana, "What do you read?")
+
+    async def visit(mode: str) -> tuple[str, str]:
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {vibe}"}) as http:
+            server = streamable_http_client(f"{installation.url}/mcp", http_client=http)
+            async with Client(server, mode=mode) as client:
+                read = await client.call_tool("messages_list", {"thread": thread})
+                await client.call_tool("messages_create", {"thread": thread, "body": f"Read by {mode}."})
+                return client.protocol_version, read.structured_content["results"][0]["body"]
+
+    assert asyncio.run(visit("auto")) == ("2026-07-28", "What do you read?")
+    assert asyncio.run(visit("legacy")) == ("2025-11-25", "What do you read?")
+    assert [m["body"] for m in messages(installation, ana, thread)][1:] == ["Read by auto.", "Read by legacy."]
+    refused = httpx2.post(f"{installation.url}/mcp", json={})
+    assert (refused.status_code, "resource_metadata=" in refused.headers["WWW-Authenticate"]) == (401, True)

@@ -30,12 +30,13 @@ def test_each_request_reaches_the_right_application_and_lifespan_neither() -> No
 
         return application
 
-    dispatcher = Dispatcher(streams=recording("stream"), pages=recording("page"))
+    dispatcher = Dispatcher(streams=recording("stream"), pages=recording("page"), mcp=recording("mcp"))
     asyncio.run(drive(dispatcher, {"type": "http", "path": "/w/garden/events/"}))
     asyncio.run(drive(dispatcher, {"type": "http", "path": "/w/garden/"}))
+    asyncio.run(drive(dispatcher, {"type": "http", "path": "/mcp"}))
     answers = asyncio.run(drive(dispatcher, {"type": "lifespan"}, "lifespan.startup", "lifespan.shutdown"))
 
-    assert reached == ["stream /w/garden/events/", "page /w/garden/"]
+    assert reached == ["stream /w/garden/events/", "page /w/garden/", "mcp /mcp"]
     assert answers == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
 
 

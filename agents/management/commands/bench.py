@@ -20,6 +20,7 @@ BENCHES = (  # those of tests.bench
     "http",
     "languages",
     "live",
+    "mcp",
     "prompt",
     "recall",
     "runs",

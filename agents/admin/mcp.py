@@ -1,0 +1,146 @@
+"""MCP servers in the admin: where they are, what their tools may do, and fetching the tools. A token goes in and never
+comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from unfold.admin import TabularInline
+from unfold.decorators import action
+from unfold.widgets import UnfoldAdminPasswordWidget
+
+from agents.mcp.tools import FetchResult, refresh_tools
+from agents.models import McpServer, McpTool
+from openvibe.base.admin import SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.base.problems import Problem
+
+
+class McpServerForm(SameWorkspaceForm):
+    token = forms.CharField(
+        required=False,
+        strip=True,
+        widget=UnfoldAdminPasswordWidget(render_value=False, attrs={"autocomplete": "new-password"}),
+    )
+    forget_token = forms.BooleanField(label="Forget the stored token", required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial.pop("token", None)
+        hint = self.instance.token_hint if self.instance.pk else ""
+        self.fields["token"].help_text = (
+            f"A token ending in {hint} is stored. Leave this empty to keep it." if hint else "No token is stored."
+        )
+
+    def clean(self) -> dict[str, Any] | None:
+        """The new token, the stored one, or none: a stored one is only for the address it was entered for."""
+        cleaned = super().clean()
+        forgets = self.cleaned_data.get("forget_token") or {"url", "header"} & set(self.changed_data)
+        self.cleaned_data["token"] = self.cleaned_data.get("token") or ("" if forgets else self.instance.token)
+        return cleaned
+
+
+class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
+    """What the tools may do. They come and go by fetching alone."""
+
+    model = McpTool
+    extra = 0
+    hide_title = True
+    can_delete = False
+    fields = ("name", "description", "arguments", "effect", "asks_first", "is_listed", "who")
+    readonly_fields = ("name", "description", "arguments", "is_listed", "who")
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).prefetch_related("agents__participant")
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """The server's page says who may see it."""
+        return True
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return True
+
+    @admin.display(description="Arguments")
+    def arguments(self, tool: McpTool) -> str:
+        """With what the server says of each: agents read it too."""
+        properties = tool.input_schema.get("properties")
+        rows = properties.items() if isinstance(properties, dict) else ()
+        return "; ".join(f"{name}: {_description(schema)}".rstrip(": ") for name, schema in rows) or "–"
+
+    @admin.display(description="Allowed to")
+    def who(self, tool: McpTool) -> str:
+        return ", ".join(f"@{agent.handle}" for agent in tool.agents.all()) or "–"
+
+
+@admin.register(McpServer)
+class McpServerAdmin(WorkspaceScopedAdmin):
+    may_add = may_change = may_delete = True
+    form = McpServerForm
+    inlines = (McpToolInline,)
+    list_display = ("name", "workspace", "url", "stored_token", "is_active", "fetched_at")
+    list_filter = ("is_active",)
+    list_select_related = ("workspace",)
+    search_fields = ("name", "url")
+    ordering = ("workspace", "name")
+    actions_detail = ("fetch_tools",)
+    fieldsets = (
+        (None, {"fields": ("workspace", "name", "is_active")}),
+        ("Where and with which token", {"fields": ("url", "token", "forget_token", "header")}),
+        ("Limits", {"fields": ("timeout_seconds", "max_bytes")}),
+    )
+
+    @admin.display(description="Token")
+    def stored_token(self, server: McpServer) -> str:
+        return server.token_hint or "–"
+
+    def save_model(self, request: HttpRequest, obj: McpServer, form: Any, change: bool) -> None:
+        """What was changed begins without failures."""
+        obj.failures, obj.rests_until = 0, None
+        super().save_model(request, obj, form, change)
+
+    @action(description="Fetch tools", url_path="fetch")  # type: ignore[untyped-decorator]
+    def fetch_tools(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Asks before it calls, then says what came."""
+        server = self.get_object(request, object_id)
+        if server is None or not self.has_change_permission(request, server):
+            not_found: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return not_found
+        if request.method == "POST":
+            try:
+                result = refresh_tools(server=server)
+            except Problem as problem:
+                self.message_user(request, problem.message, messages.ERROR)
+            else:
+                self.log_change(request, server, "Fetched its tools")
+                self.message_user(request, _fetch_message(server, result), messages.SUCCESS)
+            return redirect("admin:agents_mcpserver_change", object_id)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Fetch the tools of {server.name}",
+            "opts": self.opts,
+            "original": server,
+        }
+        return TemplateResponse(request, "admin/mcp/fetch.html", context)
+
+
+def _description(schema: object) -> str:
+    return str(schema.get("description", "")) if isinstance(schema, dict) else ""
+
+
+def _fetch_message(server: McpServer, result: FetchResult) -> str:
+    count = server.tools.filter(is_listed=True).count()
+    parts = [f"{server.name} answered: {count} tools."]
+    if result.new:
+        parts.append(f"New: {', '.join(result.new)}.")
+    if result.changed:
+        parts.append(f"Changed, so no agent has them until you allow it anew: {', '.join(result.changed)}.")
+    if result.gone:
+        parts.append(f"Gone: {', '.join(result.gone)}.")
+    return " ".join(parts)

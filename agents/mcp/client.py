@@ -1,0 +1,293 @@
+"""One call to another program's MCP server: connect, list its tools, perhaps call one, leave; all within its limits.
+
+Addresses are guarded (`openvibe.base.ssrf_guard`), redirects are not followed, and what comes is read up to a size and
+a time, however it drips. The SDK is imported at the first call: it takes half a second."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import queue
+import re
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx2
+from django.conf import settings
+
+from agents.models import McpServer
+from openvibe.base.ssrf_guard import AddressRefused, GuardedAsyncTransport
+from openvibe.llm.fences import clean_text
+
+if TYPE_CHECKING:
+    import mcp_types
+    from mcp import Client
+
+MAX_TOOLS = 200
+"""Tools of one server that are kept; further ones are not."""
+
+MAX_PAGES = 20
+"""Pages of one list of tools."""
+
+MAX_RESULT_CHARS = 60_000
+"""Characters of a result that are looked at; the toolbox cuts it to its tokens."""
+
+GRACE_SECONDS = 2.0
+"""How long after its time-out a call may take to end; then it is left alone."""
+
+_TOOL_NAME = re.compile(r"[!-~]{1,128}\Z")
+T = TypeVar("T")
+
+
+class McpError(Exception):
+    """What went wrong, as a sentence of ours for people and models. `was_sent`: the tool may have been called."""
+
+    def __init__(self, message: str, *, was_sent: bool = False) -> None:
+        super().__init__(message)
+        self.was_sent = was_sent
+
+
+class ToolChanged(McpError):
+    """The server says something else about the tool than it did when it was fetched."""
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """A tool as its server describes it now."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    fingerprint: str
+
+
+@dataclass
+class _Progress:
+    """How far a call got, for saying what went wrong."""
+
+    was_sent: bool = False
+    trouble: str = ""
+
+
+def fetch_tools(server: McpServer) -> list[ToolDefinition]:
+    """The tools the server has now, at most MAX_TOOLS. Raises McpError."""
+
+    async def fetch(client: Client, _: _Progress) -> list[ToolDefinition]:
+        return await _list_tools(client)
+
+    return _within_limits(server, fetch)
+
+
+def call_tool(server: McpServer, name: str, arguments: Mapping[str, Any], *, fingerprint: str) -> str:
+    """What the tool answers, as text. Raises McpError; ToolChanged unless it is the tool of this fingerprint still."""
+
+    async def call(client: Client, progress: _Progress) -> str:
+        tools = {tool.name: tool for tool in await _list_tools(client)}
+        if name not in tools or tools[name].fingerprint != fingerprint:
+            raise ToolChanged(
+                f"{server.name} changed {name} since it was approved: it was not called. An admin must fetch the "
+                "tools again."
+            )
+        progress.was_sent = True
+        return _result_text(await _call(client, name, arguments))
+
+    return _within_limits(server, call)
+
+
+async def _call(client: Client, name: str, arguments: Mapping[str, Any]) -> mcp_types.CallToolResult:
+    """What it answers, also that it refuses the arguments.
+
+    Not `client.call_tool`, which holds the answer against the server's own schema: its patterns are a stranger's
+    regular expressions, and one can keep a whole process busy.
+    """
+    import mcp_types
+    from mcp import MCPError
+
+    params = mcp_types.CallToolRequestParams(name=name, arguments=dict(arguments))
+    try:
+        return await client.session.send_request(mcp_types.CallToolRequest(params=params), mcp_types.CallToolResult)
+    except MCPError as error:
+        if error.code != mcp_types.INVALID_PARAMS:
+            raise
+        return mcp_types.CallToolResult(content=[mcp_types.TextContent(text=error.message)], is_error=True)
+
+
+async def _list_tools(client: Client) -> list[ToolDefinition]:
+    tools: list[ToolDefinition] = []
+    cursor = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        tools += [_definition(tool) for tool in page.tools if _TOOL_NAME.match(tool.name)]
+        cursor = page.next_cursor
+        if cursor is None or len(tools) >= MAX_TOOLS:
+            break
+    return tools[:MAX_TOOLS]
+
+
+def _definition(tool: mcp_types.Tool) -> ToolDefinition:
+    """Everything the server says of it is in the fingerprint."""
+    whole = json.dumps(tool.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True)
+    fingerprint = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+    return ToolDefinition(tool.name, clean_text(tool.description or ""), _cleaned(tool.input_schema), fingerprint)
+
+
+def _cleaned(value: Any) -> Any:
+    """Without characters that cannot be kept or are not seen, however deep."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_text(key): _cleaned(inner) for key, inner in value.items()}
+    return [_cleaned(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _result_text(result: mcp_types.CallToolResult) -> str:
+    """Its texts; of anything else its kind."""
+    parts = [_block_text(block) for block in result.content]
+    if not parts and result.structured_content is not None:
+        parts = [json.dumps(result.structured_content, ensure_ascii=False)]
+    text = "\n".join(parts)
+    if len(text) > MAX_RESULT_CHARS:
+        text = f"{text[:MAX_RESULT_CHARS]}\n[… {len(text) - MAX_RESULT_CHARS:,} more characters were left out …]"
+    return f"The tool says that it failed:\n{text}" if result.is_error else text
+
+
+def _block_text(block: Any) -> str:
+    if block.type == "text":
+        return str(block.text)
+    text = getattr(getattr(block, "resource", None), "text", None)
+    return text if isinstance(text, str) else f"[{block.type}: left out]"
+
+
+def _within_limits(server: McpServer, story: Callable[[Client, _Progress], Awaitable[T]]) -> T:
+    """What the story returns. It runs in a thread, which is left alone if it does not end in time."""
+    results: queue.SimpleQueue[T | McpError] = queue.SimpleQueue()
+    progress = _Progress()
+
+    def run() -> None:
+        try:
+            results.put(asyncio.run(_run_story(server, story, progress)))
+        except McpError as error:
+            results.put(error)
+        except BaseException as error:  # a sentence, whatever it is
+            results.put(_as_mcp_error(server, error, progress))
+
+    threading.Thread(target=run, name=f"mcp-{server.name}", daemon=True).start()
+    try:
+        result = results.get(timeout=server.timeout_seconds + GRACE_SECONDS)
+    except queue.Empty:
+        result = _timeout_error(server, progress)
+    if isinstance(result, McpError):
+        raise result
+    return result
+
+
+async def _run_story(server: McpServer, story: Callable[[Client, _Progress], Awaitable[T]], progress: _Progress) -> T:
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    transport = _Wire(server, progress)
+    headers = _headers(server)
+    timeout = httpx2.Timeout(server.timeout_seconds)
+    try:
+        async with (
+            asyncio.timeout(server.timeout_seconds),
+            httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, trust_env=False) as http,
+            Client(streamable_http_client(server.url, http_client=http), cache=None) as client,
+        ):
+            return await story(client, progress)
+    except TimeoutError:
+        raise _timeout_error(server, progress) from None
+
+
+def _headers(server: McpServer) -> dict[str, str]:
+    plain = {"Accept-Encoding": "identity"}
+    if not server.token:
+        return plain
+    is_bearer = server.header.lower() == "authorization"
+    return {**plain, server.header: f"Bearer {server.token}" if is_bearer else server.token}
+
+
+class _Wire(httpx2.AsyncBaseTransport):
+    """The guarded transport, which follows no redirect and remembers what went wrong in words of ours."""
+
+    def __init__(self, server: McpServer, progress: _Progress) -> None:
+        self._progress = progress
+        self._inner = GuardedAsyncTransport(
+            allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
+            total_seconds=server.timeout_seconds,
+            max_bytes=server.max_bytes,
+        )
+        self._too_large = f"It answered more than {server.max_bytes:,} bytes, which were not read."
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await self._inner.handle_async_request(request)
+        except AddressRefused as refused:
+            self._progress.trouble = str(refused)
+            raise httpx2.ConnectError(str(refused)) from None
+        except httpx2.TransportError:
+            self._progress.trouble = "It cannot be reached."
+            raise
+        if response.is_redirect:
+            await self._refuse(response, "It sends calls on to another address, which is not followed.")
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await self._refuse(response, "It compresses its answers, which was not asked for.")
+        self._progress.trouble = _status_trouble(response.status_code)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _WatchedStream(response.stream, self._progress, self._too_large)
+        return response
+
+    async def _refuse(self, response: httpx2.Response, trouble: str) -> None:
+        await response.aclose()
+        self._progress.trouble = trouble
+        raise httpx2.RemoteProtocolError(trouble)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _status_trouble(status: int) -> str:
+    if status in (401, 403):
+        return f"It refuses the token (status {status})."
+    return f"It answers with status {status}. Is the address that of its MCP endpoint?" if status >= 400 else ""
+
+
+class _WatchedStream(httpx2.AsyncByteStream):
+    """A body whose end at the size limit is remembered: the SDK tells of it in many ways."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, progress: _Progress, too_large: str) -> None:
+        self._stream, self._progress, self._too_large = stream, progress, too_large
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._stream:
+                yield chunk
+        except httpx2.ReadError:
+            self._progress.trouble = self._too_large
+            raise
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _timeout_error(server: McpServer, progress: _Progress) -> McpError:
+    message = f"{server.name} did not answer within {server.timeout_seconds} seconds."
+    return McpError(message, was_sent=progress.was_sent)
+
+
+def _as_mcp_error(server: McpServer, error: BaseException, progress: _Progress) -> McpError:
+    """Never with the server's own words, which nobody has fenced."""
+    for inner in _leaves(error):
+        if isinstance(inner, McpError):
+            return inner
+    trouble = progress.trouble or "It does not speak the Model Context Protocol as expected."
+    return McpError(f"{server.name} gave no answer. {trouble}", was_sent=progress.was_sent)
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]

@@ -1,0 +1,154 @@
+"""Tools of MCP servers for agents: what is kept of them, who may call which, and one call.
+
+A tool is offered to the agents that an admin allowed it to, under the gate table: `external` unless the admin said
+otherwise. Its answers are untrusted data, for those who see the thread."""
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+from django.db import transaction
+from django.db.models import Case, F, Value, When
+from django.utils import timezone
+
+from agents.mcp.client import McpError, ToolChanged, ToolDefinition, call_tool, fetch_tools
+from agents.models import Agent, McpServer, McpTool
+from agents.tools.toolbox import UNKNOWN_OUTCOME
+from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
+from agents.trust import Effect
+from openvibe.base.problems import Problem, Refused, Unavailable
+from openvibe.chat.models import Thread
+from openvibe.llm.values import ToolSpec
+from openvibe.workspaces.access import Access
+
+MAX_NAME_CHARS = 64
+"""Of a tool's name as models are given it: the shortest limit of the providers."""
+
+MAX_DESCRIPTION_CHARS = 2_000
+"""Characters of a description that models are given and admins are shown."""
+
+FAILURES_IN_A_ROW, REST = 3, timedelta(minutes=1)
+"""So often a server may fail; then it is left alone for a while, and one call tries it again."""
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class FetchResult(NamedTuple):
+    """The names of tools that are new, that say something else than before, and that are gone."""
+
+    new: list[str]
+    changed: list[str]
+    gone: list[str]
+
+
+def refresh_tools(*, server: McpServer) -> FetchResult:
+    """Fetch the server's tools and keep them as they are now. Raises Problem with what is wrong.
+
+    A tool that changed acts outside again, asks nobody first, and is no agent's until an admin allows it anew.
+    """
+    try:
+        definitions = {tool.name: tool for tool in fetch_tools(server)}
+    except McpError as error:
+        raise Problem(str(error), code="mcp_failed") from None
+    with transaction.atomic():
+        McpServer.objects.select_for_update().get(pk=server.pk)
+        result = _store_tools(server, definitions)
+        McpServer.objects.filter(pk=server.pk).update(fetched_at=timezone.now(), failures=0, rests_until=None)
+    return result
+
+
+def _store_tools(server: McpServer, definitions: dict[str, ToolDefinition]) -> FetchResult:
+    now, known = timezone.now(), {tool.name: tool for tool in server.tools.all()}
+    changed = [name for name, tool in known.items() if name in definitions and _differs(tool, definitions[name])]
+    for name, definition in definitions.items():
+        tool = known.get(name) or McpTool(server=server, name=name)
+        if name in changed:
+            tool.effect, tool.asks_first = McpTool.Effect.EXTERNAL, False
+            tool.agents.clear()
+        tool.description = definition.description[:MAX_DESCRIPTION_CHARS]
+        tool.input_schema, tool.fingerprint = definition.input_schema, definition.fingerprint
+        tool.is_listed, tool.fetched_at = True, now
+        tool.save()
+    gone = [name for name, tool in known.items() if tool.is_listed and name not in definitions]
+    server.tools.filter(name__in=gone).update(is_listed=False)
+    return FetchResult([name for name in definitions if name not in known], changed, gone)
+
+
+def _differs(tool: McpTool, definition: ToolDefinition) -> bool:
+    return tool.fingerprint != definition.fingerprint
+
+
+def allow_tools(*, agent: Agent, tools: Iterable[McpTool], by: Access) -> None:
+    """These tools, of servers of its workspace, and no others. Owners and admins."""
+    if not by.administers or by.workspace_id != agent.workspace_id:
+        raise Refused("Only owners and admins choose what an agent may use.")
+    agent.mcp_tools.set(tool for tool in tools if tool.server.workspace_id == agent.workspace_id)
+
+
+def allowed_tools(agent: Agent, thread: Thread) -> Iterable[ToolRegistration]:
+    """The tools that admins allowed the agent, as far as their servers are in use. One query."""
+    tools = McpTool.objects.filter(agents=agent, is_listed=True, server__is_active=True).select_related("server")
+    return [_registration(tool) for tool in tools.filter(server__workspace=agent.workspace_id)]
+
+
+def _registration(tool: McpTool) -> ToolRegistration:
+    return ToolRegistration(
+        offered_name(tool),
+        partial(_make_tool, tool),
+        cast(Effect, tool.effect),
+        is_approved=True,
+        asks_first=tool.asks_first,
+    )
+
+
+def offered_name(tool: McpTool) -> str:
+    """`server__tool`, in the letters that every provider takes."""
+    return _NOT_IN_NAMES.sub("_", f"{tool.server.name}__{tool.name}")[:MAX_NAME_CHARS]
+
+
+def _make_tool(tool: McpTool, context: ToolContext) -> Tool:
+    parameters = {"properties": {}, **tool.input_schema, "type": "object"}
+    spec = ToolSpec(offered_name(tool), tool.description, parameters)
+    run = partial(_call, tool)
+    sources = thread_source(context.thread)
+    return Tool(spec, run, validates_arguments=True, sources=sources, is_remote=True)
+
+
+def _call(tool: McpTool, arguments: dict[str, Any]) -> str | ToolOutcome:
+    """What the tool answers. Raises Problem when it was not called."""
+    server = tool.server
+    _check_rest(server)
+    try:
+        result = call_tool(server, tool.name, arguments, fingerprint=tool.fingerprint)
+    except ToolChanged as error:
+        raise Problem(str(error), code="tool_changed") from None
+    except McpError as error:
+        _count_failure(server)
+        if not error.was_sent:
+            raise Problem(str(error), code="mcp_failed") from None
+        if tool.effect == McpTool.Effect.READS:
+            return str(error)
+        return f"{error} {UNKNOWN_OUTCOME}"
+    if server.failures:
+        McpServer.objects.filter(pk=server.pk).update(failures=0, rests_until=None)
+    return result.replace(server.token, "…") if server.token else result
+
+
+def _check_rest(server: McpServer) -> None:
+    """Raises Unavailable while the server rests; once its rest is over, one call may try."""
+    now = timezone.now()
+    row = McpServer.objects.filter(pk=server.pk)
+    rests_until = row.values_list("rests_until", flat=True).first()
+    if rests_until is None or row.filter(rests_until__lte=now).update(rests_until=now + REST):
+        return
+    seconds = max(1, round((rests_until - now).total_seconds()))
+    raise Unavailable(f"{server.name} failed several times in a row. It is called again in {seconds} seconds.")
+
+
+def _count_failure(server: McpServer) -> None:
+    """In one statement: many workers may call it at once."""
+    is_last = When(failures__gte=FAILURES_IN_A_ROW - 1, then=Value(timezone.now() + REST))
+    rests_until = Case(is_last, default=F("rests_until"))
+    McpServer.objects.filter(pk=server.pk).update(failures=F("failures") + 1, rests_until=rests_until)

@@ -1,0 +1,67 @@
+"""An admin connects an MCP server, reads its tools, and says what they do and who may use them."""
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from agents.models import Agent, McpServer
+from openvibe.workspaces.models import Member
+from tests import factories
+from tests.admin.conftest import staff
+from tests.agents.mcp.remote_server import Remote
+
+pytestmark = pytest.mark.django_db
+TOKEN = "sesame-open-1234"
+
+
+def form_of(ana: Member, remote: Remote, **changed: object) -> dict[str, object]:
+    return {
+        **{"workspace": ana.workspace.pk, "name": "shop", "url": remote.url, "token": TOKEN, "is_active": "on"},
+        **{"header": "Authorization", "timeout_seconds": 5, "max_bytes": 100_000},
+        **{"tools-TOTAL_FORMS": 0, "tools-INITIAL_FORMS": 0},
+        **changed,
+    }
+
+
+def test_a_server_is_connected_its_tools_fetched_and_allowed(ana: Member, vibe: Agent, remote: Remote) -> None:
+    client = staff(ana)
+    client.post(reverse("admin:agents_mcpserver_add"), form_of(ana, remote))
+    server = McpServer.objects.get()
+    page = reverse("admin:agents_mcpserver_change", args=[server.pk])
+
+    fetched = client.post(reverse("admin:agents_mcpserver_fetch_tools", args=[server.pk]), follow=True)
+    tool = server.tools.get(name="price_of")
+    client.post(reverse("admin:agents_agent_tools_page", args=[vibe.pk]), {"tools": [tool.pk]})
+    listed = client.get(page).content.decode()
+
+    assert (server.token, remote.headers["authorization"]) == (TOKEN, f"Bearer {TOKEN}")
+    assert "shop answered: 2 tools." in fetched.content.decode()
+    assert TOKEN not in listed
+    assert "A token ending in …1234 is stored." in listed
+    assert "@vibe" in listed
+    assert "plant; count" in listed
+    assert list(vibe.mcp_tools.all()) == [tool]
+
+
+def test_a_token_stays_with_its_address(ana: Member, remote: Remote) -> None:
+    server = McpServer.objects.create(workspace=ana.workspace, name="shop", url=remote.url, token=TOKEN)
+    client, page = staff(ana), reverse("admin:agents_mcpserver_change", args=[server.pk])
+
+    client.post(page, form_of(ana, remote, token="", max_bytes=200_000))
+    kept = McpServer.objects.get().token
+    client.post(page, form_of(ana, remote, token="", url="https://elsewhere.example/mcp"))
+
+    assert (kept, McpServer.objects.get().token) == (TOKEN, "")
+
+
+def test_other_workspaces_servers_and_tools_do_not_exist(ana: Member, cleo: Member, remote: Remote) -> None:
+    server = McpServer.objects.create(workspace=ana.workspace, name="shop", url=remote.url)
+    client: Client = staff(cleo)
+    fern = factories.make_agent(cleo, "fern")
+
+    fetched = client.post(reverse("admin:agents_mcpserver_fetch_tools", args=[server.pk]))
+    client.post(reverse("admin:agents_agent_tools_page", args=[fern.pk]), {"tools": [1]})
+
+    assert fetched["Location"] == reverse("admin:index")
+    assert not server.tools.exists()
+    assert not fern.mcp_tools.exists()
