@@ -153,6 +153,10 @@ class Run(Job):
         "memory.Approval", null=True, on_delete=models.SET_NULL, related_name="runs", help_text="What it waits for."
     )
     reply = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="run")
+    heard_at = models.DateTimeField(
+        null=True,
+        help_text="When the agent that answers it through the API was last heard. Empty: a worker here carries it out.",
+    )
     regenerates = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="regenerations")
     stop_requested_at = models.DateTimeField(null=True)
     error_code = models.CharField(max_length=40, blank=True)
@@ -186,6 +190,9 @@ class Run(Job):
                 condition=Q(task__in=["mention", "thread", "dive", "publish"]), name="run_task_known"
             ),
             models.CheckConstraint(condition=~Q(state="failed") | ~Q(error=""), name="run_failure_has_reason"),
+            models.CheckConstraint(
+                condition=Q(heard_at=None) | ~Q(state__in=["queued", "waiting_approval"]), name="run_external_is_begun"
+            ),
         ]
         indexes = [
             models.Index(
@@ -220,8 +227,17 @@ class Run(Job):
     def is_over(self) -> bool:
         return self.state in self.ENDED
 
+    @property
+    def is_external(self) -> bool:
+        """Whether the agent writes the reply itself, through the API."""
+        return self.heard_at is not None
 
-RUNS = JobKind(Run, LockKind.RUN, active=(Run.State.READING, Run.State.WRITING))
+
+RUNS = JobKind(Run, LockKind.RUN, active=(Run.State.READING, Run.State.WRITING), condition=Q(heard_at=None))
+EXTERNAL_RUNS = JobKind(
+    Run, LockKind.RUN, active=(Run.State.READING, Run.State.WRITING), condition=Q(heard_at__isnull=False)
+)
+"""Runs that an agent carries out elsewhere, through the API: no worker claims or recovers them."""
 
 
 class ToolCall(models.Model):

@@ -100,7 +100,7 @@ def runs_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
 
 
 RUN_CARD_FIELDS = (
-    *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "reply", "trigger"),
+    *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "heard_at", "reply", "trigger"),
     *("agent__deactivated_at", "agent__participant__name", "approval__what"),
 )
 
@@ -127,8 +127,8 @@ def _run_card(run: Run, access: Access) -> RunCard:
         error=run.error,
         has_context=bool(getattr(run, "has_context", False)),
         may_stop=is_person and not run.is_over and run.stop_requested_at is None,
-        may_retry=is_person and is_retriable and run.agent.is_active,
-        may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
+        may_retry=is_person and is_retriable and run.agent.is_active and not run.is_external,
+        may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active and not run.is_external,
     )
 
 

@@ -53,6 +53,7 @@ FILE_UPLOAD_HANDLERS = [
 ALLOW_PRIVATE_ENDPOINTS = ENV.allow_private_endpoints
 MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
 MODEL_TOTAL_SECONDS = ENV.model_total_seconds
+AGENT_SILENCE_SECONDS = ENV.agent_silence_seconds
 CONTENT_SECURITY_POLICY: dict[str, Any] = {
     "EXCLUDE_URL_PREFIXES": [],
     "DIRECTIVES": {
