@@ -1,0 +1,215 @@
+"""A workspace as one of its agents meets it: mentions, context, memory, blocks, knowledge, work."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openvibe_client.answer import NOT_TO_BE_ANSWERED, Answer, Stopped
+from openvibe_client.events import iter_events
+from openvibe_client.http import Api, ApiError
+from openvibe_client.schema import AssembledOut, BlockOut, EpisodeOut, MessageOut, PromptMessageOut, RunOut, ToolOut
+
+
+class Vibe:
+    """`Vibe("https://vibe.example", "ovk_…")`; the token is an agent's whose *Answers itself* is ticked."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.api = Api(url, token)
+        me = self.api.call("GET", "me/")
+        self.handle: str = me["participant"]["handle"]
+        self.is_agent: bool = me["participant"]["kind"] == "agent"
+        self.blocks = Blocks(self.api)
+
+    @classmethod
+    def from_env(cls) -> "Vibe":
+        """As OPENVIBE_URL and OPENVIBE_TOKEN say."""
+        return cls(os.environ["OPENVIBE_URL"], os.environ["OPENVIBE_TOKEN"])
+
+    def mentions(self, *, position_file: Path | None = None) -> Iterator["Mention"]:
+        """What people say to this agent by its name, for as long as the token holds. Breaks in between are bridged.
+
+        With a `position_file`, what was said while nobody listened is told too: the file holds how far the one who
+        asks for the next mention has come. What is answered already is not answered again (`Mention.answer`).
+        """
+        after = _read_position(position_file)
+        for frame in iter_events(self.api, kinds=("mention",), after=after):
+            message: MessageOut | None = frame.data.get("data")
+            if frame.kind == "mention" and message and message["author"]["kind"] == "member":
+                yield Mention(self, message)
+            if position_file is not None:
+                _write_position(position_file, frame.position)
+
+    def search_knowledge(self, query: str, **filters: str | int) -> Any:
+        """Entries of the workspace's knowledge that bear on the query, the best first, with how much was left out."""
+        return self.api.call("GET", "knowledge/search/", query={"q": query, **filters})
+
+    def suggest_knowledge(self, topic: str, content: str, **fields: Any) -> Any:
+        """Suggest an entry (from L2 on); a person decides."""
+        body = {"topic": topic, "content": content, **fields}
+        return self.api.call("POST", "knowledge/suggest/", body, is_repeatable=True)
+
+    def lessons(self) -> list[EpisodeOut]:
+        """What people disliked of its answers and nobody marked as applied yet, the newest first. It stands in the
+        context, too."""
+        answer = self.api.call("GET", "episodes/", query={"open": "true", "kind": "feedback_received"})
+        found: list[EpisodeOut] = answer["results"]
+        return found
+
+
+class Blocks:
+    """The agent's context blocks: labelled texts that stand in each of its prompts."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def read(self, label: str) -> BlockOut | None:
+        """The block; None when there is none."""
+        try:
+            block: BlockOut = self._api.call("GET", f"blocks/{label}/")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+        return block
+
+    def write(self, label: str, content: str) -> BlockOut:
+        """Make the block say this. Raises ApiError 412 when somebody saved it meanwhile."""
+        block = self.read(label)
+        if block is None:
+            made: BlockOut = self._api.call("POST", "blocks/", {"label": label, "content": content}, is_repeatable=True)
+            return made
+        saved: BlockOut = self._api.call(
+            "PUT", f"blocks/{label}/", {"content": content}, headers={"If-Match": block["etag"]}
+        )
+        return saved
+
+    def append(self, label: str, content: str) -> BlockOut:
+        """Add to a block that is there."""
+        block: BlockOut = self._api.call("POST", f"blocks/{label}/append/", {"content": content})
+        return block
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the agent is to read before it answers. `tokens` of the whole."""
+
+    assembled: AssembledOut
+
+    @property
+    def tokens(self) -> int:
+        return self.assembled["tokens"]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """As chat models take them."""
+        return [_chat_message(message) for message in self.assembled["messages"]]
+
+    @property
+    def tools(self) -> list[ToolOut]:
+        """What the agent may call here, by the API."""
+        return self.assembled["tools"]
+
+    @property
+    def text(self) -> str:
+        """As one text, for what takes no messages."""
+        return "\n\n".join(message["content"] for message in self.assembled["messages"] if message["content"])
+
+
+def _chat_message(message: PromptMessageOut) -> dict[str, Any]:
+    chat: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+    if message["tool_calls"]:
+        chat["tool_calls"] = [
+            {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+            for call in message["tool_calls"]
+        ]
+    if message["tool_call_id"] is not None:
+        chat["tool_call_id"] = message["tool_call_id"]
+    return chat
+
+
+class Mention:
+    """A message of a person that names the agent."""
+
+    def __init__(self, vibe: Vibe, message: MessageOut) -> None:
+        self.vibe, self.message = vibe, message
+        self._answer: Answer | None = None
+
+    @property
+    def id(self) -> int:
+        return self.message["id"]
+
+    @property
+    def thread(self) -> int:
+        return self.message["thread"]
+
+    @property
+    def author(self) -> str:
+        return self.message["author"]["handle"]
+
+    @property
+    def text(self) -> str:
+        return self.message["body"]
+
+    def context(self, *, budget: int | None = None, model: str | None = None) -> Context:
+        """What the agent is to read, within so many tokens. Inside `answer()` it is kept: people see what was read,
+        and feedback in it counts as used. Raises Stopped when the answer is over."""
+        limits = {"budget": budget, "model": model}
+        if self._answer is None:
+            body = {"thread": self.thread, "task": "mention", **limits}
+            return Context(self.vibe.api.call("POST", "context/assemble/", body))
+        self._answer.check()
+        assert self._answer.run is not None
+        run: RunOut = self._answer.run
+        try:
+            body = {"attempt": run["attempt"], **limits}
+            return Context(self.vibe.api.call("POST", f"runs/{run['id']}/context/", body, is_repeatable=True))
+        except ApiError as error:
+            if error.code in NOT_TO_BE_ANSWERED:
+                raise Stopped from None
+            raise
+
+    def answer(self, *, on_end: Callable[[], None] | None = None) -> Answer:
+        """The reply, to be written while people look on. `on_end` is called, in a thread, once they want no more."""
+        self._answer = Answer(self, on_end=on_end)
+        return self._answer
+
+    def reply(self, text: str) -> None:
+        """Answer at once."""
+        with self.answer() as answer:
+            answer.write(text)
+
+    def memory(self, action: str, **arguments: Any) -> Any:
+        """Call the memory tool in this thread: `mention.memory("search", query="frost")`."""
+        return self.vibe.api.call("POST", "memory/tool/", {"thread": self.thread, "action": action, **arguments})
+
+    def work(self) -> list[dict[str, Any]]:
+        """What this thread is working on: objective, constraints, plan, to-dos."""
+        found: list[dict[str, Any]] = self.vibe.api.call("GET", "work/", query={"thread": self.thread})["results"]
+        return found
+
+    def add_work(self, kind: str, text: str) -> Any:
+        """Note an item of work: `mention.add_work("todo", "Prune the roses")`."""
+        body = {"thread": self.thread, "kind": kind, "text": text}
+        return self.vibe.api.call("POST", "work/", body, is_repeatable=True)
+
+    def log_progress(self, checkpoint: str, **fields: Any) -> Any:
+        """Say in the thread's progress log how far things are."""
+        body = {"thread": self.thread, "checkpoint": checkpoint, **fields}
+        return self.vibe.api.call("POST", "progress/", body, is_repeatable=True)
+
+
+def _read_position(path: Path | None) -> int | None:
+    with suppress(OSError, ValueError):
+        return None if path is None else int(path.read_text(encoding="ascii"))
+    return None
+
+
+def _write_position(path: Path, position: int) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_text(str(position), encoding="ascii")
+    draft.replace(path)
