@@ -3,7 +3,7 @@ from django.db.models import Q
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0005_free_runs")]
+    dependencies = [("agents", "0006_tool_gates")]
 
     operations = [
         migrations.AddField(
