@@ -1,12 +1,14 @@
 """Agents in other processes, with the client people install: the README's own, and commands behind `openvibe run`."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -60,7 +62,6 @@ def listening(
         assert first.startswith(f"@{handle} listens"), first + program.stdout.read()
         try:
             yield program
-            assert program.poll() is None, "it ended: " + program.stdout.read()
         finally:
             program.kill()
 
@@ -116,7 +117,7 @@ if "break" in said:
     sys.stderr.write("Traceback: no such rose, key sk-abcdefghijklmnopqrstuv\n")
     sys.exit(3)
 if "forever" in said:
-    tell(type="text", text="On")
+    tell(type="text", text=str(os.getpid()))
     time.sleep(600)
 if "flood" in said:
     for _ in range(500):
@@ -135,18 +136,20 @@ delta = "type=text text"
 
 
 @pytest.fixture
-def moss(installation: Installation, tmp_path: Path) -> Iterator[Path]:
-    """`openvibe run` with a command of the test's own; where it keeps its state."""
+def runner(installation: Installation, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """`openvibe run` with a command of the test's own; its state is kept below `tmp_path`."""
     (tmp_path / "command.py").write_text(COMMAND)
     (tmp_path / "run.toml").write_text(PRESET)
     run = ["-m", "openvibe_client.cli", "run", "--as", "moss", "--config", str(tmp_path / "run.toml")]
     command = ["--preset", "script", "--", sys.executable, str(tmp_path / "command.py")]
     settings = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
-    with listening(installation, "moss", *run, *command, **settings):
-        yield tmp_path / "state"
+    with listening(installation, "moss", *run, *command, **settings) as program:
+        yield program
 
 
-def test_a_command_answers_as_an_agent(installation: Installation, moss: Path) -> None:
+def test_a_command_answers_as_an_agent(
+    installation: Installation, runner: subprocess.Popen[str], tmp_path: Path
+) -> None:
     token = installation.token("ana")
 
     def ended(thread: int, number: int = 1) -> list[dict[str, str]]:
@@ -171,10 +174,20 @@ def test_a_command_answers_as_an_agent(installation: Installation, moss: Path) -
     assert answer_of(flood).endswith("was cut here.]")
     first, second = [m["body"] for m in messages(installation, token, plain) if m["author"]["handle"] == "moss"]
     assert (first, second) == ("Grün \ufffd", "Grün \ufffd --resume session-of-old")
-    (kept,) = moss.glob("openvibe/*.json")
+    (kept,) = tmp_path.glob("state/openvibe/*.json")
     assert kept.stat().st_mode & 0o077 == 0
 
     (endless,) = installation.api("GET", f"runs/?thread={forever}", token)["results"]
-    wait_until(lambda: answer_of(forever) == "On", "its first word", pause=API_PAUSE)
+    wait_until(lambda: answer_of(forever).isdigit(), "its first word", pause=API_PAUSE)
+    command = psutil.Process(int(answer_of(forever)))
     installation.api("POST", f"runs/{endless['id']}/stop/", token, {})
     assert ended(forever)[0]["state"] == "stopped"
+    wait_until(lambda: not command.is_running(), "the command ends")
+
+    again, _ = ask(installation, token, "@moss go on forever once more")
+    wait_until(lambda: answer_of(again).isdigit(), "its first word", pause=API_PAUSE)
+    last = psutil.Process(int(answer_of(again)))
+    runner.send_signal(signal.SIGINT)
+    assert runner.wait(30) == 130
+    assert not last.is_running()
+    assert "ended where it runs" in ended(again)[0]["error"]

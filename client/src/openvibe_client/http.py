@@ -125,6 +125,10 @@ class Api:
             earlier.close()
         self._kept.connection = kept
 
+    def close(self) -> None:
+        """Let go of this thread's connection."""
+        self._keep(None, getattr(self._kept, "connection", None))
+
     def lines(
         self, path: str, *, query: list[tuple[str, str]], headers: dict[str, str], silence: float
     ) -> Iterator[bytes]:
@@ -137,6 +141,9 @@ class Api:
                 response = connection.getresponse()
                 if response.status != 200:
                     decode_answer(response, response.read(100_000))
+                if not response.getheader("Content-Type", "").startswith("text/event-stream"):
+                    message = "The answer is no event stream. Is this the address of OpenVibe?"
+                    raise ApiError(response.status, "no_stream", message)
                 while line := response.readline():
                     yield line
         except NETWORK_ERRORS as error:

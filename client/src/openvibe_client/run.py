@@ -66,9 +66,11 @@ class Runner:
         with self._lock:
             self._is_ending = True
             self._waiting = {thread: deque() for thread in self._waiting}
-            commands = list(self._commands)
-        for command in commands:
-            command.stop()
+            stops = [threading.Thread(target=command.stop) for command in self._commands]
+        for stop in stops:  # at once: each may take a while
+            stop.start()
+        for stop in stops:
+            stop.join()
 
     def _answer_thread(self, thread: int) -> None:
         while True:
