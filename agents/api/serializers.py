@@ -29,10 +29,11 @@ class AgentOut(serializers.ModelSerializer[Agent]):
 
 class SoulVersionOut(serializers.ModelSerializer[SoulVersion]):
     author = ParticipantOut(read_only=True, allow_null=True)
+    tokens = serializers.IntegerField(source="token_count", read_only=True)
 
     class Meta:
         model = SoulVersion
-        fields = ("number", "note", "author", "token_count", "created_at")
+        fields = ("number", "note", "author", "tokens", "created_at")
         read_only_fields = fields
 
 
@@ -102,11 +103,11 @@ class RunContextIn(AttemptIn):
     )
 
 
-class WordsIn(AttemptIn):
+class ReplyPieceIn(AttemptIn):
     offset = serializers.IntegerField(
-        min_value=0, max_value=MAX_BODY_CHARACTERS, help_text="Characters (Unicode code points) ahead of these words."
+        min_value=0, max_value=MAX_BODY_CHARACTERS, help_text="Characters (Unicode code points) ahead of this piece."
     )
-    words = TextField(max_length=MAX_BODY_CHARACTERS, help_text="What comes next. Empty: the agent is still there.")
+    body = TextField(max_length=MAX_BODY_CHARACTERS, help_text="What comes next. Empty: the agent is still there.")
 
 
 class ReplyStateOut(serializers.Serializer[Any]):
@@ -116,7 +117,7 @@ class ReplyStateOut(serializers.Serializer[Any]):
 
 
 class FinishIn(AttemptIn):
-    words = TextField(
+    body = TextField(
         required=False,
         allow_null=True,
         default=None,

@@ -16,6 +16,7 @@ from agents.api.serializers import (
     CacheAsked,
     CacheHistoryOut,
     FinishIn,
+    ReplyPieceIn,
     ReplyStateOut,
     RunContextIn,
     RunContextOut,
@@ -25,7 +26,6 @@ from agents.api.serializers import (
     SoulIn,
     SoulOut,
     UseOut,
-    WordsIn,
 )
 from agents.assembler.assemble import assemble
 from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
@@ -93,7 +93,7 @@ class OneAgent(ApiView):
 
 
 class AgentCache(ApiView):
-    @extend_schema(operation_id="agents_cache", parameters=[CacheAsked], responses=CacheHistoryOut)
+    @extend_schema(operation_id="agents_get_cache", parameters=[CacheAsked], responses=CacheHistoryOut)
     def get(self, request: Request, handle: str) -> Response:
         """How well its prompts were cached in threads the caller may read: its newest 200 runs, oldest first, and the
         compactions of their threads meanwhile."""
@@ -105,13 +105,13 @@ class AgentCache(ApiView):
 class OneSoul(ApiView):
     scopes = {"PUT": "admin"}
 
-    @extend_schema(operation_id="soul_get", responses=SoulOut)
+    @extend_schema(operation_id="agents_get_soul", responses=SoulOut)
     def get(self, request: Request, handle: str) -> Response:
         """The SOUL and its versions: admins, and the agent its own."""
         access = request_access(request)
         return _soul_response(_check_soul_access(_access_agent(handle, access), access))
 
-    @extend_schema(operation_id="soul_save", parameters=[IF_MATCH], request=SoulIn, responses=SoulOut)
+    @extend_schema(operation_id="agents_save_soul", parameters=[IF_MATCH], request=SoulIn, responses=SoulOut)
     def put(self, request: Request, handle: str) -> Response:
         """Save the next version, made on the one that If-Match names. Admins."""
         access = request_access(request)
@@ -185,7 +185,7 @@ class OneRun(ApiView):
 
 
 class RunContext(ApiView):
-    @extend_schema(operation_id="runs_context", responses=RunContextOut)
+    @extend_schema(operation_id="runs_get_context", responses=RunContextOut)
     def get(self, request: Request, pk: int) -> Response:
         """Exactly what the run saw, without what the caller may not see. 409 `nothing_read` before it has read."""
         access = request_access(request)
@@ -220,13 +220,13 @@ class RunContext(ApiView):
 
 
 class Reply(ApiView):
-    @extend_schema(operation_id="runs_write", request=WordsIn, responses=ReplyStateOut)
+    @extend_schema(operation_id="runs_write", request=ReplyPieceIn, responses=ReplyStateOut)
     def patch(self, request: Request, pk: int) -> Response:
         """The next words of a reply, for everyone who looks, or a sign of life. Sent again they are taken once. 409
         `wrong_offset`: others stand there; `run_over`: the run failed or is done."""
-        data, access = self.validated_body(WordsIn), request_access(request)
+        data, access = self.validated_body(ReplyPieceIn), request_access(request)
         run = _access_begun_run(access, pk, data["attempt"])
-        return Response(ReplyStateOut(append_words(run=run, offset=data["offset"], words=data["words"])).data)
+        return Response(ReplyStateOut(append_words(run=run, offset=data["offset"], words=data["body"])).data)
 
 
 class FinishRun(ApiView):
@@ -237,7 +237,7 @@ class FinishRun(ApiView):
         run = _access_begun_run(access, pk, data["attempt"])
         usage = Usage(data["model"], data["input_tokens"], data["output_tokens"])
         if data["error"] is None:
-            finish_external_run(run=run, words=data["words"], usage=usage)
+            finish_external_run(run=run, words=data["body"], usage=usage)
         else:
             fail_external_run(run=run, error=data["error"], usage=usage)
         enqueue_compaction_check_on_commit(run.thread_id)
@@ -327,7 +327,7 @@ def _clean_request_text(request: str | None) -> str | None:
 
 
 class EntryUses(ApiView):
-    @extend_schema(operation_id="knowledge_uses", responses=UseOut(many=True))
+    @extend_schema(operation_id="knowledge_list_uses", responses=UseOut(many=True))
     def get(self, request: Request, pk: int) -> Response:
         """Runs that had the entry before them, in threads the caller sees, the newest first; an agent gets its own."""
         access = request_access(request)

@@ -148,7 +148,7 @@ def append_words(*, run: Run, offset: int, words: str) -> ReplyState:
         raise Problem(
             f"A reply has at most {MAX_BODY_CHARACTERS:,} characters. Nothing of this was taken.",
             code="too_long",
-            field="words",
+            field="body",
         )
     if new:
         reply = reply or _create_reply(current)
@@ -179,7 +179,7 @@ def finish_external_run(*, run: Run, words: str | None, usage: Usage) -> Run:
     reply = current.reply if current.state == Run.State.WRITING else None
     body = clean_reply_body(reply.body if words is None and reply else words or "")
     if not body:
-        raise Problem("There is no answer yet. Send its words, or say why there is none.", code="empty", field="words")
+        raise Problem("There is no answer yet. Send its words, or say why there is none.", code="empty", field="body")
     _end(current, reply or _create_reply(current), body, Run.State.DONE, Message.State.COMPLETE, usage)
     return current
 

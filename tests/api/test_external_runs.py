@@ -51,7 +51,7 @@ def begin(api: Api, message: Message) -> dict[str, int]:
 
 
 def write(api: Api, run: Run, offset: int, words: str, attempt: int = 1) -> tuple[int, object]:
-    answer = api.patch(f"runs/{run.pk}/reply/", {"attempt": attempt, "offset": offset, "words": words})
+    answer = api.patch(f"runs/{run.pk}/reply/", {"attempt": attempt, "offset": offset, "body": words})
     body = answer.json()
     return (200, (body["state"], body["length"])) if answer.status_code == 200 else (answer.status_code, body["code"])
 
@@ -75,7 +75,7 @@ def test_a_reply_grows_as_its_agent_writes_and_is_counted_once(api: Api, reed: A
     assert write(api, run, 0, "In March. Or") == (200, ("writing", 12))
 
     for _ in range(2):
-        assert finish(api, run, words="In March.", model="own-7b", input_tokens=90) == (200, "done")
+        assert finish(api, run, body="In March.", model="own-7b", input_tokens=90) == (200, "done")
 
     assert reply_of(run) == ("done", "In March.", "complete")
     assert (run.model, run.input_tokens, run.output_tokens) == ("own-7b", 90, 3)
@@ -98,7 +98,7 @@ def test_a_message_is_answered_once_whatever_begins_it(api: Api, ana: Member, ru
     for message in (question, later):
         assert is_problem(api.post("runs/", {"message": message.pk}), 409, "being_written")
     assert finish(api, run) == (400, "empty")
-    finish(api, run, words="In March.")
+    finish(api, run, body="In March.")
     assert is_problem(api.post("runs/", {"message": question.pk}), 409, "answered")
     begin(api, later)
 
@@ -108,7 +108,7 @@ def test_stop_ends_it_at_once_and_its_agent_is_told(api: Api, ana: Member, run: 
     stop_run(run=run, by=access(ana))
     assert reply_of(run) == ("stopped", "In Mar", "stopped")
     assert write(api, run, 6, "ch.") == (200, ("stopped", 6))
-    assert finish(api, run, words="In March.") == (200, "stopped")
+    assert finish(api, run, body="In March.") == (200, "stopped")
     assert reply_of(run) == ("stopped", "In Mar", "stopped")
 
 
@@ -150,7 +150,7 @@ def test_a_thread_closed_meanwhile_ends_it_and_says_so(api: Api, ana: Member, ru
 def test_what_it_reads_is_kept_and_carries_feedback(
     api: Api, ana: Member, by_token: Enter, run: Run, question: Message
 ) -> None:
-    finish(api, run, words="In March.")
+    finish(api, run, body="In March.")
     assert run.pk == Run.objects.get().pk
     reply = Message.objects.get(run=run)
     by_token(ana.participant).post("feedback/", {"message": reply.pk, "verdict": "down", "text": "Name the roses."})
@@ -173,6 +173,6 @@ def test_who_may_begin(api: Api, ana: Member, reed: Agent, vibe: Agent, thread: 
     assert write(by_token(vibe.participant), run, 0, "Mine!") == (404, "not_found")
     reed.daily_token_budget = 0
     reed.save()
-    finish(api, run, words="Yes.")
+    finish(api, run, body="Yes.")
     refused = api.post("runs/", {"message": say(thread, ana, "@reed again?").pk})
     assert is_problem(refused, 403, "agent_silent")

@@ -126,8 +126,8 @@ def test_words_whose_answer_was_lost_are_sent_again_from_where_they_were(serve: 
     keys = {headers["Idempotency-Key"] for headers in script.headers("POST runs")}
     assert (len(script.bodies("POST runs")), len(keys)) == (2, 1)
     first, second = script.bodies("PATCH reply")[:2]
-    assert first == second == {"attempt": 1, "offset": 0, "words": "In "}
-    assert script.bodies("POST finish")[-1]["words"] == "In March."
+    assert first == second == {"attempt": 1, "offset": 0, "body": "In "}
+    assert script.bodies("POST finish")[-1]["body"] == "In March."
     assert reply.state == "done"
 
 
@@ -157,7 +157,7 @@ def test_an_exception_is_told_and_goes_on(serve: Serve) -> None:
     with pytest.raises(RuntimeError, match="no model"):
         answer()
     assert script.bodies("POST finish") == [{"attempt": 1, "error": "RuntimeError: no model"}]
-    assert script.bodies("PATCH reply")[0]["words"] == "In "
+    assert script.bodies("PATCH reply")[0]["body"] == "In "
 
 
 def test_what_may_not_be_repeated_is_sent_once(serve: Serve) -> None:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from openvibe_client.http import AWAY, ApiError, backoff_seconds
-from openvibe_client.schema import ReplyStateOut, RunOut
+from openvibe_client.schema import ReplyState, Run
 
 if TYPE_CHECKING:
     from openvibe_client.vibe import Mention
@@ -40,7 +40,7 @@ class Answer:
 
     def __init__(self, mention: "Mention", *, on_end: Callable[[], None] | None = None) -> None:
         self.mention = mention
-        self.run: RunOut | None = None
+        self.run: Run | None = None
         self.state = ""
         self.reply: int | None = None
         self.error: ApiError | None = None
@@ -117,7 +117,7 @@ class Answer:
         if len(words) >= MAX_CHARACTERS:
             words = words[: MAX_CHARACTERS - len(TRUNCATION_NOTICE)] + TRUNCATION_NOTICE
         tokens = {} if usage is None else {"input_tokens": usage[0], "output_tokens": usage[1]}
-        self._end({"words": words, "model": model[:120], **tokens})
+        self._end({"body": words, "model": model[:120], **tokens})
 
     def fail(self, reason: str) -> None:
         """End the reply as failed, with the reason for people to read; what was written stays."""
@@ -132,7 +132,7 @@ class Answer:
             return
         fields = {"attempt": self.run["attempt"], **body}
         try:
-            ended: RunOut = self._api.call("POST", f"runs/{self.run['id']}/finish/", fields, is_repeatable=True)
+            ended: Run = self._api.call("POST", f"runs/{self.run['id']}/finish/", fields, is_repeatable=True)
             self.state = ended["state"]
         except ApiError as error:
             if error.code == "empty":
@@ -173,8 +173,8 @@ class Answer:
 
     def _send(self, words: str) -> None:
         assert self.run is not None
-        body = {"attempt": self.run["attempt"], "offset": self._sent, "words": words}
-        progress: ReplyStateOut = self._api.call(
+        body = {"attempt": self.run["attempt"], "offset": self._sent, "body": words}
+        progress: ReplyState = self._api.call(
             "PATCH", f"runs/{self.run['id']}/reply/", body, is_repeatable=True, tries=1
         )
         self._sent += len(words)

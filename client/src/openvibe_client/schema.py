@@ -3,67 +3,67 @@
 from typing import Any, TypedDict
 
 
-class ParticipantOut(TypedDict):
+class Participant(TypedDict):
     handle: str
     name: str
     kind: str
 
 
-class MessageOut(TypedDict):
+class Message(TypedDict):
     id: int
     thread: int
-    author: ParticipantOut
+    author: Participant
     kind: str
     state: str
     body: str
 
 
-class RunOut(TypedDict):
+class Run(TypedDict):
     id: int
     thread: int
     attempt: int
     state: str
 
 
-class ReplyStateOut(TypedDict):
+class ReplyState(TypedDict):
     state: str
     reply: int | None
     length: int
 
 
-class ToolCallOut(TypedDict):
+class ToolCall(TypedDict):
     id: str
     name: str
     arguments: str
 
 
-class PromptMessageOut(TypedDict):
+class PromptMessage(TypedDict):
     role: str
     content: str
-    tool_calls: list[ToolCallOut]
+    tool_calls: list[ToolCall]
     tool_call_id: str | None
 
 
-class ToolOut(TypedDict):
+class Tool(TypedDict):
     name: str
     description: str
     parameters: dict[str, Any]
 
 
-class AssembledOut(TypedDict):
-    messages: list[PromptMessageOut]
-    tools: list[ToolOut]
+class Assembled(TypedDict):
+    messages: list[PromptMessage]
+    tools: list[Tool]
     tokens: int
 
 
-class BlockOut(TypedDict):
+class Block(TypedDict):
     label: str
     content: str
     version: int
     etag: str
 
 
-class EpisodeOut(TypedDict):
+class Episode(TypedDict):
     id: int
     kind: str
     summary: str

@@ -10,7 +10,7 @@ from typing import Any
 from openvibe_client.answer import NOT_TO_BE_ANSWERED, Answer, Stopped
 from openvibe_client.events import iter_events
 from openvibe_client.http import Api, ApiError
-from openvibe_client.schema import AssembledOut, BlockOut, EpisodeOut, MessageOut, PromptMessageOut, RunOut, ToolOut
+from openvibe_client.schema import Assembled, Block, Episode, Message, PromptMessage, Run, Tool
 
 
 class Vibe:
@@ -36,7 +36,7 @@ class Vibe:
         """
         after = _read_position(position_file)
         for frame in iter_events(self.api, kinds=("mention",), after=after):
-            message: MessageOut | None = frame.data.get("data")
+            message: Message | None = frame.data.get("data")
             if frame.kind == "mention" and message and message["author"]["kind"] == "member":
                 yield Mention(self, message)
             if position_file is not None:
@@ -51,11 +51,11 @@ class Vibe:
         body = {"topic": topic, "content": content, **fields}
         return self.api.call("POST", "knowledge/suggest/", body, is_repeatable=True)
 
-    def lessons(self) -> list[EpisodeOut]:
+    def lessons(self) -> list[Episode]:
         """What people disliked of its answers and nobody marked as applied yet, the newest first. It stands in the
         context, too."""
         answer = self.api.call("GET", "episodes/", query={"open": "true", "kind": "feedback_received"})
-        found: list[EpisodeOut] = answer["results"]
+        found: list[Episode] = answer["results"]
         return found
 
 
@@ -65,30 +65,30 @@ class Blocks:
     def __init__(self, api: Api) -> None:
         self._api = api
 
-    def read(self, label: str) -> BlockOut | None:
+    def read(self, label: str) -> Block | None:
         """The block; None when there is none."""
         try:
-            block: BlockOut = self._api.call("GET", f"blocks/{label}/")
+            block: Block = self._api.call("GET", f"blocks/{label}/")
         except ApiError as error:
             if error.status != 404:
                 raise
             return None
         return block
 
-    def write(self, label: str, content: str) -> BlockOut:
+    def write(self, label: str, content: str) -> Block:
         """Make the block say this. Raises ApiError 412 when somebody saved it meanwhile."""
         block = self.read(label)
         if block is None:
-            made: BlockOut = self._api.call("POST", "blocks/", {"label": label, "content": content}, is_repeatable=True)
+            made: Block = self._api.call("POST", "blocks/", {"label": label, "content": content}, is_repeatable=True)
             return made
-        saved: BlockOut = self._api.call(
+        saved: Block = self._api.call(
             "PUT", f"blocks/{label}/", {"content": content}, headers={"If-Match": block["etag"]}
         )
         return saved
 
-    def append(self, label: str, content: str) -> BlockOut:
+    def append(self, label: str, content: str) -> Block:
         """Add to a block that is there."""
-        block: BlockOut = self._api.call("POST", f"blocks/{label}/append/", {"content": content})
+        block: Block = self._api.call("POST", f"blocks/{label}/append/", {"content": content})
         return block
 
 
@@ -96,7 +96,7 @@ class Blocks:
 class Context:
     """What the agent is to read before it answers. `tokens` of the whole."""
 
-    assembled: AssembledOut
+    assembled: Assembled
 
     @property
     def tokens(self) -> int:
@@ -108,7 +108,7 @@ class Context:
         return [_chat_message(message) for message in self.assembled["messages"]]
 
     @property
-    def tools(self) -> list[ToolOut]:
+    def tools(self) -> list[Tool]:
         """What the agent may call here, by the API."""
         return self.assembled["tools"]
 
@@ -118,7 +118,7 @@ class Context:
         return "\n\n".join(message["content"] for message in self.assembled["messages"] if message["content"])
 
 
-def _chat_message(message: PromptMessageOut) -> dict[str, Any]:
+def _chat_message(message: PromptMessage) -> dict[str, Any]:
     chat: dict[str, Any] = {"role": message["role"], "content": message["content"]}
     if message["tool_calls"]:
         chat["tool_calls"] = [
@@ -133,7 +133,7 @@ def _chat_message(message: PromptMessageOut) -> dict[str, Any]:
 class Mention:
     """A message of a person that names the agent."""
 
-    def __init__(self, vibe: Vibe, message: MessageOut) -> None:
+    def __init__(self, vibe: Vibe, message: Message) -> None:
         self.vibe, self.message = vibe, message
         self._answer: Answer | None = None
 
@@ -162,7 +162,7 @@ class Mention:
             return Context(self.vibe.api.call("POST", "context/assemble/", body))
         self._answer.check()
         assert self._answer.run is not None
-        run: RunOut = self._answer.run
+        run: Run = self._answer.run
         try:
             body = {"attempt": run["attempt"], **limits}
             return Context(self.vibe.api.call("POST", f"runs/{run['id']}/context/", body, is_repeatable=True))
