@@ -1,6 +1,7 @@
 """Agents that answer themselves: they begin a run, read, write their reply as it grows, and end it, over the API."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.utils import timezone
@@ -43,10 +44,10 @@ def run(api: Api, question: Message) -> Run:
     return Run.objects.get(pk=begin(api, question)["id"])
 
 
-def begin(api: Api, message: Message) -> dict[str, int]:
+def begin(api: Api, message: Message) -> dict[str, Any]:
     answer = api.post("runs/", {"message": message.pk})
     assert answer.status_code == 201, answer.json()
-    body: dict[str, int] = answer.json()
+    body: dict[str, Any] = answer.json()
     return body
 
 
@@ -162,6 +163,20 @@ def test_what_it_reads_is_kept_and_carries_feedback(
     assert prompt["tokens"] == second.snapshot.tokens
     assert Episode.objects.get(feedback__message=reply).prompt_count == 1
     assert api.get(f"runs/{second.pk}/context/").json()["messages"] == prompt["messages"]
+
+
+def test_it_answers_all_that_is_said_in_its_dive_and_where_it_follows(
+    api: Api, ana: Member, reed: Agent, thread: Thread, by_token: Enter
+) -> None:
+    thread.following_agents.add(reed.participant)
+    said = say(thread, ana, "Roses are red.")
+    assert begin(api, said)["task"] == "thread"
+    body = {"message": said.pk, "agent": "reed", "body": "Every rose?"}
+    dive = by_token(ana.participant).post("dives/", body).json()
+    run = Run.objects.get(pk=begin(api, Message.objects.filter(thread=dive["thread"])[0])["id"])
+    write(api, run, 0, "Not wh")
+    by_token(ana.participant).post(f"dives/{dive['id']}/discard/")
+    assert (run.task, reply_of(run)) == ("dive", ("stopped", "Not wh", "stopped"))
 
 
 def test_who_may_begin(api: Api, ana: Member, reed: Agent, vibe: Agent, thread: Thread, by_token: Enter) -> None:

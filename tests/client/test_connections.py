@@ -82,9 +82,10 @@ def serve() -> Iterator[Serve]:
         server.server_close()
 
 
-def frame(position: int, text: str, kind: str = "member") -> bytes:
-    message = {"id": position, "thread": 1, "author": {"handle": "ana", "kind": kind}, "body": text}
-    return f"id: {position}\nevent: mention\ndata: {json.dumps({'data': message})}\n\n".encode()
+def frame(position: int, text: str, author: str = "member", event: str = "mention", thread: int = 1) -> bytes:
+    message = {"id": position, "thread": thread, "kind": "text", "body": text, "author": {"kind": author}}
+    data = {"thread": thread, "data": message if event != "thread_changed" else None}
+    return f"id: {position}\nevent: {event}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 def test_it_listens_on_where_it_was(serve: Serve, tmp_path: Path) -> None:
@@ -105,6 +106,32 @@ def test_it_listens_on_where_it_was(serve: Serve, tmp_path: Path) -> None:
     with pytest.raises(ApiError):
         next(Vibe(script.url, "ovk_x").mentions(position_file=tmp_path / "position"))
     assert script.headers("GET events")[-1]["Last-Event-ID"] == "9"
+
+
+def test_it_hears_what_is_said_in_its_dives_and_in_threads_it_follows(serve: Serve) -> None:
+    def thread(number: int, parent: int | None, *following: str) -> dict[str, Any]:
+        return {"id": number, "parent": parent, "following_agents": following}
+
+    posts = [
+        frame(1, "to others", event="message_posted", thread=2),
+        frame(2, "in its dive", event="message_posted", thread=3),
+        frame(3, "in another's dive", event="message_posted", thread=4),
+        frame(4, "again in its dive", event="message_posted", thread=3),
+        frame(5, "", event="thread_changed", thread=2),
+        frame(6, "now to it, too", event="message_posted", thread=2),
+    ]
+    dives = [{"thread": 3, "agent": {"handle": "reed"}}, {"thread": 4, "agent": {"handle": "vibe"}}]
+    script = serve(
+        GET_events=[b"".join(posts)],
+        GET_2=[thread(2, None), thread(2, None, "reed")],
+        GET_3=[thread(3, 1)],
+        GET_4=[thread(4, 1)],
+        GET_dives=[{"results": dives}],
+    )
+    mentions = Vibe(script.url, "ovk_x").mentions()
+    heard = [next(mentions).text for _ in range(3)]
+    assert heard == ["in its dive", "again in its dive", "now to it, too"]
+    assert len(script.bodies("GET 3")) == 1
 
 
 RUN = {"id": 5, "thread": 1, "attempt": 1, "state": "reading"}

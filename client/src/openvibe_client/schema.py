@@ -18,6 +18,17 @@ class Message(TypedDict):
     body: str
 
 
+class Thread(TypedDict):
+    id: int
+    parent: int | None
+    following_agents: list[str]
+
+
+class Dive(TypedDict):
+    thread: int
+    agent: Participant
+
+
 class Run(TypedDict):
     id: int
     thread: int

@@ -10,7 +10,7 @@ from typing import Any
 from openvibe_client.answer import NOT_TO_BE_ANSWERED, Answer, Stopped
 from openvibe_client.events import iter_events
 from openvibe_client.http import Api, ApiError
-from openvibe_client.schema import Assembled, Block, Episode, Message, PromptMessage, Run, Tool
+from openvibe_client.schema import Assembled, Block, Dive, Episode, Message, PromptMessage, Run, Thread, Tool
 
 
 class Vibe:
@@ -22,6 +22,7 @@ class Vibe:
         self.handle: str = me["participant"]["handle"]
         self.is_agent: bool = me["participant"]["kind"] == "agent"
         self.blocks = Blocks(self.api)
+        self._owes_all: dict[int, bool] = {}
 
     @classmethod
     def from_env(cls) -> "Vibe":
@@ -29,18 +30,43 @@ class Vibe:
         return cls(os.environ["OPENVIBE_URL"], os.environ["OPENVIBE_TOKEN"])
 
     def mentions(self, *, position_file: Path | None = None) -> Iterator["Mention"]:
-        """What people say to this agent by its name, for as long as the token holds. Breaks in between are bridged.
+        """What people say to this agent, for as long as the token holds: by its name, in its dives, and in threads it
+        follows. Breaks in between are bridged.
 
         With a `position_file`, what was said while nobody listened is told too: the file holds how far the one who
         asks for the next mention has come. What is answered already is not answered again (`Mention.answer`).
         """
         after = _read_position(position_file)
-        for frame in iter_events(self.api, kinds=("mention",), after=after):
+        for frame in iter_events(self.api, kinds=("mention", "message_posted", "thread_changed"), after=after):
             message: Message | None = frame.data.get("data")
-            if frame.kind == "mention" and message and message["author"]["kind"] == "member":
+            if frame.kind == "thread_changed":
+                self._owes_all.pop(frame.data.get("thread") or 0, None)
+            elif (
+                message and _is_said_by_person(message) and (frame.kind == "mention" or self._owes_all_answers(message))
+            ):
                 yield Mention(self, message)
             if position_file is not None:
                 _write_position(position_file, frame.position)
+
+    def _owes_all_answers(self, message: Message) -> bool:
+        """Whether the agent answers all that people say there: it follows the thread, or the thread is its dive."""
+        thread = message["thread"]
+        if thread not in self._owes_all:
+            try:
+                row: Thread = self.api.call("GET", f"threads/{thread}/")
+                dives = [] if row["parent"] is None else self._dives_from(row["parent"])
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+                return False
+            dive_agents = [dive["agent"]["handle"] for dive in dives if dive["thread"] == thread]
+            self._owes_all[thread] = self.handle in (*row["following_agents"], *dive_agents)
+        return self._owes_all[thread]
+
+    def _dives_from(self, thread: int) -> list[Dive]:
+        """The active dives that started in a thread: at most seven."""
+        found: list[Dive] = self.api.call("GET", "dives/", query={"thread": thread, "state": "active"})["results"]
+        return found
 
     def search_knowledge(self, query: str, **filters: str | int) -> Any:
         """Entries of the workspace's knowledge that bear on the query, the best first, with how much was left out."""
@@ -131,7 +157,7 @@ def _chat_message(message: PromptMessage) -> dict[str, Any]:
 
 
 class Mention:
-    """A message of a person that names the agent."""
+    """A message of a person that is meant for the agent."""
 
     def __init__(self, vibe: Vibe, message: Message) -> None:
         self.vibe, self.message = vibe, message
@@ -199,6 +225,10 @@ class Mention:
         """Say in the thread's progress log how far things are."""
         body = {"thread": self.thread, "checkpoint": checkpoint, **fields}
         return self.vibe.api.call("POST", "progress/", body, is_repeatable=True)
+
+
+def _is_said_by_person(message: Message) -> bool:
+    return message["author"]["kind"] == "member" and message["kind"] == "text"
 
 
 def _read_position(path: Path | None) -> int | None:
