@@ -94,11 +94,10 @@ class Runner:
             for command in commands:
                 command.stop()
 
-        answer = mention.answer(on_end=stop)
-        try:
-            with answer:
-                context = mention.context().text
-                session = self.sessions.get(mention.thread, self.options.preset.name)
+        with mention.answer(on_end=stop) as answer:
+            context = mention.context().text
+            session = self.sessions.get(mention.thread, self.options.preset.name)
+            try:
                 try:
                     self._execute(mention, answer, context, session, commands)
                 except CommandFailed:
@@ -106,8 +105,8 @@ class Runner:
                         raise
                     self.sessions.set(mention.thread, self.options.preset.name, None)  # it may be gone: begin a new one
                     self._execute(mention, answer, context, None, commands)
-        except CommandFailed as error:
-            return f"failed: {error}"
+            except CommandFailed as error:
+                answer.fail(str(error))
         return answer.state
 
     def _execute(
