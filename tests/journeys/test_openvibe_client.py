@@ -114,6 +114,8 @@ said = context[context.rindex("@moss "):]
 def tell(**event):
     print(json.dumps(event), flush=True)
 tell(type="start", id="session-of-" + (sys.argv[sys.argv.index("--resume") + 1] if "--resume" in sys.argv else "old"))
+if "forget" in said and "--resume" in sys.argv:
+    sys.exit("No such session")
 if "break" in said:
     tell(type="text", text="Half")
     sys.stderr.write("Traceback: no such rose, key sk-abcdefghijklmnopqrstuv\n")
@@ -166,8 +168,9 @@ def test_a_command_answers_as_an_agent(
     broken, _ = ask(installation, token, "@moss break off")
     flood, _ = ask(installation, token, "@moss flood us")
     plain, _ = ask(installation, token, "@moss what is green?")
-    installation.api("POST", f"threads/{plain}/messages/", token, {"body": "@moss and still?"})
-    wait_until(lambda: ended(broken) and ended(flood) and ended(plain, 2), "the answers", pause=API_PAUSE)
+    for body in ("@moss and still?", "@moss forget it"):
+        installation.api("POST", f"threads/{plain}/messages/", token, {"body": body})
+    wait_until(lambda: ended(broken) and ended(flood) and ended(plain, 3), "the answers", pause=API_PAUSE)
 
     (failure,) = ended(broken)
     assert (failure["state"], answer_of(broken)) == ("failed", "Half")
@@ -175,8 +178,8 @@ def test_a_command_answers_as_an_agent(
     assert failure["error"] == f"{Path(sys.executable).name} {reason}"
     assert len(answer_of(flood)) == 100_000
     assert answer_of(flood).endswith("was cut here.]")
-    first, second = [m["body"] for m in messages(installation, token, plain) if m["author"]["handle"] == "moss"]
-    assert (first, second) == ("Grün \ufffd", "Grün \ufffd --resume session-of-old")
+    said = [m["body"] for m in messages(installation, token, plain) if m["author"]["handle"] == "moss"]
+    assert said == ["Grün \ufffd", "Grün \ufffd --resume session-of-old", "Grün \ufffd"]  # the last begins anew
     (kept,) = tmp_path.glob("state/openvibe/*.json")
     assert kept.stat().st_mode & 0o077 == 0
 

@@ -74,9 +74,7 @@ def _options(asked: argparse.Namespace) -> Options:
         raise BadUsage(f"There is no command {command[0]} here.")
     if not asked.url:
         raise BadUsage("Say where OpenVibe is: --url, or OPENVIBE_URL.")
-    token = (
-        asked.token_file.read_text(encoding="utf-8").strip() if asked.token_file else os.environ.get("OPENVIBE_TOKEN")
-    )
+    token = _read(asked.token_file).strip() if asked.token_file else os.environ.get("OPENVIBE_TOKEN")
     if not token:
         raise BadUsage("Say who the agent is: its token in OPENVIBE_TOKEN, or --token-file.")
     if asked.at_once < 1 or asked.timeout <= 0:
