@@ -211,6 +211,10 @@ class Run(Job):
         "memory.Approval", null=True, on_delete=models.SET_NULL, related_name="runs", help_text="What it waits for."
     )
     reply = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="run")
+    heard_at = models.DateTimeField(
+        null=True,
+        help_text="When the agent that answers it through the API was last heard. Empty: a worker here carries it out.",
+    )
     regenerates = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="regenerations")
     stop_requested_at = models.DateTimeField(null=True)
     error_code = models.CharField(max_length=40, blank=True)
@@ -253,6 +257,9 @@ class Run(Job):
                 fields=["schedule", "due_at"], condition=Q(regenerates=None), name="run_once_per_due_time"
             ),
             models.CheckConstraint(condition=~Q(state="failed") | ~Q(error=""), name="run_failure_has_reason"),
+            models.CheckConstraint(
+                condition=Q(heard_at=None) | ~Q(state__in=["queued", "waiting_approval"]), name="run_external_is_begun"
+            ),
         ]
         indexes = [
             models.Index(
@@ -304,8 +311,16 @@ class Run(Job):
             return None
         return (self.input_tokens * self.price_in + self.output_tokens * self.price_out) / 1_000_000
 
+    def is_external(self) -> bool:
+        """Whether the agent writes the reply itself, through the API."""
+        return self.heard_at is not None
 
-RUNS = JobKind(Run, LockKind.RUN, active=(Run.State.READING, Run.State.WRITING))
+
+RUNS = JobKind(Run, LockKind.RUN, active=(Run.State.READING, Run.State.WRITING), condition=Q(heard_at=None))
+EXTERNAL_RUNS = JobKind(
+    Run, LockKind.RUN, active=(Run.State.READING, Run.State.WRITING), condition=Q(heard_at__isnull=False)
+)
+"""Runs that an agent carries out elsewhere, through the API: no worker claims or recovers them."""
 
 
 class ToolCall(models.Model):

@@ -7,7 +7,11 @@ from rest_framework import serializers
 
 from agents.models import Agent, KnowledgeUse, Run, SoulVersion, ToolCall
 from openvibe.api.fields import IdField, TextField
+from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.workspaces.api.serializers import ParticipantOut
+
+MAX_TOKENS = 100_000_000
+"""Tokens that one run may be said to have used."""
 
 
 class AgentOut(serializers.ModelSerializer[Agent]):
@@ -67,6 +71,7 @@ class RunOut(serializers.ModelSerializer[Run]):
             "requested_by",
             "task",
             "state",
+            "attempt",
             "approval",
             "stop_requested_at",
             "error_code",
@@ -80,6 +85,56 @@ class RunOut(serializers.ModelSerializer[Run]):
             "finished_at",
         )
         read_only_fields = fields
+
+
+class RunIn(serializers.Serializer[Any]):
+    message = IdField(help_text="A person's, that names the agent, or is said in its dive or a thread it follows.")
+
+
+class AttemptIn(serializers.Serializer[Any]):
+    attempt = serializers.IntegerField(min_value=1, max_value=32_767, help_text="As the run was begun with.")
+
+
+class RunContextIn(AttemptIn):
+    budget = serializers.IntegerField(
+        required=False, allow_null=True, default=None, min_value=1, max_value=10_000_000, help_text="Tokens, at most."
+    )
+    model = serializers.CharField(
+        required=False, allow_null=True, default=None, max_length=120, help_text="Whose tokens are counted."
+    )
+
+
+class ReplyPieceIn(AttemptIn):
+    offset = serializers.IntegerField(
+        min_value=0, max_value=MAX_BODY_CHARACTERS, help_text="Characters (Unicode code points) ahead of this piece."
+    )
+    body = TextField(max_length=MAX_BODY_CHARACTERS, help_text="What comes next. Empty: the agent is still there.")
+
+
+class ReplyStateOut(serializers.Serializer[Any]):
+    state = serializers.ChoiceField(choices=Run.State.choices, help_text="`stopped`: people want no more words.")
+    reply = serializers.IntegerField(source="reply_id", allow_null=True, help_text="The message, once it has words.")
+    length = serializers.IntegerField(help_text="Characters of the reply by now: the next offset.")
+
+
+class FinishIn(AttemptIn):
+    body = TextField(
+        required=False,
+        allow_null=True,
+        default=None,
+        max_length=MAX_BODY_CHARACTERS,
+        help_text="The whole answer, in place of what was sent.",
+    )
+    error = TextField(
+        required=False, allow_null=True, default=None, max_length=20_000, help_text="Why there is no (whole) answer."
+    )
+    model = serializers.CharField(required=False, default="", allow_blank=True, max_length=120)
+    input_tokens = serializers.IntegerField(
+        required=False, allow_null=True, default=None, min_value=0, max_value=MAX_TOKENS, help_text="Else counted here."
+    )
+    output_tokens = serializers.IntegerField(
+        required=False, allow_null=True, default=None, min_value=0, max_value=MAX_TOKENS, help_text="Else counted here."
+    )
 
 
 class CacheAsked(serializers.Serializer[Any]):

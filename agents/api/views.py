@@ -15,8 +15,13 @@ from agents.api.serializers import (
     AssembleIn,
     CacheAsked,
     CacheHistoryOut,
+    FinishIn,
+    ReplyPieceIn,
+    ReplyStateOut,
+    RunContextIn,
     RunContextOut,
     RunDetailOut,
+    RunIn,
     RunOut,
     RunsAsked,
     SoulIn,
@@ -27,7 +32,15 @@ from agents.assembler.assemble import assemble
 from agents.assembler.snapshots.redaction import prompt_payload, read_snapshot, visible_tool_calls
 from agents.assembler.snapshots.store import shared_prefix_with_last_run
 from agents.cache_rates import cache_history, visible_runs
-from agents.models import Agent, Run
+from agents.models import Agent, Run, Snapshot
+from agents.runs.external import (
+    Usage,
+    append_words,
+    begin_external_run,
+    fail_external_run,
+    finish_external_run,
+    keep_context,
+)
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.runs.timeline import run_timeline
 from agents.services import save_soul
@@ -36,13 +49,15 @@ from agents.statistics import entry_uses
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import Toolbox
 from knowledge.queries import accessible_entries
+from memory.wiring import enqueue_compaction_check_on_commit
 from openvibe.api.auth import caller_of
 from openvibe.api.etags import PreconditionFailed, require_if_match
+from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
 from openvibe.chat.models import Thread
-from openvibe.chat.queries import participants_known_to
+from openvibe.chat.queries import access_message, participants_known_to
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
@@ -153,6 +168,16 @@ class Runs(ApiView):
         runs = runs_visible_to(request_access(request)).filter(**self.validated_query(RunsAsked))
         return self.paginated_response(runs, RunOut)
 
+    @extend_schema(operation_id="runs_begin", request=RunIn, responses={201: RunOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """Begin to answer a message: agents that answer themselves. 409 `being_written` while they write in its thread
+        already, `answered` afterwards; a run that failed is begun anew."""
+        access, data = request_access(request), self.validated_body(RunIn)
+        agent = _access_own_agent(access)
+        run = begin_external_run(agent=agent, message=access_message(access, data["message"]))
+        return Response(RunOut(runs_visible_to(access).get(pk=run.pk)).data, status=201)
+
 
 class OneRun(ApiView):
     @extend_schema(operation_id="runs_get", responses=RunDetailOut)
@@ -185,6 +210,42 @@ class RunContext(ApiView):
             "tool_calls": visible_tool_calls(run, access),
         }
         return Response(RunContextOut(payload).data)
+
+    @extend_schema(operation_id="runs_read", request=RunContextIn, responses=AssembledOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Assemble what the agent reads for a run that it began, and keep it as what the run saw."""
+        data, access = self.validated_body(RunContextIn), request_access(request)
+        run = _access_begun_run(access, pk, data.pop("attempt"))
+        tools = Toolbox.for_agent(run.agent, run.thread).specs
+        prompt = assemble(agent=run.agent, thread=run.thread, task=run.task, request=run.trigger, tools=tools, **data)
+        keep_context(run=run, prompt=prompt)
+        shared = Snapshot.objects.values_list("prefix_shared", flat=True).get(run=run)
+        return Response(AssembledOut(prompt_payload(prompt, shared, access)).data)
+
+
+class Reply(ApiView):
+    @extend_schema(operation_id="runs_write", request=ReplyPieceIn, responses=ReplyStateOut)
+    def patch(self, request: Request, pk: int) -> Response:
+        """The next words of a reply, for everyone who looks, or a sign of life. Sent again they are taken once. 409
+        `wrong_offset`: others stand there; `run_over`: the run failed or is done."""
+        data, access = self.validated_body(ReplyPieceIn), request_access(request)
+        run = _access_begun_run(access, pk, data["attempt"])
+        return Response(ReplyStateOut(append_words(run=run, offset=data["offset"], words=data["body"])).data)
+
+
+class FinishRun(ApiView):
+    @extend_schema(operation_id="runs_finish", request=FinishIn, responses=RunOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """The answer is whole, or failed with an `error`. A run that people stopped stays stopped."""
+        data, access = self.validated_body(FinishIn), request_access(request)
+        run = _access_begun_run(access, pk, data["attempt"])
+        usage = Usage(data["model"], data["input_tokens"], data["output_tokens"])
+        if data["error"] is None:
+            finish_external_run(run=run, words=data["body"], usage=usage)
+        else:
+            fail_external_run(run=run, error=data["error"], usage=usage)
+        enqueue_compaction_check_on_commit(run.thread_id)
+        return Response(RunOut(runs_visible_to(access).get(pk=pk)).data)
 
 
 class StopRun(ApiView):
@@ -230,9 +291,26 @@ class Assemble(ApiView):
         return Response(AssembledOut(prompt_payload(prompt, shared, access)).data)
 
 
+def _access_own_agent(access: Access) -> Agent:
+    if not access.is_agent:
+        raise Refused("Only agents answer so.")
+    return Agent.objects.select_related("participant", "workspace", "soul").get(participant_id=access.participant_id)
+
+
+def _access_begun_run(access: Access, pk: int, attempt: int) -> Run:
+    """The agent's own run that it began itself, in a thread it still sees. Raises Refused, Conflict."""
+    agent = ("agent__participant", "agent__workspace", "agent__soul", "thread__channel", "trigger__author", "reply")
+    run = get_object_or_404(visible_runs(access).select_related(*agent), pk=pk)
+    if not access.is_agent or not run.is_external:
+        raise Refused("Only the agent that began a run answers in it.")
+    if run.attempt != attempt:
+        raise Conflict("Another process of yours began this run anew. Nothing was taken.", code="run_over")
+    return run
+
+
 def _access_agent_to_assemble(handle: str | None, access: Access) -> Agent:
     if access.is_agent:
-        own = Agent.objects.select_related("participant", "workspace", "soul").get(participant_id=access.participant_id)
+        own = _access_own_agent(access)
         if handle is not None and handle.lstrip("@") != own.handle:
             raise Refused("An agent assembles for itself only.")
         return own

@@ -5,6 +5,7 @@ from django.utils import timezone
 
 from agents.access import reply_denied_reason
 from agents.models import RUNS, Agent, Run
+from agents.runs.external import stop_external_run
 from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step
 from memory.models import Approval
 from memory.services import lapse_approval
@@ -71,6 +72,9 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
         if run.state != Run.State.WRITING:
             run.state, run.finished_at = Run.State.STOPPED, timezone.now()
             add_step(run, "stopped")
+        elif run.is_external and dive.state != Dive.State.PUBLISHED:
+            stop_external_run(run)
+            continue
         elif dive.state == Dive.State.PUBLISHED:
             raise Conflict(
                 f"@{run.agent.participant.handle} is still writing in this dive. Wait until it is done, or stop it.",
@@ -85,7 +89,8 @@ def _lock_run(run: Run) -> Run:
 
 @transaction.atomic
 def stop_run(*, run: Run, by: Access) -> Run:
-    """Stop writing; the text so far stays. A run that waits is stopped at once, one that is over stays as it is.
+    """Stop writing; the text so far stays. A run that waits, or that an agent carries out elsewhere, is stopped at
+    once, one that is over stays as it is.
 
     What it asked people to decide can still be decided; the run does not go on then. Whether a call of its may be
     executed is not asked any more.
@@ -94,6 +99,9 @@ def stop_run(*, run: Run, by: Access) -> Run:
     if by.is_agent and by.participant_id != current.agent.participant_id:
         raise Refused("Only people and the agent itself may stop a run.")
     if current.is_over:
+        return current
+    if current.is_external:
+        stop_external_run(current)
         return current
     is_waiting = current.state == Run.State.WAITING
     if is_waiting:
@@ -133,6 +141,7 @@ def retry_run(*, run: Run, by: Access) -> Run:
         raise Refused("Only people may try a run again.")
     if current.state not in (Run.State.FAILED, Run.State.STOPPED):
         raise Conflict("This run is under way or done already.", code="not_failed")
+    _check_carried_out_here(current)
     if current.trigger.is_deleted or (current.reply and current.reply.is_deleted):
         raise Conflict("The message was deleted. Ask anew.", code="deleted")
     reason = reply_denied_reason(current.agent, current.thread, current.task)
@@ -143,6 +152,11 @@ def retry_run(*, run: Run, by: Access) -> Run:
     current.stop_requested_at = current.finished_at = current.started_at = current.first_word_at = None
     RUNS.restart(current)
     return current
+
+
+def _check_carried_out_here(run: Run) -> None:
+    if run.is_external:
+        raise Refused(f"@{run.agent.handle} answers by itself: ask it again with a message.", code="answers_itself")
 
 
 @transaction.atomic
@@ -177,6 +191,7 @@ def regenerate_run(*, run: Run, by: Access) -> Run:
         raise Refused("Only people may ask for another answer.")
     if not current.is_over:
         raise Conflict("This run is not over yet. Wait until it is, or stop it first.", code="not_over")
+    _check_carried_out_here(current)
     if current.trigger.is_deleted:
         raise Conflict("The message that was asked has been deleted.", code="deleted")
     reason = reply_denied_reason(current.agent, current.thread, current.task)

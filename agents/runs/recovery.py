@@ -1,6 +1,7 @@
 """Recovery of runs that a dead worker or a down broker left behind. Those that wait for an approval are left alone."""
 
 from agents.models import RUNS
+from agents.runs.external import fail_silent_runs
 from agents.runs.store import fail_run
 
 WORKER_LOST = (
@@ -9,5 +10,9 @@ WORKER_LOST = (
 
 
 def recover_runs() -> list[int]:
-    """Ids of runs to send to a worker now: those without an owner, and those whose message got lost."""
+    """Ids of runs to send to a worker now: those without an owner, and those whose message got lost.
+
+    Runs that agents carry out elsewhere are ended where their agent fell silent.
+    """
+    fail_silent_runs()
     return RUNS.recover(lambda run: fail_run(run, "worker_lost", WORKER_LOST))

@@ -167,7 +167,7 @@ def save_unfinished_turn(run: Run, reply: Message, answer: PartialReply) -> None
 def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
     """The answer stands, in the caller's transaction. Raises BadAnswer when there is none, and Problem when the thread
     was closed to agents meanwhile, unless somebody stopped it."""
-    text = _clean_reply_body(answer.text)
+    text = clean_reply_body(answer.text)
     if not text and not answer.is_stopped:
         raise BadAnswer("The model answered nothing.")
     current = RUNS.lock_owned(run)
@@ -185,7 +185,7 @@ def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
 
 def wait_for_approval(current: Run, reply: Message, answer: PartialReply, approval: Approval) -> None:
     """The run waits for people, in the transaction that holds `current`. What was said so far is kept."""
-    finish_reply(reply=reply, body=_clean_reply_body(answer.text), state=Message.State.STOPPED)
+    finish_reply(reply=reply, body=clean_reply_body(answer.text), state=Message.State.STOPPED)
     current.state, current.approval = Run.State.WAITING, approval
     add_step(current, "waiting", attempt=current.attempt)
     current.save(update_fields=["state", "approval", "steps"])
@@ -209,7 +209,7 @@ def fail_run(run: Run, code: str, reason: str, *, remember: bool = False) -> Non
         record_failure(agent=run.agent.participant, thread=run.thread, summary=f"An answer failed: {reason}")
 
 
-def _clean_reply_body(text: str) -> str:
+def clean_reply_body(text: str) -> str:
     """The text as a message may hold it."""
     text = clean_text(text).strip()
     if len(text) > MAX_BODY_CHARACTERS:

@@ -162,9 +162,9 @@ def _levels_then(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
 
 
 RUN_CARD_FIELDS = (
-    *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "reply", "trigger", "thread"),
+    *("state", "model", "input_tokens", "output_tokens", "error", "stop_requested_at", "heard_at", "reply", "trigger"),
     *("agent__deactivated_at", "agent__participant__name", "approval__what", "regenerates__reply"),
-    *("task", "schedule__is_active"),
+    *("thread", "task", "schedule__is_active"),
 )
 
 
@@ -210,8 +210,8 @@ def _run_card(run: Run, access: Access) -> RunCard:
         question=Truncator(" ".join(getattr(run, "question", "").split())).chars(MAX_QUESTION_CHARACTERS),
         answered_again=getattr(run, "answered_again", None),
         may_stop=is_person and not run.is_over and run.stop_requested_at is None,
-        may_retry=is_person and is_retriable and run.agent.is_active,
-        may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active,
+        may_retry=is_person and is_retriable and run.agent.is_active and not run.is_external,
+        may_regenerate=is_person and run.state == Run.State.DONE and run.agent.is_active and not run.is_external,
         thread_id=run.thread_id,
         approval_id=run.approval_id if run.state == Run.State.WAITING else None,
         is_scheduled=run.task == Run.Task.SCHEDULED,

@@ -6,7 +6,7 @@ by it: one that only seemed dead changes nothing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -52,13 +52,14 @@ class JobKind(Generic[JobT]):
     """One kind of job: its table, its lock, and the states in which a worker has it, beginning with the claim's.
 
     `max_attempts`: workers that may die over a job before it fails for good. Attempts come in batches of so many,
-    because a restarted job counts on.
+    because a restarted job counts on. `condition`: the rows of the table that are jobs of this kind.
     """
 
     model: type[JobT]
     lock_kind: LockKind
     active: tuple[str, ...]
     max_attempts: int = 3
+    condition: models.Q = field(default_factory=models.Q)
 
     @property
     def unfinished(self) -> tuple[str, ...]:
@@ -147,4 +148,4 @@ class JobKind(Generic[JobT]):
         return ids
 
     def _active_rows(self) -> models.QuerySet[JobT]:
-        return self.model._default_manager.filter(state__in=self.active)
+        return self.model._default_manager.filter(self.condition, state__in=self.active)

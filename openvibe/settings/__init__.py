@@ -54,6 +54,7 @@ ALLOW_PRIVATE_ENDPOINTS = ENV.allow_private_endpoints
 ALLOWED_ENDPOINT_HOSTS = [h.strip() for h in ENV.allowed_endpoint_hosts.split(",") if h.strip()]
 MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
 MODEL_TOTAL_SECONDS = ENV.model_total_seconds
+AGENT_SILENCE_SECONDS = ENV.agent_silence_seconds
 CONTENT_SECURITY_POLICY: dict[str, Any] = {
     "EXCLUDE_URL_PREFIXES": [],
     "DIRECTIVES": {

@@ -53,6 +53,11 @@ class Environment(BaseSettings):
     )
     model_first_answer_seconds: float = Field(60, gt=0, description="How long a model may stay silent at first.")
     model_total_seconds: float = Field(300, gt=0, description="How long one model answer may take in all.")
+    agent_silence_seconds: float = Field(
+        60,
+        ge=10,
+        description="How long an agent elsewhere may be silent while it writes, before its answer is marked failed.",
+    )
     email_url: str = Field(
         "", description="smtp://user:password@host:port for outgoing mail; empty prints it to the log."
     )

@@ -206,6 +206,12 @@ ROWS = {
     "GET api-runs": Row("runs/", lists="run"),
     "GET api-run": Row("runs/{run}/", "run"),
     "GET api-run-context": Row("runs/{run}/context/", "run", 409),
+    "POST api-runs": Row(
+        "runs/", "message", 403, body={"message": "{message}"}, refused_first=True
+    ),  # none answers by itself
+    "POST api-run-context": Row("runs/{run}/context/", "run", 403, body={"attempt": 1}),
+    "PATCH api-run-reply": Row("runs/{run}/reply/", "run", 403, body={"attempt": 1, "offset": 0, "body": "Yes"}),
+    "POST api-run-finish": Row("runs/{run}/finish/", "run", 403, body={"attempt": 1}),
     "POST api-run-stop": Row("runs/{run}/stop/", "run"),
     "POST api-run-retry": Row("runs/{run}/retry/", "run", 409, NOT_AGENTS),
     "POST api-assemble": Row(

@@ -21,7 +21,7 @@ from openvibe.chat.services.messages import (
     post_message,
     update_message,
 )
-from openvibe.chat.services.permissions import check_dive_active, is_archived
+from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
 from openvibe.chat.services.threads import (
     create_thread,
     mark_read,
@@ -39,6 +39,7 @@ __all__ = [
     "add_to_channel",
     "archive_channel",
     "check_dive_active",
+    "check_not_archived",
     "clean_message_body",
     "clean_speaker_name",
     "create_channel",

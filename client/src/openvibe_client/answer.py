@@ -1,0 +1,184 @@
+"""A reply that grows in the thread while it is written: what is written is sent a few times a second.
+
+A thread of its own sends the words and, in silence, signs of life; the answers to them say whether people pressed
+*Stop*."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from openvibe_client.http import AWAY, ApiError, backoff_seconds
+from openvibe_client.schema import ReplyState, Run
+
+if TYPE_CHECKING:
+    from openvibe_client.vibe import Mention
+
+MAX_CHARACTERS = 100_000
+"""Of a reply (Unicode code points), as the server takes them."""
+TRUNCATION_NOTICE = "\n\n[The answer was longer than a message may be and was cut here.]"
+MAX_REASON_CHARACTERS = 15_000
+NOT_TO_BE_ANSWERED = ("answered", "run_over", "agent_silent", "not_addressed", "archived", "not_found")
+"""Codes that say that nobody waits for an answer: it is there, or it may not be given (any more)."""
+SEND_SECONDS = 0.3
+"""Between two sendings of words."""
+SIGN_OF_LIFE_SECONDS = 2.0
+"""Between two calls while nothing is written: so long may it take to hear of a Stop."""
+
+
+class Stopped(Exception):
+    """Nobody waits for more words: people pressed Stop, the message is answered already, or the run failed."""
+
+
+class Answer:
+    """`with mention.answer() as reply: reply.write("…")`. Leaving it finishes the reply.
+
+    An exception marks the reply as failed, says why, and goes on; `Stopped` alone ends here. `state` is the run's.
+    """
+
+    def __init__(self, mention: "Mention", *, on_end: Callable[[], None] | None = None) -> None:
+        self.mention = mention
+        self.run: Run | None = None
+        self.state = ""
+        self.reply: int | None = None
+        self.error: ApiError | None = None
+        self._api, self._on_end = mention.vibe.api, on_end
+        self._words, self._sent = "", 0
+        self._lock, self._has_news, self._is_closing = threading.Lock(), threading.Event(), threading.Event()
+        self._sender = threading.Thread(target=self._send_until_closed, name="openvibe-answer", daemon=True)
+
+    def __enter__(self) -> "Answer":
+        self.begin()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None:
+            self.finish()
+        elif isinstance(error, Stopped):
+            self._close()
+        elif isinstance(error, KeyboardInterrupt):
+            self.fail("It was ended where it runs.")
+        else:
+            self.fail(f"{type(error).__name__}: {error}")
+        return isinstance(error, Stopped)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether more words would be lost."""
+        return self.state in ("done", "stopped", "failed")
+
+    @property
+    def has_words(self) -> bool:
+        return bool(self._words.strip())
+
+    def begin(self) -> None:
+        """Take the message, so that no other process of this agent answers it; wait while one writes in the thread.
+
+        Where there is nothing to answer (any more), the answer is over. Raises ApiError for what an operator must mend.
+        """
+        failures = 0
+        while self.run is None:
+            try:
+                self.run = self._api.call("POST", "runs/", {"message": self.mention.id}, is_repeatable=True)
+            except ApiError as error:
+                if error.code != "being_written":
+                    self._end_with(error)
+                    if error.code in NOT_TO_BE_ANSWERED:
+                        return
+                    raise
+                time.sleep(backoff_seconds(failures, longest=5.0))
+                failures += 1
+        self.state = self.run["state"]
+        self._sender.start()
+
+    def write(self, words: str) -> None:
+        """Add words to the reply. Raises Stopped when nobody waits for them, ApiError when the token is no more."""
+        self.check()
+        words = words.replace("\x00", "").encode("utf-8", "replace").decode()
+        with self._lock:
+            self._words += words[: MAX_CHARACTERS - len(self._words)]
+        self._has_news.set()
+
+    def check(self) -> None:
+        """Raises Stopped when nobody waits for more words."""
+        if self.error is not None and self.error.status == 401:
+            raise self.error
+        if self.is_over:
+            raise Stopped
+
+    def finish(self, words: str | None = None, *, model: str = "", usage: tuple[int, int] | None = None) -> None:
+        """End the reply; `words` replace what was written. `usage`: tokens read and written. Raises ApiError."""
+        self._close()
+        words = self._words if words is None else words
+        if len(words) >= MAX_CHARACTERS:
+            words = words[: MAX_CHARACTERS - len(TRUNCATION_NOTICE)] + TRUNCATION_NOTICE
+        tokens = {} if usage is None else {"input_tokens": usage[0], "output_tokens": usage[1]}
+        self._end({"body": words, "model": model[:120], **tokens})
+
+    def fail(self, reason: str) -> None:
+        """End the reply as failed, with the reason for people to read; what was written stays."""
+        self._close()
+        if self.run is not None and not self.is_over:
+            with suppress(ApiError):  # the last words; if they cannot be had, the failure still can
+                self._send(self._words[self._sent :])
+        self._end({"error": reason.replace("\x00", "")[-MAX_REASON_CHARACTERS:]})
+
+    def _end(self, body: dict[str, object]) -> None:
+        if self.run is None or self.is_over:
+            return
+        fields = {"attempt": self.run["attempt"], **body}
+        try:
+            ended: Run = self._api.call("POST", f"runs/{self.run['id']}/finish/", fields, is_repeatable=True)
+            self.state = ended["state"]
+        except ApiError as error:
+            if error.code == "empty":
+                self.fail("It answered nothing.")
+                return
+            self._end_with(error)
+            if error.code not in NOT_TO_BE_ANSWERED:
+                raise
+
+    def _close(self) -> None:
+        """The sender ends; what it has not sent goes with the end of the reply."""
+        self._is_closing.set()
+        self._has_news.set()
+        if self._sender.is_alive():
+            self._sender.join()
+
+    def _send_until_closed(self) -> None:
+        failures = 0
+        while not self.is_over:
+            self._has_news.wait(SIGN_OF_LIFE_SECONDS)
+            self._has_news.clear()
+            if self._is_closing.is_set():
+                break
+            with self._lock:
+                words = self._words[self._sent :]
+            try:
+                self._send(words)
+                failures = 0
+            except ApiError as error:
+                if error.status and error.status not in AWAY and error.status < 500:
+                    self._end_with(error)
+                failures += 1
+                self._has_news.set()
+            self._is_closing.wait(backoff_seconds(failures, longest=5.0) if failures else SEND_SECONDS)
+        self._api.close()
+        if self.is_over and self._on_end is not None:
+            self._on_end()
+
+    def _send(self, words: str) -> None:
+        assert self.run is not None
+        body = {"attempt": self.run["attempt"], "offset": self._sent, "body": words}
+        progress: ReplyState = self._api.call(
+            "PATCH", f"runs/{self.run['id']}/reply/", body, is_repeatable=True, tries=1
+        )
+        self._sent += len(words)
+        self.reply, self.state = progress["reply"], progress["state"]
+
+    def _end_with(self, error: ApiError) -> None:
+        self.error, self.state = error, "failed"

@@ -1,0 +1,245 @@
+"""A workspace as one of its agents meets it: mentions, context, memory, blocks, knowledge, work."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openvibe_client.answer import NOT_TO_BE_ANSWERED, Answer, Stopped
+from openvibe_client.events import iter_events
+from openvibe_client.http import Api, ApiError
+from openvibe_client.schema import Assembled, Block, Dive, Episode, Message, PromptMessage, Run, Thread, Tool
+
+
+class Vibe:
+    """`Vibe("https://vibe.example", "ovk_…")`; the token is an agent's whose *Answers itself* is ticked."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.api = Api(url, token)
+        me = self.api.call("GET", "me/")
+        self.handle: str = me["participant"]["handle"]
+        self.is_agent: bool = me["participant"]["kind"] == "agent"
+        self.blocks = Blocks(self.api)
+        self._owes_all: dict[int, bool] = {}
+
+    @classmethod
+    def from_env(cls) -> "Vibe":
+        """As OPENVIBE_URL and OPENVIBE_TOKEN say."""
+        return cls(os.environ["OPENVIBE_URL"], os.environ["OPENVIBE_TOKEN"])
+
+    def mentions(self, *, position_file: Path | None = None) -> Iterator["Mention"]:
+        """What people say to this agent, for as long as the token holds: by its name, in its dives, and in threads it
+        follows. Breaks in between are bridged.
+
+        With a `position_file`, what was said while nobody listened is told too: the file holds how far the one who
+        asks for the next mention has come. What is answered already is not answered again (`Mention.answer`).
+        """
+        after = _read_position(position_file)
+        for frame in iter_events(self.api, kinds=("mention", "message_posted", "thread_changed"), after=after):
+            message: Message | None = frame.data.get("data")
+            if frame.kind == "thread_changed":
+                self._owes_all.pop(frame.data.get("thread") or 0, None)
+            elif (
+                message and _is_said_by_person(message) and (frame.kind == "mention" or self._owes_all_answers(message))
+            ):
+                yield Mention(self, message)
+            if position_file is not None:
+                _write_position(position_file, frame.position)
+
+    def _owes_all_answers(self, message: Message) -> bool:
+        """Whether the agent answers all that people say there: it follows the thread, or the thread is its dive."""
+        thread = message["thread"]
+        if thread not in self._owes_all:
+            try:
+                row: Thread = self.api.call("GET", f"threads/{thread}/")
+                dives = [] if row["parent"] is None else self._dives_from(row["parent"])
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+                return False
+            dive_agents = [dive["agent"]["handle"] for dive in dives if dive["thread"] == thread]
+            self._owes_all[thread] = self.handle in (*row["following_agents"], *dive_agents)
+        return self._owes_all[thread]
+
+    def _dives_from(self, thread: int) -> list[Dive]:
+        """The active dives that started in a thread: at most seven."""
+        found: list[Dive] = self.api.call("GET", "dives/", query={"thread": thread, "state": "active"})["results"]
+        return found
+
+    def search_knowledge(self, query: str, **filters: str | int) -> Any:
+        """Entries of the workspace's knowledge that bear on the query, the best first, with how much was left out."""
+        return self.api.call("GET", "knowledge/search/", query={"q": query, **filters})
+
+    def suggest_knowledge(self, topic: str, content: str, **fields: Any) -> Any:
+        """Suggest an entry (from L2 on); a person decides."""
+        body = {"topic": topic, "content": content, **fields}
+        return self.api.call("POST", "knowledge/suggest/", body, is_repeatable=True)
+
+    def lessons(self) -> list[Episode]:
+        """What people disliked of its answers and nobody marked as applied yet, the newest first. It stands in the
+        context, too."""
+        answer = self.api.call("GET", "episodes/", query={"open": "true", "kind": "feedback_received"})
+        found: list[Episode] = answer["results"]
+        return found
+
+
+class Blocks:
+    """The agent's context blocks: labelled texts that stand in each of its prompts."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def read(self, label: str) -> Block | None:
+        """The block; None when there is none."""
+        try:
+            block: Block = self._api.call("GET", f"blocks/{label}/")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+        return block
+
+    def write(self, label: str, content: str) -> Block:
+        """Make the block say this. Raises ApiError 412 when somebody saved it meanwhile."""
+        block = self.read(label)
+        if block is None:
+            made: Block = self._api.call("POST", "blocks/", {"label": label, "content": content}, is_repeatable=True)
+            return made
+        saved: Block = self._api.call(
+            "PUT", f"blocks/{label}/", {"content": content}, headers={"If-Match": block["etag"]}
+        )
+        return saved
+
+    def append(self, label: str, content: str) -> Block:
+        """Add to a block that is there."""
+        block: Block = self._api.call("POST", f"blocks/{label}/append/", {"content": content})
+        return block
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the agent is to read before it answers. `tokens` of the whole."""
+
+    assembled: Assembled
+
+    @property
+    def tokens(self) -> int:
+        return self.assembled["tokens"]
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """As chat models take them."""
+        return [_chat_message(message) for message in self.assembled["messages"]]
+
+    @property
+    def tools(self) -> list[Tool]:
+        """What the agent may call here, by the API."""
+        return self.assembled["tools"]
+
+    @property
+    def text(self) -> str:
+        """As one text, for what takes no messages."""
+        return "\n\n".join(message["content"] for message in self.assembled["messages"] if message["content"])
+
+
+def _chat_message(message: PromptMessage) -> dict[str, Any]:
+    chat: dict[str, Any] = {"role": message["role"], "content": message["content"]}
+    if message["tool_calls"]:
+        chat["tool_calls"] = [
+            {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+            for call in message["tool_calls"]
+        ]
+    if message["tool_call_id"] is not None:
+        chat["tool_call_id"] = message["tool_call_id"]
+    return chat
+
+
+class Mention:
+    """A message of a person that is meant for the agent."""
+
+    def __init__(self, vibe: Vibe, message: Message) -> None:
+        self.vibe, self.message = vibe, message
+        self._answer: Answer | None = None
+
+    @property
+    def id(self) -> int:
+        return self.message["id"]
+
+    @property
+    def thread(self) -> int:
+        return self.message["thread"]
+
+    @property
+    def author(self) -> str:
+        return self.message["author"]["handle"]
+
+    @property
+    def text(self) -> str:
+        return self.message["body"]
+
+    def context(self, *, budget: int | None = None, model: str | None = None) -> Context:
+        """What the agent is to read, within so many tokens. Inside `answer()` it is kept: people see what was read,
+        and feedback in it counts as used. Raises Stopped when the answer is over."""
+        limits = {"budget": budget, "model": model}
+        if self._answer is None:
+            body = {"thread": self.thread, "task": "mention", **limits}
+            return Context(self.vibe.api.call("POST", "context/assemble/", body))
+        self._answer.check()
+        assert self._answer.run is not None
+        run: Run = self._answer.run
+        try:
+            body = {"attempt": run["attempt"], **limits}
+            return Context(self.vibe.api.call("POST", f"runs/{run['id']}/context/", body, is_repeatable=True))
+        except ApiError as error:
+            if error.code in NOT_TO_BE_ANSWERED:
+                raise Stopped from None
+            raise
+
+    def answer(self, *, on_end: Callable[[], None] | None = None) -> Answer:
+        """The reply, to be written while people look on. `on_end` is called, in a thread, once they want no more."""
+        self._answer = Answer(self, on_end=on_end)
+        return self._answer
+
+    def reply(self, text: str) -> None:
+        """Answer at once."""
+        with self.answer() as answer:
+            answer.write(text)
+
+    def memory(self, action: str, **arguments: Any) -> Any:
+        """Call the memory tool in this thread: `mention.memory("search", query="frost")`."""
+        return self.vibe.api.call("POST", "memory/tool/", {"thread": self.thread, "action": action, **arguments})
+
+    def work(self) -> list[dict[str, Any]]:
+        """What this thread is working on: objective, constraints, plan, to-dos."""
+        found: list[dict[str, Any]] = self.vibe.api.call("GET", "work/", query={"thread": self.thread})["results"]
+        return found
+
+    def add_work(self, kind: str, text: str) -> Any:
+        """Note an item of work: `mention.add_work("todo", "Prune the roses")`."""
+        body = {"thread": self.thread, "kind": kind, "text": text}
+        return self.vibe.api.call("POST", "work/", body, is_repeatable=True)
+
+    def log_progress(self, checkpoint: str, **fields: Any) -> Any:
+        """Say in the thread's progress log how far things are."""
+        body = {"thread": self.thread, "checkpoint": checkpoint, **fields}
+        return self.vibe.api.call("POST", "progress/", body, is_repeatable=True)
+
+
+def _is_said_by_person(message: Message) -> bool:
+    return message["author"]["kind"] == "member" and message["kind"] == "text"
+
+
+def _read_position(path: Path | None) -> int | None:
+    with suppress(OSError, ValueError):
+        return None if path is None else int(path.read_text(encoding="ascii"))
+    return None
+
+
+def _write_position(path: Path, position: int) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_text(str(position), encoding="ascii")
+    draft.replace(path)

@@ -1,0 +1,193 @@
+"""Agents that answer themselves: they begin a run, read, write their reply as it grows, and end it, over the API."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from agents.access import tokens_used_today
+from agents.models import Agent, Run
+from agents.runs.lifecycle import stop_run
+from agents.runs.recovery import recover_runs
+from memory.episodes.models import Episode
+from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.chat.services import set_thread_access
+from openvibe.workspaces.models import Member
+from tests import factories
+from tests.api.client import Api, is_problem
+from tests.api.conftest import Enter
+from tests.factories import access, say
+
+
+@pytest.fixture
+def reed(ana: Member, channel: Channel) -> Agent:
+    agent = factories.make_agent(ana, "reed", channel=channel)
+    agent.answers_itself = True
+    agent.save(update_fields=["answers_itself"])
+    return agent
+
+
+@pytest.fixture
+def api(reed: Agent, by_token: Enter) -> Api:
+    return by_token(reed.participant)
+
+
+@pytest.fixture
+def question(ana: Member, reed: Agent, thread: Thread) -> Message:
+    return say(thread, ana, "@reed when do I prune?")
+
+
+@pytest.fixture
+def run(api: Api, question: Message) -> Run:
+    return Run.objects.get(pk=begin(api, question)["id"])
+
+
+def begin(api: Api, message: Message) -> dict[str, Any]:
+    answer = api.post("runs/", {"message": message.pk})
+    assert answer.status_code == 201, answer.json()
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def write(api: Api, run: Run, offset: int, words: str, attempt: int = 1) -> tuple[int, object]:
+    answer = api.patch(f"runs/{run.pk}/reply/", {"attempt": attempt, "offset": offset, "body": words})
+    body = answer.json()
+    return (200, (body["state"], body["length"])) if answer.status_code == 200 else (answer.status_code, body["code"])
+
+
+def finish(api: Api, run: Run, attempt: int = 1, **body: object) -> tuple[int, str]:
+    answer = api.post(f"runs/{run.pk}/finish/", {"attempt": attempt, **body})
+    return answer.status_code, answer.json().get("state") or answer.json()["code"]
+
+
+def reply_of(run: Run) -> tuple[str, str, str]:
+    run.refresh_from_db()
+    return run.state, run.reply.body if run.reply else "", run.reply.state if run.reply else ""
+
+
+def test_a_reply_grows_as_its_agent_writes_and_is_counted_once(api: Api, reed: Agent, run: Run) -> None:
+    assert reply_of(run) == ("reading", "", "")
+    assert write(api, run, 0, "") == (200, ("reading", 0))
+    assert write(api, run, 0, "In ") == (200, ("writing", 3))
+    assert write(api, run, 3, "March.") == write(api, run, 3, "March.") == (200, ("writing", 9))
+    assert reply_of(run) == ("writing", "In March.", "writing")
+    assert write(api, run, 0, "In March. Or") == (200, ("writing", 12))
+
+    for _ in range(2):
+        assert finish(api, run, body="In March.", model="own-7b", input_tokens=90) == (200, "done")
+
+    assert reply_of(run) == ("done", "In March.", "complete")
+    assert (run.model, run.input_tokens, run.output_tokens) == ("own-7b", 90, 3)
+    assert tokens_used_today(agent=reed) == 93
+    assert Message.objects.filter(author=reed.participant).count() == 1
+    assert write(api, run, 9, " Late.") == (409, "run_over")
+
+
+def test_words_that_do_not_follow_are_not_taken(api: Api, run: Run) -> None:
+    write(api, run, 0, "In March.")
+    for offset, words in ((12, "Gap"), (0, "In April."), (3, "March?"), (9, "x" * MAX_BODY_CHARACTERS)):
+        status, code = write(api, run, offset, words)
+        assert (status, code) in ((409, "wrong_offset"), (400, "too_long"))
+    assert write(api, run, 9, "\x00") == (400, "bad_characters")
+    assert reply_of(run) == ("writing", "In March.", "writing")
+
+
+def test_a_message_is_answered_once_whatever_begins_it(api: Api, ana: Member, run: Run, question: Message) -> None:
+    later = say(question.thread, ana, "@reed and the ivy?")
+    for message in (question, later):
+        assert is_problem(api.post("runs/", {"message": message.pk}), 409, "being_written")
+    assert finish(api, run) == (400, "empty")
+    finish(api, run, body="In March.")
+    assert is_problem(api.post("runs/", {"message": question.pk}), 409, "answered")
+    begin(api, later)
+
+
+def test_stop_ends_it_at_once_and_its_agent_is_told(api: Api, ana: Member, run: Run) -> None:
+    write(api, run, 0, "In Mar")
+    stop_run(run=run, by=access(ana))
+    assert reply_of(run) == ("stopped", "In Mar", "stopped")
+    assert write(api, run, 6, "ch.") == (200, ("stopped", 6))
+    assert finish(api, run, body="In March.") == (200, "stopped")
+    assert reply_of(run) == ("stopped", "In Mar", "stopped")
+
+
+def test_whoever_falls_silent_fails_with_its_words_kept_and_may_begin_anew(
+    api: Api, run: Run, question: Message
+) -> None:
+    write(api, run, 0, "In Mar")
+    recover_runs()
+    assert reply_of(run)[0] == "writing"
+    Run.objects.update(heard_at=timezone.now() - timedelta(minutes=2))
+    assert recover_runs() == []
+    assert reply_of(run) == ("failed", "In Mar", "failed")
+    assert "fell silent" in run.error
+    assert write(api, run, 6, "ch.") == (409, "run_over")
+
+    assert begin(api, question)["attempt"] == 2
+    assert write(api, run, 6, "ch.") == (409, "run_over")
+    assert write(api, run, 0, "In April.", attempt=2) == (200, ("writing", 9))
+    assert finish(api, run, attempt=2) == (200, "done")
+    assert reply_of(run) == ("done", "In April.", "complete")
+
+
+def test_a_failure_is_told_in_words_without_secrets(api: Api, run: Run) -> None:
+    write(api, run, 0, "In Mar")
+    assert finish(api, run, error="exit code 1: bad key sk-abcdefghijklmnopqrstuv") == (200, "failed")
+    assert reply_of(run) == ("failed", "In Mar", "failed")
+    assert (run.error_code, run.error) == ("agent_failed", "exit code 1: bad key [secret removed]")
+
+
+def test_a_thread_closed_meanwhile_ends_it_and_says_so(api: Api, ana: Member, run: Run, thread: Thread) -> None:
+    write(api, run, 0, "In Mar")
+    set_thread_access(thread=thread, by=access(ana), access="human_only")
+    assert write(api, run, 6, "ch.") == (404, "not_found")
+    recover_runs()
+    assert reply_of(run) == ("failed", "In Mar", "failed")
+    assert "for people only" in run.error
+
+
+def test_what_it_reads_is_kept_and_carries_feedback(
+    api: Api, ana: Member, by_token: Enter, run: Run, question: Message
+) -> None:
+    finish(api, run, body="In March.")
+    assert run.pk == Run.objects.get().pk
+    reply = Message.objects.get(run=run)
+    by_token(ana.participant).post("feedback/", {"message": reply.pk, "verdict": "down", "text": "Name the roses."})
+    second = Run.objects.get(pk=begin(api, say(question.thread, ana, "@reed and now?"))["id"])
+
+    prompt = api.post(f"runs/{second.pk}/context/", {"attempt": 1}).json()
+
+    assert "Name the roses." in str(prompt["messages"])
+    assert prompt["tokens"] == second.snapshot.tokens
+    assert Episode.objects.get(feedback__message=reply).prompt_count == 1
+    assert api.get(f"runs/{second.pk}/context/").json()["messages"] == prompt["messages"]
+
+
+def test_it_answers_all_that_is_said_in_its_dive_and_where_it_follows(
+    api: Api, ana: Member, reed: Agent, thread: Thread, by_token: Enter
+) -> None:
+    thread.following_agents.add(reed.participant)
+    said = say(thread, ana, "Roses are red.")
+    assert begin(api, said)["task"] == "thread"
+    body = {"message": said.pk, "agent": "reed", "body": "Every rose?"}
+    dive = by_token(ana.participant).post("dives/", body).json()
+    run = Run.objects.get(pk=begin(api, Message.objects.filter(thread=dive["thread"])[0])["id"])
+    write(api, run, 0, "Not wh")
+    by_token(ana.participant).post(f"dives/{dive['id']}/discard/")
+    assert (run.task, reply_of(run)) == ("dive", ("stopped", "Not wh", "stopped"))
+
+
+def test_who_may_begin(api: Api, ana: Member, reed: Agent, vibe: Agent, thread: Thread, by_token: Enter) -> None:
+    unnamed, other = say(thread, ana, "Roses are red."), say(thread, ana, "@reed @vibe both?")
+    assert is_problem(api.post("runs/", {"message": unnamed.pk}), 403, "not_addressed")
+    assert is_problem(by_token(vibe.participant).post("runs/", {"message": other.pk}), 403, "answered_here")
+    assert is_problem(by_token(ana.participant).post("runs/", {"message": other.pk}), 403, "not_allowed")
+    run = Run.objects.get(pk=begin(api, other)["id"])
+    assert write(by_token(vibe.participant), run, 0, "Mine!") == (404, "not_found")
+    reed.daily_token_budget = 0
+    reed.save()
+    finish(api, run, body="Yes.")
+    refused = api.post("runs/", {"message": say(thread, ana, "@reed again?").pk})
+    assert is_problem(refused, 403, "agent_silent")

@@ -1,0 +1,52 @@
+"""`openvibe run` asked wrongly says what to mend, and starts nothing."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from openvibe_client.cli import main
+from tests.client.test_connections import Serve, serve
+
+__all__ = ["serve"]
+
+
+@pytest.fixture(autouse=True)
+def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No settings but a home of the test's own; signals are as before afterwards."""
+    for name in ("OPENVIBE_URL", "OPENVIBE_TOKEN", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "Say which command answers"),
+        (["--", "no-such-command"], "There is no command no-such-command here."),
+        (["--", "cat"], "Say where OpenVibe is"),
+        (["--url", "http://127.0.0.1:1", "--", "cat"], "Say who the agent is"),
+        (["--url", "http://127.0.0.1:1", "--token-file", "/nowhere", "--", "cat"], "/nowhere cannot be read"),
+        (["--preset", "mine", "--", "cat"], "There is no preset mine. There are claude, codex, gemini, opencode."),
+        (["--config", "/nowhere", "--", "cat"], "/nowhere cannot be read"),
+    ],
+)
+def test_what_is_missing_is_named(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--as", "reed", *arguments]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_the_token_has_to_be_the_agents(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENVIBE_TOKEN", "ovk_x")
+    script = serve()
+    assert main(["run", "--as", "vibe", "--url", script.url, "--", "cat"]) == 2
+    assert "This token is @reed's, not an agent's @vibe." in capsys.readouterr().err
+    script.answers["GET me"] = [(401, {"code": "bad_token", "detail": "This token is not valid."})]
+    assert main(["run", "--as", "reed", "--url", script.url, "--", "cat"]) == 1
+    assert "This token is not valid." in capsys.readouterr().err

@@ -1,0 +1,198 @@
+"""What the client does when connections break: it goes on where it was, and says nothing twice."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openvibe_client import Api, ApiError, Vibe
+
+ME = {"participant": {"handle": "reed", "kind": "agent"}}
+DROP = object()
+"""The connection is closed without an answer."""
+
+
+@dataclass
+class Script:
+    """What a server answers, by method and path: one after another, the last one for good."""
+
+    answers: dict[str, list[Any]]
+    asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    url: str = ""
+
+    def bodies(self, call: str) -> list[Any]:
+        return [body for name, _, body in self.asked if name == call]
+
+    def headers(self, call: str) -> list[dict[str, str]]:
+        return [headers for name, headers, _ in self.asked if name == call]
+
+
+Serve = Callable[..., Script]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(**answers: list[Any]) -> Script:
+        script = Script({"GET me": [ME], **{name.replace("_", " "): given for name, given in answers.items()}})
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                name = self.path.partition("?")[0].removeprefix("/api/v1/").strip("/").split("/")
+                call = f"{self.command} {name[-1] if len(name) > 1 else name[0]}"
+                script.asked.append((call, dict(self.headers), json.loads(data) if data else None))
+                given = script.answers[call]
+                reply = given.pop(0) if len(given) > 1 else given[0]
+                status, body = reply if isinstance(reply, tuple) else (200, reply)
+                self.close_connection = body is DROP or isinstance(body, bytes)
+                if body is DROP:
+                    return
+                kind = "text/event-stream" if isinstance(body, bytes) else "application/json"
+                text = body if isinstance(body, bytes) else json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                if not isinstance(body, bytes):
+                    self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = do_PATCH = answer  # noqa: N815
+
+            def log_message(self, format: str, *args: object) -> None:
+                return
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        script.url = f"http://127.0.0.1:{server.server_port}"
+        return script
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def frame(position: int, text: str, author: str = "member", event: str = "mention", thread: int = 1) -> bytes:
+    message = {"id": position, "thread": thread, "kind": "text", "body": text, "author": {"kind": author}}
+    data = {"thread": thread, "data": message if event != "thread_changed" else None}
+    return f"id: {position}\nevent: {event}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+def test_it_listens_on_where_it_was(serve: Serve, tmp_path: Path) -> None:
+    gone = b"event: gone\ndata: {}\n\n"
+    streams = [
+        b": open\n\n" + frame(7, "one") + frame(8, "of an agent", "agent") + frame(9, "cut off")[:30],
+        (503, {"code": "unavailable"}),
+        frame(9, "two") + gone,
+    ]
+    script = serve(GET_events=streams)
+    mentions = Vibe(script.url, "ovk_x").mentions(position_file=tmp_path / "position")
+    assert [next(mentions).text, next(mentions).text] == ["one", "two"]
+    with pytest.raises(ApiError, match="may not listen"):
+        next(mentions)
+    assert [headers.get("Last-Event-ID") for headers in script.headers("GET events")] == [None, "8", "8"]
+
+    script.answers["GET events"] = [gone]
+    with pytest.raises(ApiError):
+        next(Vibe(script.url, "ovk_x").mentions(position_file=tmp_path / "position"))
+    assert script.headers("GET events")[-1]["Last-Event-ID"] == "9"
+
+
+def test_it_hears_what_is_said_in_its_dives_and_in_threads_it_follows(serve: Serve) -> None:
+    def thread(number: int, parent: int | None, *following: str) -> dict[str, Any]:
+        return {"id": number, "parent": parent, "following_agents": following}
+
+    posts = [
+        frame(1, "to others", event="message_posted", thread=2),
+        frame(2, "in its dive", event="message_posted", thread=3),
+        frame(3, "in another's dive", event="message_posted", thread=4),
+        frame(4, "again in its dive", event="message_posted", thread=3),
+        frame(5, "", event="thread_changed", thread=2),
+        frame(6, "now to it, too", event="message_posted", thread=2),
+    ]
+    dives = [{"thread": 3, "agent": {"handle": "reed"}}, {"thread": 4, "agent": {"handle": "vibe"}}]
+    script = serve(
+        GET_events=[b"".join(posts)],
+        GET_2=[thread(2, None), thread(2, None, "reed")],
+        GET_3=[thread(3, 1)],
+        GET_4=[thread(4, 1)],
+        GET_dives=[{"results": dives}],
+    )
+    mentions = Vibe(script.url, "ovk_x").mentions()
+    heard = [next(mentions).text for _ in range(3)]
+    assert heard == ["in its dive", "again in its dive", "now to it, too"]
+    assert len(script.bodies("GET 3")) == 1
+
+
+RUN = {"id": 5, "thread": 1, "attempt": 1, "state": "reading"}
+
+
+def ask(script: Script) -> Any:
+    script.answers["GET events"] = [frame(7, "@reed when?")]
+    return next(Vibe(script.url, "ovk_x").mentions())
+
+
+def test_words_whose_answer_was_lost_are_sent_again_from_where_they_were(serve: Serve) -> None:
+    written = {"state": "writing", "reply": 6, "length": 3}
+    script = serve(POST_runs=[DROP, (201, RUN)], PATCH_reply=[DROP, written], POST_finish=[{**RUN, "state": "done"}])
+    with ask(script).answer() as reply:
+        reply.write("In ")
+        while not reply.reply:
+            reply.check()
+        reply.write("March.")
+    keys = {headers["Idempotency-Key"] for headers in script.headers("POST runs")}
+    assert (len(script.bodies("POST runs")), len(keys)) == (2, 1)
+    first, second = script.bodies("PATCH reply")[:2]
+    assert first == second == {"attempt": 1, "offset": 0, "body": "In "}
+    assert script.bodies("POST finish")[-1]["body"] == "In March."
+    assert reply.state == "done"
+
+
+def test_what_is_answered_already_is_passed_over(serve: Serve) -> None:
+    script, reached = serve(POST_runs=[(409, {"code": "answered", "detail": "It is."})]), []
+    mention = ask(script)
+    with mention.answer() as reply:
+        reached.append(reply.is_over)
+        mention.context()
+        reached.append("the model was asked")
+    assert reached == [True]
+
+
+def test_an_exception_is_told_and_goes_on(serve: Serve) -> None:
+    script = serve(
+        POST_runs=[(201, RUN)],
+        PATCH_reply=[{"state": "writing", "reply": 6, "length": 3}],
+        POST_finish=[{**RUN, "state": "failed"}],
+    )
+    reply = ask(script).answer()
+
+    def answer() -> None:
+        with reply:
+            reply.write("In ")
+            raise RuntimeError("no model")
+
+    with pytest.raises(RuntimeError, match="no model"):
+        answer()
+    assert script.bodies("POST finish") == [{"attempt": 1, "error": "RuntimeError: no model"}]
+    assert script.bodies("PATCH reply")[0]["body"] == "In "
+
+
+def test_what_may_not_be_repeated_is_sent_once(serve: Serve) -> None:
+    script = serve(POST_tool=[DROP, {"result": "noted"}])
+    api = Api(script.url, "ovk_x")
+    with pytest.raises(ApiError, match="did not answer"):
+        api.call("POST", "memory/tool/", {"action": "note"})
+    assert len(script.bodies("POST tool")) == 1
+    script.answers["GET me"] = [(200, b"<html>")]
+    with pytest.raises(ApiError, match="no JSON"):
+        api.call("GET", "me/")

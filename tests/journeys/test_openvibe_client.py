@@ -1,0 +1,199 @@
+"""Agents in other processes, with the client people install: the README's own, and commands behind `openvibe run`."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.client.readme import readme_agent
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.journeys.test_conversation import say, start_thread
+from tests.journeys.test_run_recovery import API_PAUSE, ask, messages
+from tests.operations.processes import wait_until
+
+MAKE_AGENT = """
+from agents.models import Agent
+from agents.services import create_agent
+from openvibe.chat.models import Channel
+from openvibe.chat.services import add_to_channel
+from openvibe.workspaces.models import Member
+from openvibe.workspaces.queries import member_access
+owner = Member.objects.get(role="owner", workspace__slug="willow")
+agent = create_agent(by=member_access(owner), workspace=owner.workspace, handle={handle!r}, name={name!r},
+                     soul="identity: {{name: {name}, role: Answers from elsewhere}}")
+Agent.objects.filter(pk=agent.pk).update(answers_itself=True, level=3)
+add_to_channel(channel=Channel.objects.get(name="general"), participant=agent.participant, by=member_access(owner))
+"""
+MODEL_URL = "from openvibe.llm.models import Endpoint; print(Endpoint.objects.get(name='Steered').base_url)"
+SCOPES = "read,write,memory,knowledge"
+CLIENT = str(Path(__file__).parents[2] / "client" / "src")
+
+
+def replies(page: Page) -> Locator:
+    return page.locator('#messages > li[data-handle="ivy"]')
+
+
+@contextmanager
+def listening(
+    installation: Installation, handle: str, *command: str, **settings: str
+) -> Iterator[subprocess.Popen[str]]:
+    """This Python program, as an agent that was made for it, from its first line on."""
+    installation.shell(MAKE_AGENT.format(handle=handle, name=handle.title()))
+    env = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": CLIENT,
+        "OPENVIBE_URL": installation.url,
+        "OPENVIBE_TOKEN": installation.token(handle, SCOPES),
+        **settings,
+    }
+    with subprocess.Popen(
+        [sys.executable, *command], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as program:
+        assert program.stdout is not None
+        first = program.stdout.readline()
+        assert first.startswith(f"@{handle} listens"), first + program.stdout.read()
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def test_an_agent_elsewhere_writes_is_stopped_and_learns(people: People, installation: Installation) -> None:
+    model = {"OPENAI_BASE_URL": installation.shell(MODEL_URL), "OPENAI_API_KEY": "sk-of-its-own"}
+    token = installation.token("ana")
+    assert len(readme_agent().splitlines()) <= 30
+    with listening(installation, "ivy", "-c", readme_agent(), **model):
+        ana = people.ana()
+        start_thread(ana, "An agent elsewhere", "Roses are pruned in late winter.")
+        go_on = installation.model.holds_back_after_first_words("Once upon a time there was a rose.")
+        say(ana, "@ivy tell me a story")
+        reply = replies(ana).first
+        expect(reply).to_have_attribute("data-state", "writing")
+        expect(reply).to_contain_text("Once")
+        expect(reply).not_to_contain_text("rose")
+        go_on.set()
+        expect(reply).to_contain_text("there was a rose.")
+        expect(reply).to_have_attribute("data-state", "complete")
+
+        ivy = installation.token("ivy", SCOPES)
+        wait_until(lambda: installation.api("GET", "progress/", ivy)["results"], "its progress", pause=API_PAUSE)
+        assert "Asked last by @ana" in installation.api("GET", "blocks/notes/", ivy)["content"]
+        written = installation.api("GET", "runs/?agent=ivy", token)["results"][0]
+        body = {"message": written["reply"], "verdict": "down", "text": "Name the rose."}
+        installation.api("POST", "feedback/", token, body)
+
+        go_on = installation.model.holds_back_after_first_words("Twice upon a time there was Rosa.")
+        say(ana, "@ivy and another?")
+        second = replies(ana).last
+        expect(second).to_contain_text("Twice")
+        second.get_by_role("button", name="Stop").click()
+        expect(second).to_have_attribute("data-state", "stopped")
+        go_on.set()
+        expect(second).not_to_contain_text("Rosa")
+        assert "Name the rose." in str(installation.model.asked[-1].body["messages"])
+
+        installation.model.says("Rosa canina.")  # it goes on after a Stop
+        say(ana, "@ivy which rose?")
+        expect(replies(ana).last).to_contain_text("Rosa canina.")
+        notes = "Asked last by @ana. Lessons: 1."
+        wait_until(lambda: installation.api("GET", "blocks/notes/", ivy)["content"] == notes, "notes", pause=API_PAUSE)
+
+
+COMMAND = r"""
+import json, os, sys, time
+context = sys.stdin.read()
+said = context[context.rindex("@moss "):]
+def tell(**event):
+    print(json.dumps(event), flush=True)
+tell(type="start", id="session-of-" + (sys.argv[sys.argv.index("--resume") + 1] if "--resume" in sys.argv else "old"))
+if "forget" in said and "--resume" in sys.argv:
+    sys.exit("No such session")
+if "break" in said:
+    tell(type="text", text="Half")
+    sys.stderr.write("Traceback: no such rose, key sk-abcdefghijklmnopqrstuv\n")
+    sys.exit(3)
+if "forever" in said:
+    tell(type="text", text=str(os.getpid()))
+    time.sleep(600)
+if "flood" in said:
+    for _ in range(500):
+        tell(type="text", text="x" * 10_000)
+    sys.exit()
+sys.stdout.buffer.write(b'{"type": "text", "text": "Gr\xc3\xbcn \xff"}\n')
+tell(type="text", text=" " + " ".join(sys.argv[1:]) + (" token!" if "OPENVIBE_TOKEN" in os.environ else ""))
+"""
+PRESET = """
+[script]
+resume = ["--resume", "{session}"]
+output = "jsonl"
+session = "type=start id"
+delta = "type=text text"
+"""
+
+
+@pytest.fixture
+def runner(installation: Installation, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """`openvibe run` with a command of the test's own; its state is kept below `tmp_path`."""
+    (tmp_path / "command.py").write_text(COMMAND)
+    (tmp_path / "run.toml").write_text(PRESET)
+    run = ["-m", "openvibe_client.cli", "run", "--as", "moss", "--config", str(tmp_path / "run.toml")]
+    command = ["--preset", "script", "--", sys.executable, str(tmp_path / "command.py")]
+    settings = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    with listening(installation, "moss", *run, *command, **settings) as program:
+        yield program
+
+
+def test_a_command_answers_as_an_agent(
+    installation: Installation, runner: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    token = installation.token("ana")
+
+    def ended(thread: int, number: int = 1) -> list[dict[str, str]]:
+        runs: list[dict[str, str]] = installation.api("GET", f"runs/?thread={thread}", token)["results"]
+        is_over = len(runs) == number and all(run["state"] in ("done", "stopped", "failed") for run in runs)
+        return runs if is_over else []
+
+    def answer_of(thread: int) -> str:
+        return str(messages(installation, token, thread)[-1]["body"])
+
+    forever, _ = ask(installation, token, "@moss go on forever")
+    broken, _ = ask(installation, token, "@moss break off")
+    flood, _ = ask(installation, token, "@moss flood us")
+    plain, _ = ask(installation, token, "@moss what is green?")
+    for body in ("@moss and still?", "@moss forget it"):
+        installation.api("POST", f"threads/{plain}/messages/", token, {"body": body})
+    wait_until(lambda: ended(broken) and ended(flood) and ended(plain, 3), "the answers", pause=API_PAUSE)
+
+    (failure,) = ended(broken)
+    assert (failure["state"], answer_of(broken)) == ("failed", "Half")
+    reason = "ended with exit code 3.\nTraceback: no such rose, key [secret removed]"
+    assert failure["error"] == f"{Path(sys.executable).name} {reason}"
+    assert len(answer_of(flood)) == 100_000
+    assert answer_of(flood).endswith("was cut here.]")
+    said = [m["body"] for m in messages(installation, token, plain) if m["author"]["handle"] == "moss"]
+    assert said == ["Grün \ufffd", "Grün \ufffd --resume session-of-old", "Grün \ufffd"]  # the last begins anew
+    (kept,) = tmp_path.glob("state/openvibe/*.json")
+    assert kept.stat().st_mode & 0o077 == 0
+
+    (endless,) = installation.api("GET", f"runs/?thread={forever}", token)["results"]
+    wait_until(lambda: answer_of(forever).isdigit(), "its first word", pause=API_PAUSE)
+    command = psutil.Process(int(answer_of(forever)))
+    installation.api("POST", f"runs/{endless['id']}/stop/", token, {})
+    assert ended(forever)[0]["state"] == "stopped"
+    wait_until(lambda: not command.is_running(), "the command ends")
+
+    again, _ = ask(installation, token, "@moss go on forever once more")
+    wait_until(lambda: answer_of(again).isdigit(), "its first word", pause=API_PAUSE)
+    last = psutil.Process(int(answer_of(again)))
+    runner.send_signal(signal.SIGINT)
+    assert runner.wait(30) == 130
+    assert not last.is_running()
+    assert "ended where it runs" in ended(again)[0]["error"]
