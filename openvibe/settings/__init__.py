@@ -51,6 +51,7 @@ FILE_UPLOAD_HANDLERS = [
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
 ALLOW_PRIVATE_ENDPOINTS = ENV.allow_private_endpoints
+WEBHOOK_DELIVERY_DAYS = ENV.webhook_delivery_days
 MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
 MODEL_TOTAL_SECONDS = ENV.model_total_seconds
 CONTENT_SECURITY_POLICY: dict[str, Any] = {
@@ -95,6 +96,7 @@ INSTALLED_APPS = [
     "openvibe.api",
     "openvibe.workspaces",
     "openvibe.chat",
+    "openvibe.webhooks",
     "memory",
     "memory.plugins.lcm",
     "knowledge",
@@ -194,6 +196,8 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
     "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
     "erase texts": {"task": "chat.erase_texts", "schedule": 10.0},
+    "send webhooks": {"task": "webhooks.send_due", "schedule": 3.0},
+    "forget deliveries": {"task": "webhooks.forget_deliveries", "schedule": 86_400.0},
     "expire entries": {"task": "knowledge.expire_entries", "schedule": 60.0},
     "archive unused entries": {"task": "knowledge.archive_unused", "schedule": 86_400.0},
     "find contradictions": {"task": "knowledge.find_contradictions", "schedule": 60.0},
@@ -296,6 +300,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "COMPONENT_SPLIT_REQUEST": True,
     "ENUM_NAME_OVERRIDES": {
         "MessageKind": "openvibe.chat.models.Message.Kind",
+        "WebhookState": "openvibe.webhooks.models.Webhook.State",
+        "DeliveryState": "openvibe.webhooks.models.Delivery.State",
         "EpisodeKind": "memory.models.Episode.Kind",
         "ParticipantKind": "openvibe.workspaces.models.Participant.Kind",
         "MessageState": "openvibe.chat.models.Message.State",
@@ -325,5 +331,10 @@ LOGGING: dict[str, Any] = {
     "formatters": {"json": {"()": "openvibe.base.logs.json_formatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
-    "loggers": {"django.request": {"level": "ERROR"}, "kombu": {"level": "WARNING"}, "pgmq": {"level": "WARNING"}},
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        "kombu": {"level": "WARNING"},
+        "pgmq": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
+    },
 }
