@@ -48,6 +48,9 @@ class Environment(BaseSettings):
     allow_private_endpoints: bool = Field(
         False, description="Let admins name model endpoints and webhooks on private and loopback addresses."
     )
+    allowed_endpoint_hosts: str = Field(
+        "", description="Comma-separated private hosts that may be called all the same: ollama.lan:11434, 10.0.0.0/24."
+    )
     webhook_delivery_days: int = Field(14, ge=1, description="Days for which deliveries of webhooks are listed.")
     model_first_answer_seconds: float = Field(60, gt=0, description="How long a model may stay silent at first.")
     model_total_seconds: float = Field(300, gt=0, description="How long one model answer may take in all.")
