@@ -20,6 +20,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("accounts/", include("allauth.account.urls")),
     path("api/v1/", include(api_urlpatterns)),
+    path("v1/", include("agents.openai_api.urls")),
     path("", include("openvibe.workspaces.web.urls")),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),
     path("w/<slug:slug>/", include("openvibe.webhooks.web.urls")),

@@ -104,7 +104,7 @@ def _write_batch(webhook_id: int) -> bool:
 def _deliveries(webhook: Webhook, viewer: Viewer, batch: EventBatch) -> list[Delivery]:
     """Of a batch what the webhook asks for and its participant sees. Of changes that follow one another the last, and
     none of a reply while it is written."""
-    changed = {event.message_id for event in batch.events if event.kind == "message_changed"}
+    changed = {e.message_id for e in batch.events if e.kind == "message_changed" and e.message_id}
     waiting = webhook.deliveries.filter(state=Delivery.State.PENDING, attempts=0, kind="message_changed")
     untold = {*waiting.filter(message_id__in=changed).values_list("message_id", flat=True)} if changed else set()
     writing = Message.objects.filter(pk__in=changed, state=Message.State.WRITING)
@@ -238,5 +238,5 @@ def _record_failure(webhook: Webhook, delivery: Delivery, now: datetime) -> None
 
 def retry_delay(attempts: int) -> float:
     """Seconds until the next attempt after so many: doubled each time up to an hour, give or take a quarter."""
-    delay = min(FIRST_DELAY * 2 ** min(attempts - 1, 20), LONGEST_DELAY)
+    delay = min(FIRST_DELAY * 2.0 ** min(attempts - 1, 20), LONGEST_DELAY)
     return delay * random.uniform(0.75, 1.25)

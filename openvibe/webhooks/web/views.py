@@ -26,16 +26,16 @@ def webhooks(request: WorkspaceRequest) -> HttpResponse:
         raise Refused("Only owners and admins manage webhooks. Ask one of them.")
     if request.method != "POST":
         return _render_list(request, kept={"kinds": ["mention"]})
-    kept = {"url": request.POST.get("url", ""), "kinds": request.POST.getlist("kinds")}
-    handle = request.POST.get("agent", "")
+    url, kinds, handle = request.POST.get("url", ""), request.POST.getlist("kinds"), request.POST.get("agent", "")
+    kept = {"url": url, "kinds": kinds, "agent": handle}
     try:
         participant = _agents(request)[handle] if handle else request.member.participant
-        made, secret = services.create_webhook(by=request.access, participant=participant, **kept)
+        made, secret = services.create_webhook(by=request.access, participant=participant, url=url, kinds=kinds)
     except KeyError:
         problem = Problem("This agent is gone. Choose another one.", code="unknown_agent", field="agent")
         return _render_list(request, kept=kept, problem=problem)
     except Problem as problem:
-        return _render_list(request, kept={**kept, "agent": handle}, problem=problem)
+        return _render_list(request, kept=kept, problem=problem)
     return _render_one(request, made, secret=secret)
 
 
