@@ -13,6 +13,7 @@ from django.db.models import QuerySet
 
 from agents.access import reply_denied_reason
 from agents.models import Agent, ClientConversation, ClientTurn, Run
+from agents.openai_api.formats import WAITS
 from agents.openai_api.requests import ClientRequest, HistoryItem, invalid
 from agents.runs.client_tools import client_calls, said_by_model, save_client_results
 from agents.runs.lifecycle import regenerate_run, request_run, retry_run
@@ -113,6 +114,8 @@ def _answer_again(turn: ClientTurn, asker: Asker, request: ClientRequest) -> Run
     """The same request once more: its run, as long as that goes on; tried again where it failed; another answer where
     a client asks for one, unless it only sent it again because it heard nothing."""
     run = turn.run
+    if run.stop_requested_at is not None and not run.is_over:
+        raise Conflict("This answer is being stopped. Send the request again in a moment.", code="being_stopped")
     if run.state in (Run.State.FAILED, Run.State.STOPPED):
         run = retry_run(run=run, by=asker.speaker)
     elif run.state == Run.State.DONE and not request.is_resent:
@@ -144,8 +147,9 @@ def _is_answer(run: Run, item: HistoryItem) -> bool:
     ids = [call.id for call in item.calls]
     if ids:
         return set(ids) == set(client_calls(run).values_list("call_id", flat=True))
-    answer, known = " ".join(said_by_model(run).split()), " ".join(item.text.split())
-    is_cut_short = run.state in (Run.State.STOPPED, Run.State.FAILED)  # the client may have heard less
+    answer, known = " ".join(said_by_model(run).split()), " ".join(item.text.removesuffix(WAITS).split())
+    # The client may have heard less.
+    is_cut_short = run.state in (Run.State.STOPPED, Run.State.FAILED) or item.text.endswith(WAITS)
     return answer.startswith(known) if is_cut_short else answer == known
 
 

@@ -11,6 +11,9 @@ from typing import Any, Protocol
 Event = dict[str, Any]
 
 
+WAITS = "\n\n[This waits for a decision of people in the thread. The answer goes on there.]"
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended. `status`: of HTTP, where it failed. `calls`: id, name and arguments of the client's tools."""

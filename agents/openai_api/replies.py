@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from django.db import connection
 
 from agents.models import ClientTurn, Run
-from agents.openai_api.formats import Outcome
+from agents.openai_api.formats import WAITS, Outcome
 from agents.runs.client_tools import client_calls, client_turn_of, said_by_model
 from agents.runs.lifecycle import stop_run
 from openvibe.base.problems import Problem
@@ -24,7 +24,6 @@ from openvibe.workspaces.access import Access
 
 T = TypeVar("T")
 ENDED = (*Run.ENDED, Run.State.WAITING)
-WAITS = "\n\n[This waits for a decision of people in the thread. The answer goes on there.]"
 BEGUN_ANEW = "The answer was begun anew. Send the same request again to get all of it."
 GONE = "You have no access to this conversation any more."
 BUSY = "Too many answers are awaited at once. Try again in a moment."

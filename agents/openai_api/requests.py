@@ -112,7 +112,7 @@ def parse_chat(body: Any) -> ClientRequest:
         elif role == "user":
             items.append(HistoryItem("user", _text(message.get("content"), param)))
         elif role == "assistant":
-            calls = tuple(_chat_call(call, param) for call in message.get("tool_calls") or ())
+            calls = tuple(_chat_call(call, param) for call in _calls_of(message))
             text = message.get("content") or message.get("refusal") or ""
             items.append(HistoryItem("assistant", _text(text, param), calls))
         elif role == "tool":
@@ -232,6 +232,10 @@ def _checked_items(items: list[HistoryItem], param: str) -> tuple[HistoryItem, .
     if not items or items[-1].role == "assistant":
         raise invalid("The last message is the user's, or the result of a tool: there is nothing to answer.", param)
     return tuple(items)
+
+
+def _calls_of(message: Mapping[str, Any]) -> list[Any]:
+    return _list(message, "tool_calls", MAX_ITEMS) if message.get("tool_calls") else []
 
 
 def _chat_call(call: Any, param: str) -> ClientCall:

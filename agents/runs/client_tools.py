@@ -13,6 +13,8 @@ from django.utils import timezone
 from agents.audience import Source, save_sources
 from agents.models import RUNS, ClientTurn, Run, ToolCall, ToolSource
 from agents.runs.transcript import Round, ToolResult
+from openvibe.base.masking import mask_secrets
+from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.llm.fences import clean_text
 from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import ToolCallRequest, ToolSpec
@@ -81,7 +83,8 @@ def record_client_calls(run: Run, calls: Sequence[ToolCallRequest], round_number
 def save_client_results(run: Run, results: dict[str, str]) -> None:
     """Keep what the client brought, each result once."""
     for row in client_calls(run).filter(call_id__in=results, finished_at=None):
-        row.result, row.finished_at = results[row.call_id], timezone.now()
+        row.result = mask_secrets(clean_text(results[row.call_id][:MAX_BODY_CHARACTERS]))
+        row.finished_at = timezone.now()
         row.result_tokens = count_tokens(row.result)
         row.save(update_fields=["result", "result_tokens", "finished_at"])
 

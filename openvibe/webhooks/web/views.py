@@ -16,6 +16,24 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import Participant
 
 MAX_DELIVERIES = 50
+LABELS = {
+    "mention": "somebody names the agent, or you",
+    "message_posted": "a message is posted",
+    "message_changed": "a message is edited or deleted, or an answer is finished",
+    "thread_changed": "a thread is begun, renamed or archived",
+    "run_changed": "an agent begins to answer, or is done",
+    "work_changed": "to-dos, plans or approvals change",
+    "memory_changed": "a conversation is summarised",
+    "knowledge_changed": "an entry of knowledge changes",
+    "pins_changed": "something is pinned, or not any more",
+    "dive_changed": "a dive begins or ends",
+    "channel_changed": "a channel changes, or who is in it",
+    "agent_changed": "an agent changes",
+    "members_changed": "somebody joins, leaves or is renamed",
+    "workspace_changed": "settings of the workspace change",
+}
+"""What each kind means, in words for people."""
+KIND_LABELS = [(kind, LABELS[kind]) for kind in KINDS]
 
 
 @workspace_view
@@ -118,7 +136,7 @@ def _render_list(
     page = {
         "webhooks": Webhook.objects.visible_to(request.access).select_related("participant"),
         "agents": _agents(request).values(),
-        "kinds": KINDS,
+        "kinds": KIND_LABELS,
         "kept": kept,
         "problem": problem,
     }
@@ -135,7 +153,7 @@ def _render_one(
 ) -> HttpResponse:
     page = {
         "webhook": one,
-        "kinds": KINDS,
+        "kinds": KIND_LABELS,
         "deliveries": Delivery.objects.filter(webhook=one)[:MAX_DELIVERIES],
         "waiting": one.deliveries.filter(state=Delivery.State.PENDING).count(),
         "is_missing_events": services.events_missed(one),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from agents.access import visible_to
 from agents.models import Agent, Run, ToolCall
@@ -13,7 +14,7 @@ from agents.openai_api.replies import run_outcome
 from agents.openai_api.requests import parse_chat, parse_response
 from agents.runs.executor import execute_run
 from agents.services import deactivate_agent
-from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import calling
@@ -89,6 +90,9 @@ def test_a_request_that_was_not_heard_is_not_asked_twice(ana: Member, vibe: Agen
 
     run = begin()
     assert begin() == run
+    Run.objects.filter(pk=run.pk).update(state="writing", stop_requested_at=timezone.now())
+    with pytest.raises(Conflict):  # whoever asked has left: half of an answer is not given for a whole one
+        begin()
     Run.objects.filter(pk=run.pk).update(state="failed", error="The model is away.")
     assert begin() == run
     run.refresh_from_db()
