@@ -15,7 +15,7 @@ from a2wsgi import WSGIMiddleware
 from django.conf import settings
 from django.urls import get_resolver
 
-from openvibe.base.streams import STREAMS_KEY, Send, SendStream
+from openvibe.base.streams import STREAMS_KEY, Send, Streamed
 from openvibe.wsgi import application as pages
 
 if TYPE_CHECKING:
@@ -27,36 +27,51 @@ AsgiApplication = Callable[[Any, Any, Any], Awaitable[None]]  # libraries disagr
 
 
 MCP_PATHS = ("/mcp", "/mcp/")
+LATE_PATHS = frozenset(f"/v1/{name}{slash}" for name in ("chat/completions", "responses") for slash in ("", "/"))
 
 
 def is_stream(path: str) -> bool:
-    """Whether a path is one of the event streams: `/w/<slug>/events/`, `/api/v1/events/`."""
-    return path.endswith("/events/") and path.startswith(("/w/", "/api/"))
+    """Whether a path is one of the event streams, `/w/<slug>/events/`, `/api/v1/events/`, or an agent's answer to a
+    chat client."""
+    return (path.endswith("/events/") and path.startswith(("/w/", "/api/"))) or path in LATE_PATHS
 
 
 class EventStreams:
     """Has the pages' application say who may listen, on the few threads it has. What a view gave to `stream_response`
-    is sent without it: a stream that waits costs neither a thread nor a database connection."""
+    or `late_response` is sent without it: what waits costs neither a thread nor a database connection."""
 
     def __init__(self, pages: AsgiApplication) -> None:
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        streams: list[SendStream] = []
+        streams: list[Streamed] = []
+        late_head: MutableMapping[str, Any] = {}
 
         async def send_head(message: MutableMapping[str, Any]) -> None:
-            if not (streams and message["type"] == "http.response.body"):
+            if message["type"] == "http.response.start" and any(each.answer for each in streams):
+                late_head.update(message)
+            elif not (streams and message["type"] == "http.response.body"):
                 await send(message)
 
         await self._pages({**scope, STREAMS_KEY: streams}, receive, send_head)
-        for send_stream in streams:
-            tasks = [asyncio.ensure_future(send_stream(send)), asyncio.ensure_future(_wait_for_disconnect(receive))]
+        for streamed in streams:
+            sending = streamed.send(send) if streamed.send else _send_late(streamed, late_head, send)
+            tasks = [asyncio.ensure_future(sending), asyncio.ensure_future(_wait_for_disconnect(receive))]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _send_late(streamed: Streamed, head: MutableMapping[str, Any], send: Send) -> None:
+    assert streamed.answer is not None
+    late = await streamed.answer()
+    headers = [(name, value) for name, value in head["headers"] if name.lower() != b"content-length"]
+    length = (b"content-length", str(len(late.body)).encode())
+    await send({**head, "status": late.status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": late.body})
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

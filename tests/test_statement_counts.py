@@ -15,6 +15,8 @@ from openvibe.api.models import SCOPES
 from openvibe.api.services import issue_token
 from openvibe.chat.models import Message
 from openvibe.chat.services import add_to_channel
+from openvibe.webhooks.models import Webhook
+from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.access_matrix import Place, make_place, write_block, write_dive, write_knowledge, write_work
@@ -69,6 +71,9 @@ def make_world(name: str, count: int) -> World:
         for write in (write_work, write_block, write_dive, write_knowledge):
             write(place, owner)
         factories.make_member(f"{name} helper {number}", owner.workspace)
+        by = factories.access(owner)
+        create_webhook(by=by, participant=owner.participant, url="https://93.184.216.34/", kinds=["mention"])
+        send_test(webhook=Webhook.objects.filter(workspace=owner.workspace).earliest("pk"), by=by)
         places.append(place)
     first = places[0]
     for number in range(count - 1):
@@ -103,6 +108,7 @@ def named_paths(patterns: list[URLPattern | URLResolver], before: str = "/") -> 
 def address(name: str, path: str, world: World) -> str:
     ids: dict[str, object] = {**world.place.ids(), "handle": world.place.agent, "tab": "prompt", "label": "notes"}
     ids |= {"slug": world.owner.workspace.slug, "item": world.place.work}
+    ids["webhook"] = Webhook.objects.filter(workspace=world.owner.workspace).earliest("pk").pk
     parts = []
     for before, part in zip(("", *path.split("/")), path.split("/"), strict=False):
         argument = part.strip("<>").partition(":")[2].removesuffix("_id")

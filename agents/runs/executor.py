@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from agents.access import endpoint_for
 from agents.assembler.assemble import Prompt, assemble
-from agents.models import RUNS, Run
+from agents.models import RUNS, ClientTurn, Run
+from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
 from agents.runs.steps import add_step
 from agents.runs.store import Prices, begin_reply, fail_run, finish_run, runs_with_relations, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, toolbox_for_run
@@ -76,7 +77,9 @@ def _is_next_in_thread(run: Run) -> bool:
 def _generate_reply(run: Run, client: ModelClient | None) -> None:
     block_stamps: dict[str, str] = {}
     toolbox = toolbox_for_run(run, block_stamps)
+    turn = client_turn_of(run)
     specs = () if run.task == Run.Task.PUBLISH else toolbox.specs  # a draft is made of the dive and nothing else
+    specs = (*client_specs(turn), *specs)
     endpoint = endpoint_for(run.agent)
     client = client or client_for(endpoint)
     assemble_prompt = partial(
@@ -84,6 +87,8 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     )
     read_at = timezone.now()
     prompt = assemble_prompt(tools=specs)
+    if turn and len(prompt.tools) < len(turn.tools):
+        raise Problem("The client's tools do not fit into the agent's prompt. Send fewer.", code="tools_too_large")
     if len(prompt.tools) < len(specs):
         log.warning("tools_left_out", why="over budget", tools=[spec.name for spec in specs[len(prompt.tools) :]])
 
@@ -92,12 +97,18 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
 
     with transaction.atomic():
         reply = begin_reply(run, prompt, is_free=client.is_free, prices=Prices.of(endpoint))
-    session = RunSession(run, reply, client, _max_output_tokens(run, endpoint), block_stamps, read_at)
+    limit = _max_output_tokens(run, endpoint, turn.max_output_tokens if turn else None)
+    client_tools = frozenset(tool.name for tool in client_specs(turn))
+    session = RunSession(run, reply, client, limit, block_stamps, read_at, client_tools)
+    transcript = Transcript(prompt, reassemble)
+    transcript.rounds.extend(earlier_rounds(turn))
     try:
-        is_over = session.run_turns(Transcript(prompt, reassemble))
+        is_over = session.run_turns(transcript)
         if is_over:
             with transaction.atomic():
                 finish_run(run, reply, session.answer)
+                if turn:
+                    ClientTurn.objects.filter(pk=turn.pk).update(stop_reason=session.stop_reason[:20])
     except (ModelError, Problem):
         save_unfinished_turn(run, reply, session.answer)
         raise
@@ -105,10 +116,10 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         enqueue_compaction_check_on_commit(run.thread_id, had_bulky_result=session.had_bulky_result)
 
 
-def _max_output_tokens(run: Run, endpoint: Endpoint | None) -> int | None:
-    """Tokens one turn may take: the SOUL's own limit, within what the endpoint keeps free."""
+def _max_output_tokens(run: Run, endpoint: Endpoint | None, asked: int | None) -> int | None:
+    """Tokens one turn may take: the SOUL's own limit, within what the endpoint keeps free and who asks wants."""
     behavior = run.agent.soul.content.get("behavior", {}) if run.agent.soul else {}
-    limits = [behavior.get("max_output_tokens"), endpoint.output_reserve if endpoint else None]
+    limits = [behavior.get("max_output_tokens"), endpoint.output_reserve if endpoint else None, asked]
     return min((limit for limit in limits if limit), default=None)
 
 

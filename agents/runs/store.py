@@ -219,4 +219,5 @@ def clean_reply_body(text: str) -> str:
 
 def runs_with_relations() -> QuerySet[Run]:
     agent = ("agent__participant", "agent__workspace", "agent__soul", "agent__endpoint")
-    return Run.objects.select_related(*agent, "thread__channel", "trigger__author", "requested_by", "reply")
+    relations = (*agent, "thread__channel", "trigger__author", "requested_by", "reply", "client_turn__continues")
+    return Run.objects.select_related(*relations)

@@ -18,6 +18,7 @@ from agents.access import budget_denial, reply_denied_reason, tokens_used_by_age
 from agents.assembler.snapshots.store import store_snapshot
 from agents.audience import save_sources
 from agents.models import RUNS, Agent, Run, ToolCall
+from agents.runs.client_tools import record_client_calls
 from agents.runs.earlier_calls import acted_results, decided_calls, request_of
 from agents.runs.store import (
     PartialReply,
@@ -112,6 +113,8 @@ class RunSession:
     max_output_tokens: int | None
     block_stamps: dict[str, str]
     read_at: datetime
+    client_tools: frozenset[str] = frozenset()
+    stop_reason: str = ""
     answer: PartialReply = field(default_factory=PartialReply)
     had_bulky_result: bool = False
     trust_refusals: dict[str, None] = field(default_factory=dict)
@@ -131,6 +134,8 @@ class RunSession:
             completion = self._stream_turn(turn, transcript.number)
             if completion is None or not completion.tool_calls or not turn.tools:
                 return True
+            if self._hand_over(completion, transcript.number):
+                return True
             toolbox = toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.block_stamps)
             used_ids = (result.call.id for earlier in transcript.rounds for result in earlier.results)
             results = []
@@ -143,6 +148,13 @@ class RunSession:
                     return False
                 results.append(ToolResult(call, outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
             transcript.add(Round(completion.text, tuple(results)))
+
+    def _hand_over(self, completion: Completion, round_number: int) -> bool:
+        """Whether the model called tools of the client: that ends the run. Our own beside them are not called."""
+        calls = [call for call in completion.tool_calls if call.name in self.client_tools]
+        if calls:
+            self.answer.finished_rounds.append(record_client_calls(self.run, calls, round_number))
+        return bool(calls)
 
     def _renew_if_changed(self, transcript: Transcript) -> None:
         """A message was edited or deleted since it was read: what it said is neither sent nor kept."""
@@ -213,7 +225,7 @@ class RunSession:
     def _end_round(
         self, completion: Completion, turn: ModelTurn, round_number: int, first_word_at: datetime | None
     ) -> None:
-        text = completion.text or self.answer.current_round
+        text, self.stop_reason = completion.text or self.answer.current_round, completion.stop_reason
         add_answer_tokens(
             self.run,
             completion.usage,

@@ -22,6 +22,7 @@ class LockKind(IntEnum):
     ENTRY_VECTORS = 7007  # its knowledge entries that wait
     VECTOR_SPACES = 7008  # vector spaces that become ready or are removed
     CONTRADICTION_SEARCH = 7009  # a knowledge entry that is compared with its neighbours
+    WEBHOOKS = 7020  # the deliveries of all webhooks
 
 
 def lock_key(kind: LockKind, row_id: int) -> int:

@@ -29,7 +29,7 @@ _TOKENS = re.compile(
         (
             r"sk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter
             r"[sr]k_(?:live|test)_[A-Za-z0-9]{10,}",  # Stripe
-            r"ovk_[A-Za-z0-9_-]{8,}",  # ours
+            r"(?:ovk|whsec)_[A-Za-z0-9_-]{8,}",  # ours, and secrets of webhooks
             r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])",  # AWS
             r"gh[pousr]_[A-Za-z0-9]{20,}",  # GitHub
             r"github_pat_[A-Za-z0-9_]{20,}",
@@ -86,7 +86,7 @@ _LIBRARY: tuple[tuple[type[RegexBasedDetector], tuple[str, ...]], ...] = (
 """Not among them: assignments (`cloudant_password = …`), which our own named secrets cover; Artifactory's, which takes
 class names such as APBluetoothController for passwords; Telegram's, which takes a number and a UUID for a token."""
 
-_TOKEN_HINTS = ("sk-", "sk_", "rk_", "ovk_", "akia", "asia", "glpat-", "xox", "aiza", "hf_", "npm_", "eyj")
+_TOKEN_HINTS = ("sk-", "sk_", "rk_", "ovk_", "whsec_", "akia", "asia", "glpat-", "xox", "aiza", "hf_", "npm_", "eyj")
 _GITHUB_HINTS = ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_")
 _NAME_HINTS = ("passw", "passphrase", "pwd", "secret", "apikey", "api_key", "api-key", "access", "auth", "refresh")
 _UNMISTAKABLE = (

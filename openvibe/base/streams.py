@@ -1,6 +1,7 @@
 """Answers that go on after Django has given theirs: a view says how, and the server's event loop sends it."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
@@ -14,10 +15,36 @@ STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", "Conte
 """Nothing between here and the reader may keep or compress it."""
 
 
-def stream_response(request: HttpRequest, send_stream: SendStream) -> HttpResponseBase:
-    """The head of a stream of server-sent events; `send_stream` sends its body. 503 under a server without streams."""
-    streams: list[SendStream] | None = request.META.get("asgi.scope", {}).get(STREAMS_KEY)
+@dataclass(frozen=True)
+class LateAnswer:
+    """An answer that is whole only after a while."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """What is sent after the view has answered: the body, or, with `answer`, an answer in place of the view's."""
+
+    send: SendStream | None = None
+    answer: Callable[[], Awaitable[LateAnswer]] | None = None
+
+
+def late_response(request: HttpRequest, answer: Callable[[], Awaitable[LateAnswer]]) -> HttpResponseBase:
+    """An answer of JSON that costs no thread while it is waited for; its headers are this one's. 503 as below."""
+    return _with_stream(request, Streamed(answer=answer)) or HttpResponse(content_type="application/json")
+
+
+def _with_stream(request: HttpRequest, streamed: Streamed) -> HttpResponseBase | None:
+    streams: list[Streamed] | None = request.META.get("asgi.scope", {}).get(STREAMS_KEY)
     if streams is None:
         return HttpResponse("Event streams need the server of `make run`.\n", status=503, content_type="text/plain")
-    streams.append(send_stream)
-    return StreamingHttpResponse((), content_type=EVENT_STREAM_TYPE, headers=STREAM_HEADERS)
+    streams.append(streamed)
+    return None
+
+
+def stream_response(request: HttpRequest, send_stream: SendStream) -> HttpResponseBase:
+    """The head of a stream of server-sent events; `send_stream` sends its body. 503 under a server without streams."""
+    refusal = _with_stream(request, Streamed(send=send_stream))
+    return refusal or StreamingHttpResponse((), content_type=EVENT_STREAM_TYPE, headers=STREAM_HEADERS)

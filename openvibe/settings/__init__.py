@@ -52,6 +52,7 @@ FILE_UPLOAD_HANDLERS = [
 ]
 ALLOW_PRIVATE_ENDPOINTS = ENV.allow_private_endpoints
 ALLOWED_ENDPOINT_HOSTS = [h.strip() for h in ENV.allowed_endpoint_hosts.split(",") if h.strip()]
+WEBHOOK_DELIVERY_DAYS = ENV.webhook_delivery_days
 MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
 MODEL_TOTAL_SECONDS = ENV.model_total_seconds
 AGENT_SILENCE_SECONDS = ENV.agent_silence_seconds
@@ -97,6 +98,7 @@ INSTALLED_APPS = [
     "openvibe.api",
     "openvibe.workspaces",
     "openvibe.chat",
+    "openvibe.webhooks",
     "memory",
     "memory.plugins.lcm",
     "knowledge",
@@ -198,6 +200,8 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
     "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
     "erase texts": {"task": "chat.erase_texts", "schedule": 10.0},
+    "send webhooks": {"task": "webhooks.send_due", "schedule": 3.0},
+    "forget deliveries": {"task": "webhooks.forget_deliveries", "schedule": 86_400.0},
     "expire entries": {"task": "knowledge.expire_entries", "schedule": 60.0},
     "archive unused entries": {"task": "knowledge.archive_unused", "schedule": 86_400.0},
     "find contradictions": {"task": "knowledge.find_contradictions", "schedule": 60.0},
@@ -301,6 +305,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "COMPONENT_SPLIT_PATCH": False,
     "ENUM_NAME_OVERRIDES": {
         "MessageKind": "openvibe.chat.models.Message.Kind",
+        "WebhookState": "openvibe.webhooks.models.Webhook.State",
+        "DeliveryState": "openvibe.webhooks.models.Delivery.State",
         "EpisodeKind": "memory.models.Episode.Kind",
         "ParticipantKind": "openvibe.workspaces.models.Participant.Kind",
         "MessageState": "openvibe.chat.models.Message.State",
@@ -332,6 +338,7 @@ LOGGING: dict[str, Any] = {
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
     "loggers": {
         "django.request": {"level": "ERROR"},
+        # httpx2 names each address it calls, and addresses of webhooks hold secrets
         **{name: {"level": "WARNING"} for name in ("httpx2", "kombu", "mcp", "pgmq")},
     },
 }

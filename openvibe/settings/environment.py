@@ -46,11 +46,12 @@ class Environment(BaseSettings):
     web_processes: int = Field(0, ge=0, description="Web processes of `make run`; 0: as many as processor cores.")
     web_threads: int = Field(8, ge=1, description="Requests a web process answers at the same time.")
     allow_private_endpoints: bool = Field(
-        False, description="Let admins name model endpoints on private and loopback addresses."
+        False, description="Let admins name model endpoints and webhooks on private and loopback addresses."
     )
     allowed_endpoint_hosts: str = Field(
         "", description="Comma-separated private hosts that may be called all the same: ollama.lan:11434, 10.0.0.0/24."
     )
+    webhook_delivery_days: int = Field(14, ge=1, description="Days for which deliveries of webhooks are listed.")
     model_first_answer_seconds: float = Field(60, gt=0, description="How long a model may stay silent at first.")
     model_total_seconds: float = Field(300, gt=0, description="How long one model answer may take in all.")
     agent_silence_seconds: float = Field(

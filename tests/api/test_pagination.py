@@ -18,6 +18,8 @@ from memory.work.services import create_work_item, log_progress, request_approva
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_reply, publish_dive, start_dive
 from openvibe.llm.drafts import ResultDraft
+from openvibe.webhooks.models import Webhook
+from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_snippet
 from tests import factories
@@ -134,6 +136,8 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
         next_due_at="2036-01-01T12:00Z",
         author=ana.participant,
     )
+    create_webhook(by=access, participant=ana.participant, url="https://93.184.216.34/", kinds=["mention"])
+    send_test(webhook=Webhook.objects.earliest("pk"), by=access)
     know_more(ana, thread, number)
 
 
@@ -172,6 +176,8 @@ LISTS = [
     "knowledge/contradictions/",
     "knowledge/{entry}/revisions/",
     "knowledge/{entry}/uses/",
+    "webhooks/",
+    "webhooks/{webhook}/deliveries/",
 ]
 
 
@@ -187,7 +193,8 @@ def test_three_rows_cost_as_many_queries_as_one(
         return len(rows), len(captured)
 
     row_of_each(ana, thread, vibe, 0)
-    address = path.format(thread=thread.pk, entry=Entry.objects.earliest("pk").pk)
+    webhook, entry = Webhook.objects.earliest("pk").pk, Entry.objects.earliest("pk").pk
+    address = path.format(thread=thread.pk, entry=entry, webhook=webhook)
     api.get(address)  # the token's first use is noted
     few, queries = cost()
     for number in (1, 2):

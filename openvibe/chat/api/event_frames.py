@@ -41,18 +41,23 @@ class ApiFrames:
 
     def _kind(self, event: LiveEvent, viewer: Viewer) -> str:
         """`mention` for a post that names the viewer, unless only posts are asked for."""
-        is_mention = (
-            not self.is_plain
-            and event.kind == "message_posted"
-            and event.message is not None
-            and viewer.participant_id in event.message.named
-        )
-        return "mention" if is_mention and (not self.kinds or "mention" in self.kinds) else event.kind
+        if self.is_plain or (self.kinds and "mention" not in self.kinds):
+            return event.kind
+        return event_kind(event, viewer.participant_id)
 
     def _encode(self, event: LiveEvent, kind: str, batch: EventBatch) -> bytes:
-        data: dict[str, Any] = {**event.ids, "kind": kind}
-        if self.with_data and not batch.ids_only:
-            message = batch.messages.get(event.message_id or 0)
-            data["data"] = MessageOut(message).data if message else None
+        data = event_data(event, kind, batch) if self.with_data and not batch.ids_only else {**event.ids, "kind": kind}
         name = "" if self.is_plain else f"event: {kind}\n"
         return f"id: {event.position}\n{name}data: {json.dumps(data, cls=JSONEncoder)}\n\n".encode()
+
+
+def event_data(event: LiveEvent, kind: str, batch: EventBatch) -> dict[str, Any]:
+    """What a program is told of an event, with the message as the API gives it, None where there is none to show."""
+    message = batch.messages.get(event.message_id or 0)
+    return {**event.ids, "kind": kind, "data": MessageOut(message).data if message else None}
+
+
+def event_kind(event: LiveEvent, participant_id: int) -> str:
+    """The kind of an event as this participant knows it: a post that names them is a `mention`."""
+    is_mention = event.kind == "message_posted" and event.message is not None and participant_id in event.message.named
+    return "mention" if is_mention else event.kind

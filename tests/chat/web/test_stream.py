@@ -252,7 +252,7 @@ def test_a_password_changed_before_the_stream_began_ends_it(
     client = signed_in(ana)
     vars(client)["defaults"]["asgi.scope"] = {STREAMS_KEY: streams}
     client.get(path if of_pages else "/api/v1/events/")
-    viewer: Viewer = streams[0].args[0]
+    viewer: Viewer = streams[0].send.args[0]
     ana.user.set_password("another one, not known to the browser")
     ana.user.save()
 

@@ -1,0 +1,166 @@
+"""The answer of a run as it grows, from the event stream that pages follow, too: no thread and no database connection
+waits for it."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from django.db import connection
+
+from agents.models import ClientTurn, Run
+from agents.openai_api.formats import WAITS, Outcome
+from agents.runs.client_tools import client_calls, client_turn_of, said_by_model
+from agents.runs.lifecycle import stop_run
+from openvibe.base.problems import Problem
+from openvibe.chat.live.batch import EventBatch, LiveEvent
+from openvibe.chat.live.stream import event_stream
+from openvibe.chat.live.viewers import Viewer
+from openvibe.chat.models import Message
+from openvibe.workspaces.access import Access
+
+T = TypeVar("T")
+ENDED = (*Run.ENDED, Run.State.WAITING)
+BEGUN_ANEW = "The answer was begun anew. Send the same request again to get all of it."
+GONE = "You have no access to this conversation any more."
+BUSY = "Too many answers are awaited at once. Try again in a moment."
+
+
+def run_outcome(run_id: int) -> Outcome | None:
+    """How the run ended; None while it goes on."""
+    run = Run.objects.select_related("reply", "client_turn").filter(pk=run_id).first()
+    if run is None:
+        return _failure(run_id, 404, "gone", "The conversation was deleted.")
+    if run.state not in ENDED:
+        return None
+    turn: ClientTurn | None = client_turn_of(run)
+    calls = tuple(client_calls(run).values_list("call_id", "name", "arguments"))
+    is_long = turn is not None and turn.stop_reason == "length"
+    return Outcome(
+        run_id=run.pk,
+        text=said_by_model(run) + (WAITS if run.state == Run.State.WAITING else ""),
+        status=503 if run.state == Run.State.FAILED else 200,
+        error=run.error if run.state == Run.State.FAILED else "",
+        code=run.error_code,
+        stop_reason="tool_calls" if calls else "length" if is_long else "stop",
+        calls=calls,
+        input_tokens=run.input_tokens,
+        output_tokens=run.output_tokens,
+        cached_tokens=run.cached_tokens or 0,
+    )
+
+
+def _failure(run_id: int, status: int, code: str, error: str) -> Outcome:
+    return Outcome(run_id, "", status=status, error=error, code=code)
+
+
+@dataclass(frozen=True)
+class ReplyFrames:
+    """Of one run's answer: a line of JSON with the text so far each time it grew, and one with the `Outcome`."""
+
+    run_id: int
+    thread_id: int
+    trigger_id: int
+
+    def shows(self, event: LiveEvent) -> bool:
+        return event.thread_id == self.thread_id
+
+    def frame(self, event: LiveEvent, viewer: Viewer, batch: EventBatch) -> bytes:
+        if event.thread_id != self.thread_id or batch.ids_only:
+            return b""
+        if event.kind == "run_changed" and event.message_id == self.trigger_id:
+            outcome = run_outcome(self.run_id)
+            return _line({"outcome": vars(outcome)}) if outcome else b""
+        message = batch.messages.get(event.message_id or 0)
+        is_reply = message is not None and message.client_id == f"run:{self.run_id}"
+        if message is None or not is_reply or event.is_outdated or message.state != Message.State.WRITING:
+            return b""
+        return _line({"text": message.body})
+
+
+def _line(data: dict[str, Any]) -> bytes:
+    return json.dumps(data).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class PendingAnswer:
+    """An answer that is awaited: its run, who awaits it, and after which event it can only have ended."""
+
+    run_id: int
+    thread_id: int
+    trigger_id: int
+    viewer: Viewer
+    asker: Access
+    after: int
+
+    async def pieces(self) -> AsyncGenerator[str | Outcome, None]:
+        """New words as they come, then the `Outcome`. Whoever leaves before that stops the run."""
+        sent, is_over = "", False
+        try:
+            async with aclosing(self._lines()) as lines:
+                async for line in lines:
+                    outcome = _outcome_of(line)
+                    text = outcome.text if outcome else str(line.get("text", ""))
+                    if outcome is None and not text.startswith(sent):
+                        continue  # it was begun anew: perhaps it comes to the same
+                    is_over = outcome is not None
+                    if outcome and not outcome.error and not text.startswith(sent):
+                        outcome = _failure(self.run_id, 503, "answer_restarted", BEGUN_ANEW)
+                    elif text.startswith(sent) and len(text) > len(sent):
+                        yield text[len(sent) :]
+                        sent = text
+                    if outcome:
+                        yield outcome
+                        return
+        finally:
+            if not is_over:
+                asyncio.get_running_loop().run_in_executor(None, self._stop)
+
+    async def _lines(self) -> AsyncGenerator[dict[str, Any], None]:
+        frames = ReplyFrames(self.run_id, self.thread_id, self.trigger_id)
+        async with aclosing(event_stream(self.viewer, frames, self.after)) as chunks:
+            async for chunk in chunks:
+                for line in chunk.splitlines():
+                    if line.startswith(b"{"):
+                        yield json.loads(line)
+                    elif line == b"event: busy":
+                        yield {"outcome": vars(_failure(self.run_id, 429, "rate_limit_exceeded", BUSY))}
+                    elif line == b"event: gone":
+                        yield {"outcome": vars(_failure(self.run_id, 403, "not_allowed", GONE))}
+                    elif line == b"event: reload" and (outcome := await asyncio.to_thread(self._look)):
+                        yield {"outcome": vars(outcome)}
+        yield {"outcome": vars(_failure(self.run_id, 503, "interrupted", BEGUN_ANEW))}
+
+    def _look(self) -> Outcome | None:
+        return _with_connection(partial(run_outcome, self.run_id))
+
+    def _stop(self) -> None:
+        def stop() -> None:
+            with suppress(Run.DoesNotExist, Problem):
+                stop_run(run=Run.objects.get(pk=self.run_id), by=self.asker)
+
+        _with_connection(stop)
+
+    async def outcome(self) -> Outcome:
+        """Waits for the end."""
+        async with aclosing(self.pieces()) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Outcome):
+                    return piece
+        return _failure(self.run_id, 503, "interrupted", BEGUN_ANEW)
+
+
+def _outcome_of(line: dict[str, Any]) -> Outcome | None:
+    fields = line.get("outcome")
+    return Outcome(**{**fields, "calls": tuple(map(tuple, fields["calls"]))}) if fields else None
+
+
+def _with_connection(work: Callable[[], T]) -> T:
+    """On a thread that keeps no database connection."""
+    try:
+        return work()
+    finally:
+        connection.close()

@@ -1,0 +1,291 @@
+"""What a chat client asks, from the body of either protocol: the items it sent, its tools, and what it wants back.
+
+Parameters that would be ignored are refused by name, those that change nothing about an answer are let through. Pure:
+no Django."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from openvibe.base.problems import Problem
+
+MAX_ITEMS, MAX_TOOLS = 2_000, 64
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_COMMON = {"model", "stream", "tools", "tool_choice", "parallel_tool_calls", "metadata", "user"}
+_HARMLESS = {"store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention"}
+"""They change nothing about an answer."""
+_NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "temperature": (1,),
+    "top_p": (1,),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "logprobs": (False,),
+    "parallel_tool_calls": (True,),
+    "tool_choice": ("auto", "none"),
+    "response_format": ({"type": "text"},),
+    "text": ({}, {"format": {"type": "text"}}),
+    "truncation": ("disabled", "auto"),
+    "background": (False,),
+    "include": ([],),
+    "modalities": (["text"],),
+}
+"""Values that say what happens anyway. Any other value is refused: the agent's own settings decide."""
+
+
+@dataclass(frozen=True)
+class ClientCall:
+    """A call of one of the client's tools, as it stands in the history that the client sends."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class HistoryItem:
+    """One message of a history: `user`, `assistant` (with its calls), or `tool`, the result of the call `call_id`."""
+
+    role: str
+    text: str
+    calls: tuple[ClientCall, ...] = ()
+    call_id: str = ""
+
+    @property
+    def key(self) -> list[object]:
+        """What tells it from others: words without regard to blanks, calls by their ids."""
+        return [self.role, "" if self.calls else " ".join(self.text.split()), [c.id for c in self.calls], self.call_id]
+
+
+@dataclass(frozen=True)
+class ClientRequest:
+    """A request of either protocol. `conversation`: what the client calls it; `continues`: the id of an earlier answer
+    that it goes on from; with either, `items` may be the new ones alone."""
+
+    handle: str
+    items: tuple[HistoryItem, ...]
+    instructions: str = ""
+    tools: tuple[dict[str, Any], ...] = ()
+    max_output_tokens: int | None = None
+    stream: bool = False
+    with_usage: bool = True
+    user: str = ""
+    conversation: str = ""
+    continues: str = ""
+    channel: str = ""
+    is_resent: bool = False
+
+    @property
+    def new_items(self) -> tuple[HistoryItem, ...]:
+        """What comes after the last answer."""
+        return self.items[len(self.answered_items) :]
+
+    @property
+    def answered_items(self) -> tuple[HistoryItem, ...]:
+        """Up to the last answer."""
+        roles = [item.role for item in self.items]
+        return self.items[: len(roles) - roles[::-1].index("assistant")] if "assistant" in roles else ()
+
+    def digest(self, items: Iterable[HistoryItem]) -> str:
+        """SHA-256 of a history as this client, conversation and user know it."""
+        named = [self.user, self.conversation, self.continues, *(item.key for item in items)]
+        return hashlib.sha256(json.dumps(named).encode()).hexdigest()
+
+
+def invalid(message: str, param: str, code: str = "invalid_value") -> Problem:
+    return Problem(message, code=code, field=param)
+
+
+def parse_chat(body: Any) -> ClientRequest:
+    """A body of `/v1/chat/completions`. Raises Problem."""
+    known = _COMMON | {"messages", "max_tokens", "max_completion_tokens", "stream_options"}
+    common = _parse_common(body, known, nested_tools=True)
+    items, instructions = [], []
+    for number, message in enumerate(_list(body, "messages", MAX_ITEMS)):
+        param = f"messages.{number}"
+        role = _object(message, param).get("role")
+        if role in ("system", "developer"):
+            instructions.append(_text(message.get("content"), param))
+        elif role == "user":
+            items.append(HistoryItem("user", _text(message.get("content"), param)))
+        elif role == "assistant":
+            calls = tuple(_chat_call(call, param) for call in _calls_of(message))
+            text = message.get("content") or message.get("refusal") or ""
+            items.append(HistoryItem("assistant", _text(text, param), calls))
+        elif role == "tool":
+            items.append(
+                HistoryItem("tool", _text(message.get("content"), param), call_id=_name(message, "tool_call_id", param))
+            )
+        else:
+            raise invalid("A role is system, developer, user, assistant or tool.", f"{param}.role")
+    options = body.get("stream_options") or {}
+    return ClientRequest(
+        items=_checked_items(items, "messages"),
+        instructions="\n\n".join(filter(None, instructions)),
+        max_output_tokens=_limit(body, "max_completion_tokens") or _limit(body, "max_tokens"),
+        with_usage=bool(isinstance(options, dict) and options.get("include_usage")),
+        **common,
+    )
+
+
+def parse_response(body: Any) -> ClientRequest:
+    """A body of `/v1/responses`. Raises Problem."""
+    known = _COMMON | {
+        "input",
+        "instructions",
+        "max_output_tokens",
+        "previous_response_id",
+        "conversation",
+        "stream_options",
+    }
+    common = _parse_common(body, known, nested_tools=False)
+    said = body.get("input")
+    rows = [{"role": "user", "content": said}] if isinstance(said, str) else _list(body, "input", MAX_ITEMS)
+    items: list[HistoryItem] = []
+    instructions = [_text(body.get("instructions") or "", "instructions")]
+    for number, row in enumerate(rows):
+        param = f"input.{number}"
+        kind, role = _object(row, param).get("type", "message"), row.get("role")
+        if kind == "function_call":
+            call = ClientCall(_name(row, "call_id", param), _name(row, "name", param), str(row.get("arguments", "")))
+            _add_call(items, call)
+        elif kind == "function_call_output":
+            items.append(HistoryItem("tool", _text(row.get("output"), param), call_id=_name(row, "call_id", param)))
+        elif kind == "message" and role in ("system", "developer"):
+            instructions.append(_text(row.get("content"), param))
+        elif kind == "message" and role in ("user", "assistant"):
+            items.append(HistoryItem(role, _text(row.get("content"), param)))
+        elif kind != "reasoning":
+            raise invalid(f"Input of type {str(kind)[:40]} is not taken here: messages and function calls are.", param)
+    conversation = body.get("conversation") or ""
+    key = conversation.get("id", "") if isinstance(conversation, dict) else conversation
+    return ClientRequest(
+        items=_checked_items(items, "input"),
+        instructions="\n\n".join(filter(None, instructions)),
+        max_output_tokens=_limit(body, "max_output_tokens"),
+        **{**common, "conversation": _plain(key, "conversation") or common["conversation"]},
+        continues=_plain(body.get("previous_response_id") or "", "previous_response_id"),
+    )
+
+
+def _add_call(items: list[HistoryItem], call: ClientCall) -> None:
+    """A call belongs to the answer it came in: the one right before it."""
+    if items and items[-1].role == "assistant":
+        last = items.pop()
+        items.append(HistoryItem("assistant", last.text, (*last.calls, call)))
+    else:
+        items.append(HistoryItem("assistant", "", (call,)))
+
+
+def _parse_common(body: Any, known: set[str], *, nested_tools: bool) -> dict[str, Any]:
+    _object(body, "body")
+    for name, value in body.items():
+        is_neutral = value is None or value in _NEUTRAL.get(name, ()) or name in known | _HARMLESS
+        if not is_neutral or (name in _NEUTRAL and value is not None and value not in _NEUTRAL[name]):
+            raise invalid(
+                f"{name[:60]} is not supported here with this value: the agent's own settings decide. Leave it out.",
+                name[:60],
+                "unsupported_parameter",
+            )
+    metadata = body.get("metadata") or {}
+    model = body.get("model")
+    if not isinstance(model, str) or not model.strip():
+        raise invalid("Name an agent as the model, as GET /v1/models lists them: “@vibe”.", "model")
+    if not isinstance(metadata, dict):
+        raise invalid("metadata is an object.", "metadata")
+    offers_tools = body.get("tool_choice") != "none"
+    return {
+        "handle": model.strip().removeprefix("@").lower(),
+        "tools": _parse_tools(body.get("tools") or [], nested_tools) if offers_tools else (),
+        "stream": bool(body.get("stream")),
+        "user": _plain(body.get("user") or "", "user"),
+        "conversation": _plain(metadata.get("conversation") or "", "metadata"),
+        "channel": _plain(metadata.get("channel") or "", "metadata"),
+    }
+
+
+def _parse_tools(rows: Any, is_nested: bool) -> tuple[dict[str, Any], ...]:
+    if not isinstance(rows, list) or len(rows) > MAX_TOOLS:
+        raise invalid(f"tools is a list of at most {MAX_TOOLS}.", "tools")
+    tools = []
+    for number, row in enumerate(rows):
+        param = f"tools.{number}"
+        if _object(row, param).get("type") != "function":
+            raise invalid("Only tools of type function are passed through.", param, "unsupported_parameter")
+        function = _object(row.get("function"), param) if is_nested else row
+        name, parameters = function.get("name"), function.get("parameters") or {"type": "object", "properties": {}}
+        if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
+            raise invalid("A tool's name is 1 to 64 of a-z, A-Z, 0-9, _ and -.", f"{param}.name")
+        description = str(function.get("description") or "")
+        tools.append(
+            {"name": name, "description": description, "parameters": _object(parameters, f"{param}.parameters")}
+        )
+    if len({tool["name"] for tool in tools}) < len(tools):
+        raise invalid("Two tools have the same name.", "tools")
+    return tuple(tools)
+
+
+def _checked_items(items: list[HistoryItem], param: str) -> tuple[HistoryItem, ...]:
+    if not items or items[-1].role == "assistant":
+        raise invalid("The last message is the user's, or the result of a tool: there is nothing to answer.", param)
+    return tuple(items)
+
+
+def _calls_of(message: Mapping[str, Any]) -> list[Any]:
+    return _list(message, "tool_calls", MAX_ITEMS) if message.get("tool_calls") else []
+
+
+def _chat_call(call: Any, param: str) -> ClientCall:
+    function = _object(_object(call, param).get("function"), param)
+    return ClientCall(_name(call, "id", param), _name(function, "name", param), str(function.get("arguments", "")))
+
+
+def _text(content: Any, param: str) -> str:
+    """A content that is a text, or parts that are all text."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = []
+    for part in content if isinstance(content, list) else [content]:
+        if not isinstance(part, Mapping) or part.get("type") not in ("text", "input_text", "output_text", "refusal"):
+            kind = str(part.get("type", "?"))[:40] if isinstance(part, Mapping) else "other"
+            raise invalid(f"Content of type {kind} is not taken here, only text.", param, "unsupported_content")
+        parts.append(str(part.get("text") or part.get("refusal") or ""))
+    return "\n".join(parts)
+
+
+def _list(body: Mapping[str, Any], name: str, most: int) -> list[Any]:
+    rows = body.get(name)
+    if not isinstance(rows, list) or not 0 < len(rows) <= most:
+        raise invalid(f"{name} is a list of 1 to {most:,}.", name)
+    return rows
+
+
+def _object(value: Any, param: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise invalid("An object is expected here.", param)
+    return value
+
+
+def _name(row: Mapping[str, Any], name: str, param: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= 100:
+        raise invalid(f"{name} is a text of 1 to 100 characters.", f"{param}.{name}")
+    return value
+
+
+def _plain(value: Any, param: str) -> str:
+    if not isinstance(value, str) or len(value) > 80 or not value.isprintable():
+        raise invalid(f"{param} is a text of at most 80 plain characters here.", param)
+    return value
+
+
+def _limit(body: Mapping[str, Any], name: str) -> int | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**31:
+        raise invalid(f"{name} is a whole number from 1 up.", name)
+    return value

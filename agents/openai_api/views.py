@@ -1,0 +1,142 @@
+"""`/v1/models`, `/v1/chat/completions` and `/v1/responses`: look up, begin the turn, answer in the protocol's shape."""
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+from django.db.models import Max
+from django.http import HttpResponseBase
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from agents.models import Agent, Run
+from agents.openai_api.conversations import access_agent, asker_of, begin_turn
+from agents.openai_api.formats import AnswerFormat, ChatFormat, Outcome, ResponseFormat, error_body
+from agents.openai_api.replies import PendingAnswer, run_outcome
+from agents.openai_api.requests import ClientRequest, parse_chat, parse_response
+from openvibe.api.auth import BearerAuthentication, caller_of
+from openvibe.api.problems import exception_handler
+from openvibe.api.views import ApiView
+from openvibe.base.models import Event
+from openvibe.base.problems import Missing
+from openvibe.base.streams import LateAnswer, Send, late_response, stream_response
+from openvibe.chat.live.viewers import Viewer
+from openvibe.chat.queries import participants_known_to
+from openvibe.workspaces.decorators import request_access
+from openvibe.workspaces.models import Participant
+
+STATUS_OF_CODE = {"insufficient_quota": 429}
+
+
+def openai_exception_handler(error: Exception, context: dict[str, Any]) -> Response:
+    """What the API answers, in the shape that OpenAI's clients read."""
+    response = exception_handler(error, context)
+    problem = response.data
+    status = STATUS_OF_CODE.get(problem["code"], response.status_code)
+    code = {"bad_token": "invalid_api_key", "throttled": "rate_limit_exceeded"}.get(problem["code"], problem["code"])
+    headers = {name: response[name] for name in ("Retry-After", "WWW-Authenticate") if name in response}
+    return Response(error_body(problem["detail"], status, code, problem.get("field")), status=status, headers=headers)
+
+
+class ClientView(ApiView):
+    schema = None
+    authentication_classes = (BearerAuthentication,)
+
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
+        return openai_exception_handler
+
+
+def _model(agent: Agent) -> dict[str, Any]:
+    created = int(agent.created_at.timestamp())
+    return {"id": f"@{agent.handle}", "object": "model", "created": created, "owned_by": agent.workspace.slug}
+
+
+class Models(ClientView):
+    def get(self, request: Request) -> Response:
+        """The agents the caller may ask."""
+        access = request_access(request)
+        known = participants_known_to(access).order_by().values("pk")
+        agents = Agent.objects.filter(workspace=access.workspace_id, participant__in=known, deactivated_at=None)
+        if access.is_agent:
+            agents = agents.filter(participant=access.participant_id)
+        rows = agents.filter(answers_itself=False).select_related("participant", "workspace").order_by("pk")
+        return Response({"object": "list", "data": [_model(agent) for agent in rows]})
+
+
+class OneModel(ClientView):
+    def get(self, request: Request, model: str) -> Response:
+        """One of them."""
+        return Response(_model(access_agent(request_access(request), model.removeprefix("@").lower())))
+
+
+class ChatCompletions(ClientView):
+    def post(self, request: Request) -> HttpResponseBase:
+        """An answer in a shape of chat completions."""
+        asked = parse_chat(request.data)
+        return _answer(
+            request, asked, lambda run: ChatFormat(run.pk, f"@{run.agent.handle}", with_usage=asked.with_usage)
+        )
+
+
+class Responses(ClientView):
+    def post(self, request: Request) -> HttpResponseBase:
+        """An answer in a shape of responses."""
+        asked = parse_response(request.data)
+        tools, previous = list(asked.tools), asked.continues
+        return _answer(request, asked, lambda run: ResponseFormat(run.pk, f"@{run.agent.handle}", tools, previous))
+
+
+def _answer(request: Request, asked: ClientRequest, shape: Callable[[Run], AnswerFormat]) -> HttpResponseBase:
+    """Begin the turn, and answer once its run does, without a thread that waits."""
+    access, caller = request_access(request), caller_of(request)
+    asker = asker_of(cast(Participant, caller.participant), access, asked.user)
+    agent = access_agent(access, asked.handle)
+    if request.headers.get("X-Stainless-Retry-Count", "0") not in ("", "0"):
+        asked = replace(asked, is_resent=True)
+    after = Event.objects.filter(workspace_id=access.workspace_id).aggregate(last=Max("position"))["last"] or 0
+    run = begin_turn(asker, agent, _with_headers(asked, request))
+    viewer = Viewer(access.workspace_id, access.participant_id, token_id=caller.token.pk if caller.token else None)
+    pending = PendingAnswer(run.pk, run.thread_id, run.trigger_id, viewer, asker.speaker, after)
+    ended, answer_format = run_outcome(run.pk), shape(run)
+    if asked.stream:
+        return stream_response(request._request, partial(_send_events, pending, ended, answer_format))
+    return late_response(request._request, partial(_late_answer, pending, ended, answer_format))
+
+
+def _with_headers(asked: ClientRequest, request: Request) -> ClientRequest:
+    """A conversation and a channel may be named by headers, too."""
+    conversation = request.headers.get("X-OpenVibe-Conversation", "")[:80]
+    channel = request.headers.get("X-OpenVibe-Channel", "")[:80]
+    return replace(asked, conversation=conversation or asked.conversation, channel=channel or asked.channel)
+
+
+async def _pieces(pending: PendingAnswer, ended: Outcome | None) -> AsyncGenerator[str | Outcome, None]:
+    """Of a run that was over before anybody listened, all at once."""
+    if ended is None:
+        async for piece in pending.pieces():
+            yield piece
+        return
+    if ended.text:
+        yield ended.text
+    yield ended
+
+
+async def _send_events(pending: PendingAnswer, ended: Outcome | None, shape: AnswerFormat, send: Send) -> None:
+    async for frame in shape.events(_pieces(pending, ended)):
+        await send({"type": "http.response.body", "body": frame, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _late_answer(pending: PendingAnswer, ended: Outcome | None, shape: AnswerFormat) -> LateAnswer:
+    outcome = ended or await pending.outcome()
+    if outcome.error:
+        return LateAnswer(outcome.status, json.dumps(error_body(outcome.error, outcome.status, outcome.code)).encode())
+    return LateAnswer(200, json.dumps(shape.whole(outcome), ensure_ascii=False).encode())
+
+
+class NothingHere(ClientView):
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        raise Missing("There is nothing at this address. Here are /v1/models, /v1/chat/completions and /v1/responses.")

@@ -1,0 +1,100 @@
+"""Tools of a chat client (the OpenAI-compatible door): offered to the model beside the agent's own.
+
+A turn that calls one of them ends the run: the calls are on its record, the client is given them, and brings their
+results with its next request, whose run goes on from there. Whether a call is carried out is the client's to
+decide, with its own rights, so the agent's trust level says nothing of it."""
+
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from agents.audience import Source, save_sources
+from agents.models import RUNS, ClientTurn, Run, ToolCall, ToolSource
+from agents.runs.transcript import Round, ToolResult
+from openvibe.base.masking import mask_secrets
+from openvibe.base.text import MAX_BODY_CHARACTERS
+from openvibe.llm.fences import clean_text
+from openvibe.llm.tokens import count_tokens
+from openvibe.llm.values import ToolCallRequest, ToolSpec
+
+CLIENT_EFFECT = "client"
+"""`ToolCall.effect` of a call that the client carries out."""
+MAX_CLIENT_CALLS = 16
+NO_RESULT = "The client brought no result of this call."
+
+
+def client_turn_of(run: Run) -> ClientTurn | None:
+    """The turn it answers, None for a run that no chat client asked for. No query where it was loaded."""
+    return getattr(run, "client_turn", None)
+
+
+def client_specs(turn: ClientTurn | None) -> tuple[ToolSpec, ...]:
+    tools = turn.tools if turn else ()
+    return tuple(ToolSpec(tool["name"], tool["description"], tool["parameters"]) for tool in tools)
+
+
+def client_calls(run: Run) -> QuerySet[ToolCall]:
+    """What the client was asked to call in the run's last attempt, in order."""
+    return run.tool_calls.filter(effect=CLIENT_EFFECT, attempt=run.attempt).order_by("id")
+
+
+def call_id(run_id: int, attempt: int, number: int) -> str:
+    """An id that names its run: no other call has it."""
+    return f"call_{run_id}_{attempt}_{number}"
+
+
+def earlier_rounds(turn: ClientTurn | None) -> list[Round]:
+    """Calls of the turns that this one continues, with the results that the client brought, the oldest first."""
+    rounds: list[Round] = []
+    while turn is not None and turn.continues is not None:
+        turn = turn.continues
+        results = (ToolResult(_request(row), row.result or NO_RESULT) for row in client_calls(turn.run))
+        rounds.insert(0, Round(said_by_model(turn.run), tuple(results)))
+    return rounds
+
+
+def _request(row: ToolCall) -> ToolCallRequest:
+    return ToolCallRequest(row.call_id, row.name, row.arguments)
+
+
+@transaction.atomic
+def record_client_calls(run: Run, calls: Sequence[ToolCallRequest], round_number: int) -> str:
+    """Put the calls of a turn on the run's record; the line that tells readers of the thread. Raises JobLost."""
+    RUNS.lock_owned(run)
+    for number, call in enumerate(calls[:MAX_CLIENT_CALLS], start=1):
+        row = ToolCall.objects.create(
+            run=run,
+            attempt=run.attempt,
+            round=round_number,
+            call_id=call_id(run.pk, run.attempt, number),
+            name=call.name,
+            arguments=clean_text(call.arguments) or "{}",
+            effect=CLIENT_EFFECT,
+            decision=ToolCall.Decision.ALLOWED,
+            why="Carried out by the client that asked.",
+            finished_at=None,
+        )
+        save_sources(row, [Source(ToolSource.Kind.THREAD, run.thread_id)])
+    return handover_line([call.name for call in calls[:MAX_CLIENT_CALLS]])
+
+
+def save_client_results(run: Run, results: dict[str, str]) -> None:
+    """Keep what the client brought, each result once."""
+    for row in client_calls(run).filter(call_id__in=results, finished_at=None):
+        row.result = mask_secrets(clean_text(results[row.call_id][:MAX_BODY_CHARACTERS]))
+        row.finished_at = timezone.now()
+        row.result_tokens = count_tokens(row.result)
+        row.save(update_fields=["result", "result_tokens", "finished_at"])
+
+
+def handover_line(names: Sequence[str]) -> str:
+    return f"*Asks the client to call {', '.join(f'`{name}`' for name in names)}.*"
+
+
+def said_by_model(run: Run) -> str:
+    """The run's answer without the line about the client's calls."""
+    text = run.reply.body if run.reply else ""
+    names = list(client_calls(run).values_list("name", flat=True))
+    return text.removesuffix(handover_line(names)).rstrip() if names else text

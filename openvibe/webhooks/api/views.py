@@ -1,0 +1,123 @@
+"""Endpoints of webhooks: admins manage all of their workspace, an agent its own."""
+
+from typing import cast
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from openvibe.api.auth import caller_of
+from openvibe.api.idempotency import idempotent
+from openvibe.api.views import ApiView
+from openvibe.base.problems import Problem
+from openvibe.chat.queries import participants_known_to
+from openvibe.webhooks import services
+from openvibe.webhooks.api.serializers import (
+    DeliveryOut,
+    NewWebhookOut,
+    WebhookChange,
+    WebhookIn,
+    WebhookOut,
+    WebhookSecretOut,
+)
+from openvibe.webhooks.models import Delivery, Webhook
+from openvibe.webhooks.tasks import enqueue_send_on_commit
+from openvibe.workspaces.decorators import request_access
+from openvibe.workspaces.models import Participant
+
+
+class WebhookView(ApiView):
+    scopes = dict.fromkeys(("GET", "POST", "PATCH", "DELETE"), "admin")
+
+    def access_webhook(self, pk: int) -> Webhook:
+        rows = Webhook.objects.visible_to(request_access(self.request)).select_related("participant")
+        webhook: Webhook = get_object_or_404(rows, pk=pk)
+        return webhook
+
+
+class Webhooks(WebhookView):
+    @extend_schema(operation_id="webhooks_list", responses=WebhookOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Those of the workspace, for admins; an agent's own."""
+        rows = Webhook.objects.visible_to(request_access(request)).select_related("participant")
+        return self.paginated_response(rows, WebhookOut)
+
+    @extend_schema(operation_id="webhooks_create", request=WebhookIn, responses={201: NewWebhookOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """A new one, told from now on what its agent sees, or the admin who makes it. The secret is in this answer
+        only."""
+        values, access = self.validated_body(WebhookIn), request_access(request)
+        participant = cast(Participant, caller_of(request).participant)
+        if handle := values.pop("agent", "").lstrip("@"):
+            agents = participants_known_to(access).filter(kind=Participant.Kind.AGENT, is_active=True)
+            found = agents.filter(handle=handle).first()
+            if found is None:
+                raise Problem(f"There is no agent @{handle} here.", code="unknown_agent", field="agent")
+            participant = found
+        webhook, secret = services.create_webhook(by=access, participant=participant, **values)
+        return Response({**WebhookOut(webhook).data, "secret": secret}, status=201)
+
+
+class OneWebhook(WebhookView):
+    @extend_schema(operation_id="webhooks_get", responses=WebhookOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """One webhook, with why it rests where it does."""
+        return Response(WebhookOut(self.access_webhook(pk)).data)
+
+    @extend_schema(operation_id="webhooks_update", request=WebhookChange, responses=WebhookOut)
+    def patch(self, request: Request, pk: int) -> Response:
+        """Another address, other kinds, a pause. What is not sent stays."""
+        webhook, values = self.access_webhook(pk), self.validated_body(WebhookChange)
+        services.update_webhook(webhook=webhook, by=request_access(request), **values)
+        return Response(WebhookOut(self.access_webhook(pk)).data)
+
+    @extend_schema(operation_id="webhooks_delete", responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        """With its deliveries; what waits is not sent any more."""
+        services.delete_webhook(webhook=self.access_webhook(pk), by=request_access(request))
+        return Response(status=204)
+
+
+class RotateSecret(WebhookView):
+    @extend_schema(operation_id="webhooks_rotate", request=None, responses=WebhookSecretOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """A new secret, in this answer only; the one before signs too for a day."""
+        secret = services.rotate_secret(webhook=self.access_webhook(pk), by=request_access(request))
+        return Response({"secret": secret})
+
+
+class Resume(WebhookView):
+    @extend_schema(operation_id="webhooks_resume", request=None, responses=WebhookOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Try again, now, whether it rests, is paused or waits for its next attempt."""
+        services.resume_webhook(webhook=self.access_webhook(pk), by=request_access(request))
+        enqueue_send_on_commit()
+        return Response(WebhookOut(self.access_webhook(pk)).data)
+
+
+class SendTest(WebhookView):
+    @extend_schema(operation_id="webhooks_test", request=None, responses={202: DeliveryOut})
+    def post(self, request: Request, pk: int) -> Response:
+        """Send a delivery of kind `test` ahead of what waits. 409 `not_active` while it rests."""
+        delivery = services.send_test(webhook=self.access_webhook(pk), by=request_access(request))
+        enqueue_send_on_commit()
+        return Response(DeliveryOut(delivery).data, status=202)
+
+
+class Deliveries(WebhookView):
+    @extend_schema(operation_id="deliveries_list", responses=DeliveryOut(many=True))
+    def get(self, request: Request, pk: int) -> Response:
+        """What was sent, waits, or was given up, the newest first."""
+        return self.paginated_response(Delivery.objects.filter(webhook=self.access_webhook(pk)), DeliveryOut)
+
+
+class SendAgain(WebhookView):
+    @extend_schema(operation_id="deliveries_send", request=None, responses={202: DeliveryOut})
+    def post(self, request: Request, pk: int, number: int) -> Response:
+        """The same delivery once more, with the same `uid`. 409 `not_active` while the webhook rests."""
+        rows = Delivery.objects.filter(webhook=self.access_webhook(pk)).select_related("webhook")
+        delivery = services.send_again(delivery=get_object_or_404(rows, pk=number), by=request_access(request))
+        enqueue_send_on_commit()
+        return Response(DeliveryOut(delivery).data, status=202)

@@ -1,0 +1,143 @@
+"""Webhooks and their deliveries: ids only, never text. What a delivery says is read when it is sent."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import ClassVar
+
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from openvibe.base.fields import EncryptedTextField
+from openvibe.base.models import Timestamped
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant, Workspace
+
+KINDS = (
+    "mention",
+    "message_posted",
+    "message_changed",
+    "thread_changed",
+    "run_changed",
+    "work_changed",
+    "memory_changed",
+    "knowledge_changed",
+    "pins_changed",
+    "dive_changed",
+    "channel_changed",
+    "agent_changed",
+    "members_changed",
+    "workspace_changed",
+)
+"""Kinds of events that a webhook may ask for: those of the event stream that are not one reader's own."""
+TEST_KIND = "test"
+SECRET_OVERLAP = timedelta(hours=24)
+"""How long deliveries are signed with the secret before, too."""
+MAX_RESPONSE_CHARACTERS = 500
+
+
+class WebhookQuerySet(models.QuerySet["Webhook"]):
+    def visible_to(self, access: Access) -> WebhookQuerySet:
+        """For admins all of the workspace, for an agent its own, for others none."""
+        rows = self.filter(workspace=access.workspace_id)
+        if access.administers:
+            return rows
+        return rows.filter(participant=access.participant_id) if access.is_agent else rows.none()
+
+
+class Webhook(Timestamped):
+    """An address that is told what `participant` sees: an agent, or the admin who made it for the workspace.
+
+    `position`: the event up to which deliveries were written. `failing_since`: of the first attempt that failed after
+    the last one that did not. While it rests or is paused nothing is written and nothing is sent.
+    """
+
+    class State(models.TextChoices):
+        ACTIVE = "active", "active"
+        PAUSED = "paused", "paused"
+        RESTING = "resting", "resting"
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="webhooks")
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="webhooks")
+    url = models.CharField(max_length=500)
+    kinds = ArrayField(models.CharField(max_length=40))
+    secret = EncryptedTextField(editable=False)
+    previous_secret = EncryptedTextField(blank=True, default="", editable=False)
+    rotated_at = models.DateTimeField(null=True, editable=False)
+    state = models.CharField(max_length=8, choices=State.choices, default=State.ACTIVE)
+    reason = models.CharField(max_length=300, blank=True, help_text="Why it rests, in words for people.")
+    position = models.BigIntegerField(default=0, editable=False)
+    failing_since = models.DateTimeField(null=True, editable=False)
+    next_attempt_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    objects: ClassVar[models.Manager[Webhook]] = WebhookQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=["active", "paused", "resting"]), name="webhook_state_known"),
+            models.CheckConstraint(
+                condition=Q(kinds__contained_by=list(KINDS)) & Q(kinds__len__gt=0), name="webhook_kinds_known"
+            ),
+            models.CheckConstraint(condition=~Q(state="resting") | ~Q(reason=""), name="webhook_rest_has_reason"),
+        ]
+
+    def __str__(self) -> str:
+        return self.url
+
+
+class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    def next_first(self) -> DeliveryQuerySet:
+        """Those that wait, in the order they are sent: tests, then events in theirs."""
+        return self.filter(state=Delivery.State.PENDING).order_by(models.F("position").asc(nulls_first=True), "id")
+
+
+class Delivery(models.Model):
+    """One event for one webhook, written once. `uid` stays the same however often it is sent."""
+
+    class State(models.TextChoices):
+        PENDING = "pending", "waiting"
+        DELIVERED = "delivered", "delivered"
+        GIVEN_UP = "given_up", "given up"
+        WITHHELD = "withheld", "withheld"
+
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
+    uid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    position = models.BigIntegerField(null=True, help_text="Of the event; empty for a test.")
+    kind = models.CharField(max_length=40)
+    channel_id = models.BigIntegerField(null=True)
+    thread_id = models.BigIntegerField(null=True)
+    message_id = models.BigIntegerField(null=True)
+    state = models.CharField(max_length=9, choices=State.choices, default=State.PENDING)
+    attempts = models.PositiveIntegerField(default=0)
+    status = models.PositiveSmallIntegerField(null=True, help_text="Of the last answer; empty where none came.")
+    response = models.CharField(
+        max_length=MAX_RESPONSE_CHARACTERS, blank=True, help_text="How the last answer begins, secrets masked."
+    )
+    error = models.CharField(max_length=300, blank=True, help_text="Why the last attempt failed.")
+    milliseconds = models.PositiveIntegerField(null=True, help_text="How long the last attempt took.")
+    attempted_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    objects: ClassVar[models.Manager[Delivery]] = DeliveryQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["webhook", "position"], name="delivery_once_per_event"),
+            models.CheckConstraint(
+                condition=Q(state__in=["pending", "delivered", "given_up", "withheld"]), name="delivery_state_known"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["webhook", "position", "id"], condition=Q(state="pending"), name="delivery_waiting"),
+            models.Index(fields=["webhook", "-id"], name="delivery_recent"),
+            models.Index(fields=["message_id"], condition=~Q(response=""), name="delivery_of_message"),
+            models.Index(fields=["created_at"], name="delivery_age"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.state})"

@@ -1,0 +1,162 @@
+"""Verbs of webhooks: create, change, rotate the secret, resume, send a test, send again, delete."""
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from openvibe.base.events import EVENT_RETENTION_HOURS
+from openvibe.base.models import Event
+from openvibe.base.problems import Conflict, Problem, Refused
+from openvibe.base.ssrf_guard import AddressRefused, check_url
+from openvibe.webhooks.models import KINDS, TEST_KIND, Delivery, Webhook
+from openvibe.webhooks.signatures import make_secret
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+MAX_WEBHOOKS = 50  # of a workspace
+
+
+@transaction.atomic
+def create_webhook(*, by: Access, participant: Participant, url: str, kinds: Collection[str]) -> tuple[Webhook, str]:
+    """A webhook that is told from now on what `participant` sees, and its secret: show it once.
+
+    `participant` is an agent, or the admin who makes it, for the workspace. Raises Problem (address, kinds, too many)
+    and Refused.
+    """
+    is_own = participant.pk == by.participant_id
+    if participant.workspace_id != by.workspace_id or not (by.administers or (by.is_agent and is_own)):
+        raise Refused("Only owners and admins make webhooks, and an agent its own.")
+    if not (is_own or participant.is_agent):
+        raise Refused("A webhook tells what an agent sees, or what you see yourself, never what another member does.")
+    if Webhook.objects.filter(workspace=by.workspace_id).count() >= MAX_WEBHOOKS:
+        raise Problem(f"A workspace has at most {MAX_WEBHOOKS} webhooks. Delete one first.", code="too_many")
+    url, chosen = _clean_url(url), _clean_kinds(kinds)
+    newest = Event.objects.filter(workspace_id=by.workspace_id).aggregate(last=Max("position"))["last"] or 0
+    secret = make_secret()
+    webhook = Webhook.objects.create(
+        workspace_id=by.workspace_id, participant=participant, url=url, kinds=chosen, secret=secret, position=newest
+    )
+    return webhook, secret
+
+
+@transaction.atomic
+def update_webhook(
+    *,
+    webhook: Webhook,
+    by: Access,
+    url: str | None = None,
+    kinds: Collection[str] | None = None,
+    paused: bool | None = None,
+) -> Webhook:
+    """Another address, other kinds, or a pause. What waits is sent to the new address."""
+    current = _lock(webhook, by)
+    if url is not None:
+        current.url = _clean_url(url)
+    if kinds is not None:
+        current.kinds = _clean_kinds(kinds)
+    if paused:
+        current.state, current.reason = Webhook.State.PAUSED, ""
+    elif paused is not None and current.state == Webhook.State.PAUSED:
+        _resume(current)
+    current.save()
+    return current
+
+
+@transaction.atomic
+def resume_webhook(*, webhook: Webhook, by: Access) -> Webhook:
+    """Try again: what waits is sent, and what happened meanwhile, as far as events are kept."""
+    current = _lock(webhook, by)
+    _resume(current)
+    current.save()
+    return current
+
+
+def _resume(webhook: Webhook) -> None:
+    webhook.state, webhook.reason = Webhook.State.ACTIVE, ""
+    webhook.failing_since, webhook.next_attempt_at = None, timezone.now()
+
+
+@transaction.atomic
+def rotate_secret(*, webhook: Webhook, by: Access) -> str:
+    """A new secret, to be shown once; for a day deliveries are signed with the one before, too."""
+    current = _lock(webhook, by)
+    current.previous_secret, current.rotated_at = current.secret, timezone.now()
+    current.secret = make_secret()
+    current.save()
+    return current.secret
+
+
+def delete_webhook(*, webhook: Webhook, by: Access) -> None:
+    """With its deliveries: what waits is not sent any more."""
+    _check_manages(webhook, by)
+    webhook.delete()
+
+
+@transaction.atomic
+def send_test(*, webhook: Webhook, by: Access) -> Delivery:
+    """A delivery of kind `test`, sent ahead of what waits. Raises Conflict unless the webhook is active."""
+    current = _lock_active(webhook, by)
+    return Delivery.objects.create(webhook=current, kind=TEST_KIND)
+
+
+@transaction.atomic
+def send_again(*, delivery: Delivery, by: Access) -> Delivery:
+    """The same delivery once more, under its own id. Raises Conflict unless the webhook is active."""
+    _lock_active(delivery.webhook, by)
+    current = Delivery.objects.select_for_update(of=("self",)).get(pk=delivery.pk)
+    current.state, current.attempts = Delivery.State.PENDING, 0
+    current.save(update_fields=["state", "attempts"])
+    return current
+
+
+def delete_old_deliveries() -> int:
+    """Those that are over, after so many days; how many. What waits stays."""
+    oldest = timezone.now() - timedelta(days=settings.WEBHOOK_DELIVERY_DAYS)
+    rows = Delivery.objects.filter(created_at__lt=oldest).exclude(state=Delivery.State.PENDING)
+    return rows.delete()[0]
+
+
+def events_missed(webhook: Webhook) -> bool:
+    """Whether it has been still for longer than events are kept, so that some will not be told."""
+    oldest = timezone.now() - timedelta(hours=EVENT_RETENTION_HOURS)
+    return webhook.state != Webhook.State.ACTIVE and webhook.updated_at < oldest
+
+
+def _check_manages(webhook: Webhook, by: Access) -> None:
+    if not Webhook.objects.visible_to(by).filter(pk=webhook.pk).exists():
+        raise Refused("Only owners and admins manage webhooks, and an agent its own.")
+
+
+def _lock(webhook: Webhook, by: Access) -> Webhook:
+    _check_manages(webhook, by)
+    return Webhook.objects.select_for_update(of=("self",)).get(pk=webhook.pk)
+
+
+def _lock_active(webhook: Webhook, by: Access) -> Webhook:
+    current = _lock(webhook, by)
+    if current.state != Webhook.State.ACTIVE:
+        raise Conflict(f"This webhook is {current.get_state_display()}. Let it go on first.", code="not_active")
+    Webhook.objects.filter(pk=current.pk).update(next_attempt_at=timezone.now())
+    return current
+
+
+def _clean_url(url: str) -> str:
+    url = url.strip()
+    if len(url) > 500:
+        raise Problem("An address has at most 500 characters.", code="bad_url", field="url")
+    try:
+        check_url(url, allow_private=settings.ALLOW_PRIVATE_ENDPOINTS)
+    except AddressRefused as refusal:
+        raise Problem(str(refusal), code="bad_url", field="url") from None
+    return url
+
+
+def _clean_kinds(kinds: Collection[str]) -> list[str]:
+    chosen = [kind for kind in KINDS if kind in kinds]
+    if not chosen or len(chosen) != len(set(kinds)):
+        raise Problem(f"Choose one or more kinds of: {', '.join(KINDS)}.", code="bad_kind", field="kinds")
+    return chosen

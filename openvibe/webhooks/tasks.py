@@ -1,0 +1,33 @@
+"""Jobs of webhooks: one call each."""
+
+import structlog
+from celery import shared_task
+from django.db import transaction
+
+log = structlog.get_logger(__name__)
+
+
+def enqueue_send_on_commit() -> None:
+    """Ask a worker to send what is due. A broker that is down is only logged: it is asked every few seconds anyway."""
+    transaction.on_commit(_enqueue_send)
+
+
+def _enqueue_send() -> None:
+    try:
+        send_due_task.apply_async(expires=60, retry=False)
+    except Exception as error:  # every transport has errors of its own
+        log.warning("webhooks_not_sent", error=type(error).__name__)
+
+
+@shared_task(name="webhooks.send_due", ignore_result=True, expires=5)
+def send_due_task() -> None:
+    from openvibe.webhooks.delivery import send_due
+
+    send_due()
+
+
+@shared_task(name="webhooks.forget_deliveries", ignore_result=True)
+def delete_old_deliveries_task() -> None:
+    from openvibe.webhooks.services import delete_old_deliveries
+
+    delete_old_deliveries()

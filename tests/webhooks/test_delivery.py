@@ -1,0 +1,190 @@
+"""What webhooks are told, by whose right, in which order, and what becomes of those whom nobody answers."""
+
+import socket
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from runpy import run_path
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from pytest_django.fixtures import Settings
+
+from agents.models import Agent
+from agents.services import deactivate_agent
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.services import create_reply, delete_message, finish_reply, set_thread_access, update_message
+from openvibe.webhooks.delivery import retry_delay, send_due
+from openvibe.webhooks.models import Delivery, Webhook
+from openvibe.webhooks.queries import resting_notes
+from openvibe.webhooks.services import (
+    create_webhook,
+    delete_old_deliveries,
+    resume_webhook,
+    rotate_secret,
+    send_again,
+    send_test,
+)
+from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import remove_member
+from tests.factories import access, make_channel, make_member, make_thread, say
+from tests.webhooks.receiver import Receiver, receiving
+
+is_genuine = run_path(str(Path(__file__).parents[2] / "docs/verify_webhook.py"))["is_genuine"]
+
+
+@pytest.fixture
+def receiver(settings: Settings) -> Iterator[Receiver]:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with receiving() as receiver:
+        yield receiver
+
+
+def send() -> int:
+    """One turn, with the events numbered as at a commit."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    return send_due()
+
+
+def hook(by: Member, url: str, *kinds: str, agent: Agent | None = None) -> tuple[Webhook, str]:
+    send()  # what was there before is not its business
+    participant = agent.participant if agent else by.participant
+    return create_webhook(by=access(by), participant=participant, url=url, kinds=kinds or ("message_posted",))
+
+
+def dead_url() -> str:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{unused.getsockname()[1]}/"
+
+
+def test_what_is_said_is_told_once_signed_in_order(ana: Member, thread: Thread, receiver: Receiver) -> None:
+    webhook, secret = hook(ana, receiver.url)
+    for number in range(3):
+        say(thread, ana, f"Roses {number}")
+    send()
+    assert [one.body["data"]["body"] for one in receiver.received] == ["Roses 0", "Roses 1", "Roses 2"]
+    first = receiver.received[0]
+    assert is_genuine(secret, first.headers["openvibe-signature"], first.raw)
+    assert not is_genuine(secret, first.headers["openvibe-signature"], first.raw + b" ")
+    rotated = rotate_secret(webhook=webhook, by=access(ana))
+    again = send_again(delivery=webhook.deliveries.earliest("pk"), by=access(ana))
+    assert send() == 1
+    last = receiver.received[-1]
+    assert last.headers["openvibe-delivery"] == first.headers["openvibe-delivery"] == str(again.uid)
+    assert all(is_genuine(key, last.headers["openvibe-signature"], last.raw) for key in (secret, rotated))
+    assert send() == 0
+
+
+def test_an_agent_is_told_what_it_sees_and_that_it_is_meant(
+    ana: Member, thread: Thread, vibe: Agent, receiver: Receiver
+) -> None:
+    hidden = make_thread(make_channel(ana, "hidden", private=True), ana)
+    hook(ana, receiver.url, "mention", "message_changed", agent=vibe)
+    say(hidden, ana, "@vibe not for you")
+    say(thread, ana, "Nobody is named")
+    say(thread, ana, "@vibe when do I prune?")
+    reply = create_reply(thread=thread, author=vibe.participant, client_id="r")
+    Message.objects.filter(pk=reply.pk).update(body="In")
+    send()
+    assert [one.told for one in receiver.received] == [("mention", "@vibe when do I prune?")]
+    finish_reply(reply=reply, body="In March.", state=Message.State.COMPLETE)
+    send()
+    assert [one.told for one in receiver.received[1:]] == [("message_changed", "In March.")]
+
+
+def test_access_is_asked_when_it_is_sent(ana: Member, thread: Thread, vibe: Agent, receiver: Receiver) -> None:
+    receiver.answer = lambda received: (503, b"")
+    webhook, _ = hook(ana, receiver.url, agent=vibe)
+    message = say(thread, ana, "Secret roses")
+    assert send() == 1
+    receiver.answer = lambda received: (200, b"you said: Secret roses, token=ovk_abcdefgh1234")
+    set_thread_access(thread=thread, by=access(ana), access="human_only")
+    resume_webhook(webhook=webhook, by=access(ana))
+    assert send() == 0
+    assert webhook.deliveries.get().state == Delivery.State.WITHHELD
+    set_thread_access(thread=thread, by=access(ana), access="open")
+    send_again(delivery=webhook.deliveries.get(), by=access(ana))
+    assert send() == 1
+    assert webhook.deliveries.get().response == "you said: Secret roses, token=[secret removed]"
+    delete_message(message=message, by=access(ana))
+    assert webhook.deliveries.get().response == ""
+    send_again(delivery=webhook.deliveries.get(), by=access(ana))
+    deactivate_agent(agent=vibe, by=access(ana))
+    assert send() == 0
+    webhook.refresh_from_db()
+    assert (webhook.state, "no access" in webhook.reason) == (Webhook.State.RESTING, True)
+
+
+def test_an_admin_who_left_is_told_nothing(ana: Member, thread: Thread, receiver: Receiver) -> None:
+    dora = make_member("Dora", ana.workspace, role="admin")
+    hook(dora, receiver.url)
+    say(thread, ana, "Roses")
+    remove_member(member=dora, by=access(ana))
+    assert send() == 0
+    assert resting_notes(access(ana))[0].text.startswith("The webhook to ")
+    assert receiver.received == []
+
+
+def test_two_dead_hosts_for_a_day_cost_nearly_nothing(ana: Member, thread: Thread, receiver: Receiver) -> None:
+    dead = [hook(ana, dead_url())[0] for _ in range(2)]
+    hook(ana, receiver.url)
+    say(thread, ana, "Roses")
+    assert send() == 3
+    assert send() == 0  # neither is asked again before its time
+    assert sum(retry_delay(attempts) for attempts in range(1, 40)) > 24 * 3600  # so often a day, at most
+    for webhook in dead:  # a day later
+        yesterday = timezone.now() - timedelta(days=1)
+        Webhook.objects.filter(pk=webhook.pk).update(failing_since=yesterday, next_attempt_at=timezone.now())
+    assert send() == 2
+    assert [one.body["data"]["body"] for one in receiver.received] == ["Roses"]
+    for webhook in dead:
+        webhook.refresh_from_db()
+        assert webhook.state == Webhook.State.RESTING
+        delivery = webhook.deliveries.get()
+        assert (delivery.state, delivery.status) == (Delivery.State.GIVEN_UP, None)
+        assert delivery.error.startswith("Nothing answered there")
+    Webhook.objects.filter(pk=dead[0].pk).update(url=receiver.url)
+    say(thread, ana, "While it rested")
+    resume_webhook(webhook=dead[0], by=access(ana))
+    send()
+    assert [one.body["data"]["body"] for one in receiver.received[1:]] == ["While it rested"] * 2
+
+
+def test_one_delivery_that_is_refused_does_not_hold_up_the_rest(
+    ana: Member, thread: Thread, receiver: Receiver
+) -> None:
+    receiver.answer = lambda received: (302 if "Bad" in received.raw.decode() else 200, b"<html>" + b"x" * 100_000)
+    webhook, _ = hook(ana, receiver.url)
+    say(thread, ana, "Bad roses")
+    say(thread, ana, "Good roses")
+    for _ in range(5):
+        Webhook.objects.update(next_attempt_at=timezone.now())
+        send()
+    bad, good = webhook.deliveries.order_by("pk")
+    assert (bad.state, bad.status, bad.attempts) == (Delivery.State.GIVEN_UP, 302, 5)
+    assert "Redirects are not followed" in bad.error
+    assert (good.state, len(good.response)) == (Delivery.State.DELIVERED, 500)
+    assert len(receiver.received) == 6
+
+
+def test_changes_that_follow_one_another_are_told_once(ana: Member, thread: Thread, receiver: Receiver) -> None:
+    hook(ana, receiver.url, "message_changed")
+    message = say(thread, ana, "Roses")
+    for number in range(4):
+        update_message(message=message, by=access(ana), body=f"Roses {number}")
+    send()
+    assert [one.body["data"]["body"] for one in receiver.received] == ["Roses 3"]
+
+
+def test_a_test_says_at_once_how_it_is_and_old_deliveries_go(ana: Member, receiver: Receiver) -> None:
+    webhook, _ = hook(ana, receiver.url)
+    delivery = send_test(webhook=webhook, by=access(ana))
+    send()
+    delivery.refresh_from_db()
+    assert (delivery.state, delivery.status, receiver.received[0].kind) == ("delivered", 200, "test")
+    Delivery.objects.update(created_at=timezone.now() - timedelta(days=15))
+    assert delete_old_deliveries() == 1

@@ -1,0 +1,39 @@
+"""Pages of webhooks: made by admins, the secret shown once, what is refused stays in the form."""
+
+from django.test import Client
+
+from agents.models import Agent
+from openvibe.webhooks.models import Webhook
+from openvibe.workspaces.models import Member
+
+
+def signed_in(member: Member) -> Client:
+    client = Client()
+    client.force_login(member.user, backend="allauth.account.auth_backends.AuthenticationBackend")
+    return client
+
+
+def test_an_admin_makes_one_and_sees_its_secret_once(ana: Member, dora: Member, vibe: Agent) -> None:
+    browser, address = signed_in(ana), f"/w/{ana.workspace.slug}/webhooks/"
+    inward = "http://169.254.169.254/x"
+    refused = browser.post(address, {"url": inward, "kinds": ["mention"], "agent": "vibe"})
+    assert refused.status_code == 400
+    assert "never called" in refused.content.decode()
+    assert inward in refused.content.decode()
+    values = {"url": "https://93.184.216.34/x", "kinds": ["mention"], "agent": "vibe"}
+    made = browser.post(address, values).content.decode()
+    webhook = Webhook.objects.get()
+    assert (webhook.participant, webhook.secret in made) == (vibe.participant, True)
+    page = f"{address}{webhook.pk}/"
+    assert webhook.secret not in browser.get(page).content.decode()
+    assert browser.post(page, {"act": "test"}).status_code == 302
+    assert browser.post(page, {"act": "save", "url": "ftp://x", "kinds": ["mention"]}).status_code == 400
+    assert browser.post(page, {"act": "pause"}).status_code == 302
+    assert browser.post(page, {"act": "test"}).status_code == 409
+    rotated = browser.post(page, {"act": "rotate"}).content.decode()
+    webhook.refresh_from_db()
+    assert webhook.secret in rotated
+    assert signed_in(dora).get(address).status_code == 403
+    assert signed_in(dora).get(page).status_code == 404
+    assert browser.post(page, {"act": "delete"}).status_code == 302
+    assert not Webhook.objects.exists()
