@@ -136,7 +136,7 @@ class RunSession:
                 if outcome.approval is not None:
                     return False
                 results.append(ToolResult(call, outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
-            transcript.add(Round(completion.text, tuple(results)))
+            transcript.add(Round(completion.text, tuple(results), completion.thinking))
 
     def _renew_if_changed(self, transcript: Transcript) -> None:
         """A message was edited or deleted since it was read: what it said is neither sent nor kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.dispatch import Signal
@@ -13,10 +14,16 @@ from openvibe.base.registers import Register
 from openvibe.llm.breaker import BreakerClient, CircuitBreaker
 from openvibe.llm.errors import ModelError
 from openvibe.llm.fences import fence
+from openvibe.llm.http_client import Connection
 from openvibe.llm.models import Endpoint
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient
+from openvibe.llm.retries import CallLimits, RetryPolicy
 from openvibe.llm.values import ChatMessage
+
+if TYPE_CHECKING:
+    from openvibe.llm.anthropic import AnthropicModel
+    from openvibe.llm.openai import OpenAIModel
 
 CIRCUIT_BREAKER = CircuitBreaker()
 
@@ -27,25 +34,45 @@ ENDPOINT_CHECK: Register[Callable[[Endpoint], None]] = Register("openvibe.llm.en
 endpoint_answered = Signal()
 
 
-def _openai_client(endpoint: Endpoint) -> ModelClient:
-    from openvibe.llm.openai import CallLimits, OpenAIModel  # its SDK takes a second to import: only when it is used
+def _openai_client(endpoint: Endpoint) -> OpenAIModel:
+    from openvibe.llm.openai import OpenAIModel  # its SDK takes a second to import: only when it is used
 
     return OpenAIModel(
-        base_url=endpoint.base_url,
-        api_key=endpoint.api_key,
+        _connection(endpoint),
         model=endpoint.model,
-        limits=CallLimits(
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.price_in == endpoint.price_out == 0,
+    )
+
+
+def _anthropic_client(endpoint: Endpoint) -> AnthropicModel:
+    from openvibe.llm.anthropic import AnthropicModel
+
+    return AnthropicModel(
+        _connection(endpoint),
+        model=endpoint.model,
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.price_in == endpoint.price_out == 0,
+    )
+
+
+def _connection(endpoint: Endpoint) -> Connection:
+    return Connection(endpoint.base_url, endpoint.api_key, settings.ALLOW_PRIVATE_ENDPOINTS)
+
+
+def _retry_policy(endpoint: Endpoint) -> RetryPolicy:
+    return RetryPolicy(
+        CallLimits(
             first_answer_seconds=settings.MODEL_FIRST_ANSWER_SECONDS,
             total_seconds=min(endpoint.timeout_seconds, settings.MODEL_TOTAL_SECONDS),
-        ),
-        allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
-        is_free=endpoint.price_in == endpoint.price_out == 0,
+        )
     )
 
 
 CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {
     "offline": lambda endpoint: OfflineModel(),
     "openai": _openai_client,
+    "anthropic": _anthropic_client,
 }
 
 

@@ -22,6 +22,7 @@ class Endpoint(Timestamped):
     class Kind(models.TextChoices):
         OFFLINE = "offline", "Offline (quotes, no network)"
         OPENAI = "openai", "OpenAI-compatible"
+        ANTHROPIC = "anthropic", "Anthropic"
 
     workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="endpoints")
     name = models.CharField(max_length=80)
@@ -109,7 +110,7 @@ class Endpoint(Timestamped):
 
     def clean(self) -> None:
         problems: dict[str, str] = {}
-        if self.kind == self.Kind.OPENAI:
+        if self.kind != self.Kind.OFFLINE:
             if not self.base_url:
                 problems["base_url"] = "Enter the endpoint's address, for example https://models.example/v1."
             if not self.model:
