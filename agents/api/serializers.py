@@ -25,10 +25,11 @@ class AgentOut(serializers.ModelSerializer[Agent]):
 
 class SoulVersionOut(serializers.ModelSerializer[SoulVersion]):
     author = ParticipantOut(read_only=True, allow_null=True)
+    tokens = serializers.IntegerField(source="token_count", read_only=True)
 
     class Meta:
         model = SoulVersion
-        fields = ("number", "note", "author", "token_count", "created_at")
+        fields = ("number", "note", "author", "tokens", "created_at")
         read_only_fields = fields
 
 

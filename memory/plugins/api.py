@@ -146,20 +146,20 @@ def access_session(access: Access, thread_id: int) -> Session:
 class MemoryTool(ApiView):
     scopes = {"GET": "memory", "POST": "memory"}
 
-    @extend_schema(operation_id="memory_tool_schema", responses=MemoryToolOut)
+    @extend_schema(operation_id="memory_get_tool", responses=MemoryToolOut)
     def get(self, request: Request) -> Response:
         """The memory tool, made from what the workspace's plugin can do: give it to a model as it is."""
         access = request_access(request)
         tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, ask_compaction=ask_compaction)
         return Response(MemoryToolOut(tool.spec).data)
 
-    @extend_schema(operation_id="memory_tool_call", request=MemoryToolIn, responses=ToolAnswer)
+    @extend_schema(operation_id="memory_call_tool", request=MemoryToolIn, responses=ToolAnswer)
     def post(self, request: Request) -> Response:
         """Carry out one action of the tool. Its arguments stand beside `thread` and `action`.
 
         What the model can mend is a problem here: 400 `unknown_action` or `bad_argument`, 404 for an id out of scope.
         """
-        data, access = self.validated_body(MemoryToolIn), request_access(request)
+        data, access = self.validated_body(MemoryToolIn, may_hold_more=True), request_access(request)
         session = access_session(access, data["thread"])
         tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, ask_compaction=ask_compaction)
         if not isinstance(request.data, Mapping):
@@ -173,7 +173,7 @@ class MemoryTool(ApiView):
 class Stats(ApiView):
     scopes = {"GET": "memory"}
 
-    @extend_schema(operation_id="memory_stats", parameters=[ThreadAsked], responses=MemoryStatsOut)
+    @extend_schema(operation_id="memory_get_stats", parameters=[ThreadAsked], responses=MemoryStatsOut)
     def get(self, request: Request) -> Response:
         """How much was said in a thread, and how much of it is remembered in which form."""
         access = request_access(request)
@@ -246,7 +246,7 @@ class SummaryCorrectionIn(serializers.Serializer[Any]):
 class OneSummary(ApiView):
     scopes = {"GET": "memory", "PATCH": "memory"}
 
-    @extend_schema(operation_id="memory_summary_get", parameters=[ThreadAsked], responses=MemorySummaryOut)
+    @extend_schema(operation_id="memory_get_summary", parameters=[ThreadAsked], responses=MemorySummaryOut)
     def get(self, request: Request, pk: int) -> Response:
         """One summary of a thread's memory, with its version and its corrections, the newest first."""
         access = request_access(request)
@@ -256,7 +256,7 @@ class OneSummary(ApiView):
             raise Missing
         return Response(MemorySummaryOut(provider.describe(session, min(pk, MAX_ID))).data)
 
-    @extend_schema(operation_id="memory_summary_correct", request=SummaryCorrectionIn, responses=MemorySummaryOut)
+    @extend_schema(operation_id="memory_correct_summary", request=SummaryCorrectionIn, responses=MemorySummaryOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Correct what a summary says. Members only; 409 `changed_meanwhile` for a version that is not current."""
         data, access = self.validated_body(SummaryCorrectionIn), request_access(request)
@@ -294,7 +294,7 @@ class Compactions(ApiView):
     scopes = {"GET": "memory"}
 
     @extend_schema(
-        operation_id="memory_compactions_list", parameters=[ThreadAskedMaybe], responses=CompactionOut(many=True)
+        operation_id="memory_list_compactions", parameters=[ThreadAskedMaybe], responses=CompactionOut(many=True)
     )
     def get(self, request: Request) -> Response:
         """Compactions of threads the caller may read, newest first."""
@@ -306,7 +306,7 @@ class Compactions(ApiView):
 class OneCompaction(ApiView):
     scopes = {"GET": "memory"}
 
-    @extend_schema(operation_id="memory_compactions_get", responses=CompactionOut)
+    @extend_schema(operation_id="memory_get_compaction", responses=CompactionOut)
     def get(self, request: Request, pk: int) -> Response:
         """State, progress and what came of it."""
         return Response(CompactionOut(get_object_or_404(visible_compactions(request_access(request)), pk=pk)).data)
@@ -343,7 +343,7 @@ class SessionChange(serializers.Serializer[Any]):
 
 class SaidIn(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=["user", "assistant", "tool_call", "tool_result"])
-    text = TextField(help_text="1 to 100,000 characters.")
+    body = TextField(source="text", help_text="1 to 100,000 characters.")
     external_id = TextField(
         required=False,
         default="",
@@ -405,7 +405,7 @@ class OneSession(ApiView):
         """One session, with what the agent keeps about it."""
         return Response(SessionOut(get_object_or_404(visible_sessions(request_access(request)), thread_id=pk)).data)
 
-    @extend_schema(operation_id="sessions_change", request=SessionChange, responses=SessionOut)
+    @extend_schema(operation_id="sessions_update", request=SessionChange, responses=SessionOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Replace the info."""
         access = request_access(request)
@@ -415,7 +415,7 @@ class OneSession(ApiView):
 
 
 class SessionMessages(ApiView):
-    @extend_schema(operation_id="sessions_history", parameters=[HistoryAsked], responses=SessionHistory)
+    @extend_schema(operation_id="sessions_get_history", parameters=[HistoryAsked], responses=SessionHistory)
     def get(self, request: Request, pk: int) -> Response:
         """What was said, oldest first, word for word."""
         access, params = request_access(request), self.validated_query(HistoryAsked)
@@ -427,7 +427,7 @@ class SessionMessages(ApiView):
         next_after = page[-1].ordinal if len(entries) > len(page) else None
         return Response(SessionHistory({"messages": page, "next": next_after}).data)
 
-    @extend_schema(operation_id="sessions_say", request=SessionMessagesIn, responses={201: SessionStored})
+    @extend_schema(operation_id="sessions_append", request=SessionMessagesIn, responses={201: SessionStored})
     @idempotent
     def post(self, request: Request, pk: int) -> Response:
         """Add what was said, all or nothing. A message whose external id is known is not stored again."""

@@ -64,10 +64,10 @@ ROWS = {
     "PATCH api-workspace": Row("workspace/", but=OTHERS | {"ben": 403}, body={"description": "A garden."}),
     "GET api-snippets": Row("snippets/"),
     "POST api-snippets": Row(
-        "snippets/", status=201, but=OTHERS | {"ben": 403}, body={"name": "tone", "text": "Be brief."}
+        "snippets/", status=201, but=OTHERS | {"ben": 403}, body={"name": "tone", "content": "Be brief."}
     ),
     "GET api-snippet": Row("snippets/1/", status=404),
-    "PATCH api-snippet": Row("snippets/1/", status=404, body={"text": "Be kind."}, headers={"If_Match": '"1"'}),
+    "PATCH api-snippet": Row("snippets/1/", status=404, body={"content": "Be kind."}, headers={"If_Match": '"1"'}),
     "DELETE api-snippet": Row("snippets/1/", status=404),
     "GET api-tokens": Row("tokens/", lists="token"),
     "POST api-tokens": Row("tokens/", status=201, body={"name": "x", "scopes": ["read"]}),
@@ -112,7 +112,7 @@ ROWS = {
     "PATCH api-session": Row("sessions/{session}/", "session", body={"info": {"kept": True}}),
     "GET api-session-messages": Row("sessions/{session}/messages/", "session"),
     "POST api-session-messages": Row(
-        "sessions/{session}/messages/", "session", 201, body={"messages": [{"role": "user", "text": "Hello"}]}
+        "sessions/{session}/messages/", "session", 201, body={"messages": [{"role": "user", "body": "Hello"}]}
     ),
     "GET api-episodes": Row("episodes/", lists="episode"),
     "POST api-episode-applied": Row("episodes/{episode}/applied/", "episode", 200, NOT_AGENTS),
@@ -222,7 +222,7 @@ ROWS = {
         "agent",
         200,
         NOT_ITS_OWN,
-        {"text": "Likes roses."},
+        {"content": "Likes roses."},
         {"If_Match": '"0"'},
     ),
 }

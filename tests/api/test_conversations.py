@@ -19,7 +19,7 @@ def test_a_member_makes_a_channel_a_thread_and_says_something(ana: Member, vibe:
     assert (channel["name"], channel["is_private"]) == ("roses", False)
     assert (thread["title"], thread["channel"], thread["access"]) == ("When to prune", channel["id"], "open")
     assert (said["seq"], said["author"]["handle"], said["state"]) == (1, "ana", "complete")
-    assert said["token_count"] > 0
+    assert said["tokens"] > 0
     assert api.get(f"messages/{said['id']}/").json() == said
 
 

@@ -212,3 +212,33 @@ def test_no_body_breaks_anything(api: Api, messages: str, body: dict[str, Any], 
 
     assert answer.status_code < 500, answer.content
     assert answer.status_code < 300 or answer["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "name"),
+    [
+        ("PATCH", "threads/{thread}/", {"following_agents": ["vibe"]}, "following_agents"),
+        ("POST", "threads/", {"channel": 1, "title": "New", "body": "Hello"}, "body"),
+        ("POST", "knowledge/suggest/", {"topic": "A", "content": "B", "<b>" * 99: 1}, ("<b>" * 99)[:80]),
+        ("GET", "threads/?chanel=1", None, "chanel"),
+        ("GET", "knowledge/?freshnes=expired", None, "freshnes"),
+        ("POST", "blocks/?agnt=vibe", {"label": "new"}, "agnt"),
+        ("GET", "memory/stats/?thread={thread}&limit=3", None, "limit"),
+    ],
+)
+def test_nothing_unknown_is_ignored(
+    ana: Member, thread: Thread, by_token: Enter, method: str, path: str, body: Any, name: str
+) -> None:
+    answer = by_token(ana.participant).call(method, path.format(thread=thread.pk), body)
+
+    assert is_problem(answer, 400, "invalid")
+    code = "unknown_parameter" if "?" in path else "unknown_field"
+    assert [(error["field"], error["code"]) for error in answer.json()["errors"]] == [(name, code)]
+
+
+def test_errors_of_a_service_name_the_field_as_the_caller_knows_it(ana: Member, by_token: Enter) -> None:
+    for headers in ({}, {"Idempotency_Key": "once"}):
+        answer = by_token(ana.participant).post("snippets/", {"name": "tone", "content": "@include tone"}, **headers)
+
+        assert is_problem(answer, 400, "include_cycle")
+        assert answer.json()["field"] == "content"

@@ -35,7 +35,7 @@ from openvibe.workspaces.services import create_snippet, delete_snippet, update_
 
 
 class Me(ApiView):
-    @extend_schema(operation_id="me", responses=MeOut)
+    @extend_schema(operation_id="me_get", responses=MeOut)
     def get(self, request: Request) -> Response:
         """Who is calling, what it may do, and its limits."""
         caller, access = caller_of(request), request_access(request)
