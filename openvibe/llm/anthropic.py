@@ -98,7 +98,7 @@ class AnthropicModel:
     def list_models(self) -> list[str]:
         """The names of the models that the endpoint offers. Raises ModelError."""
         with self._connect(Retries(self._retry_policy)) as sdk:
-            return [clean_text(str(model.id)) for model in sdk.models.list(limit=1_000).data]
+            return [_decode_text(model.id) for model in sdk.models.list(limit=1_000).data]
 
     @contextmanager
     def _connect(self, retries: Retries) -> Iterator[anthropic.Anthropic]:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 import httpx2
 
+from openvibe.base.fields import UnreadableSecret
 from openvibe.base.ssrf_guard import GuardedTransport
+from openvibe.llm.errors import AuthRefused
 
 _HEADERS = {"Accept-Encoding": "identity"}  # what comes is as big as it looks
 _HEAD_BYTES = 8_192
@@ -57,7 +59,12 @@ def open_http_client(
 ) -> Iterator[tuple[httpx2.Client, ResponseHead]]:
     """A client for one call: `read_timeout` seconds for anything to come, `total_seconds` in all.
 
-    It follows no redirect and reads no environment."""
+    It follows no redirect and reads no environment. Raises AuthRefused where the stored key cannot be read."""
+    if isinstance(connection.api_key, UnreadableSecret):
+        raise AuthRefused(
+            "The stored key of this endpoint cannot be read: the server's secret key is another one now.",
+            advice="Ask an admin to enter the endpoint's key again.",
+        )
     transport = GuardedTransport(
         allow_private=connection.allow_private, total_seconds=total_seconds, clock=connection.clock
     )

@@ -87,7 +87,7 @@ class OpenAIModel:
         """The names of the models that the endpoint offers. Raises ModelError."""
         retries = _Retries(self)
         with self._connect(retries, retries.first_answer_seconds()) as sdk:
-            return [clean_text(str(model.id)) for model in sdk.models.list().data]
+            return [_decode_text(model.id) for model in sdk.models.list().data]
 
     @contextmanager
     def _connect(self, retries: _Retries, read_timeout: float) -> Iterator[openai.OpenAI]:
