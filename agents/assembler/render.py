@@ -6,6 +6,7 @@ Providers can so cache the longest prefix. Only trusted text stands in the syste
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby, takewhile
 
@@ -34,16 +35,18 @@ class UntrustedText(ValueError):
 def render(fitted: FitResult) -> tuple[ChatMessage, ...]:
     """The messages of the prompt, in cache-aware order; tools are sent beside them.
 
-    History is in the order of `Item.order`. Raises UntrustedText when an item that is not trusted would
+    History is in the order of `Item.order`. What ends a part that the next prompt is likely to have too is marked: the
+    system message, the reference, and the history up to the agent's own last answer, after which lines still come.
+    Raises UntrustedText when an item that is not trusted would
     stand in the system message, or unfenced in a user message.
     """
     for item in fitted.included:
         _check_trust(item)
     system, dynamic, request = (_joined_text(fitted, slot) for slot in ("system", "dynamic", "request"))
     return (
-        *([ChatMessage("system", system)] if system else ()),
-        ChatMessage("user", DATA_NOTICE + _joined_text(fitted, "reference")),
-        *_history_messages(fitted),
+        *([ChatMessage("system", system, ends_stable_part=True)] if system else ()),
+        ChatMessage("user", DATA_NOTICE + _joined_text(fitted, "reference"), ends_stable_part=True),
+        *_with_stable_end(list(_history_messages(fitted))),
         *([ChatMessage("user", dynamic)] if dynamic else ()),
         *([ChatMessage("user", request)] if request else ()),
     )
@@ -137,6 +140,13 @@ def _history_messages(fitted: FitResult) -> Iterator[ChatMessage]:
     for opening, items in _transcripts(_slot_items(fitted, "history")):
         text = _transcript_text(opening, items, "") if opening else items[0].text
         yield ChatMessage(items[0].role, text)
+
+
+def _with_stable_end(history: list[ChatMessage]) -> list[ChatMessage]:
+    own = [place for place, message in enumerate(history) if message.role == "assistant"]
+    if own:
+        history[own[-1]] = replace(history[own[-1]], ends_stable_part=True)
+    return history
 
 
 def _check_trust(item: Item) -> None:

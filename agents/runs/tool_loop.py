@@ -147,7 +147,7 @@ class RunSession:
                 if outcome.approval is not None:
                     return False
                 results.append(ToolResult(call, outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
-            transcript.add(Round(completion.text, tuple(results)))
+            transcript.add(Round(completion.text, tuple(results), completion.thinking))
 
     def _hand_over(self, completion: Completion, round_number: int) -> bool:
         """Whether the model called tools of the client: that ends the run. Our own beside them are not called."""

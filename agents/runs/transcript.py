@@ -7,8 +7,9 @@ is still no room, the tools are withdrawn and the model is asked for its answer.
 counter."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from agents.assembler.assemble import Prompt
 from agents.assembler.items import data_block
@@ -45,10 +46,11 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Round:
-    """What the model said and called in one turn, with every result."""
+    """What the model said and called in one turn, with every result; `thinking` as in ChatMessage."""
 
     text: str
     results: tuple[ToolResult, ...]
+    thinking: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -232,9 +234,11 @@ def _truncate_result(result: ToolResult, max_tokens: int, counter: TokenCounter)
 
 def _round_messages(rounds: Iterable[Round]) -> Iterable[ChatMessage]:
     for finished in rounds:
-        yield ChatMessage("assistant", finished.text, tool_calls=tuple(result.call for result in finished.results))
+        calls = tuple(result.call for result in finished.results)
+        yield ChatMessage("assistant", finished.text, tool_calls=calls, thinking=finished.thinking)
         for result in finished.results:
-            yield _result_message(result.call, result.result)
+            message = _result_message(result.call, result.result)
+            yield replace(message, ends_stable_part=True) if result is finished.results[-1] else message
 
 
 def _result_message(call: ToolCallRequest, text: str) -> ChatMessage:

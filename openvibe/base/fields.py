@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -46,23 +47,61 @@ def decrypt(stored: str) -> str:
         ) from error
 
 
+class UnreadableSecret(str):
+    """Read as an empty text, because no key of this server decrypts it; `stored` is written back as it was."""
+
+    stored: str
+
+    def __new__(cls, stored: str) -> UnreadableSecret:
+        secret = super().__new__(cls)
+        secret.stored = stored
+        return secret
+
+    def __getnewargs__(self) -> tuple[str]:
+        return (self.stored,)
+
+
 class EncryptedTextField(_Text):
     """A TextField stored as `enc1:…`. Encrypted with `settings.SECRET_KEY`; `SECRET_KEY_FALLBACKS` still decrypt.
 
+    What none of them decrypts is an UnreadableSecret: its row can still be read, changed and mended.
     The same text is stored differently each time, so it can be looked up only by `isnull` and by being empty.
     """
 
     def get_prep_value(self, value: Any) -> Any:
+        if isinstance(value, UnreadableSecret):
+            return value.stored
         text = super().get_prep_value(value)
         return encrypt(text) if isinstance(text, str) else text
 
     def from_db_value(self, value: str | None, expression: object, connection: object) -> str | None:
-        return None if value is None else decrypt(value)
+        try:
+            return None if value is None else decrypt(value)
+        except CannotDecrypt:
+            return UnreadableSecret(str(value))
 
     def get_lookup(self, lookup_name: str) -> type[Lookup[Any]] | None:
         if lookup_name not in ("isnull", "exact"):
             raise FieldError(f"{self.name} is encrypted: it cannot be looked up by {lookup_name}.")
         return super().get_lookup(lookup_name)
+
+
+def reencrypt(stored: str, *, old_keys: Sequence[str]) -> str:
+    """The same secret encrypted with `settings.SECRET_KEY`, as it was where it is already. Raises CannotDecrypt."""
+    if not stored:
+        return ""
+    token = stored.removeprefix(PREFIX).encode()
+    try:
+        _fernet_for(settings.SECRET_KEY).decrypt(token)
+        return stored
+    except InvalidToken:
+        pass
+    if not old_keys:
+        raise CannotDecrypt("It is encrypted with another key.")
+    try:
+        return encrypt(_fernet_for(*old_keys).decrypt(token).decode())
+    except (InvalidToken, ValueError) as error:
+        raise CannotDecrypt("None of the keys decrypts it.") from error
 
 
 def _fernet() -> MultiFernet:

@@ -6,16 +6,19 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
 from unfold.decorators import action
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from openvibe.base.admin import SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.base.fields import UnreadableSecret
 from openvibe.base.problems import Problem
-from openvibe.llm.endpoints import ENDPOINT_CHECK, try_endpoint
+from openvibe.llm.endpoints import ENDPOINT_CHECK, fetch_models, try_endpoint
 from openvibe.llm.models import Endpoint
+from openvibe.llm.presets import PRESETS
 
 PROMPT_FIELDS = ("workspace", "name", "model", "context_window", "output_reserve", "is_default")
 """What decides how large a prompt may be, and whose."""
@@ -34,9 +37,16 @@ class EndpointForm(SameWorkspaceForm):
         super().__init__(*args, **kwargs)
         self.initial.pop("api_key", None)
         hint = self.instance.key_hint if self.instance.pk else ""
-        self.fields["api_key"].help_text = (
-            f"A key ending in {hint} is stored. Leave this empty to keep it." if hint else "No key is stored."
-        )
+        if isinstance(self.instance.api_key, UnreadableSecret):
+            self.fields[
+                "api_key"
+            ].help_text = (
+                "The stored key cannot be read: the server's secret key is another one now. Enter the key again."
+            )
+        else:
+            self.fields["api_key"].help_text = (
+                f"A key ending in {hint} is stored. Leave this empty to keep it." if hint else "No key is stored."
+            )
 
     def clean(self) -> dict[str, Any] | None:
         """The new key, the stored one, or none."""
@@ -82,6 +92,7 @@ class EndpointAdmin(WorkspaceScopedAdmin):
     search_fields = ("name", "model")
     ordering = ("workspace", "name")
     actions_detail = ("test_endpoint",)
+    change_form_before_template = "admin/llm/presets.html"
     fieldsets = (
         (None, {"fields": ("workspace", "name", "kind", "is_default", "is_for_summaries")}),
         ("Where and with which key", {"fields": ("base_url", "model", "api_key", "forget_key")}),
@@ -93,6 +104,44 @@ class EndpointAdmin(WorkspaceScopedAdmin):
             },
         ),
     )
+
+    class Media:
+        js = (forms.Script("js/endpoint_form.js", type="module"),)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        context = {**(extra_context or {}), "presets": PRESETS}
+        response: HttpResponse = super().changeform_view(request, object_id, form_url, context)
+        return response
+
+    def get_urls(self) -> list[URLPattern]:
+        models_view = self.admin_site.admin_view(self.fetch_models)
+        return [path("models/", models_view, name="llm_endpoint_models"), *super().get_urls()]
+
+    def fetch_models(self, request: HttpRequest) -> HttpResponse:
+        """The names of the models that the endpoint of the form offers, as JSON, saved or not.
+
+        The stored key goes only to the address that it was entered for.
+        """
+        if request.method != "POST" or not self.has_add_permission(request):
+            return HttpResponseNotFound()
+        form = request.POST
+        endpoint = Endpoint(
+            kind=form.get("kind", ""),
+            base_url=form.get("base_url", "").strip(),
+            api_key=form.get("api_key", "").strip(),
+        )
+        pk = form.get("endpoint", "")
+        stored = self.get_queryset(request).filter(pk=pk).first() if pk.isdecimal() else None
+        if stored and not endpoint.api_key and stored.base_url == endpoint.base_url:
+            endpoint.api_key = stored.api_key
+        result = fetch_models(endpoint=endpoint)
+        return JsonResponse({"models": result.models, "message": result.message})
 
     @admin.display(description="Key")
     def key(self, endpoint: Endpoint) -> str:
@@ -107,9 +156,7 @@ class EndpointAdmin(WorkspaceScopedAdmin):
             return not_found
         if request.method == "POST":
             result = try_endpoint(endpoint=endpoint)
-            message = (
-                f"{endpoint.name} answered in {result.seconds:.1f} s: {result.message}" if result.ok else result.message
-            )
+            message = f"{result.summary} It said: {result.message}" if result.ok else result.message
             self.message_user(request, message, messages.SUCCESS if result.ok else messages.ERROR)
             return redirect("admin:llm_endpoint_change", object_id)
         context = {

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from openvibe.llm.breaker import CircuitBreaker
 from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError, ModelUnavailable
 from openvibe.llm.fences import clean_text
+from openvibe.llm.http_client import Connection, ResponseHead
 from openvibe.llm.models import Endpoint
 from openvibe.llm.openai_sdk import SDK_ERRORS, open_client, to_model_error
 
@@ -52,15 +53,8 @@ class HttpEmbedder:
         guard: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.dimension = 0
-        self._api_key, self._model, self._guard = api_key, model, guard
-        self._open_client = partial(
-            open_client,
-            base_url=base_url,
-            api_key=api_key,
-            read_timeout=total_seconds,
-            total_seconds=total_seconds,
-            allow_private=allow_private,
-        )
+        self._model, self._guard, self._total_seconds = model, guard, total_seconds
+        self._connection = Connection(base_url, api_key, allow_private)
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """One vector a text (texts × dimension): of unit length, all zeros for an empty text. Raises ModelError."""
@@ -83,12 +77,13 @@ class HttpEmbedder:
 
     def _request_vectors(self, texts: list[str]) -> Floats:
         """One request: unit vectors in the order of the texts."""
+        head, seconds = ResponseHead(), self._total_seconds
         try:
-            with self._open_client() as sdk:
+            with open_client(self._connection, read_timeout=seconds, total_seconds=seconds) as (sdk, head):
                 response = sdk.embeddings.create(model=self._model, input=texts, encoding_format="float")
                 vectors = _parse_vectors(response, len(texts))
         except SDK_ERRORS as error:
-            raise _to_embedding_error(error, self._api_key) from error
+            raise _to_embedding_error(error, self._connection.api_key, head) from None
         if self.dimension not in (0, vectors.shape[1]):
             raise BadAnswer("The endpoint answered with vectors of two dimensions.")
         self.dimension = vectors.shape[1]
@@ -158,9 +153,9 @@ def _parse_vectors(response: Any, expected: int) -> Floats:
     return unit_vectors
 
 
-def _to_embedding_error(error: Exception, key: str) -> ModelError:
+def _to_embedding_error(error: Exception, key: str, head: ResponseHead) -> ModelError:
     """The ModelError for anything that can go wrong in a request."""
-    translated_error = to_model_error(error, key=key)
+    translated_error = to_model_error(error, key=key, head=head)
     if isinstance(error, openai.APIStatusError):
         detail = error.message.lower()
         if error.status_code in (400, 413, 422, 500) and any(phrase in detail for phrase in _TOO_LONG_PHRASES):

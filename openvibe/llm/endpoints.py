@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.dispatch import Signal
@@ -13,12 +14,21 @@ from openvibe.base.registers import Register
 from openvibe.llm.breaker import BreakerClient, CircuitBreaker
 from openvibe.llm.errors import ModelError
 from openvibe.llm.fences import fence
+from openvibe.llm.http_client import Connection
 from openvibe.llm.models import Endpoint
 from openvibe.llm.offline import OfflineModel
 from openvibe.llm.protocol import ModelClient
-from openvibe.llm.values import ChatMessage
+from openvibe.llm.retries import CallLimits, RetryPolicy
+from openvibe.llm.values import ChatMessage, Usage
+
+if TYPE_CHECKING:
+    from openvibe.llm.anthropic import AnthropicModel
+    from openvibe.llm.openai import OpenAIModel
 
 CIRCUIT_BREAKER = CircuitBreaker()
+MAX_LISTED_MODELS = 1_000
+FETCH_SECONDS_LIMIT = 15
+"""For a list of models: somebody waits for it before a form."""
 
 ENDPOINT_CHECK: Register[Callable[[Endpoint], None]] = Register("openvibe.llm.endpoints.ENDPOINT_CHECK")
 """Raises Problem, with its numbers, for an endpoint, saved or not, into whose window an agent's prompt does not fit."""
@@ -27,25 +37,45 @@ ENDPOINT_CHECK: Register[Callable[[Endpoint], None]] = Register("openvibe.llm.en
 endpoint_answered = Signal()
 
 
-def _openai_client(endpoint: Endpoint) -> ModelClient:
-    from openvibe.llm.openai import CallLimits, OpenAIModel  # its SDK takes a second to import: only when it is used
+def _openai_client(endpoint: Endpoint) -> OpenAIModel:
+    from openvibe.llm.openai import OpenAIModel  # its SDK takes a second to import: only when it is used
 
     return OpenAIModel(
-        base_url=endpoint.base_url,
-        api_key=endpoint.api_key,
+        _connection(endpoint),
         model=endpoint.model,
-        limits=CallLimits(
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.is_free,
+    )
+
+
+def _anthropic_client(endpoint: Endpoint) -> AnthropicModel:
+    from openvibe.llm.anthropic import AnthropicModel
+
+    return AnthropicModel(
+        _connection(endpoint),
+        model=endpoint.model,
+        retry_policy=_retry_policy(endpoint),
+        is_free=endpoint.is_free,
+    )
+
+
+def _connection(endpoint: Endpoint) -> Connection:
+    return Connection(endpoint.base_url, endpoint.api_key, settings.ALLOW_PRIVATE_ENDPOINTS)
+
+
+def _retry_policy(endpoint: Endpoint) -> RetryPolicy:
+    return RetryPolicy(
+        CallLimits(
             first_answer_seconds=settings.MODEL_FIRST_ANSWER_SECONDS,
             total_seconds=min(endpoint.timeout_seconds, settings.MODEL_TOTAL_SECONDS),
-        ),
-        allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
-        is_free=endpoint.is_free,
+        )
     )
 
 
 CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {
     "offline": lambda endpoint: OfflineModel(),
     "openai": _openai_client,
+    "anthropic": _anthropic_client,
 }
 
 
@@ -62,11 +92,27 @@ def client_for(endpoint: Endpoint | None) -> ModelClient:
 
 @dataclass(frozen=True)
 class EndpointTryResult:
-    """How a try went. `message` is the model's answer or, where `ok` is False, what is wrong and what to do."""
+    """How a try went. `message` is the model's answer or, where `ok` is False, what is wrong and what to do. `usage` is
+    None where there was no answer."""
 
     ok: bool
     message: str
     seconds: float
+    model: str = ""
+    usage: Usage | None = None
+
+    @property
+    def summary(self) -> str:
+        """Seconds, model and tokens, as a sentence."""
+        figures = [f"{self.seconds:.1f} s"]
+        if self.usage:
+            cached = self.usage.cached_tokens
+            of_cache = "not told how many from its cache" if cached is None else f"{cached:,} from its cache"
+            figures.append(f"{self.usage.input_tokens:,} tokens read ({of_cache})")
+            if self.usage.cache_write_tokens:
+                figures.append(f"{self.usage.cache_write_tokens:,} written to it")
+            figures.append(f"{self.usage.output_tokens:,} answered")
+        return f"{self.model} answered: {', '.join(figures)}."
 
 
 def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
@@ -76,10 +122,36 @@ def try_endpoint(*, endpoint: Endpoint) -> EndpointTryResult:
     """
     question = [ChatMessage("user", fence("request", "Say hello in one short sentence."))]
     started = time.monotonic()
+    client = CLIENT_FACTORIES[endpoint.kind](endpoint)
     try:
-        completion = CLIENT_FACTORIES[endpoint.kind](endpoint).complete(question, max_output_tokens=256)
+        completion = client.complete(question, max_output_tokens=256)
     except ModelError as error:
         return EndpointTryResult(False, f"{error} {error.advice}", time.monotonic() - started)
     CIRCUIT_BREAKER.reset(endpoint)
     endpoint_answered.send(sender=Endpoint, endpoint=endpoint)
-    return EndpointTryResult(True, completion.text.strip(), time.monotonic() - started)
+    seconds = time.monotonic() - started
+    return EndpointTryResult(True, completion.text.strip(), seconds, client.model, completion.usage)
+
+
+@dataclass(frozen=True)
+class ModelList:
+    """Names of models, in the order of the alphabet, and a sentence for the admin who asked."""
+
+    models: list[str]
+    message: str
+
+
+def fetch_models(*, endpoint: Endpoint) -> ModelList:
+    """What the endpoint, saved or not, offers. Never raises: where it offers no list, the sentence says so."""
+    clients = {Endpoint.Kind.OPENAI.value: _openai_client, Endpoint.Kind.ANTHROPIC.value: _anthropic_client}
+    if endpoint.kind not in clients:
+        return ModelList([], "The offline model has no list of models.")
+    if not endpoint.base_url or not endpoint.api_key.isascii() or not endpoint.api_key.isprintable():
+        return ModelList([], "Enter the address, and the key as its provider shows it, first.")
+    endpoint.timeout_seconds = FETCH_SECONDS_LIMIT
+    try:
+        names = clients[endpoint.kind](endpoint).list_models()
+    except ModelError as error:
+        return ModelList([], f"No list of models came: {error} The model's name can be typed as well.")
+    models = sorted({name[:200] for name in names if name.strip()})[:MAX_LISTED_MODELS]
+    return ModelList(models, f"It offers {len(models)} models. Choose one, or type another name.")

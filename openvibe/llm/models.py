@@ -11,7 +11,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
-from openvibe.base.fields import EncryptedTextField
+from openvibe.base.fields import EncryptedTextField, UnreadableSecret
 from openvibe.base.models import Timestamped
 from openvibe.base.ssrf_guard import AddressRefused, check_url
 
@@ -22,6 +22,7 @@ class Endpoint(Timestamped):
     class Kind(models.TextChoices):
         OFFLINE = "offline", "Offline (quotes, no network)"
         OPENAI = "openai", "OpenAI-compatible"
+        ANTHROPIC = "anthropic", "Anthropic"
 
     workspace = models.ForeignKey("workspaces.Workspace", on_delete=models.CASCADE, related_name="endpoints")
     name = models.CharField(max_length=80)
@@ -107,14 +108,17 @@ class Endpoint(Timestamped):
 
     @property
     def key_hint(self) -> str:
-        """`…` and the key's last four characters; empty without a key, `…` alone for a very short one."""
+        """`…` and the key's last four characters; empty without a key, `…` alone for a very short one; a sentence for
+        one that cannot be read."""
+        if isinstance(self.api_key, UnreadableSecret):
+            return "enter the key again"
         if not self.api_key:
             return ""
         return f"…{self.api_key[-4:]}" if len(self.api_key) >= 12 else "…"
 
     def clean(self) -> None:
         problems: dict[str, str] = {}
-        if self.kind == self.Kind.OPENAI:
+        if self.kind != self.Kind.OFFLINE:
             if not self.base_url:
                 problems["base_url"] = "Enter the endpoint's address, for example https://models.example/v1."
             if not self.model:

@@ -8,20 +8,19 @@ at all is refused.
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
 import openai
 
 from openvibe.llm import tokens
-from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelTimeout, ModelUnavailable
+from openvibe.llm.endpoint_errors import empty_answer_error, no_answer_error
+from openvibe.llm.errors import BadAnswer, EmptyAnswer, ModelError, ModelUnavailable
 from openvibe.llm.fences import clean_text
+from openvibe.llm.http_client import Connection, ResponseHead
 from openvibe.llm.openai_sdk import (
     SDK_ERRORS,
     open_client,
@@ -30,58 +29,30 @@ from openvibe.llm.openai_sdk import (
     to_model_error,
 )
 from openvibe.llm.protocol import ModelStream
+from openvibe.llm.retries import Retries, RetryPolicy
 from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
-
-_MAX_RETRY_PAUSE = 30.0  # seconds; an endpoint that asks for more is not waited for
-
-
-@dataclass(frozen=True)
-class CallLimits:
-    """How patient a client is. All times in seconds."""
-
-    first_answer_seconds: float = 60
-    total_seconds: float = 300
-    attempts: int = 3
-    first_pause: float = 0.5
 
 
 class OpenAIModel:
-    """A ModelClient for one endpoint. Opens a connection per call and keeps none.
-
-    `sleep`, `clock` and `jitter` are there to be replaced in tests.
-    """
+    """A ModelClient for one endpoint. Opens a connection per call and keeps none."""
 
     def __init__(
-        self,
-        *,
-        base_url: str,
-        api_key: str,
-        model: str,
-        limits: CallLimits | None = None,
-        allow_private: bool = False,
-        sleep: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-        jitter: Callable[[], float] = random.random,
-        is_free: bool = False,
+        self, connection: Connection, *, model: str, retry_policy: RetryPolicy | None = None, is_free: bool = False
     ) -> None:
         self.model, self.is_free = model, is_free
-        self._api_key = api_key
-        self._limits = limits or CallLimits()
-        self._sleep, self._clock, self._jitter = sleep, clock, jitter
-        self._open_client = partial(
-            open_client, base_url=base_url, api_key=api_key, allow_private=allow_private, clock=clock
-        )
-        official = (urlsplit(base_url).hostname or "").endswith("openai.com")
+        self._connection = connection
+        self._retry_policy = retry_policy or RetryPolicy()
+        official = (urlsplit(connection.base_url).hostname or "").endswith("openai.com")
         self._limit_name = "max_completion_tokens" if official else "max_tokens"
         self._asks_for_usage = True
 
     def complete(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> Completion:
-        retries = _RetryState(self)
+        retries = _Retries(self)
         while True:
             try:
-                with self._connect(retries, read_timeout=retries.remaining_seconds()) as sdk:
+                with self._connect(retries, retries.remaining_seconds()) as sdk:
                     response = sdk.chat.completions.create(**self._build_request(messages, tools, max_output_tokens))
                     return self._with_usage(_decode_completion(response), messages, tools)
             except ModelError as error:
@@ -90,12 +61,11 @@ class OpenAIModel:
     def stream(
         self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
     ) -> ModelStream:
-        retries = _RetryState(self)
+        retries = _Retries(self)
         while True:
             has_text = False
             try:
-                read_timeout = min(self._limits.first_answer_seconds, retries.remaining_seconds())
-                with self._connect(retries, read_timeout=read_timeout) as sdk:
+                with self._connect(retries, retries.first_answer_seconds()) as sdk:
                     request = self._build_request(messages, tools, max_output_tokens)
                     request["stream"] = True
                     if self._asks_for_usage:
@@ -113,16 +83,29 @@ class OpenAIModel:
                     raise
                 retries.wait_or_raise(error)
 
+    def list_models(self) -> list[str]:
+        """The names of the models that the endpoint offers. Raises ModelError."""
+        retries = _Retries(self)
+        with self._connect(retries, retries.first_answer_seconds()) as sdk:
+            return [_decode_text(model.id) for model in sdk.models.list().data]
+
     @contextmanager
-    def _connect(self, retries: _RetryState, *, read_timeout: float) -> Iterator[openai.OpenAI]:
+    def _connect(self, retries: _Retries, read_timeout: float) -> Iterator[openai.OpenAI]:
         """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError."""
+        head, key = ResponseHead(), self._connection.api_key
         try:
-            with self._open_client(read_timeout=read_timeout, total_seconds=retries.remaining_seconds()) as sdk:
+            with open_client(
+                self._connection, read_timeout=read_timeout, total_seconds=retries.remaining_seconds()
+            ) as (sdk, head):
                 yield sdk
         except SDK_ERRORS as error:
             retries.output_limit_name = other_output_limit_name(error)
             retries.refuses_usage = self._asks_for_usage and refuses_stream_options(error)
-            raise to_model_error(error, key=self._api_key) from error
+            raise to_model_error(error, key=key, head=head) from None
+        except EmptyAnswer:
+            raise
+        except BadAnswer as error:
+            raise no_answer_error(head, key, error) from None
 
     def _build_request(
         self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
@@ -144,8 +127,9 @@ class OpenAIModel:
         self, completion: Completion, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
     ) -> Completion:
         """The completion with its usage counted here where the endpoint reported none. Raises EmptyAnswer if empty."""
-        if not completion.text.strip() and not completion.tool_calls:
-            raise _empty_answer_error(completion.stop_reason)
+        empty = empty_answer_error(completion.text, completion.stop_reason)
+        if empty and not completion.tool_calls:
+            raise empty
         if completion.usage.input_tokens:
             return completion
         counter = tokens.counter_for(self.model)
@@ -153,54 +137,24 @@ class OpenAIModel:
         return replace(completion, usage=usage)
 
 
-class _RetryState:
-    """How often and how long one call is tried again."""
+class _Retries(Retries):
+    """Besides, the call is made once more in the way the endpoint asks for."""
 
     def __init__(self, client: OpenAIModel) -> None:
+        super().__init__(client._retry_policy)
         self._client = client
-        self._ends_at = client._clock() + client._limits.total_seconds
-        self._attempts = 0
         self.output_limit_name: str | None = None  # what the endpoint wants the output limit to be called
         self.refuses_usage = False  # it streams, and cannot be asked for what was used
 
-    def remaining_seconds(self) -> float:
-        """Seconds this call may still take. Raises ModelTimeout when there are none."""
-        remaining = self._ends_at - self._client._clock()
-        if remaining <= 0:
-            raise ModelTimeout("The model did not finish its answer in time.")
-        return remaining
-
     def wait_or_raise(self, error: ModelError) -> None:
-        """Wait before the next try, or raise the error where another try is pointless."""
         if self.refuses_usage:
             self._client._asks_for_usage = self.refuses_usage = False
             return
-        self._attempts += 1
-        if self.output_limit_name and self._attempts == 1:
+        if self.output_limit_name and self.output_limit_name != self._client._limit_name and not self._attempts:
             self._client._limit_name = self.output_limit_name
+            self._attempts += 1
             return
-        limits = self._client._limits
-        if not error.may_pass or self._attempts >= limits.attempts:
-            raise error
-        pause = error.retry_after
-        if pause is None:
-            pause = limits.first_pause * 2 ** (self._attempts - 1) * (0.75 + 0.5 * self._client._jitter())
-        if pause > min(_MAX_RETRY_PAUSE, self._ends_at - self._client._clock()):
-            raise error
-        self._client._sleep(pause)
-
-
-def _empty_answer_error(stop_reason: str) -> EmptyAnswer:
-    if stop_reason == "length":
-        return EmptyAnswer(
-            "The model used all its output tokens before it said a word.",
-            advice="Give the agent more output tokens, or use a model that thinks less before it answers.",
-        )
-    if stop_reason == "content_filter":
-        return EmptyAnswer(
-            "The provider's content filter held the answer back.", advice="Put the request in other words."
-        )
-    return EmptyAnswer("The model answered nothing.")
+        super().wait_or_raise(error)
 
 
 def _encode_message(message: ChatMessage) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -19,12 +20,18 @@ class ToolCallRequest:
 
 @dataclass(frozen=True)
 class ChatMessage:
-    """One message of a prompt. `tool_call_id` names the call that a message of role `tool` answers."""
+    """One message of a prompt. `tool_call_id` names the call that a message of role `tool` answers.
+
+    `ends_stable_part`: the prompt up to its end is likely to come again, so that a provider does well to cache it.
+    `thinking`: what the model thought before it called tools, in blocks of its provider's own, given back as they came.
+    """
 
     role: Role
     content: str
     tool_calls: tuple[ToolCallRequest, ...] = ()
     tool_call_id: str | None = None
+    ends_stable_part: bool = field(default=False, compare=False)
+    thinking: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -38,22 +45,25 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one call. `cached_tokens` is the part of `input_tokens` the provider read from its cache; None where it
-    did not say."""
+    """Tokens of one call. `cached_tokens` is the part of `input_tokens` the provider read from its cache,
+    `cache_write_tokens` the part it wrote there; None where it did not say."""
 
     input_tokens: int
     output_tokens: int
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 @dataclass(frozen=True)
 class Completion:
-    """A finished answer. `stop_reason` is `stop`, `length`, `tool_calls` or the provider's own word."""
+    """A finished answer. `stop_reason` is `stop`, `length`, `tool_calls`, `content_filter` or the
+    provider's own word; `thinking` as in ChatMessage."""
 
     text: str
     tool_calls: tuple[ToolCallRequest, ...]
     usage: Usage
     stop_reason: str
+    thinking: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from unittest import mock
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from agents.models import Agent
 from memory.episodes.models import Episode
@@ -10,10 +11,12 @@ from openvibe.api.models import Token
 from openvibe.chat.models import Channel
 from openvibe.llm.endpoints import EndpointTryResult
 from openvibe.llm.models import Endpoint
+from openvibe.llm.values import Usage
 from openvibe.workspaces.models import Invitation, Member
 from tests import factories
 from tests.admin.conftest import KEY, staff
 from tests.factories import make_channel
+from tests.llm.model_server import Answer, serving
 
 
 def endpoint_form(endpoint: Endpoint, **changes: object) -> dict[str, object]:
@@ -64,11 +67,32 @@ def test_a_key_does_not_follow_to_a_new_address(garden: Member, endpoint: Endpoi
 
 def test_a_test_asks_first_and_says_how_it_went(garden: Member, endpoint: Endpoint) -> None:
     client, address = staff(garden), f"/admin/llm/endpoint/{endpoint.pk}/test/"
-    with mock.patch("openvibe.llm.admin.try_endpoint", return_value=EndpointTryResult(True, "Hello!", 0.2)) as tried:
+    result = EndpointTryResult(True, "Hello!", 0.2, "m", Usage(1_234, 5, 1_000, 200))
+    with mock.patch("openvibe.llm.admin.try_endpoint", return_value=result) as tried:
         client.get(address)
         assert not tried.called
         page = client.post(address, follow=True).content.decode()
-    assert "answered in 0.2 s: Hello!" in page
+    figures = "0.2 s, 1,234 tokens read (1,000 from its cache), 200 written to it, 5 answered"
+    assert f"m answered: {figures}. It said: Hello!" in page
+
+
+def test_a_preset_fills_the_form_and_a_stored_key_goes_to_its_own_address_only(
+    garden: Member, endpoint: Endpoint, cleo: Member, settings: Settings
+) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    page = staff(garden).get("/admin/llm/endpoint/add/").content.decode()
+    assert 'href="?name=Anthropic&amp;kind=anthropic&amp;base_url=https%3A%2F%2Fapi.anthropic.com"' in page
+    filled = staff(garden).get("/admin/llm/endpoint/add/?name=Groq&base_url=https://api.groq.com/openai/v1").content
+    assert b'value="https://api.groq.com/openai/v1"' in filled
+    with serving(Answer("large small")) as server:
+        form = {"kind": "openai", "base_url": server.base_url, "endpoint": endpoint.pk}
+        fetched = staff(garden).post("/admin/llm/endpoint/models/", form)
+        assert fetched.json()["models"] == ["large", "small"]
+        Endpoint.objects.filter(pk=endpoint.pk).update(base_url=server.base_url)
+        staff(garden).post("/admin/llm/endpoint/models/", form)
+        staff(cleo).post("/admin/llm/endpoint/models/", form)
+    keys = [KEY in asked.headers["authorization"] for asked in server.asked]
+    assert keys == [False, True, False]
 
 
 def test_foreign_endpoints_are_not_tested(garden: Member, endpoint: Endpoint, cleo: Member) -> None:

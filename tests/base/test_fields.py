@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_django.fixtures import Settings
 
-from openvibe.base.fields import CannotDecrypt, decrypt, encrypt
+from openvibe.base.fields import CannotDecrypt, UnreadableSecret, decrypt, encrypt
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
 
@@ -63,6 +64,17 @@ def test_the_database_holds_it_encrypted_and_python_plain(ana: Member) -> None:
     assert "canary" not in stored
     assert Endpoint.objects.get(pk=row.pk).api_key == SECRET
     assert Endpoint.objects.values_list("api_key", flat=True).get(pk=row.pk) == SECRET
+
+
+def test_a_row_whose_secret_cannot_be_read_is_read_changed_and_loses_nothing(ana: Member, settings: Settings) -> None:
+    row = Endpoint.objects.create(workspace=ana.workspace, name="Garden", kind="offline", api_key=SECRET)
+    first_key, settings.SECRET_KEY = settings.SECRET_KEY, "another"
+    row = Endpoint.objects.get(pk=row.pk)
+    assert isinstance(row.api_key, UnreadableSecret)
+    assert (row.api_key, row.key_hint) == ("", "enter the key again")
+    pickle.loads(pickle.dumps(row)).save()
+    settings.SECRET_KEY = first_key
+    assert Endpoint.objects.get(pk=row.pk).api_key == SECRET
 
 
 def test_it_cannot_be_searched() -> None:

@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import json
-from threading import Event
+import logging
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack
+from threading import Event, Thread
+from typing import Any
 
 import pytest
 
-from openvibe.llm.errors import AuthRefused, BadAnswer, ModelError, ModelUnavailable, RateLimited
+from openvibe.llm.errors import (
+    AuthRefused,
+    BadAnswer,
+    ContextTooLong,
+    EmptyAnswer,
+    ModelError,
+    ModelTimeout,
+    ModelUnavailable,
+    RateLimited,
+)
 from openvibe.llm.fences import fence
+from openvibe.llm.http_client import Connection
 from openvibe.llm.protocol import ModelClient
+from openvibe.llm.retries import CallLimits, RetryPolicy
 from openvibe.llm.values import ChatMessage, StreamEnd, TextDelta, ToolCallRequest, ToolSpec
+from tests.llm.model_server import Answer, FakeEndpoint, serving
 
 PROMPT = (
     ChatMessage("system", "You answer the team of a garden."),
@@ -152,3 +169,230 @@ class FailingSuite:
         finally:
             go_on.set()
         assert list(stream) == []
+
+
+KEY = "sk-canary-0123456789abcdef0123"
+TEXT = "Prune them in March, before the buds open."
+
+
+class Pauses(list[float]):
+    """A sleep that only takes notes."""
+
+    def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+class EndpointSuite(ModelClientSuite, ToolCallingSuite, FailingSuite):
+    """For clients that ask an endpoint over HTTP; `tests.llm.model_server` speaks the protocol of each."""
+
+    def build(self, connection: Connection, policy: RetryPolicy) -> ModelClient:
+        raise NotImplementedError
+
+    def client(self, server: FakeEndpoint, *, pauses: Pauses | None = None, **limits: Any) -> ModelClient:
+        sleep = Pauses() if pauses is None else pauses
+        policy = RetryPolicy(CallLimits(**limits), sleep=sleep, jitter=lambda: 0.5)
+        return self.build(Connection(server.base_url, KEY, allow_private=True), policy)
+
+    @pytest.fixture(autouse=True)
+    def _servers(self) -> Iterator[None]:
+        with ExitStack() as self.servers:
+            yield
+
+    def serve(self, *answers: Answer) -> ModelClient:
+        return self.client(self.servers.enter_context(serving(*answers)))
+
+    @pytest.fixture
+    def answering(self) -> ModelClient:
+        return self.serve(Answer(TEXT))
+
+    @pytest.fixture
+    def calling(self) -> ModelClient:
+        return self.serve(Answer(tool_calls=tuple((c.id, c.name, c.arguments) for c in CALLS)))
+
+    def failing(self, error: type[ModelError]) -> ModelClient:
+        status = {AuthRefused: 401, RateLimited: 429, ModelUnavailable: 500, BadAnswer: 400}[error]
+        return self.serve(Answer(status=status))
+
+    def breaking_off(self) -> ModelClient:
+        return self.serve(Answer("One two three", drop_after=2))
+
+    def waiting(self, reached: Event, go_on: Event) -> ModelClient:
+        return self.serve(Answer("One two three", hold_after_first=go_on))
+
+    def test_malformed_arguments_come_as_the_model_wrote_them(self) -> None:
+        broken = self.serve(Answer(tool_calls=(("call_a", TOOL.name, '{"query": "ros'),)))
+        assert broken.complete(PROMPT, tools=[TOOL]).tool_calls[0].arguments == '{"query": "ros'
+        history = (*PROMPT, ChatMessage("assistant", "", (ToolCallRequest("call_a", TOOL.name, '{"query": "ros'),)))
+        result = ChatMessage("tool", "That is no JSON.", tool_call_id="call_a")
+        assert self.serve(Answer(TEXT)).complete((*history, result), tools=[TOOL]).text == TEXT
+
+    @pytest.mark.parametrize(
+        ("body", "error", "words"),
+        [
+            (b"<!DOCTYPE html><html><body>Welcome</body></html>", BadAnswer, "web page"),
+            (b"\xef\xbb\xbf  <html>", BadAnswer, "web page"),
+            (b"", BadAnswer, "nothing at all"),
+            (b"model is loading, sk-canary-0123456789abcdef0123", BadAnswer, "plain text.*loading.*secret removed"),
+            (b'{"error": {"message": "no such model: sk-canary-0123456789abcdef0123"}}', ModelUnavailable, "no such"),
+            (b'{"error": "model not found"}', ModelUnavailable, "model not found"),
+            (b'{"error": {"message": "prompt is too long", "type": "invalid"}}', ContextTooLong, "longer than"),
+            (b'{"detail": "Not Found"}', ModelUnavailable, "Not Found"),
+        ],
+    )
+    def test_what_is_no_answer_is_called_what_it_is(self, body: bytes, error: type[ModelError], words: str) -> None:
+        with serving(Answer(body=body)) as server:
+            for ask in (lambda: self.client(server).complete(PROMPT), lambda: list(self.client(server).stream(PROMPT))):
+                with pytest.raises(error, match=words) as raised:
+                    ask()
+                assert "canary" not in str(raised.value)
+
+    def test_two_invisible_characters_are_no_answer(self) -> None:
+        with serving(Answer("\u200b\u200b")) as server, pytest.raises(EmptyAnswer, match="invisible"):
+            list(self.client(server).stream(PROMPT))
+
+    @pytest.mark.parametrize(
+        ("status", "error"), [(403, AuthRefused), (402, RateLimited), (408, ModelTimeout), (413, ContextTooLong)]
+    )
+    def test_each_status_has_its_error(self, status: int, error: type[ModelError]) -> None:
+        with serving(Answer(status=status, body=b"<html>no</html>")) as server, pytest.raises(error):
+            list(self.client(server, attempts=1).stream(PROMPT))
+
+    def test_the_key_is_nowhere(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.DEBUG)
+        echo = {"message": f"Incorrect API key provided: {KEY}", "code": "invalid_api_key", "type": "x"}
+        with serving(Answer(status=401, error=echo), Answer(body=KEY.encode())) as server:
+            model = self.client(server)
+            for _ in range(2):
+                with pytest.raises(ModelError) as raised:
+                    list(model.stream(PROMPT))
+                assert "canary" not in "".join(traceback.format_exception(raised.value))
+        assert "canary" not in repr([model, vars(model)]) + caplog.text
+
+    def test_cached_tokens_are_told(self) -> None:
+        with serving(Answer(TEXT, cached_tokens=5)) as server:
+            assert self.client(server).complete(PROMPT).usage.cached_tokens == 5
+            *_, last = self.client(server).stream(PROMPT)
+        assert isinstance(last, StreamEnd)
+        assert last.completion.usage.cached_tokens == 5
+
+    def test_usage_is_counted_here_where_the_endpoint_tells_none(self) -> None:
+        with serving(Answer(TEXT, tells_usage=False)) as server:
+            *_, last = self.client(server).stream(PROMPT)
+        assert isinstance(last, StreamEnd)
+        assert last.completion.usage.input_tokens > 20
+        assert last.completion.usage.output_tokens >= 8
+
+    def test_overload_is_waited_out_with_growing_pauses(self) -> None:
+        pauses = Pauses()
+        with serving(Answer(status=500), Answer(status=503), Answer(TEXT)) as server:
+            assert self.client(server, pauses=pauses).complete(PROMPT).text == TEXT
+        assert pauses == [0.5, 1.0]
+
+    def test_retry_after_is_honoured(self) -> None:
+        pauses = Pauses()
+        with serving(Answer(status=429, headers={"Retry-After": "7"}), Answer(TEXT)) as server:
+            events = list(self.client(server, pauses=pauses).stream(PROMPT))
+        assert pauses == [7.0]
+        assert isinstance(events[-1], StreamEnd)
+
+    def test_a_long_retry_after_is_told_and_not_waited_for(self) -> None:
+        pauses = Pauses()
+        limited = Answer(status=429, headers={"Retry-After": "3600"})
+        with serving(limited) as server, pytest.raises(RateLimited) as raised:
+            self.client(server, pauses=pauses).complete(PROMPT)
+        assert raised.value.retry_after == 3600
+        assert pauses == []
+        assert len(server.asked) == 1
+
+    @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+    def test_what_cannot_pass_is_not_tried_again(self, status: int) -> None:
+        with serving(Answer(status=status)) as server, pytest.raises(ModelError):
+            self.client(server).complete(PROMPT)
+        assert len(server.asked) == 1
+
+    def test_nothing_is_tried_again_after_the_first_word(self) -> None:
+        with serving(Answer("One two three", drop_after=2), Answer(TEXT)) as server, pytest.raises(ModelUnavailable):
+            list(self.client(server).stream(PROMPT))
+        assert len(server.asked) == 1
+
+    def test_the_key_is_never_in_a_message(self) -> None:
+        error = {"message": f"Incorrect API key provided: {KEY}", "code": "invalid_api_key", "type": "x"}
+        with serving(Answer(status=401, error=error)) as server, pytest.raises(AuthRefused) as raised:
+            self.client(server).complete(PROMPT)
+        assert "canary" not in f"{raised.value} {raised.value.advice}"
+        assert "Incorrect API key provided" in str(raised.value)
+
+    def test_a_model_that_never_answers_times_out(self) -> None:
+        hold = Event()
+        with serving(Answer(TEXT, hold=hold)) as server:
+            try:
+                with pytest.raises(ModelTimeout):
+                    list(self.client(server, first_answer_seconds=0.05).stream(PROMPT))
+                with pytest.raises(ModelTimeout):
+                    self.client(server, total_seconds=0.05).complete(PROMPT)
+            finally:
+                hold.set()
+        assert len(server.asked) == 2
+
+    def test_an_answer_that_drips_on_and_on_ends_in_time(self) -> None:
+        now = [0.0]
+
+        with serving(Answer("One two three four five")) as server:
+            connection = Connection(server.base_url, KEY, allow_private=True, clock=lambda: now[0])
+            model = self.build(connection, RetryPolicy(clock=lambda: now[0]))
+            hold = Event()
+            server_answer = Answer("One two three four five", hold_after_first=hold)
+            server._script = lambda asked: server_answer
+            stream = model.stream(PROMPT)
+            assert next(stream) == TextDelta("One")
+            now[0] = 301.0
+            hold.set()
+            with pytest.raises(ModelTimeout):
+                list(stream)
+
+    def test_closing_the_stream_hangs_up(self) -> None:
+        go_on = Event()
+        with serving(Answer("word " * 200_000, hold_after_first=go_on)) as server:
+            stream = self.client(server).stream(PROMPT)
+            next(stream)
+            stream.close()
+            go_on.set()
+            assert server.hung_up.wait(10), "the server does not see that nobody listens"
+
+    def test_nobody_there(self) -> None:
+        with serving(Answer(TEXT)) as server:
+            pass
+        pauses = Pauses()
+        with pytest.raises(ModelUnavailable, match="cannot be reached"):
+            self.client(server, pauses=pauses).complete(PROMPT)
+        assert len(pauses) == 2
+
+    def test_a_private_address_is_refused_without_a_connection(self) -> None:
+        with serving(Answer(TEXT)) as server:
+            guarded = self.build(Connection(server.base_url, KEY), RetryPolicy(sleep=Pauses()))
+            with pytest.raises(ModelUnavailable, match="own network"):
+                guarded.complete(PROMPT)
+        assert server.asked == []
+
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    def test_redirects_are_not_followed(self, status: int) -> None:
+        with serving(Answer(TEXT)) as inside:
+            moved = Answer(status=status, headers={"Location": inside.base_url})
+            with serving(moved) as server, pytest.raises(BadAnswer, match="somewhere else"):
+                self.client(server).complete(PROMPT)
+        assert inside.asked == []
+
+    def test_many_calls_at_once_do_not_mix(self) -> None:
+        with serving(script=lambda asked: Answer(f"You said {asked.body['max_tokens']} to me")) as server:
+            model = self.client(server)
+            said: dict[int, str] = {}
+
+            def ask(number: int) -> None:
+                said[number] = model.complete(PROMPT, max_output_tokens=number).text
+
+            threads = [Thread(target=ask, args=(number,)) for number in range(1, 13)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        assert said == {number: f"You said {number} to me" for number in range(1, 13)}

@@ -1,4 +1,5 @@
-"""A model endpoint for tests: a real HTTP server on 127.0.0.1 that speaks the chat-completions protocol.
+"""A model endpoint for tests: a real HTTP server on 127.0.0.1 that speaks the chat-completions protocol, and the
+Messages protocol at `…/messages`. It lists its `models` at `…/models`.
 
     with serving(Answer("Hello"), Answer(status=429)) as server:
         OpenAIModel(base_url=server.base_url, …)
@@ -17,6 +18,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 from typing import Any
+
+from tests.llm import messages_protocol
 
 LONGEST_WAIT = 30.0  # seconds; a test that forgets to set an event still ends
 
@@ -41,6 +44,8 @@ class Answer:
     hold: Event | None = None
     hold_after_first: Event | None = None
     drop_after: int | None = None
+    thinking: str = ""
+    cache_write_tokens: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,11 @@ def _handler(endpoint: FakeEndpoint) -> type[BaseHTTPRequestHandler]:
                 endpoint.hung_up.set()
             self.close_connection = True
 
+        def do_GET(self) -> None:
+            asked = Asked(self.path, {k.lower(): v for k, v in self.headers.items()}, {"model": ""})
+            _give(self, asked, endpoint.answer(asked))
+            self.close_connection = True
+
         def log_message(self, format: str, *args: object) -> None:
             """Tests are quiet."""
 
@@ -134,6 +144,10 @@ def _give(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
 
 
 def _whole(asked: Asked, answer: Answer) -> dict[str, Any]:
+    if asked.path.startswith("/v1/models") and answer.status == 200:
+        return {"object": "list", "data": [{"id": name, "object": "model"} for name in answer.text.split()]}
+    if _speaks_messages(asked):
+        return messages_protocol.error_body(answer)
     if answer.status != 200:
         return {"error": answer.error or {"message": f"Status {answer.status}", "type": "test", "code": None}}
     said: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
@@ -147,7 +161,14 @@ def _whole(asked: Asked, answer: Answer) -> dict[str, Any]:
     return told | ({"usage": _usage(asked, answer)} if answer.tells_usage else {})
 
 
+def _speaks_messages(asked: Asked) -> bool:
+    return asked.path.endswith("/messages")
+
+
 def _stream(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
+    if _speaks_messages(asked):
+        _stream_messages(to, asked, answer)
+        return
     for sent, delta in enumerate(_deltas(answer)):
         if sent == answer.drop_after:
             return
@@ -160,6 +181,16 @@ def _stream(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
     if answer.tells_usage and (asked.body.get("stream_options") or {}).get("include_usage"):
         _event(to, asked, [], usage=_usage(asked, answer))
     to.wfile.write(b"data: [DONE]\n\n")
+
+
+def _stream_messages(to: BaseHTTPRequestHandler, asked: Asked, answer: Answer) -> None:
+    for sent, piece in enumerate(messages_protocol.pieces(asked, answer)):
+        if sent == answer.drop_after:
+            return
+        to.wfile.write(piece)
+        to.wfile.flush()
+        if sent == 1 and answer.hold_after_first is not None:
+            answer.hold_after_first.wait(LONGEST_WAIT)
 
 
 def _deltas(answer: Answer) -> Iterator[dict[str, Any]]:

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import re
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from pytest_django.fixtures import Settings
 
-from openvibe.llm.endpoints import CLIENT_FACTORIES, client_for, try_endpoint
+from openvibe.llm.endpoints import CLIENT_FACTORIES, client_for, fetch_models, try_endpoint
 from openvibe.llm.errors import ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.offline import OPENING
+from openvibe.llm.presets import PRESETS
 from openvibe.workspaces.models import Member
 from tests.llm.conformance import PROMPT
 from tests.llm.model_server import Answer, serving
@@ -99,11 +102,40 @@ def test_trying_an_endpoint_tells_what_it_said(ana: Member, settings: Settings) 
         row = endpoint(ana, base_url=server.base_url)
         row.save()
         good, bad = try_endpoint(endpoint=row), try_endpoint(endpoint=row)
-    assert (good.ok, good.message) == (True, "Hello there!")
+    assert (good.ok, good.message, good.model) == (True, "Hello there!", "gpt-4o-mini")
     assert good.seconds > 0
+    assert re.fullmatch(
+        r"gpt-4o-mini answered: \d+\.\d s, \d+ tokens read \(0 from its cache\), 2 answered\.", good.summary
+    )
     assert not bad.ok
     assert "check the key" in bad.message
     assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_models_are_fetched_for_an_endpoint_that_is_not_saved_yet(ana: Member, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    with serving(Answer("small large small")) as server:
+        for kind in ("openai", "anthropic"):
+            assert fetch_models(endpoint=endpoint(ana, kind=kind, base_url=server.base_url)).models == [
+                "large",
+                "small",
+            ]
+    with serving(Answer(body=b"<html>"), Answer(status=404)) as server:
+        for words in ("web page", "no such address"):
+            result = fetch_models(endpoint=endpoint(ana, base_url=server.base_url))
+            assert result.models == []
+            assert words in result.message
+            assert "can be typed" in result.message
+    assert "no list" in fetch_models(endpoint=endpoint(ana, kind="offline")).message
+    settings.ALLOW_PRIVATE_ENDPOINTS = False
+    assert "own network" in fetch_models(endpoint=endpoint(ana, base_url=server.base_url)).message
+
+
+def test_a_preset_fills_what_an_endpoint_needs_but_key_and_model(ana: Member, settings: Settings) -> None:
+    settings.ALLOWED_ENDPOINT_HOSTS = ["localhost"]
+    for preset in PRESETS:
+        values = dict(parse_qsl(preset.query))
+        assert set(problems(endpoint(ana, model="", **values))) == {"model"}
 
 
 def test_an_endpoint_that_slipped_in_is_still_not_called(ana: Member) -> None:

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from openvibe.base.fields import CannotDecrypt, EncryptedTextField
+from openvibe.base.fields import EncryptedTextField
 from openvibe.base.quotation import Quotation
 from openvibe.chat.models.message import Message
 from openvibe.workspaces.models import Participant
@@ -42,10 +42,7 @@ class Erasure(models.Model):
 
     def quotation(self) -> Quotation:
         """What finds the words, of an edit those that are gone; nothing once they are forgotten, or cannot be read."""
-        try:
-            stored = Erasure.objects.values_list("texts", flat=True).get(pk=self.pk)
-        except CannotDecrypt:
-            stored = ""
+        stored = Erasure.objects.values_list("texts", flat=True).get(pk=self.pk)
         return Quotation(json.loads(stored or "[]"), kept=self.message.body)
 
 

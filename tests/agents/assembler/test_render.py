@@ -80,6 +80,12 @@ def test_what_changes_least_stands_first() -> None:
     assert parse_fences(messages[-1].content)[0].tag == "request"
 
 
+def test_what_the_next_prompt_is_likely_to_have_too_is_marked() -> None:
+    stable = [message.content for message in render(a_prompt(messages=5)) if message.ends_stable_part]
+    assert [text[:10] for text in stable] == ["Be honest.", DATA_NOTICE[:10], "Fern says "]
+    assert "Fern says 3" in stable[-1], "lines still come after the agent's last answer"
+
+
 def test_without_anything_dynamic_there_is_no_empty_message() -> None:
     messages = render(fitted_of(plain(O200K, "policy", "Be honest."), quoted(O200K, "request", "Hello")))
     assert [message.role for message in messages] == ["system", "user", "user"]

@@ -86,6 +86,15 @@ def reminders_in(turn: ModelTurn) -> list[str]:
     return parse_fences(last.content)[0].text.splitlines() if last.role == "user" else []
 
 
+def test_what_the_model_thought_goes_back_and_each_round_ends_a_stable_part() -> None:
+    calls = [ToolCallRequest(f"c{n}", "spade", "{}") for n in range(2)]
+    finished = Round("", tuple(ToolResult(call, "Done.") for call in calls), ({"type": "thinking"},))
+    messages = fit_rounds([finished, finished], 10_000, COUNTER)
+    assert messages is not None
+    assert [message.ends_stable_part for message in messages] == [False, False, True] * 2
+    assert [message.thinking for message in messages[:2]] == [({"type": "thinking"},), ()]
+
+
 def test_the_last_rounds_are_counted_down() -> None:
     talk = conversation()
     seen = []

@@ -1,0 +1,350 @@
+"""Anthropic's Messages protocol, through the official `anthropic` package.
+
+As in `openai`: the package's own retries and redirects are off, nothing is tried again after the first piece of text,
+and answers are read leniently. Every answer is streamed, whole ones too: there is one way to read them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import anthropic
+
+from openvibe.llm import tokens
+from openvibe.llm.endpoint_errors import (
+    DECODE_ERRORS,
+    ErrorReport,
+    connection_error,
+    content_filter_error,
+    empty_answer_error,
+    no_answer_error,
+)
+from openvibe.llm.errors import BadAnswer, ContextTooLong, EmptyAnswer, ModelError, ModelUnavailable
+from openvibe.llm.fences import clean_text
+from openvibe.llm.http_client import Connection, ResponseHead, open_http_client
+from openvibe.llm.protocol import ModelStream
+from openvibe.llm.retries import Retries, RetryPolicy
+from openvibe.llm.values import ChatMessage, Completion, StreamEnd, TextDelta, ToolCallRequest, ToolSpec, Usage
+
+MAX_BREAKPOINTS = 4
+"""Cache breakpoints of one request, by the protocol."""
+
+MIN_CACHED_CHARACTERS = 2_000
+"""Of a prefix: about 512 tokens, the least that any model caches. A breakpoint in a shorter one does nothing."""
+
+DEFAULT_OUTPUT_TOKENS = 4_096
+"""Where nobody says how long an answer may be: the protocol wants a number."""
+
+_CACHE_CONTROL = {"type": "ephemeral"}
+_NAME_CHARACTERS = re.compile(r"[^a-zA-Z0-9_-]")
+_STOP_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+_THINKING_BLOCKS = ("thinking", "redacted_thinking")
+
+
+class AnthropicModel:
+    """A ModelClient for one endpoint. Opens a connection per call and keeps none."""
+
+    def __init__(
+        self, connection: Connection, *, model: str, retry_policy: RetryPolicy | None = None, is_free: bool = False
+    ) -> None:
+        base_url = connection.base_url.rstrip("/").removesuffix("/v1")  # the package adds it
+        self.model, self.is_free = model, is_free
+        self._connection = replace(connection, base_url=base_url)
+        self._retry_policy = retry_policy or RetryPolicy()
+
+    def complete(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+    ) -> Completion:
+        *_, end = self.stream(messages, tools=tools, max_output_tokens=max_output_tokens)
+        assert isinstance(end, StreamEnd)
+        return end.completion
+
+    def stream(
+        self, messages: Sequence[ChatMessage], *, tools: Sequence[ToolSpec] = (), max_output_tokens: int | None = None
+    ) -> ModelStream:
+        retries = Retries(self._retry_policy)
+        while True:
+            has_text = False
+            try:
+                with self._connect(retries) as sdk:
+                    accumulator = _StreamAccumulator()
+                    request = build_request(self.model, messages, tools, max_output_tokens)
+                    with sdk.messages.create(**request, stream=True) as events:
+                        for event in events:
+                            if text := accumulator.add(event):
+                                has_text = True
+                                yield TextDelta(text)
+                    completion = self._with_usage(accumulator.completion(), messages, tools)
+                yield StreamEnd(completion)
+                return
+            except ModelError as error:
+                if has_text:
+                    raise
+                retries.wait_or_raise(error)
+
+    def list_models(self) -> list[str]:
+        """The names of the models that the endpoint offers. Raises ModelError."""
+        with self._connect(Retries(self._retry_policy)) as sdk:
+            return [_decode_text(model.id) for model in sdk.models.list(limit=1_000).data]
+
+    @contextmanager
+    def _connect(self, retries: Retries) -> Iterator[anthropic.Anthropic]:
+        """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError."""
+        head, key = ResponseHead(), self._connection.api_key
+        try:
+            with open_http_client(
+                self._connection, read_timeout=retries.first_answer_seconds(), total_seconds=retries.remaining_seconds()
+            ) as (http, head):
+                yield anthropic.Anthropic(
+                    base_url=self._connection.base_url,
+                    api_key=key or "none",
+                    max_retries=0,
+                    timeout=http.timeout,
+                    http_client=http,
+                    open_telemetry=False,
+                )
+        except (anthropic.AnthropicError, *DECODE_ERRORS) as error:
+            raise _to_model_error(error, key, head) from None
+        except EmptyAnswer:
+            raise
+        except BadAnswer as error:
+            raise no_answer_error(head, key, error) from None
+
+    def _with_usage(
+        self, completion: Completion, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
+    ) -> Completion:
+        """The completion with its usage counted here where the endpoint reported none."""
+        if completion.usage.input_tokens:
+            return completion
+        counter = tokens.counter_for(self.model)
+        usage = Usage(tokens.count_prompt_tokens(messages, tools, counter), counter.count(completion.text))
+        return replace(completion, usage=usage)
+
+
+def _to_model_error(error: Exception, key: str, head: ResponseHead) -> ModelError:
+    if isinstance(error, anthropic.APIStatusError):
+        retry_after = error.response.headers.get("retry-after")
+        if error.status_code == 200 and error.type is None:  # an `error` event in a form of somebody's own
+            return no_answer_error(head, key, ErrorReport(200, "", str(error.body or "")).to_model_error(key))
+        report = ErrorReport(error.status_code, str(error.type or ""), str(error.api_message or ""), retry_after)
+        return report.to_model_error(key)
+    if failure := connection_error(error):
+        return failure
+    if isinstance(error, anthropic.APIConnectionError):
+        return ModelUnavailable("The model endpoint cannot be reached, or it broke off its answer.")
+    return no_answer_error(head, key, BadAnswer("The endpoint did not answer in the format of the Messages API."))
+
+
+def build_request(
+    model: str, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec], max_output_tokens: int | None
+) -> dict[str, Any]:
+    """The body of a request: the system's text by itself, neighbours of one role as one message, cache breakpoints."""
+    breakpoints = choose_breakpoints(messages, tools)
+    numbered = list(enumerate(messages))
+    system = [
+        _with_breakpoint([{"type": "text", "text": clean_text(message.content)}], number in breakpoints)[0]
+        for number, message in numbered
+        if message.role == "system" and message.content.strip()
+    ]
+    turns = [(number, message) for number, message in numbered if message.role != "system"]
+    encoded = []
+    for role, group in groupby(turns, key=lambda turn: "assistant" if turn[1].role == "assistant" else "user"):
+        parts = [_with_breakpoint(_encode_blocks(message), number in breakpoints) for number, message in group]
+        if blocks := [block for part in parts for block in part]:
+            encoded.append({"role": role, "content": blocks})
+    if not encoded or encoded[0]["role"] == "assistant":
+        encoded.insert(0, {"role": "user", "content": [{"type": "text", "text": "(It begins here.)"}]})
+    request: dict[str, Any] = {"model": model, "messages": encoded}
+    request["max_tokens"] = max_output_tokens or DEFAULT_OUTPUT_TOKENS
+    if system:
+        request["system"] = system
+    if tools:
+        request["tools"] = [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters} for tool in tools
+        ]
+    return request
+
+
+def choose_breakpoints(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> frozenset[int]:
+    """The numbers of the messages after which the prompt is cached, tools and system before all.
+
+    At most MAX_BREAKPOINTS: of more, the first, which the most prompts share, and the last. A cache is looked for at a
+    breakpoint and up to 20 blocks before it, so one far from the end of the last round finds nothing.
+    """
+    numbers = []
+    characters = sum(len(tool.description) + len(json.dumps(tool.parameters)) for tool in tools)
+    for number, message in enumerate(messages):
+        characters += len(message.content)
+        if message.ends_stable_part and characters >= MIN_CACHED_CHARACTERS:
+            numbers.append(number)
+    return frozenset([*numbers[:1], *numbers[1:][1 - MAX_BREAKPOINTS :]])
+
+
+def _with_breakpoint(blocks: list[dict[str, Any]], is_breakpoint: bool) -> list[dict[str, Any]]:
+    if is_breakpoint and blocks and blocks[-1]["type"] not in _THINKING_BLOCKS:
+        blocks[-1]["cache_control"] = _CACHE_CONTROL
+    return blocks
+
+
+def _encode_blocks(message: ChatMessage) -> list[dict[str, Any]]:
+    """One message as the protocol writes it; a text without a visible character is none to it."""
+    text = clean_text(message.content)
+    if message.role == "tool":
+        call_id = _identifier(message.tool_call_id or "")
+        return [{"type": "tool_result", "tool_use_id": call_id, "content": text}]
+    return [
+        *(dict(block) for block in message.thinking),
+        *([{"type": "text", "text": text}] if text.strip() else ()),
+        *(
+            {
+                "type": "tool_use",
+                "id": _identifier(call.id),
+                "name": _identifier(call.name),
+                "input": _encode_arguments(call.arguments),
+            }
+            for call in message.tool_calls
+        ),
+    ]
+
+
+def _identifier(text: str) -> str:
+    """An id or a name in the letters the protocol takes; the models of others write some of their own."""
+    return _NAME_CHARACTERS.sub("_", text)[:64] or "_"
+
+
+def _encode_arguments(arguments: str) -> dict[str, Any]:
+    """Arguments as an object: the protocol takes nothing else back, not even what the model itself wrote."""
+    try:
+        decoded = json.loads(arguments)
+    except (ValueError, RecursionError):
+        decoded = None
+    return decoded if isinstance(decoded, dict) else {"malformed": clean_text(arguments)}
+
+
+@dataclass
+class _Block:
+    """One block of an answer as it grows: text, thinking or a call."""
+
+    type: str
+    start: Any
+    pieces: list[str] = field(default_factory=list)
+    signature: str = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+@dataclass
+class _StreamAccumulator:
+    """A streamed answer as it grows."""
+
+    _blocks: dict[int, _Block] = field(default_factory=dict)
+    _usage: dict[str, int] = field(default_factory=dict)
+    _has_begun: bool = False
+    _stop_reason: str | None = None
+    _explanation: str = ""
+
+    def add(self, event: Any) -> str:
+        """Take in one event; the text it brings, which may be empty."""
+        match getattr(event, "type", None):
+            case "message_start":
+                self._has_begun = True
+                self._add_usage(event.message.usage)
+            case "content_block_start":
+                return self._start_block(event.index, event.content_block)
+            case "content_block_delta":
+                return self._add_delta(event.index, event.delta)
+            case "message_delta":
+                self._stop_reason = event.delta.stop_reason or self._stop_reason
+                self._explanation = getattr(event.delta.stop_details, "explanation", None) or ""
+                self._add_usage(event.usage)
+        return ""
+
+    def completion(self) -> Completion:
+        """The whole. Raises ModelUnavailable if the stream ended before the answer did, BadAnswer if it held none."""
+        if self._stop_reason is None:
+            if self._has_begun:
+                raise ModelUnavailable("The model broke off in the middle of its answer.")
+            raise BadAnswer("The endpoint did not answer in the format of the Messages API.")
+        reason = _STOP_REASONS.get(str(self._stop_reason), clean_text(str(self._stop_reason))[:40])
+        blocks = [block for _, block in sorted(self._blocks.items())]
+        text = "".join(block.text for block in blocks if block.type == "text")
+        calls = tuple(
+            _tool_call(number, block) for number, block in enumerate(b for b in blocks if b.type == "tool_use")
+        )
+        if reason == "content_filter":
+            raise content_filter_error(self._explanation)
+        empty = empty_answer_error(text, reason)
+        if empty and not calls:
+            if self._stop_reason == "model_context_window_exceeded":
+                raise ContextTooLong("The prompt leaves the model no room for an answer.")
+            raise empty
+        return Completion(text, calls, self._total_usage(), reason, tuple(_thinking(blocks)))
+
+    def _start_block(self, index: int, start: Any) -> str:
+        block = self._blocks[int(index)] = _Block(str(start.type), start)
+        text = _decode_text(getattr(start, "text" if block.type == "text" else "thinking", None))
+        block.pieces.append(text)
+        return text if block.type == "text" else ""
+
+    def _add_delta(self, index: int, delta: Any) -> str:
+        block = self._blocks[int(index)]
+        if delta.type == "signature_delta":
+            block.signature = str(delta.signature)
+            return ""
+        name = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}.get(delta.type)
+        text = _decode_text(getattr(delta, name, None)) if name else ""
+        block.pieces.append(text)
+        return text if block.type == "text" else ""
+
+    def _add_usage(self, usage: Any) -> None:
+        for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
+            value = getattr(usage, name, None)
+            if isinstance(value, int) and 0 <= value < 1_000_000_000:
+                self._usage[name] = value
+
+    def _total_usage(self) -> Usage:
+        """The protocol counts what is read from the cache and what is written to it apart from the rest."""
+        read, written = self._usage.get("cache_read_input_tokens"), self._usage.get("cache_creation_input_tokens")
+        total = self._usage.get("input_tokens", 0) + (read or 0) + (written or 0)
+        return Usage(total, self._usage.get("output_tokens", 0), read, written)
+
+
+def _thinking(blocks: Iterable[_Block]) -> Iterator[dict[str, Any]]:
+    """What the model thought, as it wants it back: signed, or sealed."""
+    for block in blocks:
+        if block.type == "thinking":
+            yield {"type": "thinking", "thinking": block.text, "signature": block.signature}
+        elif block.type == "redacted_thinking":
+            yield {"type": "redacted_thinking", "data": str(block.start.data)}
+
+
+def _tool_call(number: int, block: _Block) -> ToolCallRequest:
+    """Without an id it gets one, without arguments none. Raises BadAnswer for a call without a name."""
+    name, given = block.start.name, getattr(block.start, "input", None)
+    if not isinstance(name, str) or not name:
+        raise BadAnswer("The model called a tool without naming it.")
+    arguments = block.text.strip() or (json.dumps(given) if isinstance(given, dict) else "{}")
+    return ToolCallRequest(str(block.start.id or f"call_{number}"), clean_text(name)[:200], arguments)
+
+
+def _decode_text(text: Any) -> str:
+    if text is None:
+        return ""
+    if not isinstance(text, str):
+        raise BadAnswer("The endpoint answered with something that is not text.")
+    return clean_text(text)

@@ -1,0 +1,196 @@
+"""What endpoints report as errors, and what they send in place of an answer, as ModelErrors without a key."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import httpx2
+
+from openvibe.base.masking import MASK, mask_secrets
+from openvibe.base.ssrf_guard import AddressRefused
+from openvibe.base.text import has_visible_character
+from openvibe.llm.errors import (
+    AuthRefused,
+    BadAnswer,
+    ContextTooLong,
+    EmptyAnswer,
+    ModelError,
+    ModelTimeout,
+    ModelUnavailable,
+    RateLimited,
+)
+from openvibe.llm.http_client import ResponseHead
+
+DECODE_ERRORS = (  # what the vendors' packages trip over in answers that are none
+    httpx2.HTTPError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+)
+_TOO_LONG_PHRASES = ("context_length", "maximum context", "context window", "context size", "prompt is too long")
+_QUOTA_PHRASES = ("insufficient_quota", "billing_error", "credit balance")
+_ADDRESS_ADVICE = "Ask an admin to check the endpoint's address: it is that of the API, which often ends in /v1."
+
+
+@dataclass(frozen=True)
+class ErrorReport:
+    """What an endpoint says went wrong: the HTTP status (200 where the answer had begun), its own code and words."""
+
+    status: int
+    code: str = ""
+    message: str = ""
+    retry_after: str | None = None
+
+    def to_model_error(self, key: str) -> ModelError:
+        detail = f" It says: {masked_line(self.message, key)}" if self.message.strip() else ""
+        words = f"{self.code} {self.message}".lower()
+        if self.status == 402 or any(phrase in words for phrase in _QUOTA_PHRASES):
+            return _quota_error(detail)
+        if self.status in (401, 403) or self.code in ("authentication_error", "permission_error"):
+            return AuthRefused(f"The endpoint refused the key{self._http}.{detail}")
+        if self.status == 429 or "rate" in self.code.split("_"):
+            retry_after = parse_retry_after(self.retry_after)
+            return RateLimited(f"The endpoint is asked too often{self._http}.{detail}", retry_after=retry_after)
+        if self.status == 408 or self.code == "timeout_error":
+            return ModelTimeout(f"The endpoint gave up waiting{self._http}.")
+        if self.status == 413 or any(phrase in words for phrase in _TOO_LONG_PHRASES):
+            return ContextTooLong(f"The prompt is longer than the model takes.{detail}")
+        return self._other_error(detail)
+
+    @property
+    def _http(self) -> str:
+        return f" (HTTP {self.status})" if self.status != 200 else ""
+
+    def _other_error(self, detail: str) -> ModelError:
+        if self.status == 200:
+            return ModelUnavailable(f"The endpoint reported an error.{detail}")
+        if self.status >= 500:
+            retry_after = parse_retry_after(self.retry_after)
+            return ModelUnavailable(
+                f"The endpoint has trouble of its own{self._http}.{detail}", retry_after=retry_after
+            )
+        if self.status == 404:
+            return BadAnswer(f"The endpoint knows no such address or model{self._http}.{detail}")
+        if 300 <= self.status < 400:
+            return BadAnswer(
+                f"The endpoint points somewhere else{self._http}, which is not followed.",
+                advice="Ask an admin to enter the address it points to.",
+            )
+        return BadAnswer(f"The endpoint did not accept the request{self._http}.{detail}")
+
+
+def connection_error(error: Exception) -> ModelError | None:
+    """The ModelError where it was the connection that failed, else None."""
+    for cause in _exception_chain(error):
+        if isinstance(cause, AddressRefused):
+            return ModelUnavailable(str(cause), may_pass=False)
+        if isinstance(cause, httpx2.TimeoutException):
+            return ModelTimeout("The model did not answer in time.")
+        if isinstance(cause, httpx2.TransportError):
+            return ModelUnavailable("The model endpoint cannot be reached, or it broke off its answer.")
+    return None
+
+
+def no_answer_error(head: ResponseHead, key: str, default: ModelError) -> ModelError:
+    """What was sent in place of an answer, called what it is: a web page, nothing, an error, plain text."""
+    text = head.content.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if not text:
+        return BadAnswer("The endpoint answered with nothing at all: its answer is empty.", advice=_ADDRESS_ADVICE)
+    if text.startswith("<"):
+        return BadAnswer("The endpoint answered with a web page, not as a model does.", advice=_ADDRESS_ADVICE)
+    if text.startswith(("data:", "event:", "id:", ":", "[", '"')):
+        return default
+    if text.startswith("{"):
+        report = _report_in(text)
+        return report.to_model_error(key) if report else default
+    if len(text) < 6:  # null, true, 42
+        return default
+    return BadAnswer(
+        f"The endpoint answered with plain text, not as a model does. It says: {masked_line(text, key)}",
+        advice=_ADDRESS_ADVICE,
+    )
+
+
+def empty_answer_error(text: str, stop_reason: str, explanation: str = "") -> EmptyAnswer | None:
+    """Why an answer without tool calls is none, or None where there is something to read."""
+    if has_visible_character(text):
+        return None
+    if stop_reason == "length":
+        return EmptyAnswer(
+            "The model used all its output tokens before it said a word.",
+            advice="Give the agent more output tokens, or use a model that thinks less before it answers.",
+        )
+    if stop_reason == "content_filter":
+        return content_filter_error(explanation)
+    if text.strip():
+        return EmptyAnswer("The model answered with invisible characters only.")
+    return EmptyAnswer("The model answered nothing.")
+
+
+def content_filter_error(explanation: str = "") -> EmptyAnswer:
+    detail = f" It says: {masked_line(explanation, '')}" if explanation.strip() else ""
+    return EmptyAnswer(
+        f"The provider's content filter held the answer back.{detail}", advice="Put the request in other words."
+    )
+
+
+def parse_retry_after(header: str | None) -> float | None:
+    """A Retry-After header, in seconds from now: a number or a date."""
+    if not header:
+        return None
+    try:
+        seconds = float(header)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(header)
+        except ValueError:
+            return None
+        seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def masked_line(text: str, key: str) -> str:
+    """What the endpoint itself said, in one short line without secrets."""
+    text = " ".join(text[:2_000].split())
+    if len(key) >= 4:
+        text = text.replace(key, MASK)
+    return mask_secrets(text)[:300]
+
+
+def _quota_error(detail: str) -> RateLimited:
+    return RateLimited(
+        f"The quota of this endpoint's key is used up.{detail}",
+        advice="Ask an admin to look at the provider's billing page.",
+        may_pass=False,
+    )
+
+
+def _report_in(text: str) -> ErrorReport | None:
+    """The error that a JSON object with HTTP 200 reports, as common servers write it, if it reports one."""
+    try:
+        body: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    error = body.get("error") or body.get("detail") or body.get("message")
+    if not error or isinstance(body.get("choices"), list) or isinstance(body.get("content"), list):
+        return None
+    if isinstance(error, dict):
+        return ErrorReport(200, str(error.get("type") or error.get("code") or ""), str(error.get("message") or ""))
+    return ErrorReport(200, "", str(error))
+
+
+def _exception_chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
