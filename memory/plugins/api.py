@@ -31,7 +31,7 @@ from memory.plugins.sessions import (
 )
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
 from memory.plugins.tool import ToolAction, build_tool, offered_actions
-from openvibe.api.fields import IdField, SeqField, TextField
+from openvibe.api.fields import IdField, IsoField, SeqField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
@@ -237,7 +237,7 @@ class SummaryRevisionOut(serializers.Serializer[Any]):
     """Both texts are empty when a message in the summary was edited or deleted later."""
 
     author = serializers.CharField()
-    at = serializers.CharField()
+    at = IsoField()
     previous = serializers.CharField()
     content = serializers.CharField()
 
@@ -391,7 +391,7 @@ class SaidOut(serializers.Serializer[Any]):
     author_kind = serializers.CharField()
     body = serializers.CharField(source="text")
     call_id = serializers.CharField()
-    created_at = serializers.CharField(source="at")
+    created_at = IsoField(source="at")
 
 
 class SessionHistory(serializers.Serializer[Any]):

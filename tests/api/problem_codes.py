@@ -14,8 +14,8 @@ CODE_THEN_SENTENCE = ("TextRefused", "_refused")
 HEAD = """# Codes
 
 Every `code` of a problem, by its status, with one of the sentences that come with it; `…` stands for what differs.
-Codes are stable, sentences are for people and may change. Of `invalid` the body's `errors` say more: each has a `field`, a
-`message` and a code of its own, such as `required`, `max_length`, `invalid_choice` or `unknown_field`.
+Codes are stable, sentences are for people and may change. Of `invalid` the body's `errors` say more: each has a
+`field`, a `message` and a code of its own, such as `required`, `max_length`, `invalid_choice` or `unknown_field`.
 
 `RECORD_CODES=1 python -m pytest tests/api/test_codes.py` writes this page; the test compares its codes with the source.
 """
