@@ -61,13 +61,13 @@ def _action_serializer(action: ToolAction) -> type[MemoryToolIn]:
     """The body that calls this action, for the schema: the tool itself checks its arguments."""
     fields: dict[str, Any] = {"__doc__": action.description, "action": serializers.ChoiceField(choices=[action.name])}
     for argument in action.arguments:
-        options = {"required": argument.required, "help_text": argument.description}
+        options: dict[str, Any] = {"required": argument.required, "help_text": argument.description}
         if argument.type == "integer":
-            bounds = {"min_value": argument.minimum, "max_value": argument.maximum}
-            fields[argument.name] = serializers.IntegerField(**options, **bounds)
+            options |= {"min_value": argument.minimum, "max_value": argument.maximum}
+            fields[argument.name] = serializers.IntegerField(**options)
         else:
-            bounds = {"min_length": argument.minimum, "max_length": argument.maximum}
-            fields[argument.name] = serializers.CharField(**options, **bounds, allow_blank=argument.minimum == 0)
+            options |= {"min_length": argument.minimum, "max_length": argument.maximum}
+            fields[argument.name] = serializers.CharField(**options, allow_blank=argument.minimum == 0)
     return type(f"Memory{camelize(action.name)}In", (MemoryToolIn,), fields)
 
 

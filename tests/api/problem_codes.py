@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent.parent
 APPS = ("openvibe", "memory", "knowledge", "agents")
@@ -49,7 +49,7 @@ def problem_classes() -> dict[str, tuple[int, str]]:
     return known
 
 
-def _class_constants(node: ast.ClassDef) -> Iterator[tuple[str, int | str]]:
+def _class_constants(node: ast.ClassDef) -> Iterator[tuple[str, Any]]:
     for statement in node.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=int() | str() as value)):
