@@ -22,6 +22,7 @@ from openvibe.chat.queries.conversations import (
     participants_known_to,
     read_attachment,
     search_messages,
+    token_owners,
     with_authors_and_mentions,
     with_last_read_seq,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "read_surroundings",
     "scoped_instructions",
     "search_messages",
+    "token_owners",
     "with_authors_and_mentions",
     "with_last_read_seq",
 ]

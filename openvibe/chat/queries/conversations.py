@@ -77,6 +77,18 @@ def participants_known_to(access: Access) -> QuerySet[Participant]:
     return participants.select_related("agent", "member").order_by("name", "id")
 
 
+def token_owners(access: Access) -> QuerySet[Participant]:
+    """Whose tokens an admin manages: her own, and those of agents that read no private channel she is not in, because
+    a token of an agent opens what the agent reads."""
+    if not access.administers:
+        return Participant.objects.none()
+    participants = Participant.objects.filter(workspace_id=access.workspace_id, is_active=True)
+    closed = Channel.objects.filter(workspace_id=access.workspace_id, is_private=True)
+    closed = closed.exclude(participants=access.participant_id)
+    agents = Q(kind=Participant.Kind.AGENT)
+    return participants.filter(agents | Q(pk=access.participant_id)).exclude(agents, channels__in=closed)
+
+
 def with_last_read_seq(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
     """With how far the asker has read each, 0 for not at all."""
     marker = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)
