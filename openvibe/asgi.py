@@ -33,7 +33,8 @@ LATE_PATHS = frozenset(f"/v1/{name}{slash}" for name in ("chat/completions", "re
 def is_stream(path: str) -> bool:
     """Whether a path is one of the event streams, `/w/<slug>/events/`, `/api/v1/events/`, or an agent's answer to a
     chat client."""
-    return (path.endswith("/events/") and path.startswith(("/w/", "/api/"))) or path in LATE_PATHS
+    is_events = (path.endswith("/events/") and path.startswith(("/w/", "/api/"))) or path == "/api/v1/events"
+    return is_events or path in LATE_PATHS
 
 
 class EventStreams:

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from agents.access import visible_to
 from agents.api.serializers import (
+    AgentChange,
     AgentOut,
     AssembledOut,
     AssembleIn,
@@ -43,7 +44,7 @@ from agents.runs.external import (
 )
 from agents.runs.lifecycle import retry_run, stop_run
 from agents.runs.timeline import run_timeline
-from agents.services import save_soul
+from agents.services import save_soul, set_trust_level
 from agents.soul import SoulError
 from agents.statistics import entry_uses
 from agents.tasks import enqueue_run_on_commit
@@ -88,10 +89,20 @@ class Agents(ApiView):
 
 
 class OneAgent(ApiView):
+    scopes = {"PATCH": "admin"}
+
     @extend_schema(operation_id="agents_get", responses=AgentOut)
     def get(self, request: Request, handle: str) -> Response:
         """One agent."""
         return Response(AgentOut(_access_agent(handle, request_access(request))).data)
+
+    @extend_schema(operation_id="agents_update", request=AgentChange, responses=AgentOut)
+    def patch(self, request: Request, handle: str) -> Response:
+        """Set its trust level, with a note for the audit trail: owners and admins. Holds from its next prompt on."""
+        access = request_access(request)
+        agent = _access_agent(handle, access)
+        set_trust_level(agent=agent, by=access, **self.validated_body(AgentChange))
+        return Response(AgentOut(_access_agent(handle, access)).data)
 
 
 class AgentCache(ApiView):

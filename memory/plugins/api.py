@@ -6,7 +6,8 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
+from inflection import camelize
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,8 +30,8 @@ from memory.plugins.sessions import (
     visible_sessions,
 )
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
-from memory.plugins.tool import build_tool
-from openvibe.api.fields import IdField, SeqField, TextField
+from memory.plugins.tool import ToolAction, build_tool, offered_actions
+from openvibe.api.fields import IdField, IsoField, SeqField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
@@ -54,6 +55,27 @@ class MemoryToolIn(serializers.Serializer[Any]):
 
     thread = IdField()
     action = serializers.CharField(max_length=80, help_text="One of those the schema lists.")
+
+
+def _action_serializer(action: ToolAction) -> type[MemoryToolIn]:
+    """The body that calls this action, for the schema: the tool itself checks its arguments."""
+    fields: dict[str, Any] = {"__doc__": action.description, "action": serializers.ChoiceField(choices=[action.name])}
+    for argument in action.arguments:
+        options: dict[str, Any] = {"required": argument.required, "help_text": argument.description}
+        if argument.type == "integer":
+            options |= {"min_value": argument.minimum, "max_value": argument.maximum}
+            fields[argument.name] = serializers.IntegerField(**options)
+        else:
+            options |= {"min_length": argument.minimum, "max_length": argument.maximum}
+            fields[argument.name] = serializers.CharField(**options, allow_blank=argument.minimum == 0)
+    return type(f"Memory{camelize(action.name)}In", (MemoryToolIn,), fields)
+
+
+TOOL_CALL = PolymorphicProxySerializer(
+    "MemoryToolCall",
+    {action.name: _action_serializer(action) for action in offered_actions(ask_compaction)},
+    resource_type_field_name="action",
+)
 
 
 class ToolAnswer(serializers.Serializer[Any]):
@@ -153,7 +175,7 @@ class MemoryTool(ApiView):
         tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, ask_compaction=ask_compaction)
         return Response(MemoryToolOut(tool.spec).data)
 
-    @extend_schema(operation_id="memory_call_tool", request=MemoryToolIn, responses=ToolAnswer)
+    @extend_schema(operation_id="memory_call_tool", request=TOOL_CALL, responses=ToolAnswer)
     def post(self, request: Request) -> Response:
         """Carry out one action of the tool. Its arguments stand beside `thread` and `action`.
 
@@ -215,7 +237,7 @@ class SummaryRevisionOut(serializers.Serializer[Any]):
     """Both texts are empty when a message in the summary was edited or deleted later."""
 
     author = serializers.CharField()
-    at = serializers.CharField()
+    at = IsoField()
     previous = serializers.CharField()
     content = serializers.CharField()
 
@@ -369,7 +391,7 @@ class SaidOut(serializers.Serializer[Any]):
     author_kind = serializers.CharField()
     body = serializers.CharField(source="text")
     call_id = serializers.CharField()
-    created_at = serializers.CharField(source="at")
+    created_at = IsoField(source="at")
 
 
 class SessionHistory(serializers.Serializer[Any]):

@@ -55,7 +55,7 @@ class ApiView(GenericAPIView[Any]):
 
     def _validate(self, serializer: type[Serializer[Any]], data: Any, *, may_hold_more: bool = False) -> dict[str, Any]:
         bound = serializer(data=data)
-        self.field_names = {field.source: name for name, field in bound.fields.items()}
+        self.field_names = {str(field.source): name for name, field in bound.fields.items()}
         unknown = {} if may_hold_more else unknown_fields(bound, data)
         if not bound.is_valid() or unknown:
             raise ValidationError({**unknown, **bound.errors})

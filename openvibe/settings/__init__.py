@@ -113,6 +113,7 @@ MIDDLEWARE = [
     "openvibe.base.middleware.CompressionMiddleware",
     "openvibe.base.middleware.PathContentSecurityPolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "openvibe.api.middleware.SlashMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -299,6 +300,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "DESCRIPTION": "The agents' API: everything a page can do, for scripts and for agents that run elsewhere.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
+    "SERVERS": [{"url": "/", "description": "The server that this description comes from."}],
     "SCHEMA_PATH_PREFIX": "/api/v1/",
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "COMPONENT_SPLIT_REQUEST": True,
@@ -327,6 +329,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "openvibe.api.schema.add_problem_responses",
+        "openvibe.api.examples.add_examples",
     ],
 }
 

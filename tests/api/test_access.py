@@ -89,6 +89,8 @@ ROWS = {
     "POST api-channels": Row("channels/", status=201, but={**NOT_AGENTS, "ben": 403}, body={"name": "new"}),
     "GET api-channel": Row("channels/{channel}/", "channel"),
     "PATCH api-channel": Row("channels/{channel}/", "channel", 200, OTHERS, body={"instructions": "Be brief."}),
+    "GET api-people": Row("people/", lists="person"),
+    "POST api-thread-read": Row("threads/{thread}/read/", "thread", body={"seq": 1}),
     "GET api-threads": Row("threads/", lists="thread"),
     "POST api-threads": Row("threads/", "channel", 201, body={"channel": "{channel}", "title": "New"}),
     "GET api-thread": Row("threads/{thread}/", "thread"),
@@ -232,6 +234,7 @@ ROWS = {
     ),
     "GET api-agents": Row("agents/", lists="agent"),
     "GET api-agent": Row("agents/{agent}/", "agent"),
+    "PATCH api-agent": Row("agents/{agent}/", "agent", 200, OTHERS | {"l1": 403}, {"level": 2, "note": "Good answers"}),
     "GET api-agent-cache": Row("agents/{agent}/cache/", "agent"),
     "GET api-soul": Row("agents/{agent}/soul/", "agent", 200, {**OTHERS, "l1": 200}),
     "PUT api-soul": Row(
@@ -368,7 +371,7 @@ def test_seen_answers_and_unseen_is_unknown(scene: Scene, entrance: Entrance, na
 @pytest.mark.parametrize("name", LISTING)
 def test_lists_hold_what_the_caller_sees_and_nothing_else(scene: Scene, entrance: Entrance, name: str) -> None:
     row = ROWS[name]
-    column = "handle" if row.lists == "agent" else "id"
+    column = "handle" if row.lists in ("agent", "person") else "id"
     for caller in CALLERS:
         found = []
         for way in entrance.ways(caller):

@@ -9,6 +9,7 @@ from openvibe.base.params import MAX_ID
 from openvibe.chat.models import Channel, Dive, DiveResult, Mention, Message, Thread
 from openvibe.chat.queries import MessageQuotes
 from openvibe.workspaces.api.serializers import ParticipantOut
+from openvibe.workspaces.models import Participant
 
 
 class ChannelOut(serializers.ModelSerializer[Channel]):
@@ -39,6 +40,9 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
     created_by = ParticipantOut(read_only=True, allow_null=True)
     allowed_agents = serializers.SerializerMethodField(help_text="Handles.")
     following_agents = serializers.SerializerMethodField(help_text="Handles.")
+    last_read_seq = serializers.IntegerField(
+        read_only=True, default=0, help_text="Up to which message the caller has read it; unread below `last_seq`."
+    )
 
     class Meta:
         model = Thread
@@ -55,6 +59,7 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
             "created_at",
             "archived_at",
             "last_seq",
+            "last_read_seq",
             "last_message_at",
         )
         read_only_fields = fields
@@ -93,6 +98,29 @@ class ThreadsParams(serializers.Serializer[Any]):
     parent = IdField(  # type: ignore[assignment]  # DRF takes it off the class
         required=False, help_text="The dives of this thread, as threads; left out otherwise."
     )
+    unread = serializers.BooleanField(
+        required=False, default=False, help_text="The inbox: only threads with something new to the caller."
+    )
+
+
+class ReadIn(serializers.Serializer[Any]):
+    """One of the two."""
+
+    seq = SeqField(required=False, help_text="Everything up to this message is read; never moves backwards.")
+    unread_from = SeqField(required=False, help_text="This message and all after it count as unread again.")
+
+
+class ReadOut(serializers.Serializer[Any]):
+    last_read_seq = serializers.IntegerField(help_text="Everything up to this message is read.")
+
+
+class PersonOut(serializers.ModelSerializer[Participant]):
+    role = serializers.CharField(source="member.role", read_only=True, help_text="owner, admin, member or guest.")
+
+    class Meta:
+        model = Participant
+        fields = ("id", "handle", "name", "role")
+        read_only_fields = fields
 
 
 class MentionOut(serializers.ModelSerializer[Mention]):

@@ -42,9 +42,12 @@ from openvibe.chat.api.serializers import (
     MessageOut,
     MessagesParams,
     MessageUpload,
+    PersonOut,
     PieceOut,
     PieceParams,
     QuotesOut,
+    ReadIn,
+    ReadOut,
     ResultIn,
     SearchParams,
     ThreadChange,
@@ -64,7 +67,8 @@ from openvibe.workspaces.models import Participant, User
 
 
 def visible_threads(access: Access) -> QuerySet[Thread]:
-    threads: QuerySet[Thread] = Thread.objects.visible_to(access)
+    """With their channel, people and agents, and as `last_read_seq` how far the asker has read."""
+    threads: QuerySet[Thread] = queries.with_last_read_seq(Thread.objects.visible_to(access), access)
     return threads.select_related("channel", "created_by").prefetch_related("allowed_agents", "following_agents")
 
 
@@ -115,7 +119,10 @@ class Threads(ApiView):
     def get(self, request: Request) -> Response:
         """Threads the caller may read, newest first; without dives, unless those of one thread are asked for."""
         params = self.validated_query(ThreadsParams)
-        threads = visible_threads(request_access(request)).filter(parent_id=params.get("parent"))
+        access = request_access(request)
+        threads = visible_threads(access).filter(parent_id=params.get("parent"))
+        if params["unread"]:
+            threads = queries.filter_unread(threads, access)
         return self.paginated_response(
             threads.filter(channel_id=params["channel"]) if "channel" in params else threads, ThreadOut
         )
@@ -153,6 +160,28 @@ class OneThread(ApiView):
         if "access" in data:
             services.set_thread_access(thread=thread, by=access, access=data["access"], allowed_agents=agents)
         return Response(ThreadOut(visible_threads(access).get(pk=pk)).data)
+
+
+class ThreadRead(ApiView):
+    @extend_schema(operation_id="threads_mark_read", request=ReadIn, responses=ReadOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Say how far the caller has read, as an open page does."""
+        access, data = request_access(request), self.validated_body(ReadIn)
+        thread = get_object_or_404(Thread.objects.visible_to(access), pk=pk)
+        if len(data) != 1:
+            raise Problem("Send either seq or unread_from.", code="required", field="seq")
+        mark = services.mark_read if "seq" in data else services.mark_unread_from
+        return Response({"last_read_seq": mark(thread=thread, by=access, seq=next(iter(data.values())))})
+
+
+class People(ApiView):
+    page_order = "id"
+
+    @extend_schema(operation_id="people_list", responses=PersonOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Members of the workspace that the caller may know of; a guest knows those of the channels she is in."""
+        people = queries.participants_known_to(request_access(request)).filter(kind=Participant.Kind.MEMBER)
+        return self.paginated_response(people, PersonOut)
 
 
 class Search(ApiView):

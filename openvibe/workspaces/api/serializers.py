@@ -66,6 +66,7 @@ class MeOut(serializers.Serializer[Any]):
     scopes = serializers.ListField(child=serializers.CharField())
     token = TokenOut(allow_null=True, help_text="The token of this call; null in a browser session.")
     limits = LimitsOut()
+    version = serializers.CharField(help_text="Of OpenVibe.")
 
 
 class WorkspaceSettingsOut(WorkspaceOut):
