@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Literal, cast
 
 import yaml
@@ -206,6 +207,7 @@ _KEYS_BY_PART: dict[str, tuple[str, ...]] = {
 }
 
 
+@lru_cache(maxsize=32)  # a text is read where it is previewed, where it is checked and where it is saved
 def parse_soul(text: str) -> Soul:
     """The Soul written in `text`, as YAML or JSON of at most 64 kB.
 

@@ -7,14 +7,15 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from django.db.models import Case, Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Subquery, Value, When
-from django.shortcuts import get_object_or_404
 
 from knowledge.expiry import compute_freshness, parse_expiry
 from knowledge.filters import freshness_condition, newest_topics
 from knowledge.models import Contradiction, Entry, EntryQuerySet, Revision
 from knowledge.search import CandidateEntry, EntryHit, NearCopy, Subject, find_entries, find_usable_entries
+from openvibe.base.params import MAX_ID
+from openvibe.base.problems import Missing
 from openvibe.base.registers import Register
-from openvibe.chat.models import Thread
+from openvibe.chat.models import AccessQuery, Thread
 from openvibe.workspaces.access import Access
 
 __all__ = [
@@ -57,9 +58,17 @@ def with_api_fields(entries: QuerySet[Entry], access: Access) -> QuerySet[Entry]
     )
 
 
-def access_entry_or_404(pk: int, access: Access) -> Entry:
-    """One entry the asker may read. Raises Http404."""
-    return get_object_or_404(with_api_fields(accessible_entries(access), access), pk=pk)
+def access_entry(pk: int, access: Access) -> Entry:
+    """One entry the asker may read. Raises Missing."""
+    rows: list[Entry] = _entry_by_id.objects(access, min(pk, MAX_ID))
+    if not rows:
+        raise Missing
+    return rows[0]
+
+
+@AccessQuery
+def _entry_by_id(access: Access, pk: int) -> QuerySet[Entry]:
+    return with_api_fields(accessible_entries(access), access).filter(pk=pk)
 
 
 def reload_entry(entry: Entry, access: Access) -> Entry:

@@ -47,6 +47,7 @@ def pytest_collection() -> Iterator[None]:
     gc.disable()
     result = yield
     gc.freeze()
+    gc.set_threshold(20_000)  # tests make much and keep little: one look in thirty of Python's own is enough
     gc.enable()
     return result
 

@@ -21,6 +21,15 @@ _SHARED = "SHARED_BY_TESTS"
 TEMPLATE = "openvibe_tests_template"
 TEMPLATE_LOCK = 0x7465_6D70_6C61_7465  # an advisory lock of the tests' own
 
+NO_AUTOVACUUM = """
+DO $$ DECLARE name regclass; BEGIN
+    FOR name IN SELECT oid FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace LOOP
+        EXECUTE format('ALTER TABLE %s SET (autovacuum_enabled = off)', name);
+    END LOOP;
+END $$"""
+"""It would look in the middle of a run, find tables whose rows were all taken back, and have every later test plan for
+an empty one: tests would take longer the slower the machine is."""
+
 
 def begin() -> None:
     """Before the processes of a run are started: a folder for what they share."""
@@ -72,6 +81,7 @@ def migrations_digest() -> str:
     digest = hashlib.sha256((ROOT / "requirements.txt").read_bytes())
     migrations = MigrationLoader(None).disk_migrations.values()
     modules = {sys.modules[type(migration).__module__] for migration in migrations} | {migration_operations}
+    digest.update(NO_AUTOVACUUM.encode())
     for file in sorted(str(module.__file__) for module in modules):
         digest.update(Path(file).read_bytes())
     return digest.hexdigest()[:12]
@@ -83,6 +93,8 @@ def _migrate(name: str) -> None:
     connection.settings_dict["NAME"] = name
     try:
         call_command("migrate", interactive=False, verbosity=0)
+        with connection.cursor() as cursor:
+            cursor.execute(NO_AUTOVACUUM)
     finally:
         connection.close()
         connection.settings_dict["NAME"] = usual

@@ -18,7 +18,7 @@ from openvibe.base.problems import Problem
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import counter_for
 from openvibe.workspaces.models import Workspace
-from openvibe.workspaces.queries import read_snippets
+from openvibe.workspaces.queries import SnippetText, read_snippets
 
 PART_NAMES = {"soul": "its SOUL", "policy": "the built-in policy", "instructions": "the instructions"}
 """What people can shorten or take away, as messages name it."""
@@ -55,12 +55,12 @@ def _active_agents(workspace_id: int) -> Iterable[Agent]:
 
 
 def _check_prompts(agent: Agent, workspace: Workspace, endpoint: Endpoint | None) -> None:
+    snippets = read_snippets(workspace.pk)
     for task in BUDGETS:
-        _check_prompt(agent, workspace, endpoint, task)
+        _check_prompt(_empty_request(agent, workspace, endpoint, task, snippets), endpoint)
 
 
-def _check_prompt(agent: Agent, workspace: Workspace, endpoint: Endpoint | None, task: TaskType) -> None:
-    request = _empty_request(agent, workspace, endpoint, task)
+def _check_prompt(request: PromptRequest, endpoint: Endpoint | None) -> None:
     candidates = [*basic_candidates(request), situation.situation_candidates(request)]
     needed, ceiling = needed_tokens(request, candidates), request.budget.ceiling
     if needed <= ceiling:
@@ -72,16 +72,18 @@ def _check_prompt(agent: Agent, workspace: Workspace, endpoint: Endpoint | None,
     parts = ", ".join(f"{name} {tokens:,}" for name, tokens in sizes.items() if tokens)
     limited_by_model = request.budget.max_ceiling is not None and request.budget.max_ceiling <= ceiling
     where = f"the window of “{endpoint}” leaves" if limited_by_model else "the budget has"
-    remedy = "choose a model with a larger window" if limited_by_model else f"raise the ceiling for {task}"
+    remedy = "choose a model with a larger window" if limited_by_model else f"raise the ceiling for {request.task}"
     raise Problem(
-        f"With this, @{agent.handle} could not be given a prompt ({task}): it needs {needed:,} tokens ({parts}, the "
-        f"request at least {MIN_REQUEST_TOKENS:,}), but {where} only {ceiling:,}. Shorten them, or {remedy}. "
-        "Nothing was saved.",
+        f"With this, @{request.agent.handle} could not be given a prompt ({request.task}): it needs {needed:,} tokens "
+        f"({parts}, the request at least {MIN_REQUEST_TOKENS:,}), but {where} only {ceiling:,}. Shorten them, or "
+        f"{remedy}. Nothing was saved.",
         code="prompt_too_large",
     )
 
 
-def _empty_request(agent: Agent, workspace: Workspace, endpoint: Endpoint | None, task: TaskType) -> PromptRequest:
+def _empty_request(
+    agent: Agent, workspace: Workspace, endpoint: Endpoint | None, task: TaskType, snippets: tuple[SnippetText, ...]
+) -> PromptRequest:
     """A request in a thread in which nothing was said."""
     stored: Mapping[str, Any] = workspace.budgets if isinstance(workspace.budgets, dict) else {}
     budget = with_stored_overrides(BUDGETS[task], stored.get(task))
@@ -96,5 +98,5 @@ def _empty_request(agent: Agent, workspace: Workspace, endpoint: Endpoint | None
         message=RequestMessage("", agent.participant, timezone.now()),
         counter=counter_for(endpoint.model if endpoint and endpoint.model else OFFLINE_MODEL),
         budget=budget,
-        rows={situation.ASKER.name: [], identity.SNIPPETS.name: read_snippets(workspace.pk)},
+        rows={situation.ASKER.name: [], identity.SNIPPETS.name: snippets},
     )

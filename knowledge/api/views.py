@@ -49,7 +49,7 @@ from knowledge.exchange.import_export import export_entries, import_entries
 from knowledge.exchange.tabular import CONTENT_TYPES
 from knowledge.models import Entry
 from knowledge.queries import (
-    access_entry_or_404,
+    access_entry,
     accessible_contradictions,
     accessible_entries,
     reload_entry,
@@ -137,7 +137,7 @@ class OneEntry(ApiView):
     @extend_schema(operation_id="knowledge_get", responses=EntryOut)
     def get(self, request: Request, pk: int) -> Response:
         """One entry; its version is its ETag."""
-        entry = access_entry_or_404(pk, request_access(request))
+        entry = access_entry(pk, request_access(request))
         return set_etag(Response(EntryOut(entry).data), entry.version)
 
     @extend_schema(
@@ -146,7 +146,7 @@ class OneEntry(ApiView):
     def patch(self, request: Request, pk: int) -> Response:
         """Change an entry, from the version that If-Match names. Members only; every change is a revision."""
         access, data = request_access(request), self.validated_body(EntryChange)
-        entry = access_entry_or_404(pk, access)
+        entry = access_entry(pk, access)
         owner, note = access_owner(data.pop("owner", None), access), data.pop("note")
         version = check_if_match(request, entry.version)
         try:

@@ -16,6 +16,7 @@ from inspect import signature
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from django.contrib.postgres.expressions import ArraySubquery
+from django.core.exceptions import EmptyResultSet
 from django.db import DEFAULT_DB_ALIAS
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BigAutoField, Func, JSONField, Lookup, Model, QuerySet, Value
@@ -70,9 +71,13 @@ class CompiledQuery:
 
     @cached_property
     def _statement(self) -> tuple[str, list[int | None]]:
-        """The SQL, and the position of each of its parameters among the arguments; None for a time."""
+        """The SQL, and the position of each of its parameters among the arguments; None for a time. No SQL where the
+        condition can hold for no row."""
         places = {form: index for index, number in enumerate(self._placeholders) for form in (number, str(number))}
-        statement, parameters = self._compiler.as_sql()
+        try:
+            statement, parameters = self._compiler.as_sql()
+        except EmptyResultSet:
+            return "", []
         positions: list[int | None] = []
         texts = ["%s"] * len(parameters)
         for index, value in enumerate(parameters):
@@ -87,6 +92,8 @@ class CompiledQuery:
     def rows(self, *arguments: int | str, now: datetime | None = None) -> list[tuple[Any, ...]]:
         """All rows, as the database driver gives them."""
         statement, positions = self._statement
+        if not statement:
+            return []
         values = [now or timezone.now() if each is None else arguments[each] for each in positions]
         return fetch_prepared(statement, values)
 
@@ -94,6 +101,8 @@ class CompiledQuery:
         """All rows as the objects that the query would give, with those it selects beside them (`select_related`) and
         its annotations."""
         rows = self.rows(*arguments, now=now)
+        if not rows:
+            return []
         model, columns, names, populators, converters, annotations = self._row_layout
         instances: list[Model] = []
         seen: dict[tuple[int, Any], Model] = {}

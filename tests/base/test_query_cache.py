@@ -102,3 +102,8 @@ def test_a_field_that_the_row_has_not_is_refused_at_once() -> None:
         JsonRows("said", SaidRow, said_in, columns={"auhtor": "author__name"})
     with pytest.raises(TypeError, match="SaidRow has no field at"):
         JsonRows("said", SaidRow, said_in, parse={"at": datetime.fromisoformat})
+
+
+def test_a_condition_that_nothing_meets_asks_nothing() -> None:
+    compiled = CompiledQuery(lambda pk: Message.objects.filter(pk=pk).none())
+    assert (compiled.rows(1), compiled.objects(1)) == ([], [])

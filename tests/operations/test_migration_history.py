@@ -30,7 +30,8 @@ def program(name: str, *arguments: str, given: str = "") -> str:
 def schema(database: str) -> str:
     """As it is printed once it was dumped and restored: PostgreSQL then prints some conditions in other words."""
     name = f"schema_{os.getpid()}"
-    create_database(name, dump=program("pg_dump", "--schema-only", "--no-owner", database))
+    dump = program("pg_dump", "--schema-only", "--no-owner", database)
+    create_database(name, dump=dump.replace("WITH (autovacuum_enabled=off)", ""))  # of test databases alone
     printed = program("pg_dump", "--schema-only", "--no-owner", "--schema=public", "--restrict-key=same", name)
     drop_database(name)
     return printed

@@ -258,10 +258,6 @@ def _one_or_missing(rows: Sequence[Row]) -> Row:
     return rows[0]
 
 
-def _first_or_missing(rows: QuerySet[Row], pk: int) -> Row:
-    return _one_or_missing(list(rows.filter(pk=min(pk, MAX_ID))[:1]))
-
-
 def access_channel(access: Access, channel_id: int) -> Channel:
     rows: list[Channel] = _channel_by_id.objects(access, min(channel_id, MAX_ID))
     return _one_or_missing(rows)
@@ -288,13 +284,25 @@ def _thread_by_id(access: Access, thread_id: int) -> QuerySet[Thread]:
 
 def access_message(access: Access, message_id: int) -> Message:
     """With author, mentions, thread and channel."""
-    messages = with_authors_and_mentions(Message.objects.visible_to(access))
-    return _first_or_missing(messages.select_related("thread__channel"), message_id)
+    rows: list[Message] = _message_by_id.objects(access, min(message_id, MAX_ID))
+    return _one_or_missing(rows)
+
+
+@AccessQuery
+def _message_by_id(access: Access, message_id: int) -> QuerySet[Message]:
+    messages = with_authors_and_mentions(Message.objects.visible_to(access)).filter(pk=message_id)
+    return messages.select_related("thread__channel")
 
 
 def access_attachment(access: Access, attachment_id: int) -> Attachment:
     """With its content."""
-    return _first_or_missing(Attachment.objects.visible_to(access), attachment_id)
+    rows: list[Attachment] = _attachment_by_id.objects(access, min(attachment_id, MAX_ID))
+    return _one_or_missing(rows)
+
+
+@AccessQuery
+def _attachment_by_id(access: Access, attachment_id: int) -> QuerySet[Attachment]:
+    return Attachment.objects.visible_to(access).filter(pk=attachment_id)
 
 
 def attachments_of_thread(access: Access, thread_id: int) -> QuerySet[Attachment]:
@@ -318,10 +326,16 @@ def read_attachment(attachment: Attachment, *, offset: int, limit: int, words: s
 
 def access_dive(access: Access, dive_id: int) -> Dive:
     """With everything its panel shows."""
-    dives = Dive.objects.visible_to(access).select_related(
-        "agent__agent", "started_by", "ended_by", "source__author__agent", "result__dive_result__published_by"
-    )
-    return _first_or_missing(dives.select_related("thread__channel", "parent__channel"), dive_id)
+    rows: list[Dive] = _dive_by_id.objects(access, min(dive_id, MAX_ID))
+    return _one_or_missing(rows)
+
+
+@AccessQuery
+def _dive_by_id(access: Access, dive_id: int) -> QuerySet[Dive]:
+    dives = Dive.objects.visible_to(access).filter(pk=dive_id)
+    conversations = ("thread__channel", "parent__channel")
+    people = ("agent__agent", "started_by", "ended_by", "source__author__agent", "result__dive_result__published_by")
+    return dives.select_related(*conversations, *people)
 
 
 MAX_REPLIES = 8
