@@ -311,6 +311,7 @@ class Run(Job):
             return None
         return (self.input_tokens * self.price_in + self.output_tokens * self.price_out) / 1_000_000
 
+    @property
     def is_external(self) -> bool:
         """Whether the agent writes the reply itself, through the API."""
         return self.heard_at is not None

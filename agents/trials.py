@@ -8,7 +8,8 @@ from uuid import uuid4
 
 from django.db import transaction
 
-from agents.assembler.assemble import Prompt, assemble, endpoint_for
+from agents.access import endpoint_for
+from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent
 from openvibe.base.problems import Problem
 from openvibe.base.text import TextRefused, clean_body

@@ -103,7 +103,7 @@ class OneSchedule(ApiView):
         """One of them."""
         return Response(ScheduleOut(_access_schedule(request_access(request), pk)).data)
 
-    @extend_schema(operation_id="schedules_change", request=ScheduleChange, responses=ScheduleOut)
+    @extend_schema(operation_id="schedules_update", request=ScheduleChange, responses=ScheduleOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Say it anew, stop it or start it again (`is_active`). Admins."""
         access, body = request_access(request), self.validated_body(ScheduleChange)

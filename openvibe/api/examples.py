@@ -15,6 +15,7 @@ PARAMETERS: Final[dict[str, Any]] = {
     "q": "When do I prune the roses?",
     "kind": "message",
     "ref": 346,
+    "number": 7,
     "If-Match": '"1"',
 }
 """By name, for those that have to be given, and for whose blocks and notes are meant."""
@@ -75,6 +76,19 @@ BODIES: Final[dict[str, Any]] = {
     "messages_update": {"body": "When do I prune the climbers?"},
     "profile_update": {"content": "Ana likes short answers."},
     "progress_create": {"thread": 12, "checkpoint": "South beds pruned", "next_action": "Mulch them"},
+    "runs_begin": {"message": 345},
+    "runs_finish": {"attempt": 1, "body": "In March, before the buds open.", "model": "our-own", "output_tokens": 9},
+    "runs_read": {"attempt": 1, "budget": 8000},
+    "runs_write": {"attempt": 1, "offset": 0, "body": "In March"},
+    "schedules_create": {
+        "agent": "vibe",
+        "name": "What is due",
+        "cron": "0 9 * * mon-fri",
+        "time_zone": "Europe/Berlin",
+        "prompt": "Say what is to be done in the garden today.",
+        "channel": 3,
+    },
+    "schedules_update": {"cron": "30 8 * * mon", "is_active": True},
     "sessions_append": {
         "messages": [
             {"role": "user", "body": "When do I prune?", "external_id": "m1", "name": "Zoë"},
@@ -89,6 +103,8 @@ BODIES: Final[dict[str, Any]] = {
     "threads_mark_read": {"seq": 1},
     "threads_update": {"title": "Pruning roses and climbers"},
     "tokens_create": {"name": "watering script", "scopes": ["read", "write"], "days": 90},
+    "webhooks_create": {"url": "https://hooks.example.com/garden", "kinds": ["mention"], "agent": "vibe"},
+    "webhooks_update": {"kinds": ["mention", "message_posted"]},
     "work_create": {"thread": 12, "kind": "todo", "text": "Order mulch"},
     "work_decide": {"confirmed": True},
     "work_update": {"state": "done"},

@@ -41,10 +41,7 @@ def _openai_client(endpoint: Endpoint) -> OpenAIModel:
     from openvibe.llm.openai import OpenAIModel  # its SDK takes a second to import: only when it is used
 
     return OpenAIModel(
-        _connection(endpoint),
-        model=endpoint.model,
-        retry_policy=_retry_policy(endpoint),
-        is_free=endpoint.is_free,
+        _connection(endpoint), model=endpoint.model, retry_policy=_retry_policy(endpoint), is_free=endpoint.is_free
     )
 
 
@@ -52,10 +49,7 @@ def _anthropic_client(endpoint: Endpoint) -> AnthropicModel:
     from openvibe.llm.anthropic import AnthropicModel
 
     return AnthropicModel(
-        _connection(endpoint),
-        model=endpoint.model,
-        retry_policy=_retry_policy(endpoint),
-        is_free=endpoint.is_free,
+        _connection(endpoint), model=endpoint.model, retry_policy=_retry_policy(endpoint), is_free=endpoint.is_free
     )
 
 

@@ -9,16 +9,21 @@ from django.utils import timezone
 from agents.access import visible_to
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
+from agents.runs.external import begin_external_run
+from agents.schedules.services import ScheduleDraft, create_schedule
 from knowledge.services import archive_entry
 from memory.episodes.models import Proposal
 from memory.plugins.lcm.models import EndpointFailures
 from memory.work.services import create_work_item
 from openvibe.chat.models import Message
+from openvibe.webhooks.services import create_webhook, send_test
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import create_snippet
 from tests import factories
 from tests.api.access_matrix import make_place, write_block, write_dive, write_knowledge, write_work
 from tests.memory.plugins.lcm.factories import leaf, taken_in, told
+
+HOOK_URL = "https://93.184.216.34/garden"  # whose name nobody has to look up
 
 
 @dataclass
@@ -28,6 +33,7 @@ class ExampleWorld:
 
     owner: Member
     agent: Agent
+    external: Agent
     names: dict[str, Any]
     ids: dict[str, int]
 
@@ -42,7 +48,7 @@ class ExampleWorld:
         """The example with the rows of this world."""
         stand_ins = ("thread", "channel", "message")
         return {
-            name: self.names.get(f"{operation_id} {name}", self.names[name]) if name in stand_ins else value
+            name: self.names.get(f"{operation_id} {name}", self.names[name] if name in stand_ins else value)
             for name, value in example.items()
         }
 
@@ -77,10 +83,22 @@ def make_example_world() -> ExampleWorld:
     )
     hour = timezone.now() + timedelta(hours=1)
     EndpointFailures.objects.create(workspace=ana.workspace, failures=5, paused_until=hour, last_error="Away.")
+    scout = factories.make_agent(ana, "scout", channel=channel)
+    scout.answers_itself = True
+    scout.save(update_fields=["answers_itself"])
+    asked = [factories.say(factories.make_thread(channel, ana), ana, "@scout when?") for _ in range(4)]
+    begun = [begin_external_run(agent=scout, message=message).pk for message in asked[1:]]
+    dawn = factories.make_agent(ana, "dawn", level=3, channel=channel)
+    draft = ScheduleDraft(name="Dawn", cron="0 6 * * *", time_zone="UTC", prompt="What is due?", channel=channel)
+    schedules = [create_schedule(agent=dawn, by=access, draft=draft).pk for _ in range(2)]
+    own = {"by": access, "participant": ana.participant, "url": HOOK_URL, "kinds": ["mention"]}
+    webhooks = [create_webhook(**own)[0] for _ in range(2)]
     names = {
         **{"thread": thread.pk, "channel": channel.pk, "message": place.message.pk, "ref": quote.pk},
         **{"feedback_create message": place.reply.pk, "profile_update If-Match": '"0"'},
-        **{"blocks_update If-Match": place.block},
+        **{"blocks_update If-Match": place.block, "runs_begin message": asked[0].pk},
+        **{"schedules_create agent": "dawn", "webhooks_create url": HOOK_URL},
+        "number": send_test(webhook=webhooks[0], by=access).pk,
         **dict.fromkeys(("memory_get_summary thread", "memory_correct_summary thread"), long.pk),
     }
     ids = {
@@ -91,7 +109,10 @@ def make_example_world() -> ExampleWorld:
         **{"tokens": place.token, "work": place.work, "work_decide": constraint.pk, "runs_retry": place.run.pk},
         **dict.fromkeys(("knowledge_accept", "knowledge_reject"), place.suggestion),
         **dict.fromkeys(("proposals_accept", "proposals_reject"), pending.pk),
+        **{"schedules": schedules[0], "schedules_delete": schedules[1]},
+        **{"webhooks": webhooks[0].pk, "webhooks_delete": webhooks[1].pk},
+        **dict(zip(("runs_read", "runs_write", "runs_finish"), begun, strict=True)),
         "knowledge_restore": archived.pk,
         "snippets": create_snippet(workspace=ana.workspace, by=access, name="style", text="Be brief.").pk,
     }
-    return ExampleWorld(ana, vibe, names, ids)
+    return ExampleWorld(ana, vibe, scout, names, ids)

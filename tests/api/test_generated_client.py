@@ -30,6 +30,8 @@ OPERATIONS = {
 }
 OF_AGENTS = ("sessions_",)
 """Operations that are an agent's alone begin so."""
+OF_EXTERNAL_AGENTS = ("runs_begin", "runs_read", "runs_write", "runs_finish")
+"""Those of agents that answer themselves."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,7 @@ def connect(package: str, world: ExampleWorld) -> Callable[[str], Any]:
     """A generated client that calls as the example's caller. Its answers are checked as all of the tests' are."""
     secrets = {
         participant.pk: issue_token(participant=participant, name="examples", scopes=SCOPES)[1]
-        for participant in (world.owner.participant, world.agent.participant)
+        for participant in (world.owner.participant, world.agent.participant, world.external.participant)
     }
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -69,6 +71,7 @@ def connect(package: str, world: ExampleWorld) -> Callable[[str], Any]:
 
     def connected(operation_id: str) -> Any:
         caller = world.agent if operation_id.startswith(OF_AGENTS) else world.owner
+        caller = world.external if operation_id in OF_EXTERNAL_AGENTS else caller
         client = importlib.import_module(f"{package}.client")
         transport = {"transport": httpx.MockTransport(answer)}
         return client.AuthenticatedClient("http://testserver", secrets[caller.participant.pk], httpx_args=transport)

@@ -9,7 +9,7 @@ import openvibe.base.fields
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0006_tool_gates"), ("workspaces", "0005_imported_assistant")]
+    dependencies = [("agents", "0008_schedules"), ("workspaces", "0005_imported_assistant")]
 
     operations = [
         migrations.CreateModel(

@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0006_tool_gates"),
+        ("agents", "0010_external_runs"),
         ("chat", "0005_imported_counts"),
         ("workspaces", "0005_imported_assistant"),
     ]

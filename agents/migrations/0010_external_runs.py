@@ -3,7 +3,7 @@ from django.db.models import Q
 
 
 class Migration(migrations.Migration):
-    dependencies = [("agents", "0006_tool_gates")]
+    dependencies = [("agents", "0009_mcp_servers")]
 
     operations = [
         migrations.AddField(

@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("agents", "0006_tool_gates"),
+        ("agents", "0007_run_steps"),
         ("chat", "0005_imported_counts"),
         ("memory", "0005_lapsed_approvals"),
         ("workspaces", "0005_imported_assistant"),
