@@ -15,6 +15,8 @@ from agents.access import reply_denied_reason, visible_to
 from agents.assembler.assemble import Prompt
 from agents.assembler.snapshots.store import store_snapshot
 from agents.models import EXTERNAL_RUNS, RUNS, Agent, Run, Snapshot
+from agents.runs.steps import MAX_ERROR_CHARACTERS as STEP_ERROR_CHARACTERS
+from agents.runs.steps import StepKind, add_step
 from agents.runs.store import clean_reply_body
 from openvibe.base.jobs import JobLost
 from openvibe.base.masking import mask_secrets
@@ -26,6 +28,7 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.models import Participant
 
 MAX_ERROR_CHARACTERS = 2_000
+END_STEPS: dict[str, StepKind] = {"done": "done", "failed": "failed", "stopped": "stopped"}
 BATCH_SIZE = 200
 
 
@@ -106,7 +109,8 @@ def _create_or_restart(agent: Agent, message: Message, task: str) -> Run:
     now = timezone.now()
     run.state, run.attempt, run.error, run.error_code = Run.State.READING, run.attempt + 1, "", ""
     run.heard_at = run.queued_at = run.started_at = now
-    run.finished_at = run.stop_requested_at = None
+    run.finished_at = run.stop_requested_at = run.first_word_at = None
+    add_step(run, "claimed", attempt=run.attempt)
     run.save()
     return run
 
@@ -121,7 +125,8 @@ def keep_context(*, run: Run, prompt: Prompt) -> None:
     current = _lock_run(run)
     store_snapshot(run, prompt)
     current.heard_at = timezone.now()
-    current.save(update_fields=["heard_at"])
+    add_step(current, "assembled", attempt=run.attempt, tokens=prompt.tokens)
+    current.save(update_fields=["heard_at", "steps"])
 
 
 @transaction.atomic
@@ -155,14 +160,14 @@ def append_words(*, run: Run, offset: int, words: str) -> ReplyState:
         Message.objects.filter(pk=reply.pk).update(body=body + new)
         reply.body = body + new
     current.heard_at = timezone.now()
-    current.save(update_fields=["state", "reply", "heard_at"])
+    current.save(update_fields=["state", "reply", "heard_at", "first_word_at"])
     return ReplyState(current.state, current.reply_id if reply else None, len(body) + len(new))
 
 
 def _create_reply(run: Run) -> Message:
     """The empty reply of this attempt; that of an earlier one is written again."""
     run.reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
-    run.state = Run.State.WRITING
+    run.state, run.first_word_at = Run.State.WRITING, timezone.now()
     return run.reply
 
 
@@ -197,21 +202,29 @@ def fail_external_run(*, run: Run, error: str, usage: Usage, code: str = "agent_
     return current
 
 
-def stop_external_run(run: Run) -> None:
-    """Stop the run, which the caller has locked, at once. The words so far stay."""
+def stop_external_run(run: Run, *, by: int | None) -> None:
+    """Stop the run, which the caller has locked, at once. The words so far stay. `by`: a participant's id, if known."""
     run.stop_requested_at = run.stop_requested_at or timezone.now()
     reply = run.reply if run.state == Run.State.WRITING else None
-    _end(run, reply, reply.body if reply else "", Run.State.STOPPED, Message.State.STOPPED, Usage())
+    _end(run, reply, reply.body if reply else "", Run.State.STOPPED, Message.State.STOPPED, Usage(), by=by)
 
 
-def _end(run: Run, reply: Message | None, body: str, state: str, reply_state: str, usage: Usage) -> None:
+def _end(
+    run: Run, reply: Message | None, body: str, state: str, reply_state: str, usage: Usage, *, by: int | None = None
+) -> None:
     """Write the end of a locked run: its reply's last words, and its tokens, once."""
     if reply is not None:
         finish_reply(reply=reply, body=body, state=reply_state)
     read = Snapshot.objects.filter(run=run).values_list("tokens", flat=True).first() or 0
-    run.input_tokens += read if usage.input_tokens is None else usage.input_tokens
-    run.output_tokens += count_tokens(body) if usage.output_tokens is None else usage.output_tokens
+    tokens = read if usage.input_tokens is None else usage.input_tokens
+    output_tokens = count_tokens(body) if usage.output_tokens is None else usage.output_tokens
+    run.input_tokens += tokens
+    run.output_tokens += output_tokens
     run.state, run.model, run.finished_at = state, usage.model or run.model, timezone.now()
+    if reply is not None:
+        step = {"attempt": run.attempt, "tokens": tokens, "output_tokens": output_tokens}
+        add_step(run, "answered", **step)
+    add_step(run, END_STEPS[state], attempt=run.attempt, by=by, error=run.error[:STEP_ERROR_CHARACTERS])
     run.save()
 
 

@@ -73,7 +73,7 @@ def stop_runs_in_dive(*, dive: Dive) -> None:
             run.state, run.finished_at = Run.State.STOPPED, timezone.now()
             add_step(run, "stopped")
         elif run.is_external and dive.state != Dive.State.PUBLISHED:
-            stop_external_run(run)
+            stop_external_run(run, by=None)
             continue
         elif dive.state == Dive.State.PUBLISHED:
             raise Conflict(
@@ -101,7 +101,7 @@ def stop_run(*, run: Run, by: Access) -> Run:
     if current.is_over:
         return current
     if current.is_external:
-        stop_external_run(current)
+        stop_external_run(current, by=by.participant_id)
         return current
     is_waiting = current.state == Run.State.WAITING
     if is_waiting:

@@ -62,6 +62,10 @@ def finish(api: Api, run: Run, attempt: int = 1, **body: object) -> tuple[int, s
     return answer.status_code, answer.json().get("state") or answer.json()["code"]
 
 
+def steps_of(api: Api, run: Run) -> list[str]:
+    return [event["text"] for event in api.get(f"runs/{run.pk}/").json()["events"]]
+
+
 def reply_of(run: Run) -> tuple[str, str, str]:
     run.refresh_from_db()
     return run.state, run.reply.body if run.reply else "", run.reply.state if run.reply else ""
@@ -83,6 +87,7 @@ def test_a_reply_grows_as_its_agent_writes_and_is_counted_once(api: Api, reed: A
     assert tokens_used_today(agent=reed) == 93
     assert Message.objects.filter(author=reed.participant).count() == 1
     assert write(api, run, 9, " Late.") == (409, "run_over")
+    assert steps_of(api, run) == ["Ana asked", "Taken up", "The model answered", "Done"]
 
 
 def test_words_that_do_not_follow_are_not_taken(api: Api, run: Run) -> None:
@@ -108,6 +113,7 @@ def test_stop_ends_it_at_once_and_its_agent_is_told(api: Api, ana: Member, run: 
     write(api, run, 0, "In Mar")
     stop_run(run=run, by=access(ana))
     assert reply_of(run) == ("stopped", "In Mar", "stopped")
+    assert steps_of(api, run)[-1] == "Stopped by Ana"
     assert write(api, run, 6, "ch.") == (200, ("stopped", 6))
     assert finish(api, run, body="In March.") == (200, "stopped")
     assert reply_of(run) == ("stopped", "In Mar", "stopped")
