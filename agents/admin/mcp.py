@@ -51,8 +51,8 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
     extra = 0
     hide_title = True
     can_delete = False
-    fields = ("name", "description", "effect", "asks_first", "is_listed", "who")
-    readonly_fields = ("name", "description", "is_listed", "who")
+    fields = ("name", "description", "arguments", "effect", "asks_first", "is_listed", "who")
+    readonly_fields = ("name", "description", "arguments", "is_listed", "who")
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).prefetch_related("agents__participant")
@@ -66,6 +66,13 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return True
+
+    @admin.display(description="Arguments")
+    def arguments(self, tool: McpTool) -> str:
+        """With what the server says of each: agents read it too."""
+        properties = tool.input_schema.get("properties")
+        rows = properties.items() if isinstance(properties, dict) else ()
+        return "; ".join(f"{name}: {_description(schema)}".rstrip(": ") for name, schema in rows) or "–"
 
     @admin.display(description="Allowed to")
     def who(self, tool: McpTool) -> str:
@@ -121,6 +128,10 @@ class McpServerAdmin(WorkspaceScopedAdmin):
             "original": server,
         }
         return TemplateResponse(request, "admin/mcp/fetch.html", context)
+
+
+def _description(schema: object) -> str:
+    return str(schema.get("description", "")) if isinstance(schema, dict) else ""
 
 
 def _fetch_message(server: McpServer, result: FetchResult) -> str:

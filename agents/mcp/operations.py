@@ -6,7 +6,7 @@ schema, and so do the tool's own schemas. `perform` calls the operation's view a
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from io import BytesIO
 from typing import Any, cast
 from urllib.parse import quote, urlencode
@@ -76,7 +76,7 @@ class Operation:
     resolved_view: Callable[..., Any]
     view: Callable[..., Response]
 
-    @property
+    @cached_property
     def input_schema(self) -> Schema:
         """A JSON schema of the flat arguments."""
         properties = {name: argument.schema for name, argument in self.arguments.items()}

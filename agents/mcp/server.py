@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from typing import Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 import mcp_types as types
 import structlog
@@ -79,6 +78,7 @@ class Passage:
 
     caller: Caller
     environ: Mapping[str, Any]
+    request_id: str
 
 
 class Door(ApiView):
@@ -103,7 +103,7 @@ def _check_address(request: Any) -> None:
     host, origin = request.get_host(), request.headers.get("Origin")
     if settings.SECURE_SSL_REDIRECT and not request.is_secure():
         raise Refused("Call this address with https://.")
-    if origin is not None and urlsplit(origin).netloc != host and origin not in settings.CSRF_TRUSTED_ORIGINS:
+    if origin not in (None, f"{request.scheme}://{host}", *settings.CSRF_TRUSTED_ORIGINS):
         raise Refused("This call came from a page of another site. Call without Origin, or from this one.", code="csrf")
 
 
@@ -135,12 +135,12 @@ class McpApplication:
             await send(message)
 
         sessions = await self._started_sessions()
-        await sessions.handle_request({**scope, PASSAGE_KEY: Passage(caller, environ)}, receive, send_with_headers)
+        passage = Passage(caller, environ, response.headers["X-Request-ID"])
+        await sessions.handle_request({**scope, PASSAGE_KEY: passage}, receive, send_with_headers)
 
     def _sign_in(self, environ: Mapping[str, Any]) -> tuple[Caller | None, Response]:
         """The caller, and the headers every answer has; None and the whole answer for who may not come in."""
         request_id = request_id_of(environ.get("HTTP_X_REQUEST_ID", ""))
-        structlog.contextvars.bind_contextvars(request_id=request_id)
         request = WSGIRequest({**environ, "wsgi.input": BytesIO(), "CONTENT_LENGTH": "0"})
         response = self._door(request)
         response.headers["X-Request-ID"] = request_id
@@ -204,7 +204,8 @@ class McpApplication:
         async def handle(context: Context, params: Any) -> T:
             passage: Passage = cast(Any, context.request).scope[PASSAGE_KEY]
             try:
-                return await self._run(partial(function, passage, params))
+                with structlog.contextvars.bound_contextvars(request_id=passage.request_id):
+                    return await self._run(partial(function, passage, params))
             except MCPError:
                 raise
             except Exception:  # the SDK would tell its text
