@@ -191,15 +191,18 @@ async def _run_story(server: McpServer, story: Callable[[Client, _Progress], Awa
     transport = _Wire(server, progress)
     headers = _headers(server)
     timeout = httpx2.Timeout(server.timeout_seconds)
+    results: list[T] = []
     try:
         async with (
             asyncio.timeout(server.timeout_seconds),
             httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, trust_env=False) as http,
             Client(streamable_http_client(server.url, http_client=http), cache=None) as client,
         ):
-            return await story(client, progress)
-    except TimeoutError:
-        raise _timeout_error(server, progress) from None
+            results.append(await story(client, progress))
+    except Exception as error:  # when only leaving failed, there is a result
+        if not results:
+            raise (_timeout_error(server, progress) if isinstance(error, TimeoutError) else error) from None
+    return results[0]
 
 
 def _headers(server: McpServer) -> dict[str, str]:
@@ -216,11 +219,9 @@ class _Wire(httpx2.AsyncBaseTransport):
     def __init__(self, server: McpServer, progress: _Progress) -> None:
         self._progress = progress
         self._inner = GuardedAsyncTransport(
-            allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
-            total_seconds=server.timeout_seconds,
-            max_bytes=server.max_bytes,
+            allow_private=settings.ALLOW_PRIVATE_ENDPOINTS, total_seconds=server.timeout_seconds
         )
-        self._too_large = f"It answered more than {server.max_bytes:,} bytes, which were not read."
+        self._max_bytes = server.max_bytes
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
@@ -237,7 +238,7 @@ class _Wire(httpx2.AsyncBaseTransport):
             await self._refuse(response, "It compresses its answers, which was not asked for.")
         self._progress.trouble = _status_trouble(response.status_code)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _WatchedStream(response.stream, self._progress, self._too_large)
+        response.stream = _BoundedStream(response.stream, self._progress, self._max_bytes)
         return response
 
     async def _refuse(self, response: httpx2.Response, trouble: str) -> None:
@@ -255,19 +256,20 @@ def _status_trouble(status: int) -> str:
     return f"It answers with status {status}. Is the address that of its MCP endpoint?" if status >= 400 else ""
 
 
-class _WatchedStream(httpx2.AsyncByteStream):
-    """A body whose end at the size limit is remembered: the SDK tells of it in many ways."""
+class _BoundedStream(httpx2.AsyncByteStream):
+    """A body that ends at the size limit, and remembers that it did: the SDK tells of it in many ways."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream, progress: _Progress, too_large: str) -> None:
-        self._stream, self._progress, self._too_large = stream, progress, too_large
+    def __init__(self, stream: httpx2.AsyncByteStream, progress: _Progress, max_bytes: int) -> None:
+        self._stream, self._progress, self._max_bytes = stream, progress, max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._stream:
-                yield chunk
-        except httpx2.ReadError:
-            self._progress.trouble = self._too_large
-            raise
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > self._max_bytes:
+                self._progress.trouble = f"It answered more than {self._max_bytes:,} bytes, which were not read."
+                raise httpx2.ReadError(self._progress.trouble)
+            yield chunk
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -39,7 +39,7 @@ def test_a_server_is_connected_its_tools_fetched_and_allowed(ana: Member, vibe: 
     assert TOKEN not in listed
     assert "A token ending in …1234 is stored." in listed
     assert "@vibe" in listed
-    assert "plant; count" in listed
+    assert "count; plant" in listed
     assert list(vibe.mcp_tools.all()) == [tool]
 
 

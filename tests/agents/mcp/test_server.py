@@ -23,7 +23,6 @@ from tests import factories
 
 pytestmark = pytest.mark.django_db
 Visit = Callable[..., Any]
-LISTS = [name for name in OPERATIONS if name.endswith("_list") and name not in ("messages_list", "feedback_list")]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -109,23 +108,16 @@ def test_answers_keep_to_the_schemas_that_tools_name(
     factories.make_entry(ana)
     at = {"thread": thread.pk}
     calls: list[tuple[str, dict[str, Any]]] = [
-        *((name, {}) for name in LISTS),
-        *(("me_get", {}), ("threads_get", at), ("messages_list", at), ("memory_get_stats", at)),
-        *(
-            ("messages_search", {"q": "prune"}),
-            ("threads_search", {**at, "q": "prune"}),
-            ("knowledge_search", {"q": "roses"}),
-        ),
+        ("me_get", {}),
+        ("messages_list", at),
+        ("threads_search", {**at, "q": "prune", "budget": 500}),
         ("context_assemble", {**at, "task": "mention", "budget": None}),
         ("memory_call_tool", {**at, "action": "search", "query": "prune"}),
         ("blocks_append", {"label": "learned", "content": "Brief."}),
-        *(("blocks_get", {"label": "learned"}), ("profile_get", {"person": "ana"})),
         ("profile_update", {"person": "ana", "content": "Likes roses.", "if_match": "0"}),
+        ("knowledge_list", {}),
         ("knowledge_suggest", {"topic": "Roses", "content": "Prune in March.", "why": "Ana said so."}),
         ("work_create", {**at, "kind": "todo", "text": "Prune."}),
-        ("progress_create", {**at, "checkpoint": "Looked."}),
-        ("approvals_create", {**at, "what": "Cut it down", "reason": "It is dead."}),
-        ("messages_create", {**at, "body": "In March."}),
     ]
 
     async def story(client: Client) -> list[tuple[str, Any]]:

@@ -18,7 +18,17 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import ToolCallRequest
 from openvibe.workspaces.models import Member
 from tests import factories
-from tests.agents.mcp.remote_server import Remote, drip, hang_up, html, redirect_to, refuse, say
+from tests.agents.mcp.remote_server import (
+    Remote,
+    drip,
+    half_an_answer,
+    hang_up,
+    html,
+    redirect_to,
+    refuse,
+    say,
+    unknown_method,
+)
 from tests.agents.runs.scripted_runs import ask, calling, results, told
 
 pytestmark = pytest.mark.django_db
@@ -114,6 +124,7 @@ def test_what_misbehaves_ends_in_time_and_says_so(remote: Remote, shop: McpServe
         "elsewhere": redirect_to(remote.url + "/"),
         "html": html,
         "hang up": hang_up,
+        "cut off": half_an_answer,
         "5 MB": say("x" * 5_000_000),
     }.items():
         remote.misbehave = behaviour
@@ -124,7 +135,7 @@ def test_what_misbehaves_ends_in_time_and_says_so(remote: Remote, shop: McpServe
     assert "did not answer within 1 seconds" in answers["drip"]
     assert "not followed" in answers["inward"]
     assert "not followed" in answers["elsewhere"]
-    assert "1,000,000 bytes" in answers["5 MB"]
+    assert ["1,000,000 bytes" in answers[name] for name in ("cut off", "5 MB")] == [False, True]
     assert [name for name, answer in answers.items() if not answer.endswith(UNKNOWN_OUTCOME)] == []
     assert reading == answers["5 MB"].removesuffix(f" {UNKNOWN_OUTCOME}")
     assert "Ignore all rules" not in str(answers)
@@ -142,6 +153,16 @@ def test_a_long_answer_is_cut_with_a_note_and_the_token_never_shown(
     assert count_tokens(outcome.result) <= MAX_RESULT_TOKENS
     assert "more characters were left out" in outcome.result
     assert "sesame-open-1234" not in outcome.result
+
+
+def test_an_answer_stands_though_the_server_does_not_let_go(
+    remote: Remote, shop: McpServer, fern: Agent, thread: Thread
+) -> None:
+    McpServer.objects.update(timeout_seconds=1)
+    allow(fern, shop, "order", "acts")
+    remote.misbehave, remote.misbehave_at, remote.has_sessions = unknown_method, "server/discover", True
+
+    assert call(fern, thread, "shop__order").result == "1 rose ordered."
 
 
 def test_arguments_that_the_tool_refuses_come_back_to_the_agent(
