@@ -168,9 +168,10 @@ def test_a_command_answers_as_an_agent(
     broken, _ = ask(installation, token, "@moss break off")
     flood, _ = ask(installation, token, "@moss flood us")
     plain, _ = ask(installation, token, "@moss what is green?")
-    for body in ("@moss and still?", "@moss forget it"):
-        installation.api("POST", f"threads/{plain}/messages/", token, {"body": body})
-    wait_until(lambda: ended(broken) and ended(flood) and ended(plain, 3), "the answers", pause=API_PAUSE)
+    installation.api("POST", f"threads/{plain}/messages/", token, {"body": "@moss and still?"})
+    wait_until(lambda: ended(broken) and ended(flood) and ended(plain, 2), "the answers", pause=API_PAUSE)
+    installation.api("POST", f"threads/{plain}/messages/", token, {"body": "@moss forget it"})
+    wait_until(lambda: ended(plain, 3), "the answer in a new session", pause=API_PAUSE)
 
     (failure,) = ended(broken)
     assert (failure["state"], answer_of(broken)) == ("failed", "Half")
