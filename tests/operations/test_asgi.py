@@ -9,13 +9,13 @@ import pytest
 from openvibe.asgi import Dispatcher, is_stream
 
 
-@pytest.mark.parametrize("path", ["/w/garden/events/", "/api/v1/events/"])
+@pytest.mark.parametrize("path", ["/w/garden/events/", "/api/v1/events/", "/v1/chat/completions", "/v1/responses/"])
 def test_event_streams_are_recognised(path: str) -> None:
     assert is_stream(path)
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/w/garden/", "/api/v1/events", "/events/", "/w/garden/events/7/", "/admin/events/"]
+    "path", ["/", "/w/garden/", "/v1/models", "/api/v1/events", "/events/", "/w/garden/events/7/", "/admin/events/"]
 )
 def test_everything_else_is_a_page(path: str) -> None:
     assert not is_stream(path)
