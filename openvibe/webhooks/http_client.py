@@ -43,11 +43,12 @@ def post(
             client.stream("POST", url, content=body, headers=headers, extensions={"trace": trace}) as response,
         ):
             status = response.status_code
-            for chunk in response.iter_raw():
-                received += chunk
-                if len(received) >= MAX_RESPONSE_BYTES:
-                    break
             error = "" if response.is_success else _refusal(response)
+            with suppress(httpx2.HTTPError, OSError):  # the status says it all, however the body ends
+                for chunk in response.iter_raw():
+                    received += chunk
+                    if len(received) >= MAX_RESPONSE_BYTES:
+                        break
     except AddressRefused as refusal:
         error = str(refusal)
     except httpx2.TimeoutException:

@@ -9,12 +9,12 @@ import pytest
 from openvibe.asgi import Dispatcher, is_stream
 
 
-@pytest.mark.parametrize("path", ["/w/garden/events/", "/api/v1/events/"])
+@pytest.mark.parametrize("path", ["/w/garden/events/", "/api/v1/events/", "/v1/chat/completions", "/v1/responses/"])
 def test_event_streams_are_recognised(path: str) -> None:
     assert is_stream(path)
 
 
-@pytest.mark.parametrize("path", ["/", "/w/garden/", "/events/", "/w/garden/events/7/", "/admin/events/"])
+@pytest.mark.parametrize("path", ["/", "/w/garden/", "/v1/models", "/events/", "/w/garden/events/7/", "/admin/events/"])
 def test_everything_else_is_a_page(path: str) -> None:
     assert not is_stream(path)
 
