@@ -13,7 +13,8 @@ from agents.assembler.snapshots.store import store_snapshot
 from agents.models import RUNS, Run
 from memory.models import Approval
 from memory.services import record_failure
-from openvibe.base.jobs import JobLost
+from openvibe.base.jobs import JobLost, lock_queued
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message
 from openvibe.chat.services import create_reply, finish_reply
@@ -145,3 +146,9 @@ def _clean_reply_body(text: str) -> str:
 def runs_with_relations() -> QuerySet[Run]:
     agent = ("agent__participant", "agent__workspace", "agent__soul", "agent__endpoint")
     return Run.objects.select_related(*agent, "thread__channel", "trigger__author", "requested_by", "reply")
+
+
+@CompiledQuery
+def queued_run(run_id: int) -> QuerySet[Run]:
+    """For the claim: nine tables, whose SQL took a tenth of a run to write."""
+    return lock_queued(runs_with_relations(), run_id)

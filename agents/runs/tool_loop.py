@@ -181,14 +181,15 @@ class RunSession:
             if isinstance(event, TextDelta) and len(self.answer.current_round) < MAX_BODY_CHARACTERS:
                 self.answer.current_round += clean_text(event.text)
             now = timezone.now()
-            if event is None or (now - saved_at).total_seconds() >= STREAM_TIMEOUT:
+            is_due = event is None or (now - saved_at).total_seconds() >= STREAM_TIMEOUT
+            if is_due:
                 saved_at = now
                 if is_stop_requested(self.run):
                     self.answer.is_stopped = True
                     return None
-                if self.answer.text != saved_text:
-                    saved_text = self.answer.text
-                    save_partial(self.run, self.reply, self.answer)
+            if (is_due or not saved_text) and self.answer.text != saved_text:  # the first word waits for nothing
+                saved_text = self.answer.text
+                save_partial(self.run, self.reply, self.answer)
         return None
 
     def _end_round(self, completion: Completion, turn: ModelTurn) -> None:

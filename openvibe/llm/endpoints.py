@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import structlog
 from django.conf import settings
+from django.db import DatabaseError, connection
 from django.dispatch import Signal
 
 from openvibe.base.registers import Register
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from openvibe.llm.openai import OpenAIModel
 
 CIRCUIT_BREAKER = CircuitBreaker()
+log = structlog.get_logger(__name__)
 MAX_LISTED_MODELS = 1_000
 FETCH_SECONDS_LIMIT = 15
 """For a list of models: somebody waits for it before a form."""
@@ -77,6 +80,17 @@ CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {
     "openai": _openai_client,
     "anthropic": _anthropic_client,
 }
+
+
+def import_client_packages() -> None:
+    """What the clients of today's endpoints need, in the calling thread, whose database connection is closed."""
+    try:
+        for endpoint in Endpoint.objects.exclude(kind=Endpoint.Kind.OFFLINE).order_by("kind").distinct("kind"):
+            CLIENT_FACTORIES[endpoint.kind](endpoint)
+    except DatabaseError:
+        log.warning("clients_not_imported", exc_info=True)
+    finally:
+        connection.close()
 
 
 def client_for(endpoint: Endpoint | None) -> ModelClient:
