@@ -157,14 +157,17 @@ class ModelList:
 
 def fetch_models(*, endpoint: Endpoint) -> ModelList:
     """What the endpoint, saved or not, offers. Never raises: where it offers no list, the sentence says so."""
-    clients = {Endpoint.Kind.OPENAI.value: _openai_client, Endpoint.Kind.ANTHROPIC.value: _anthropic_client}
-    if endpoint.kind not in clients:
+    factories: dict[str, Callable[[Endpoint], OpenAIModel | AnthropicModel]] = {
+        Endpoint.Kind.OPENAI: _openai_client,
+        Endpoint.Kind.ANTHROPIC: _anthropic_client,
+    }
+    if endpoint.kind not in factories:
         return ModelList([], "The offline model has no list of models.")
     if not endpoint.base_url or not endpoint.api_key.isascii() or not endpoint.api_key.isprintable():
         return ModelList([], "Enter the address, and the key as its provider shows it, first.")
     endpoint.timeout_seconds = FETCH_SECONDS_LIMIT
     try:
-        names = clients[endpoint.kind](endpoint).list_models()
+        names = factories[endpoint.kind](endpoint).list_models()
     except ModelError as error:
         return ModelList([], f"No list of models came: {error} The model's name can be typed as well.")
     models = sorted({name[:200] for name in names if name.strip()})[:MAX_LISTED_MODELS]
