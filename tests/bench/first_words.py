@@ -154,7 +154,7 @@ def measure_first_words(
             path = f"/w/{world.ana.workspace.slug}/events/?thread={thread.pk}"
             asyncio.run_coroutine_threadsafe(viewer.watch(port, path, cookie, opened), loop)
         for _ in threads:
-            if not opened.acquire(timeout=30):
+            if not opened.acquire(timeout=PATIENCE_SECONDS):
                 raise TimeoutError("A stream did not open.")
         posted: dict[int, float] = {}
         _post(port, token, threads[0], WARM_UP)  # the first call of a new endpoint loads its client
