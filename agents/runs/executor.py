@@ -16,7 +16,7 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.models import RUNS, ClientTurn, Run
 from agents.runs.client_tools import client_specs, client_turn_of, earlier_rounds
 from agents.runs.steps import add_step
-from agents.runs.store import Prices, begin_reply, fail_run, finish_run, runs_with_relations, save_unfinished_turn
+from agents.runs.store import Prices, begin_reply, fail_run, finish_run, queued_run, save_unfinished_turn
 from agents.runs.tool_loop import RunSession, toolbox_for_run
 from agents.runs.transcript import Transcript
 from memory.wiring import enqueue_compaction_check_on_commit
@@ -36,8 +36,8 @@ def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None
     Safe to call any number of times. `client` stands in for the agent's own endpoint. Raises only when the database
     is out of reach; recovery then finds the run without an owner.
     """
-    log_context, rows = structlog.contextvars.bound_contextvars(run_id=run_id), runs_with_relations()
-    with log_context, RUNS.claim(run_id, rows, prepare=_prepare_claim) as run:
+    log_context = structlog.contextvars.bound_contextvars(run_id=run_id)
+    with log_context, RUNS.claim(run_id, queued_run, prepare=_prepare_claim) as run:
         if run is None:
             return None
         try:

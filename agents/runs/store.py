@@ -17,8 +17,9 @@ from agents.models import RUNS, Run
 from agents.runs.steps import MAX_ERROR_CHARACTERS, add_step, append_step, make_step
 from memory.models import Approval
 from memory.services import record_failure
-from openvibe.base.jobs import JobLost
+from openvibe.base.jobs import JobLost, lock_queued
 from openvibe.base.problems import Problem
+from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply, finish_reply
@@ -221,3 +222,9 @@ def runs_with_relations() -> QuerySet[Run]:
     agent = ("agent__participant", "agent__workspace", "agent__soul", "agent__endpoint")
     relations = (*agent, "thread__channel", "trigger__author", "requested_by", "reply", "client_turn__continues")
     return Run.objects.select_related(*relations)
+
+
+@CompiledQuery
+def queued_run(run_id: int) -> QuerySet[Run]:
+    """For the claim: nine tables, whose SQL took a tenth of a run to write."""
+    return lock_queued(runs_with_relations(), run_id)

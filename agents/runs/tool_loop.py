@@ -212,14 +212,15 @@ class RunSession:
             if first_word_at is None and self.answer.current_round:
                 first_word_at = now
                 self.answer.first_word_at = self.answer.first_word_at or now
-            if event is None or (now - saved_at).total_seconds() >= STREAM_TIMEOUT:
+            is_due = event is None or (now - saved_at).total_seconds() >= STREAM_TIMEOUT
+            if is_due:
                 saved_at = now
                 if is_stop_requested(self.run):
                     self.answer.is_stopped = True
                     return None
-                if self.answer.text != saved_text:
-                    saved_text = self.answer.text
-                    save_partial(self.run, self.reply, self.answer)
+            if (is_due or not saved_text) and self.answer.text != saved_text:  # the first word waits for nothing
+                saved_text = self.answer.text
+                save_partial(self.run, self.reply, self.answer)
         return None
 
     def _end_round(

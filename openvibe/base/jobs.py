@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from openvibe.base.locks import LockKind, advisory_lock
+from openvibe.base.query_cache import CompiledQuery
 
 QUEUED, FAILED = "queued", "failed"
 """States that every kind of job has; those in between and other ends are its own."""
@@ -47,6 +48,11 @@ class Job(models.Model):
 JobT = TypeVar("JobT", bound=Job)
 
 
+def lock_queued(rows: models.QuerySet[JobT], job_id: int) -> models.QuerySet[JobT]:
+    """The job as long as it is queued, locked until the transaction ends; nothing while another has it locked."""
+    return rows.filter(pk=job_id, state=QUEUED).select_for_update(of=("self",), skip_locked=True)
+
+
 @dataclass(frozen=True)
 class JobKind(Generic[JobT]):
     """One kind of job: its table, its lock, and the states in which a worker has it, beginning with the claim's.
@@ -67,18 +73,25 @@ class JobKind(Generic[JobT]):
 
     @contextmanager
     def claim(
-        self, job_id: int, rows: models.QuerySet[JobT], prepare: Callable[[JobT], bool] = lambda job: True
+        self,
+        job_id: int,
+        rows: models.QuerySet[JobT] | CompiledQuery,
+        prepare: Callable[[JobT], bool] = lambda job: True,
     ) -> Iterator[JobT | None]:
         """The queued job of `rows`, this worker's own within the context; None when there is nothing to do.
 
+        `rows` may be compiled: a query of the job's id for its row, queued and locked (`lock_queued`).
         `prepare` is called with the row locked: False when it is not its turn. What it sets is saved with the claim.
         """
         with advisory_lock(self.lock_kind, job_id) as is_owner:
-            yield self._begin(rows.filter(pk=job_id, state=QUEUED), prepare) if is_owner else None
+            yield self._begin(job_id, rows, prepare) if is_owner else None
 
     @transaction.atomic
-    def _begin(self, rows: models.QuerySet[JobT], prepare: Callable[[JobT], bool]) -> JobT | None:
-        job = rows.select_for_update(of=("self",), skip_locked=True).first()
+    def _begin(
+        self, job_id: int, rows: models.QuerySet[JobT] | CompiledQuery, prepare: Callable[[JobT], bool]
+    ) -> JobT | None:
+        found = rows.objects(job_id) if isinstance(rows, CompiledQuery) else lock_queued(rows, job_id)
+        job: JobT | None = next(iter(found), None)
         if job is None or not prepare(job):
             return None
         job.state, job.attempt, job.started_at = self.active[0], job.attempt + 1, timezone.now()

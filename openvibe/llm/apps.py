@@ -1,3 +1,6 @@
+from typing import Any
+
+from celery.signals import worker_ready
 from django.apps import AppConfig
 
 
@@ -5,3 +8,15 @@ class LlmConfig(AppConfig):
     name = "openvibe.llm"
     label = "llm"
     verbose_name = "Language models"
+
+    def ready(self) -> None:
+        worker_ready.connect(import_clients, dispatch_uid="llm.import_clients")
+
+
+def import_clients(**_signal: Any) -> None:
+    """A worker loads the clients of the endpoints there are before its first run: a vendor's package takes a second."""
+    from threading import Thread
+
+    from openvibe.llm.endpoints import import_client_packages
+
+    Thread(target=import_client_packages, name="import-clients", daemon=True).start()

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import structlog
 from django.conf import settings
+from django.db import DatabaseError, connection
 from django.dispatch import Signal
 
 from openvibe.base.registers import Register
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from openvibe.llm.openai import OpenAIModel
 
 CIRCUIT_BREAKER = CircuitBreaker()
+log = structlog.get_logger(__name__)
 MAX_LISTED_MODELS = 1_000
 FETCH_SECONDS_LIMIT = 15
 """For a list of models: somebody waits for it before a form."""
@@ -71,6 +74,17 @@ CLIENT_FACTORIES: dict[str, Callable[[Endpoint], ModelClient]] = {
     "openai": _openai_client,
     "anthropic": _anthropic_client,
 }
+
+
+def import_client_packages() -> None:
+    """What the clients of today's endpoints need, in the calling thread, whose database connection is closed."""
+    try:
+        for endpoint in Endpoint.objects.exclude(kind=Endpoint.Kind.OFFLINE).order_by("kind").distinct("kind"):
+            CLIENT_FACTORIES[endpoint.kind](endpoint)
+    except DatabaseError:
+        log.warning("clients_not_imported", exc_info=True)
+    finally:
+        connection.close()
 
 
 def client_for(endpoint: Endpoint | None) -> ModelClient:
@@ -137,14 +151,17 @@ class ModelList:
 
 def fetch_models(*, endpoint: Endpoint) -> ModelList:
     """What the endpoint, saved or not, offers. Never raises: where it offers no list, the sentence says so."""
-    clients = {Endpoint.Kind.OPENAI.value: _openai_client, Endpoint.Kind.ANTHROPIC.value: _anthropic_client}
-    if endpoint.kind not in clients:
+    factories: dict[str, Callable[[Endpoint], OpenAIModel | AnthropicModel]] = {
+        Endpoint.Kind.OPENAI: _openai_client,
+        Endpoint.Kind.ANTHROPIC: _anthropic_client,
+    }
+    if endpoint.kind not in factories:
         return ModelList([], "The offline model has no list of models.")
     if not endpoint.base_url or not endpoint.api_key.isascii() or not endpoint.api_key.isprintable():
         return ModelList([], "Enter the address, and the key as its provider shows it, first.")
     endpoint.timeout_seconds = FETCH_SECONDS_LIMIT
     try:
-        names = clients[endpoint.kind](endpoint).list_models()
+        names = factories[endpoint.kind](endpoint).list_models()
     except ModelError as error:
         return ModelList([], f"No list of models came: {error} The model's name can be typed as well.")
     models = sorted({name[:200] for name in names if name.strip()})[:MAX_LISTED_MODELS]

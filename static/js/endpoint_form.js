@@ -28,7 +28,8 @@ async function fetchModels(button, status, list) {
 }
 
 if (holder && model) {
-  const [button, status, list] = holder.children;
+  const [, status, list] = holder.children;
+  const button = holder.querySelector("button");
   model.setAttribute("list", list.id);
   model.setAttribute("autocomplete", "off");
   model.after(holder);

@@ -1,4 +1,6 @@
-"""`bench runs`: two hundred mentions at once, answered by everything that `make run` starts, with the offline model."""
+"""`bench runs`: two hundred mentions at once, answered by everything that `make run` starts, with the offline model.
+
+Then the way from a post to the first visible word, with a model that streams (`first_words`)."""
 
 import math
 import os
@@ -21,6 +23,7 @@ from openvibe.chat.services import post_message
 from openvibe.runner.postgres.server import find_postmaster
 from openvibe.runner.supervisor import PROCESS_NAME_PREFIX
 from tests.bench.corpus import embed_all, make_bench_workspace, make_entries, make_thread
+from tests.bench.first_words import AT_ONCE, MODEL_HOSTS, measure_first_words
 from tests.bench.http_load import free_port, wait_until_ready
 from tests.bench.measurement import Aim, Measurement, Report
 from tests.bench.scratch_database import connect_bare, database_url
@@ -38,7 +41,9 @@ _PROGRESS = """SELECT run.trigger_id, reply.body <> '', run.finished_at IS NOT N
 FROM agents_run run LEFT JOIN chat_message reply ON reply.id = run.reply_id"""
 
 
-def measure_runs(*, mentions: int = MENTIONS, messages: int = MESSAGES, rest: float = REST_SECONDS) -> Report:
+def measure_runs(
+    *, mentions: int = MENTIONS, messages: int = MESSAGES, rest: float = REST_SECONDS, at_once: int = AT_ONCE
+) -> Report:
     """Mentions posted as fast as one process can, in threads of four each, until the last one is answered.
 
     Processor time and memory (PSS) are those of all our processes; PostgreSQL's are said apart.
@@ -47,7 +52,7 @@ def measure_runs(*, mentions: int = MENTIONS, messages: int = MESSAGES, rest: fl
     make_entries(world, ENTRIES)
     threads = [make_thread(world, messages) for _ in range(-(-mentions // MENTIONS_PER_THREAD))]
     embed_all()
-    with serve_everything() as server:
+    with serve_everything() as (server, port):
         time.sleep(rest)
         memory_at_rest, seconds_before = megabytes(server), processor_seconds(server)
         started = time.perf_counter()
@@ -58,6 +63,7 @@ def measure_runs(*, mentions: int = MENTIONS, messages: int = MESSAGES, rest: fl
             posted[message.pk] = time.perf_counter() - started
         first_words, ends = _watch_runs(started, mentions)
         seconds, memory_after = processor_seconds(server), megabytes(server)
+        latency_rows, latency_aims = measure_first_words(world, port, at_once=at_once)
     per_second = len(ends) / max(ends.values(), default=MAX_SECONDS)
     costs = {name: 1000 * (used - seconds_before[name]) / mentions for name, used in sorted(seconds.items())}
     cost = sum(used for name, used in costs.items() if name.startswith("worker"))
@@ -74,8 +80,9 @@ def measure_runs(*, mentions: int = MENTIONS, messages: int = MESSAGES, rest: fl
         Aim("milliseconds between two answers", 1000 / per_second if per_second else math.inf, 1000 / MIN_PER_SECOND),
         Aim("milliseconds of processor time of a run", cost, MAX_MILLISECONDS),
         Aim("megabytes at rest", sum(memory_at_rest.values()), MAX_MEGABYTES),
+        *latency_aims,
     )
-    return Report("runs", rows, aims)
+    return Report("runs", [*rows, *latency_rows], aims)
 
 
 def _watch_runs(started: float, runs: int) -> tuple[dict[int, float], dict[int, float]]:
@@ -101,18 +108,21 @@ def _latency_rows(what: str, posted: dict[int, float], reached: dict[int, float]
 
 
 @contextmanager
-def serve_everything() -> Iterator[psutil.Process]:
-    """What `make run` starts, on the database Django uses now and in a folder of its own. Raises ServerDidNotStart."""
+def serve_everything() -> Iterator[tuple[psutil.Process, int]]:
+    """What `make run` starts, on the database Django uses now and in a folder of its own, and its port.
+
+    Raises ServerDidNotStart."""
     port = free_port()
     command = [sys.executable, "manage.py", "serve", "--port", str(port)]
     with tempfile.TemporaryDirectory(prefix="openvibe-") as var:
         environment = {**os.environ, "DATABASE_URL": database_url(), "OPENVIBE_VAR": var}
+        environment |= {"OPENVIBE_ALLOWED_ENDPOINT_HOSTS": MODEL_HOSTS, "OPENVIBE_SECRET_KEY": settings.SECRET_KEY}
         process = subprocess.Popen(
             command, env=environment, cwd=settings.BASE_DIR, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
             wait_until_ready(port, process)
-            yield psutil.Process(process.pid)
+            yield psutil.Process(process.pid), port
         finally:
             process.send_signal(signal.SIGINT)
             process.wait()
