@@ -34,9 +34,11 @@ def test_no_serious_violation(people: People, installation: Installation, scheme
     expect(replies(page)).to_have_attribute("data-state", "complete")
     page.set_viewport_size({"width": width, "height": 800})
     assert violations(page) == []
-    page.goto(str(replies(page).get_by_role("link", name=re.compile("context", re.I)).get_attribute("href")))
-    assert violations(page) == []
-    for address in ("/w/willow/", "/w/willow/search/?q=litres", "/w/willow/members/", "/w/willow/agents/vibe/"):
+    links = [replies(page).get_by_role("link", name=re.compile(name)) for name in ("^Context", "^Details")]
+    reads = [str(link.get_attribute("href")) for link in links]
+    agent = "/w/willow/agents/vibe/"
+    forms = ("/w/willow/new-agent/", f"{agent}soul/", f"{agent}level/")
+    for address in (*reads, "/w/willow/", "/w/willow/search/?q=litres", "/w/willow/members/", agent, *forms):
         page.goto(address)
         assert violations(page) == [], address
         assert not scrolls_sideways(page), f"{address} scrolls sideways at {width}px"

@@ -8,7 +8,7 @@ from django.utils import timezone
 from agents.access import tokens_used_today
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
-from agents.runs.lifecycle import retry_run
+from agents.runs.lifecycle import regenerate_run, retry_run
 from openvibe.base.problems import Conflict
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message
@@ -48,3 +48,12 @@ def test_what_a_retry_of_yesterdays_run_uses_counts_today(ana: Member, vibe: Age
     assert tokens_used_today(agent=vibe) == 0
     execute_run(retry_run(run=failed, by=access(ana)).pk, client=ScriptedModel(["In March."]))
     assert tokens_used_today(agent=vibe) > 0
+
+
+@pytest.mark.parametrize("state", ["queued", "reading", "writing", "waiting_approval"])
+def test_a_run_that_is_not_over_is_neither_tried_again_nor_answered_again(ana: Member, failed: Run, state: str) -> None:
+    Run.objects.filter(pk=failed.pk).update(state=state, error="")
+    for verb in (retry_run, regenerate_run):
+        with pytest.raises(Conflict):
+            verb(run=failed, by=access(ana))
+    assert list(Run.objects.values_list("state", flat=True)) == [state]

@@ -5,7 +5,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from agents.models import Agent, Run
-from agents.services import save_soul
+from agents.services import save_soul, set_trust_level
 from agents.statistics import agent_charts, level_suggestion, tokens_per_day
 from memory.episodes.services import give_feedback
 from openvibe.chat.models import Message
@@ -74,6 +74,11 @@ def test_view_as_this_agent_never_shows_more_than_either_sees(ana: Member, vibe:
     assert "People only" not in page
     assert "late February" in client.get(f"{home}{answered.thread_id}/").content.decode()
     assert "does not see this thread" in client.get(f"{home}{people.pk}/").content.decode()
+    Message.objects.create(thread=answered.thread, author=ana.participant, kind="dive_result", body="Mulch in May.")
+    shared = f"{home}{answered.thread_id}/"
+    assert "Mulch in May." in client.get(shared).content.decode()
+    set_trust_level(agent=vibe, by=access(ana), level=1, note="It guessed")
+    assert "Mulch in May." not in client.get(shared).content.decode()
 
 
 def test_how_it_is_doing_is_drawn_with_values(ana: Member, dora: Member, answered: Run) -> None:
