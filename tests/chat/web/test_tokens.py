@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from agents.models import Agent
 from openvibe.api.models import Token
+from openvibe.chat.services import add_to_channel
 from openvibe.workspaces.models import Member
 from tests import factories
 
@@ -55,7 +56,7 @@ def test_what_is_wrong_is_said_and_kept(ana: Member, vibe: Agent) -> None:
 def test_only_of_whom_the_admin_sees_all_that_they_see(ana: Member, dora: Member, cleo: Member, vibe: Agent) -> None:
     other = factories.make_member("Otto", ana.workspace, role="admin")
     closed = factories.make_channel(ana, "secret", private=True)
-    factories.add_to_channel(channel=closed, participant=vibe.participant, by=factories.access(ana))
+    add_to_channel(channel=closed, participant=vibe.participant, by=factories.access(ana))
     form = {"name": "watering", "scopes": ["read"], "days": ""}
     page = reverse("tokens", args=[ana.workspace.slug])
     for participant in (vibe.participant, dora.participant, cleo.participant):
