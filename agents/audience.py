@@ -29,7 +29,8 @@ class Source(NamedTuple):
 def save_sources(call: ToolCall, sources: Iterable[Source]) -> None:
     """Store what the call read or wrote, each once, in the caller's transaction."""
     once = {(source.kind, source.ref): source for source in sources}
-    ToolSource.objects.bulk_create(ToolSource(call=call, **source._asdict()) for source in once.values())
+    rows = [ToolSource(call=call, **source._asdict()) for source in once.values()]
+    ToolSource.objects.bulk_create(rows, ignore_conflicts=True)
 
 
 def visible_calls(access: Access) -> QuerySet[ToolCall]:

@@ -238,17 +238,31 @@ class ToolCall(models.Model):
     call_id = models.CharField(max_length=100)
     name = models.CharField(max_length=100)
     arguments = models.TextField(help_text="JSON as the model wrote it; it may be invalid.")
+    effect = models.CharField(max_length=10, blank=True, help_text="agents.trust.Effect; empty: no such tool.")
     decision = models.CharField(max_length=8, choices=Decision.choices)
     why = models.CharField(max_length=300, blank=True, help_text="Why it was refused, in words for people.")
+    approval = models.ForeignKey(
+        "memory.Approval",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="tool_calls",
+        help_text="Which decides about this very call: the row that waits for it, and the one of what came of it.",
+    )
     result = models.TextField(blank=True)
     result_tokens = models.PositiveIntegerField(default=0)
     milliseconds = models.PositiveIntegerField(default=0)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+    finished_at = models.DateTimeField(
+        null=True, db_default=Now(), help_text="Empty while a remote tool is called, and for ever if its worker died."
+    )
 
     class Meta:
         ordering = ["id"]
         constraints = [
             models.UniqueConstraint(fields=["run", "attempt", "round", "call_id"], name="tool_call_once"),
+            models.UniqueConstraint(
+                fields=["run", "approval"], condition=~Q(decision="waits"), name="tool_call_approved_once"
+            ),
             models.CheckConstraint(condition=Q(round__gte=1, round__lte=8), name="tool_call_round_bounded"),
             models.CheckConstraint(condition=Q(decision__in=["allowed", "refused", "waits"]), name="tool_call_decided"),
         ]

@@ -6,7 +6,7 @@ from django.dispatch import receiver
 
 from agents.assembler.snapshots.store import erase_calls_about, erase_entry_from_records, erase_tool_calls
 from agents.models import Agent, Run
-from agents.runs.lifecycle import request_draft_run, request_run, resume_runs, stop_runs_in_dive
+from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
 from agents.tasks import enqueue_run_on_commit
 from knowledge.models import Entry
 from knowledge.services import entry_erased
@@ -86,6 +86,9 @@ def erase_calls_about_person(sender: type[ProfileNote], agent: Participant, pers
 
 @receiver(approval_decided, dispatch_uid="agents.resume")
 def resume_waiting_runs(sender: type[Approval], approval: Approval, **_: Any) -> None:
-    """What waited for the decision goes on, whichever it was."""
+    """What waited for the decision goes on, whichever it was; where nobody decided in time, it ends."""
+    if approval.state == Approval.State.LAPSED:
+        fail_waiting_runs(approval=approval)
+        return
     for run_id in resume_runs(approval=approval):
         enqueue_run_on_commit(run_id)

@@ -1,4 +1,4 @@
-"""What each trust level may do and see: the one table that visibility, runs and tools read, and its words for pages.
+"""What each trust level may do and see: the tables that visibility, runs and tools read, and their words for pages.
 
 Source of the rules: the product specification, "Trust levels" and "What an agent may see". Pure.
 The level belongs to the agent, is set by admins only, and new agents start at L1.
@@ -16,8 +16,24 @@ KnowledgeScope = Literal["none", "shared", "restricted"]
 ChannelScope = Literal["added", "public", "granted"]
 """`added`: those it was added to; `public`: also public ones; `granted`: also private ones granted."""
 
-ActingTools = Literal["none", "approved", "most"]
-"""Tools that act: none; those approved for it; most of them, while listed ones ask first."""
+Effect = Literal["reads", "own_memory", "acts", "external"]
+"""What a tool does: looks things up; writes what belongs to the agent or the thread, or proposes something to people;
+changes something elsewhere; or reaches people, money or contracts outside, which cannot be taken back."""
+
+Gate = Literal["allowed", "ask", "refused"]
+"""What becomes of a call: it is executed; it waits until a person has approved it; it is not executed."""
+
+GateRule = Literal["allowed", "approved", "most", "ask", "refused"]
+"""A cell of the gate table. `approved`: tools approved for the agent, others are refused. `most`: all of them. Tools
+that are listed as asking first wait for an approval under either."""
+
+GATES: dict[Effect, tuple[GateRule, GateRule, GateRule, GateRule]] = {
+    "reads": ("allowed", "allowed", "allowed", "allowed"),
+    "own_memory": ("allowed", "allowed", "allowed", "allowed"),
+    "acts": ("refused", "refused", "approved", "most"),
+    "external": ("refused", "refused", "refused", "ask"),
+}
+"""The gate table: what agents of L1 to L4 may do with tools of each effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +46,6 @@ class TrustLevel:
     responds_to: tuple[Occasion, ...]
     writes_own_memory: bool = True
     suggests_knowledge: bool = False
-    acting_tools: ActingTools = "none"
-    high_stakes_with_approval: bool = False
     # may see
     channels: ChannelScope = "added"
     thread_history: bool = True
@@ -56,10 +70,8 @@ class TrustLevel:
             f"answers {answers}",
             "writes its own memory" if self.writes_own_memory else "writes no memory",
             "suggests knowledge" if self.suggests_knowledge else "suggests no knowledge",
-            f"uses {_TOOL_LABELS[self.acting_tools]}",
-            "external, financial and legal acts only with approval"
-            if self.high_stakes_with_approval
-            else "no external, financial or legal acts",
+            f"uses {_ACTING_LABELS[gate_rule(self.number, 'acts')]}",
+            _EXTERNAL_LABELS[gate_rule(self.number, "external")],
         )
 
     @property
@@ -89,19 +101,10 @@ _OPERATOR = replace(
     number=3,
     name="Operator",
     responds_to=(*_ADVISOR.responds_to, "scheduled", "proactive"),
-    acting_tools="approved",
     channels="public",
     knowledge="shared",
 )
-_AUTONOMOUS = replace(
-    _OPERATOR,
-    number=4,
-    name="Autonomous",
-    acting_tools="most",
-    high_stakes_with_approval=True,
-    channels="granted",
-    knowledge="restricted",
-)
+_AUTONOMOUS = replace(_OPERATOR, number=4, name="Autonomous", channels="granted", knowledge="restricted")
 TRUST_LEVELS = (_OBSERVER, _ADVISOR, _OPERATOR, _AUTONOMOUS)
 """Each level has what the one before it has, and more."""
 
@@ -121,6 +124,37 @@ def may_respond(level: int, task: Occasion) -> bool:
     return task in trust_level(level).responds_to
 
 
+def gate_rule(level: int, effect: Effect) -> GateRule:
+    """The cell of the gate table. Raises ValueError for another level."""
+    return GATES[effect][trust_level(level).number - 1]
+
+
+def gate(level: int, effect: Effect, *, is_approved: bool = False, asks_first: bool = False) -> Gate:
+    """What becomes of a call of a tool. `is_approved`: an admin approved it for this agent; `asks_first`: it is listed
+    as one that asks."""
+    rule = gate_rule(level, effect)
+    if rule == "approved" and not is_approved:
+        return "refused"
+    if rule == "approved" or rule == "most":
+        return "ask" if asks_first else "allowed"
+    return rule
+
+
+def gate_refusal(level: int, effect: Effect) -> str:
+    """Why `gate` refuses, as the end of a sentence that begins with the tool's name."""
+    if gate_rule(level, effect) == "approved":
+        return f"which {EFFECT_LABELS[effect]}: at L{level} only once an admin has approved it for the agent"
+    lowest = next(row.number for row in TRUST_LEVELS if gate_rule(row.number, effect) != "refused")
+    return f"which {EFFECT_LABELS[effect]}: agents may from L{lowest} on"
+
+
+EFFECT_LABELS: dict[Effect, str] = {
+    "reads": "only reads",
+    "own_memory": "writes its own memory",
+    "acts": "acts",
+    "external": "acts outside the workspace",
+}
+
 _OCCASION_LABELS = {
     "mention": "when mentioned",
     "thread": "in threads it follows",
@@ -128,10 +162,14 @@ _OCCASION_LABELS = {
     "scheduled": "on schedule",
     "proactive": "unasked, where its SOUL says so",
 }
-_TOOL_LABELS = {
-    "none": "no tools that act",
-    "approved": "tools that act, once approved",
+_ACTING_LABELS: dict[GateRule, str] = {
+    "refused": "no tools that act",
+    "approved": "tools that act, once approved for it",
     "most": "most tools that act; listed ones ask first",
+}
+_EXTERNAL_LABELS: dict[GateRule, str] = {
+    "refused": "no external, financial or legal acts",
+    "ask": "external, financial and legal acts only with approval",
 }
 _CHANNEL_LABELS = {
     "added": "channels it was added to",

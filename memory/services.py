@@ -4,13 +4,14 @@ from memory.blocks.services import check_thread_is_public
 from memory.episodes.services import record_failure, record_trust_check
 from memory.plugins.compaction import request_compaction
 from memory.plugins.sessions import check_profile_update
-from memory.work.services import close_work_item, create_work_item, log_progress, request_approval
+from memory.work.services import close_work_item, create_work_item, lapse_approval, log_progress, request_approval
 
 __all__ = [
     "check_profile_update",
     "check_thread_is_public",
     "close_work_item",
     "create_work_item",
+    "lapse_approval",
     "log_progress",
     "record_failure",
     "record_trust_check",

@@ -26,7 +26,7 @@ AsgiApplication = Callable[[Any, Any, Any], Awaitable[None]]  # libraries disagr
 
 def is_stream(path: str) -> bool:
     """Whether a path is one of the event streams: `/w/<slug>/events/`, `/api/v1/events/`."""
-    return path.endswith("/events/") and path.startswith(("/w/", "/api/"))
+    return (path.endswith("/events/") and path.startswith(("/w/", "/api/"))) or path == "/api/v1/events"
 
 
 class EventStreams:

@@ -23,12 +23,18 @@ class AgentOut(serializers.ModelSerializer[Agent]):
         read_only_fields = fields
 
 
+class AgentChange(serializers.Serializer[Any]):
+    level = serializers.IntegerField(min_value=1, max_value=4, help_text="The trust level, 1 to 4.")
+    note = TextField(help_text="Why, 1 to 300 characters: it is kept in the audit trail.")
+
+
 class SoulVersionOut(serializers.ModelSerializer[SoulVersion]):
     author = ParticipantOut(read_only=True, allow_null=True)
+    tokens = serializers.IntegerField(source="token_count", read_only=True)
 
     class Meta:
         model = SoulVersion
-        fields = ("number", "note", "author", "token_count", "created_at")
+        fields = ("number", "note", "author", "tokens", "created_at")
         read_only_fields = fields
 
 

@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from agents.access import visible_to
 from agents.api.serializers import (
+    AgentChange,
     AgentOut,
     AssembledOut,
     AssembleIn,
@@ -28,7 +29,7 @@ from agents.assembler.snapshots.store import shared_prefix_with_last_run
 from agents.cache_rates import cache_history, visible_runs
 from agents.models import Agent, Run
 from agents.runs.lifecycle import retry_run, stop_run
-from agents.services import save_soul
+from agents.services import save_soul, set_trust_level
 from agents.soul import SoulError
 from agents.statistics import entry_uses
 from agents.tasks import enqueue_run_on_commit
@@ -71,14 +72,24 @@ class Agents(ApiView):
 
 
 class OneAgent(ApiView):
+    scopes = {"PATCH": "admin"}
+
     @extend_schema(operation_id="agents_get", responses=AgentOut)
     def get(self, request: Request, handle: str) -> Response:
         """One agent."""
         return Response(AgentOut(_access_agent(handle, request_access(request))).data)
 
+    @extend_schema(operation_id="agents_update", request=AgentChange, responses=AgentOut)
+    def patch(self, request: Request, handle: str) -> Response:
+        """Set its trust level, with a note for the audit trail: owners and admins. Holds from its next prompt on."""
+        access = request_access(request)
+        agent = _access_agent(handle, access)
+        set_trust_level(agent=agent, by=access, **self.validated_body(AgentChange))
+        return Response(AgentOut(_access_agent(handle, access)).data)
+
 
 class AgentCache(ApiView):
-    @extend_schema(operation_id="agents_cache", parameters=[CacheAsked], responses=CacheHistoryOut)
+    @extend_schema(operation_id="agents_get_cache", parameters=[CacheAsked], responses=CacheHistoryOut)
     def get(self, request: Request, handle: str) -> Response:
         """How well its prompts were cached in threads the caller may read: its newest 200 runs, oldest first, and the
         compactions of their threads meanwhile."""
@@ -90,13 +101,13 @@ class AgentCache(ApiView):
 class OneSoul(ApiView):
     scopes = {"PUT": "admin"}
 
-    @extend_schema(operation_id="soul_get", responses=SoulOut)
+    @extend_schema(operation_id="agents_get_soul", responses=SoulOut)
     def get(self, request: Request, handle: str) -> Response:
         """The SOUL and its versions: admins, and the agent its own."""
         access = request_access(request)
         return _soul_response(_check_soul_access(_access_agent(handle, access), access))
 
-    @extend_schema(operation_id="soul_save", parameters=[IF_MATCH], request=SoulIn, responses=SoulOut)
+    @extend_schema(operation_id="agents_save_soul", parameters=[IF_MATCH], request=SoulIn, responses=SoulOut)
     def put(self, request: Request, handle: str) -> Response:
         """Save the next version, made on the one that If-Match names. Admins."""
         access = request_access(request)
@@ -160,7 +171,7 @@ class OneRun(ApiView):
 
 
 class RunContext(ApiView):
-    @extend_schema(operation_id="runs_context", responses=RunContextOut)
+    @extend_schema(operation_id="runs_get_context", responses=RunContextOut)
     def get(self, request: Request, pk: int) -> Response:
         """Exactly what the run saw, without what the caller may not see. 409 `nothing_read` before it has read."""
         access = request_access(request)
@@ -249,7 +260,7 @@ def _clean_request_text(request: str | None) -> str | None:
 
 
 class EntryUses(ApiView):
-    @extend_schema(operation_id="knowledge_uses", responses=UseOut(many=True))
+    @extend_schema(operation_id="knowledge_list_uses", responses=UseOut(many=True))
     def get(self, request: Request, pk: int) -> Response:
         """Runs that had the entry before them, in threads the caller sees, the newest first; an agent gets its own."""
         access = request_access(request)

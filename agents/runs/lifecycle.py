@@ -6,6 +6,7 @@ from django.utils import timezone
 from agents.access import reply_denied_reason
 from agents.models import RUNS, Agent, Run
 from memory.models import Approval
+from memory.services import lapse_approval
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Refused
 from openvibe.chat.models import Dive, Mention, Message
@@ -84,29 +85,39 @@ def _lock_run(run: Run) -> Run:
 def stop_run(*, run: Run, by: Access) -> Run:
     """Stop writing; the text so far stays. A run that waits is stopped at once, one that is over stays as it is.
 
-    What it asked people to decide can still be decided; the run does not go on then.
+    What it asked people to decide can still be decided; the run does not go on then. Whether a call of its may be
+    executed is not asked any more.
     """
     current = _lock_run(run)
     if by.is_agent and by.participant_id != current.agent.participant_id:
         raise Refused("Only people and the agent itself may stop a run.")
     if current.is_over:
         return current
-    if current.state == Run.State.WAITING and current.reply_id:
-        thread = current.thread  # the reply itself does not change, but what its page says of it does
-        emit(
-            "message_changed",
-            workspace_id=thread.workspace_id,
-            channel_id=thread.channel_id,
-            thread_id=thread.pk,
-            message_id=current.reply_id,
-        )
+    is_waiting = current.state == Run.State.WAITING
+    if is_waiting:
+        _emit_reply_changed(current)
     if current.state in (Run.State.QUEUED, Run.State.WAITING):
         current.state, current.finished_at = Run.State.STOPPED, timezone.now()
     current.stop_requested_at = current.stop_requested_at or timezone.now()
     current.save(update_fields=["state", "finished_at", "stop_requested_at"])
     if current.reply_id and current.state == Run.State.STOPPED:
         Message.objects.filter(pk=current.reply_id, state=Message.State.WRITING).update(state=Message.State.STOPPED)
+    if is_waiting and current.approval and current.tool_calls.filter(approval=current.approval).exists():
+        lapse_approval(approval=current.approval, note="The answer was stopped.")
     return current
+
+
+def _emit_reply_changed(run: Run) -> None:
+    """The reply of a run that waited does not change, but what its page says of it does."""
+    if run.reply_id:
+        thread = run.thread
+        emit(
+            "message_changed",
+            workspace_id=thread.workspace_id,
+            channel_id=thread.channel_id,
+            thread_id=thread.pk,
+            message_id=run.reply_id,
+        )
 
 
 @transaction.atomic
@@ -136,6 +147,17 @@ def resume_runs(*, approval: Approval) -> list[int]:
     for run in runs:
         RUNS.restart(run)
     return [run.pk for run in runs]
+
+
+@transaction.atomic
+def fail_waiting_runs(*, approval: Approval) -> None:
+    """The approval lapsed: the runs that wait for it fail, saying so."""
+    waiting = Run.objects.select_for_update(of=("self",)).filter(approval=approval, state=Run.State.WAITING)
+    for run in waiting.select_related("thread").order_by("pk"):
+        run.state, run.finished_at = Run.State.FAILED, timezone.now()
+        run.error_code, run.error = "approval_lapsed", f"It waited for “{approval.what}”. {approval.note} Try again."
+        run.save(update_fields=["state", "finished_at", "error_code", "error"])
+        _emit_reply_changed(run)
 
 
 @transaction.atomic

@@ -14,10 +14,11 @@ from django.db import transaction
 from django.db.models import Q, Subquery
 from django.utils import timezone
 
-from agents.access import reply_denied_reason, tokens_used_today
+from agents.access import reply_denied_reason, tokens_used_today, visible_to
 from agents.assembler.snapshots.store import store_snapshot
 from agents.audience import save_sources
 from agents.models import RUNS, Agent, Run, ToolCall
+from agents.runs.earlier_calls import acted_results, decided_calls, request_of
 from agents.runs.store import (
     PartialReply,
     add_answer_tokens,
@@ -30,7 +31,8 @@ from agents.runs.store import (
 from agents.runs.transcript import ModelTurn, Round, ToolResult, Transcript, with_unique_ids
 from agents.tools.toolbox import Toolbox
 from agents.tools.values import ToolOutcome
-from memory.services import record_trust_check
+from memory.models import Approval
+from memory.services import record_trust_check, request_approval
 from openvibe.base.problems import Problem
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Dive, Message
@@ -41,10 +43,14 @@ from openvibe.llm.tokens import count_tokens
 from openvibe.llm.values import Completion, StreamEnd, TextDelta, ToolCallRequest
 
 CALL_MAY_QUOTE = "A message was edited or deleted meanwhile, which this call may quote. Look again at what stands now."
+DENIED_ALREADY = "People denied this very call. Go on without it."
 TRIGGER_DELETED = "The message was deleted before it was answered."
 
 MAX_CALLS_PER_ROUND = 16
 """Calls executed in one round; what a model asks for beyond that is refused."""
+
+MAX_REASON_CHARS = 2_000
+"""Characters of what the agent said before a call that asks people, its newest words: they tell what it is for."""
 
 BULKY_RESULT_TOKENS = 2_000
 """Tokens from which on a result is a reason to compact."""
@@ -114,6 +120,7 @@ class RunSession:
 
         Calls are executed one after the other; once one has to wait, the rest are not executed. Raises JobLost.
         """
+        self._resume(transcript)
         while True:
             if transcript.rounds:
                 self._check_trust_level()
@@ -191,20 +198,74 @@ class RunSession:
         if completion.tool_calls:
             save_partial(self.run, self.reply, self.answer)
 
-    @transaction.atomic
     def _execute_tool_call(
         self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, position: int
     ) -> ToolOutcome:
-        """What the tool changes and the record of the call, together or not at all."""
-        current = RUNS.lock_owned(self.run)
-        started = perf_counter()
+        """Execute one of the calls of a round, unless what it may quote was changed, or they are too many."""
+        refused = None
         if messages_changed(self.run, self.read_at):
-            outcome, call = toolbox.refuse(call, CALL_MAY_QUOTE), replace(call, arguments="{}")
-        elif position < MAX_CALLS_PER_ROUND:
-            outcome = toolbox.execute(call)
-        else:
-            outcome = toolbox.refuse(call, f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
-        tokens = count_tokens(outcome.result)
+            refused, call = toolbox.refuse(call, CALL_MAY_QUOTE), replace(call, arguments="{}")
+        elif position >= MAX_CALLS_PER_ROUND:
+            refused = toolbox.refuse(call, f"At most {MAX_CALLS_PER_ROUND} calls in one turn.")
+        return self._record_call(toolbox, call, round_number, refused)
+
+    def _resume(self, transcript: Transcript) -> None:
+        """Tell the model what earlier attempts did, and carry out what people approved since. Raises JobLost."""
+        results = acted_results(self.run)
+        for row in decided_calls(self.run):
+            toolbox = toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.block_stamps)
+            outcome = self._settle_call(toolbox, row)
+            results.append(ToolResult(request_of(row), outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
+        if results:
+            calls = with_unique_ids((result.call for result in results), ())
+            renamed = (replace(result, call=call) for result, call in zip(results, calls, strict=True))
+            transcript.add(Round("", tuple(renamed)))
+
+    def _settle_call(self, toolbox: Toolbox, row: ToolCall) -> ToolOutcome:
+        """Execute the call that waited, once, if people approved it and its agent may still make it."""
+        approval, call, refused = row.approval, request_of(row), None
+        if approval is None or approval.state != Approval.State.GRANTED:
+            refused = toolbox.refuse(call, _denial(approval))
+        elif not row.arguments:
+            refused = toolbox.refuse(call, CALL_MAY_QUOTE)
+        return self._record_call(toolbox, call, 1, refused, approval)
+
+    def _record_call(
+        self,
+        toolbox: Toolbox,
+        call: ToolCallRequest,
+        round_number: int,
+        refused: ToolOutcome | None,
+        approval: Approval | None = None,
+    ) -> ToolOutcome:
+        """Execute the call unless it is `refused`, with its record. `approval`: people granted this very call.
+
+        What a tool of ours changes and the record stand together or not at all. A remote call is on record before it
+        is sent, so that no other attempt takes it for one that was never made.
+        """
+        started, is_approved = perf_counter(), approval is not None
+        with transaction.atomic():
+            current = RUNS.lock_owned(self.run)
+            outcome = refused or toolbox.check(call, is_approved=is_approved)
+            if outcome is None and not toolbox.is_remote(call):
+                outcome = toolbox.execute(call, is_approved=is_approved)
+            if outcome is not None and outcome.decision == ToolCall.Decision.WAITS and outcome.approval is None:
+                outcome, approval = self._request_approval(toolbox, call, outcome)
+            row = self._create_call(toolbox, call, round_number, approval)
+            if outcome is not None:
+                _finish_call(row, outcome, started)
+                self._react_to(outcome, current)
+        if outcome is None:
+            outcome = toolbox.execute(call, is_approved=is_approved)
+            with transaction.atomic():  # what came of it is true, whoever has the run by now
+                _finish_call(row, outcome, started)
+        self.had_bulky_result = self.had_bulky_result or row.result_tokens > BULKY_RESULT_TOKENS
+        return outcome
+
+    def _create_call(
+        self, toolbox: Toolbox, call: ToolCallRequest, round_number: int, approval: Approval | None
+    ) -> ToolCall:
+        tool = toolbox.tools.get(call.name)
         row = ToolCall.objects.create(
             run=self.run,
             attempt=self.run.attempt,
@@ -212,19 +273,38 @@ class RunSession:
             call_id=call.id,
             name=call.name,
             arguments=call.arguments,
-            decision=outcome.decision,
-            why=outcome.why,
-            result=outcome.result,
-            result_tokens=tokens,
-            milliseconds=round((perf_counter() - started) * 1000),
+            effect=tool.effect if tool else "",
+            decision=ToolCall.Decision.ALLOWED,
+            approval=approval,
+            finished_at=None,
         )
-        save_sources(row, outcome.sources)
-        self.had_bulky_result = self.had_bulky_result or tokens > BULKY_RESULT_TOKENS
+        if tool is not None and tool.is_remote:
+            save_sources(row, toolbox.sources(call))
+        return row
+
+    def _request_approval(
+        self, toolbox: Toolbox, call: ToolCallRequest, outcome: ToolOutcome
+    ) -> tuple[ToolOutcome, Approval | None]:
+        """Ask people about this very call; one that they denied in this run is not asked about again."""
+        denied = self.run.tool_calls.filter(approval__state=Approval.State.DENIED)
+        if denied.filter(name=call.name, arguments=call.arguments).exists():
+            return toolbox.refuse(call, DENIED_ALREADY), None
+        reason = self.answer.text.strip()[-MAX_REASON_CHARS:]
+        access = visible_to(self.run.agent)
+        try:
+            approval = request_approval(
+                thread=self.run.thread, by=access, what=f"Use {call.name}", reason=reason, reuse_pending=False
+            )
+        except Problem as problem:
+            return toolbox.refuse(call, problem.message), None
+        return replace(outcome, approval=approval), approval
+
+    def _react_to(self, outcome: ToolOutcome, current: Run) -> None:
+        """What a call means for its run, in the transaction that holds it as `current`."""
         if outcome.trust_refusal:
             self._remember_refusal(outcome.trust_refusal)
         if outcome.approval is not None:
             wait_for_approval(current, self.reply, self.answer, outcome.approval)
-        return outcome
 
     def _remember_refusal(self, refusal: str) -> None:
         """One episode of a run, however often and whatever it was refused; in our words, not in those of the call."""
@@ -235,6 +315,22 @@ class RunSession:
             subject=f"run:{self.run.pk}",
             summary=f"Refused in “{self.run.thread.title}”: {'; '.join(self.trust_refusals)}.",
         )
+
+
+def _finish_call(row: ToolCall, outcome: ToolOutcome, started: float) -> None:
+    """Write down what came of a call, in the caller's transaction. `started`: reading of `perf_counter`."""
+    row.decision, row.why, row.result = outcome.decision, outcome.why, outcome.result
+    row.result_tokens = count_tokens(outcome.result)
+    row.milliseconds, row.finished_at = round((perf_counter() - started) * 1000), timezone.now()
+    row.save(update_fields=["decision", "why", "result", "result_tokens", "milliseconds", "finished_at"])
+    save_sources(row, outcome.sources)
+
+
+def _denial(approval: Approval | None) -> str:
+    """That people denied a call, in a sentence for the model and for people."""
+    who = approval.decided_by.name if approval and approval.decided_by else "Somebody"
+    note = f" Note: {approval.note}" if approval and approval.note else ""
+    return f"{who} denied this call.{note}"
 
 
 def messages_changed(run: Run, since: datetime) -> bool:

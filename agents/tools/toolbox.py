@@ -1,8 +1,9 @@
 """The toolbox of a run: the registry of tools, argument validation, and the one way to execute a call."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -11,11 +12,14 @@ from django.db import InterfaceError, OperationalError, transaction
 from agents.access import visible_to
 from agents.assembler.items import count_tool
 from agents.assembler.stack import REQUIRED_TOKENS
+from agents.audience import Source
 from agents.models import Agent, Run
 from agents.tools import files, knowledge, memory
-from agents.tools.values import Decision, Tool, ToolContext, ToolFactory, ToolOutcome, thread_source
+from agents.tools.values import Decision, Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
+from agents.trust import gate, gate_refusal
 from openvibe.base.masking import mask_secrets
 from openvibe.base.problems import Problem
+from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
 from openvibe.llm.fences import clean_text
 from openvibe.llm.tokens import counter_for, truncate_middle
@@ -27,7 +31,15 @@ MAX_RESULT_TOKENS = 4_000
 """Tokens of one result; longer ones keep head and tail."""
 
 MAX_DEFINITION_TOKENS = REQUIRED_TOKENS["tool definitions"]
-"""Tokens of all definitions together. A tool that does not fit any more is left out."""
+"""Tokens of the definitions of TOOLS together. A tool that does not fit any more is left out."""
+
+MAX_EXTRA_DEFINITION_TOKENS = 2_000
+"""The same of the tools of EXTRA_TOOLS, which take no room from those of TOOLS."""
+
+UNKNOWN_OUTCOME = (
+    "Whether this took effect is unknown: it was sent, and the connection or the worker was lost before an answer "
+    "came. It is not sent again. Say so, and check by other means before you try anything like it."
+)
 
 PEOPLE_ONLY = ("people_only", "closed_by_person")
 """Codes of what no agent is trusted with."""
@@ -37,29 +49,26 @@ _SCHEMA_BOUNDS = {"minLength", "maxLength", "minimum", "maximum", "additionalPro
 _CUT_MARKER = "\n[… the middle of this result was cut here …]\n"
 
 
-@dataclass(frozen=True)
-class ToolRegistration:
-    """A tool of the list: what makes it, and from which trust level on agents have it."""
-
-    name: str
-    factory: ToolFactory
-    min_level: int = 1
-
-
 TOOLS: tuple[ToolRegistration, ...] = (
-    ToolRegistration("memory", memory.memory),
-    ToolRegistration("read_file", files.read_file),
-    ToolRegistration("update_context_block", memory.update_context_block),
-    ToolRegistration("log_progress", memory.log_progress),
-    ToolRegistration("work_update", memory.work_update, min_level=2),
-    ToolRegistration("request_approval", memory.request_approval, min_level=2),
-    ToolRegistration("knowledge_search", knowledge.knowledge_search, min_level=3),
-    ToolRegistration("knowledge_suggest", knowledge.knowledge_suggest, min_level=2),
-    ToolRegistration("load_skill", memory.load_skill),
-    ToolRegistration("unload_skill", memory.unload_skill),
+    ToolRegistration("memory", memory.memory, "own_memory"),
+    ToolRegistration("read_file", files.read_file, "reads"),
+    ToolRegistration("update_context_block", memory.update_context_block, "own_memory"),
+    ToolRegistration("log_progress", memory.log_progress, "own_memory"),
+    ToolRegistration("work_update", memory.work_update, "own_memory", min_level=2),
+    ToolRegistration("request_approval", memory.request_approval, "own_memory", min_level=2),
+    ToolRegistration("knowledge_search", knowledge.knowledge_search, "reads", min_level=3),
+    ToolRegistration("knowledge_suggest", knowledge.knowledge_suggest, "own_memory", min_level=2),
+    ToolRegistration("load_skill", memory.load_skill, "own_memory"),
+    ToolRegistration("unload_skill", memory.unload_skill, "own_memory"),
 )
-"""Every tool there is, the most needed first: where a prompt has too little room, the last ones are left out. All of
-them write or read what belongs to the agent or the thread; none acts outside."""
+"""The tools of OpenVibe itself, the most needed first: where a prompt has too little room, the last ones are left out.
+All of them write or read what belongs to the agent or the thread; none acts outside."""
+
+EXTRA_TOOLS: Register[Callable[[Agent, Thread], Iterable[ToolRegistration]]] = Register(
+    "agents.tools.toolbox.EXTRA_TOOLS", may_be_empty=True
+)
+"""Further tools for an agent in a thread, those of connected servers. Whoever fills it says which are the agent's; the
+gate table decides what becomes of their calls. A name that TOOLS has stays with the tool of TOOLS."""
 
 
 @dataclass(frozen=True)
@@ -68,50 +77,63 @@ class Toolbox:
 
     thread: Thread
     tools: dict[str, Tool]
-    level: int = 1
+    withheld: dict[str, str] = field(default_factory=dict)
+    """Tools that there are, but not for this agent: the rule that keeps them from it, after the tool's name."""
 
     @classmethod
     def for_agent(
         cls, agent: Agent, thread: Thread, *, run: Run | None = None, block_stamps: dict[str, str] | None = None
     ) -> "Toolbox":
-        """By the agent's trust level, the tools its SOUL names (none named: no restriction), and the memory plugin.
+        """By the agent's trust level, the tools its SOUL names (none named: no restriction), and the memory plugin;
+        then those of EXTRA_TOOLS.
 
         `block_stamps` go with the run from one toolbox to the next (`ToolContext.block_stamps`).
         """
         context = ToolContext(agent, thread, visible_to(agent), run, {} if block_stamps is None else block_stamps)
-        named_tools = _tools_named_by_soul(agent)
-        tools: dict[str, Tool] = {}
-        tokens_left = MAX_DEFINITION_TOKENS
-        for registration in TOOLS:
-            if registration.min_level > agent.level or (named_tools and registration.name not in named_tools):
-                continue
-            tool = registration.factory(context)
-            if tool is None:
-                continue
-            definition_tokens = count_tool(compact_spec(tool.spec), _COUNTER)
-            if definition_tokens > tokens_left:
-                log.warning("tool_not_offered", tool=registration.name, tokens=definition_tokens, room=tokens_left)
-                continue
-            tokens_left -= definition_tokens
-            tools[tool.spec.name] = tool
-        return cls(thread, tools, agent.level)
+        extra = [registration for source in EXTRA_TOOLS for registration in source(agent, thread)]
+        withheld: dict[str, str] = {}
+        tools = _make_tools(TOOLS, context, _tools_named_by_soul(agent), MAX_DEFINITION_TOKENS, withheld)
+        own_names = {registration.name for registration in TOOLS}
+        further = (registration for registration in extra if registration.name not in own_names)
+        tools |= _make_tools(further, context, frozenset(), MAX_EXTRA_DEFINITION_TOKENS, withheld)
+        return cls(thread, tools, withheld)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """Their definitions as models are given them."""
-        return tuple(compact_spec(tool.spec) for tool in self.tools.values())
+        return tuple(map(_offered_spec, self.tools.values()))
 
-    def execute(self, call: ToolCallRequest) -> ToolOutcome:
+    def execute(self, call: ToolCallRequest, *, is_approved: bool = False) -> ToolOutcome:
         """Execute one call, in the caller's transaction. What fails leaves nothing behind and says why.
 
-        The result is text for the model, at most MAX_RESULT_TOKENS, without secrets and control characters. Raises
-        only when the database is out of reach.
+        The result is text for the model, at most MAX_RESULT_TOKENS, without secrets and control characters. A call that
+        must ask first, and is not one that a person approved, is not executed: its decision is WAITS. Raises only when
+        the database is out of reach.
         """
-        outcome = self._execute_unchecked(call)
-        if outcome.decision == Decision.REFUSED:
-            log.warning("tool_call_refused", tool=call.name[:100])  # why may quote; the call's row keeps it
-        result = truncate_middle(mask_secrets(clean_text(outcome.result)), MAX_RESULT_TOKENS, _COUNTER, _CUT_MARKER)
-        return replace(outcome, result=result or "(empty)")
+        return self.check(call, is_approved=is_approved) or self._execute_checked(call)
+
+    def check(self, call: ToolCallRequest, *, is_approved: bool = False) -> ToolOutcome | None:
+        """What comes of a call that is not executed: it is refused, or waits for a person. None: it may be executed."""
+        tool = self.tools.get(call.name)
+        if tool is None:
+            refused = self._refuse_unavailable(call)
+        elif isinstance(arguments := _read_arguments(tool, call), Problem):
+            refused = self.refuse(call, arguments.message)
+        elif tool.gate == "ask" and not is_approved:
+            waits = ToolOutcome("Waiting for a decision.", Decision.WAITS, f"{call.name} asks people first.")
+            return replace(waits, sources=tool.sources(arguments))
+        else:
+            return None
+        return _clean_outcome(call, refused)
+
+    def is_remote(self, call: ToolCallRequest) -> bool:
+        return call.name in self.tools and self.tools[call.name].is_remote
+
+    def sources(self, call: ToolCallRequest) -> tuple[Source, ...]:
+        """What a call that `check` let through tells of, before it is executed."""
+        tool = self.tools[call.name]
+        arguments = _read_arguments(tool, call)
+        return tool.sources(None if isinstance(arguments, Problem) else arguments)
 
     def refuse(self, call: ToolCallRequest, why: str) -> ToolOutcome:
         """A call that is not executed, for the audience it would have had."""
@@ -119,39 +141,90 @@ class Toolbox:
         sources = tool.sources(None) if tool else thread_source(self.thread)(None)
         return replace(refused_outcome(why), sources=sources)
 
-    def _execute_unchecked(self, call: ToolCallRequest) -> ToolOutcome:
-        tool = self.tools.get(call.name)
-        if tool is None:
-            available = ", ".join(self.tools) or "none"
-            refused = self.refuse(call, f'There is no tool "{call.name[:100]}" for you. Available: {available}.')
-            return replace(refused, trust_refusal=_level_refusal(call.name, self.level))
-        outcome, arguments = self._execute_tool(tool, call)
-        return replace(outcome, sources=(*tool.sources(arguments), *outcome.sources))
+    def _refuse_unavailable(self, call: ToolCallRequest) -> ToolOutcome:
+        """The rule that keeps the tool from the agent, where it is one that there is."""
+        available = f"Available: {', '.join(self.tools) or 'none'}."
+        rule = self.withheld.get(call.name, "")
+        if not rule:
+            return self.refuse(call, f'There is no tool "{call.name[:100]}" for you. {available}')
+        refusal = f"{call.name}, {rule}"
+        return replace(self.refuse(call, f"Not allowed: {refusal}. {available}"), trust_refusal=refusal)
 
-    def _execute_tool(self, tool: Tool, call: ToolCallRequest) -> tuple[ToolOutcome, dict[str, Any] | None]:
-        """What came of it, and the arguments; None where they could not be read."""
-        arguments = None
+    def _execute_checked(self, call: ToolCallRequest) -> ToolOutcome:
+        tool = self.tools[call.name]
+        arguments = _parse_arguments(call.arguments, tool.spec.parameters)
         try:
-            arguments = _parse_arguments(call.arguments, tool.spec.parameters)
-            if not tool.validates_arguments:
-                _check_arguments(arguments, tool.spec.parameters)
-            with transaction.atomic():
+            with nullcontext() if tool.is_remote else transaction.atomic():
                 result = tool.run(arguments)
+            outcome = result if isinstance(result, ToolOutcome) else ToolOutcome(result)
         except Problem as problem:
             refusal = f"{call.name}, for something that only people do" if problem.code in PEOPLE_ONLY else ""
-            return replace(refused_outcome(problem.message), trust_refusal=refusal), arguments
+            outcome = replace(refused_outcome(problem.message), trust_refusal=refusal)
         except (OperationalError, InterfaceError):
             raise
         except Exception:
             log.exception("tool_failed", tool=call.name)
-            return refused_outcome(f"{call.name} failed inside OpenVibe. Go on without it."), arguments
-        return (result if isinstance(result, ToolOutcome) else ToolOutcome(result)), arguments
+            failed = refused_outcome(f"{call.name} failed inside OpenVibe. Go on without it.")
+            outcome = ToolOutcome(UNKNOWN_OUTCOME) if tool.is_remote and tool.effect != "reads" else failed
+        return _clean_outcome(call, replace(outcome, sources=(*tool.sources(arguments), *outcome.sources)))
 
 
-def _level_refusal(name: str, level: int) -> str:
-    """A tool of ours that an agent of this level does not have, and from which level on it would; else empty."""
-    needed = next((tool.min_level for tool in TOOLS if tool.name == name), 0)
-    return f"{name}, which agents have from L{needed} on" if needed > level else ""
+def _make_tools(
+    registrations: Iterable[ToolRegistration],
+    context: ToolContext,
+    named_tools: frozenset[str],
+    max_tokens: int,
+    withheld: dict[str, str],
+) -> dict[str, Tool]:
+    """The tools the agent has, as many as `max_tokens` of definitions hold; the rules that keep others from it are
+    added to `withheld`."""
+    tools: dict[str, Tool] = {}
+    tokens_left = max_tokens
+    for registration, tool in _permitted_tools(registrations, context, named_tools, withheld):
+        tokens = count_tool(_offered_spec(tool), _COUNTER)
+        if tokens > tokens_left:
+            log.warning("tool_not_offered", tool=registration.name, tokens=tokens, room=tokens_left)
+            continue
+        tokens_left -= tokens
+        tools.setdefault(tool.spec.name, tool)
+    return tools
+
+
+def _permitted_tools(
+    registrations: Iterable[ToolRegistration],
+    context: ToolContext,
+    named_tools: frozenset[str],
+    withheld: dict[str, str],
+) -> Iterator[tuple[ToolRegistration, Tool]]:
+    for registration in registrations:
+        if rule := _withholding_rule(registration, context.agent, named_tools):
+            withheld.setdefault(registration.name, rule)
+        elif tool := registration.factory(context):
+            level, effect = context.agent.level, registration.effect
+            what = gate(level, effect, is_approved=registration.is_approved, asks_first=registration.asks_first)
+            yield registration, replace(tool, effect=effect, gate=what)
+
+
+def _withholding_rule(registration: ToolRegistration, agent: Agent, named_tools: frozenset[str]) -> str:
+    """Why the agent does not have the tool, after the tool's name; empty when it does."""
+    if registration.min_level > agent.level:
+        return f"which agents have from L{registration.min_level} on"
+    if gate(agent.level, registration.effect, is_approved=registration.is_approved) == "refused":
+        return gate_refusal(agent.level, registration.effect)
+    if named_tools and registration.name not in named_tools:
+        return "which its SOUL does not list"
+    return ""
+
+
+def _offered_spec(tool: Tool) -> ToolSpec:
+    return tool.spec if tool.is_remote else compact_spec(tool.spec)
+
+
+def _clean_outcome(call: ToolCallRequest, outcome: ToolOutcome) -> ToolOutcome:
+    if outcome.decision == Decision.REFUSED:
+        log.warning("tool_call_refused", tool=call.name[:100])  # why may quote; the call's row keeps it
+    result = truncate_middle(mask_secrets(clean_text(outcome.result)), MAX_RESULT_TOKENS, _COUNTER, _CUT_MARKER)
+    return replace(outcome, result=result or "(empty)")
 
 
 def compact_spec(spec: ToolSpec) -> ToolSpec:
@@ -198,6 +271,17 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "array": (list,),
     "null": (type(None),),
 }
+
+
+def _read_arguments(tool: Tool, call: ToolCallRequest) -> dict[str, Any] | Problem:
+    """The arguments, held against the schema; or what is wrong with them."""
+    try:
+        arguments = _parse_arguments(call.arguments, tool.spec.parameters)
+        if not tool.validates_arguments:
+            _check_arguments(arguments, tool.spec.parameters)
+    except Problem as problem:
+        return problem
+    return arguments
 
 
 def _parse_arguments(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:

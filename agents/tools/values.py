@@ -7,6 +7,7 @@ from typing import Any
 
 from agents.audience import Source
 from agents.models import Agent, Run, ToolCall, ToolSource
+from agents.trust import Effect, Gate
 from memory.models import Approval
 from openvibe.chat.models import Thread
 from openvibe.llm.values import ToolSpec
@@ -54,16 +55,40 @@ class Tool:
     told its sentence. `validates_arguments`: it holds them against the schema itself; else that was done before.
     `sources`: what a call with these arguments (None: they could not be read) tells of, whatever comes of it. Who may
     see all of it may see the call; of a tool that says nothing here or in its outcomes, nobody.
+
+    `is_remote`: it works outside the database and may take long. No transaction is held while it runs, its call is on
+    record before, and its definition is offered as it stands. It raises Problem only for what was not sent: whatever
+    came of a call that was, even that nobody knows, is its result.
+    `effect` and `gate` are the toolbox's to set.
     """
 
     spec: ToolSpec
     run: Callable[[dict[str, Any]], str | ToolOutcome]
     validates_arguments: bool = False
     sources: Callable[[Mapping[str, Any] | None], tuple[Source, ...]] = lambda arguments: ()
+    is_remote: bool = False
+    effect: Effect = "own_memory"
+    gate: Gate = "allowed"
 
 
 ToolFactory = Callable[[ToolContext], Tool | None]
 """Makes the tool for a context; None where the agent does not have it."""
+
+
+@dataclass(frozen=True)
+class ToolRegistration:
+    """A tool of a list: what makes it, what it does, and who has it.
+
+    `min_level`: from which trust level on. `is_approved`: an admin approved it for this agent; `asks_first`: it is
+    listed as one whose every call waits for a person (`agents.trust.gate`).
+    """
+
+    name: str
+    factory: ToolFactory
+    effect: Effect
+    min_level: int = 1
+    is_approved: bool = False
+    asks_first: bool = False
 
 
 STRING_SCHEMA = {"type": "string"}

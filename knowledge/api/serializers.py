@@ -233,7 +233,9 @@ class SearchAsked(serializers.Serializer[Any]):
     budget = serializers.IntegerField(
         required=False, min_value=1, max_value=100_000, help_text="Most tokens of content together."
     )
-    most = serializers.IntegerField(required=False, min_value=1, max_value=50, default=20)
+    limit = serializers.IntegerField(
+        source="most", required=False, min_value=1, max_value=50, default=20, help_text="Most entries."
+    )
     topic = serializers.CharField(required=False, max_length=120)
     tag = serializers.CharField(required=False, max_length=40)
     kind = serializers.ChoiceField(choices=Entry.Kind.choices, required=False)
@@ -262,7 +264,9 @@ class FoundEntriesOut(serializers.Serializer[Any]):
 
 class SimilarIn(serializers.Serializer[Any]):
     text = serializers.CharField(max_length=100_000, help_text="What would be written, topic and content.")
-    most = serializers.IntegerField(required=False, min_value=1, max_value=20, default=5)
+    limit = serializers.IntegerField(
+        source="most", required=False, min_value=1, max_value=20, default=5, help_text="Most entries."
+    )
     without = IdField(required=False, help_text="An entry that is not to be among them.")
 
 

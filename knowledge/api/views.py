@@ -141,7 +141,7 @@ class OneEntry(ApiView):
         return set_etag(Response(EntryOut(entry).data), entry.version)
 
     @extend_schema(
-        operation_id="knowledge_change", parameters=[IF_MATCH_PARAMETER], request=EntryChange, responses=EntryOut
+        operation_id="knowledge_update", parameters=[IF_MATCH_PARAMETER], request=EntryChange, responses=EntryOut
     )
     def patch(self, request: Request, pk: int) -> Response:
         """Change an entry, from the version that If-Match names. Members only; every change is a revision."""
@@ -162,7 +162,7 @@ class OneEntry(ApiView):
 class Revisions(ApiView):
     page_order = "-number"
 
-    @extend_schema(operation_id="knowledge_revisions", responses=RevisionOut(many=True))
+    @extend_schema(operation_id="knowledge_list_revisions", responses=RevisionOut(many=True))
     def get(self, request: Request, pk: int) -> Response:
         """Every change of an entry: who, when, what and why, the newest first. People only.
 
@@ -253,7 +253,9 @@ Flag = action_view(
 
 class Contradictions(ApiView):
     @extend_schema(
-        operation_id="contradictions_list", parameters=[ContradictionsAsked], responses=ContradictionOut(many=True)
+        operation_id="knowledge_list_contradictions",
+        parameters=[ContradictionsAsked],
+        responses=ContradictionOut(many=True),
     )
     def get(self, request: Request) -> Response:
         """Open pairs of which the caller may read both, the newest first. Agents get none."""
@@ -265,7 +267,7 @@ class Contradictions(ApiView):
 class Settle(ApiView):
     scopes = {"POST": KNOWLEDGE_SCOPE}
 
-    @extend_schema(operation_id="contradictions_settle", request=SettleIn, responses=ContradictionOut)
+    @extend_schema(operation_id="knowledge_settle_contradiction", request=SettleIn, responses=ContradictionOut)
     def post(self, request: Request, pk: int) -> Response:
         """Both hold, or one of them is superseded or archived. Members only; settled twice is settled once."""
         access, data = request_access(request), self.validated_body(SettleIn)
@@ -303,7 +305,7 @@ class Search(ApiView):
 class Similar(ApiView):
     scopes = {"POST": "read"}
 
-    @extend_schema(operation_id="knowledge_similar", request=SimilarIn, responses=SimilarOut)
+    @extend_schema(operation_id="knowledge_find_similar", request=SimilarIn, responses=SimilarOut)
     def post(self, request: Request) -> Response:
         """The entries that hold and are most like a text, such as one that is about to be written. Writes nothing."""
         access, data = request_access(request), self.validated_body(SimilarIn)
@@ -312,7 +314,7 @@ class Similar(ApiView):
 
 
 class Index(ApiView):
-    @extend_schema(operation_id="knowledge_index", responses=IndexOut)
+    @extend_schema(operation_id="knowledge_get_index", responses=IndexOut)
     def get(self, request: Request) -> Response:
         """The topics of what holds, by kind: facts, decisions, policies, runbooks, schemas, plans, known gaps."""
         kinds, is_whole = topics_by_kind(accessible_entries(request_access(request)).current())

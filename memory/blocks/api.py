@@ -91,14 +91,14 @@ class NotesAsked(AgentAsked):
 class NotesOut(serializers.Serializer[Any]):
     agent = serializers.CharField(source="agent.handle")
     person = serializers.CharField(source="person.handle")
-    text = serializers.CharField(source="content")
-    tokens = serializers.IntegerField(help_text="Tokens of the text (o200k_base).")
+    content = serializers.CharField()
+    tokens = serializers.IntegerField(help_text="Tokens of the content (o200k_base).")
     max_tokens = serializers.IntegerField()
     version = serializers.IntegerField(help_text="0: nothing noted yet.")
 
 
 class NotesIn(serializers.Serializer[Any]):
-    text = TextField(help_text="The notes, whole; empty clears them.")
+    content = TextField(source="text", help_text="The notes, whole; empty clears them.")
 
 
 def _if_match_header(description: str, *, required: bool = True) -> OpenApiParameter:
@@ -164,7 +164,7 @@ class OneBlock(BlockView):
         return _block_response(self.readable().access(label))
 
     @extend_schema(
-        operation_id="blocks_save", parameters=[AgentAsked, IF_MATCH], request=BlockChange, responses=BlockOut
+        operation_id="blocks_update", parameters=[AgentAsked, IF_MATCH], request=BlockChange, responses=BlockOut
     )
     def put(self, request: Request, label: str) -> Response:
         """The next version of a block, made on the one that If-Match names."""
@@ -196,7 +196,7 @@ class Appended(BlockView):
 
 
 class Tools(BlockView):
-    @extend_schema(operation_id="blocks_tools", parameters=[AgentAsked], responses=ToolsOut)
+    @extend_schema(operation_id="blocks_get_tools", parameters=[AgentAsked], responses=ToolsOut)
     def get(self, request: Request) -> Response:
         """The tool to write these blocks with, for a model; an empty list when nothing may be written."""
         tool = self.readable().tool()
@@ -204,7 +204,7 @@ class Tools(BlockView):
 
 
 class Text(BlockView):
-    @extend_schema(operation_id="blocks_text", parameters=[AgentAsked], responses=BlocksText)
+    @extend_schema(operation_id="blocks_get_text", parameters=[AgentAsked], responses=BlocksText)
     def get(self, request: Request) -> Response:
         """The blocks as a prompt shows them."""
         return Response(BlocksText({"text": self.readable().text()}).data)
@@ -229,7 +229,7 @@ class Profile(ApiView):
         return _etag_response(NotesOut(notes), notes.version)
 
     @extend_schema(
-        operation_id="profile_save", parameters=[NotesAsked, NOTES_IF_MATCH], request=NotesIn, responses=NotesOut
+        operation_id="profile_update", parameters=[NotesAsked, NOTES_IF_MATCH], request=NotesIn, responses=NotesOut
     )
     def put(self, request: Request) -> Response:
         """Replace the notes, at most 500 tokens; empty clears them. A member may only clear those about herself.

@@ -119,7 +119,7 @@ class Episodes(ApiView):
 class Applied(ApiView):
     scopes = {"POST": "memory"}
 
-    @extend_schema(operation_id="episodes_applied", request=None, responses=EpisodeOut)
+    @extend_schema(operation_id="episodes_mark_applied", request=None, responses=EpisodeOut)
     def post(self, request: Request, pk: int) -> Response:
         """The feedback has been taken up: it leaves the agent's prompts. Admins and whoever gave it."""
         access = request_access(request)

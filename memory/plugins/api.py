@@ -6,7 +6,8 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema
+from inflection import camelize
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -29,8 +30,8 @@ from memory.plugins.sessions import (
     visible_sessions,
 )
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
-from memory.plugins.tool import build_tool
-from openvibe.api.fields import IdField, SeqField, TextField
+from memory.plugins.tool import ToolAction, build_tool, offered_actions
+from openvibe.api.fields import IdField, IsoField, SeqField, TextField
 from openvibe.api.idempotency import idempotent
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
@@ -54,6 +55,27 @@ class MemoryToolIn(serializers.Serializer[Any]):
 
     thread = IdField()
     action = serializers.CharField(max_length=80, help_text="One of those the schema lists.")
+
+
+def _action_serializer(action: ToolAction) -> type[MemoryToolIn]:
+    """The body that calls this action, for the schema: the tool itself checks its arguments."""
+    fields: dict[str, Any] = {"__doc__": action.description, "action": serializers.ChoiceField(choices=[action.name])}
+    for argument in action.arguments:
+        options: dict[str, Any] = {"required": argument.required, "help_text": argument.description}
+        if argument.type == "integer":
+            options |= {"min_value": argument.minimum, "max_value": argument.maximum}
+            fields[argument.name] = serializers.IntegerField(**options)
+        else:
+            options |= {"min_length": argument.minimum, "max_length": argument.maximum}
+            fields[argument.name] = serializers.CharField(**options, allow_blank=argument.minimum == 0)
+    return type(f"Memory{camelize(action.name)}In", (MemoryToolIn,), fields)
+
+
+TOOL_CALL = PolymorphicProxySerializer(
+    "MemoryToolCall",
+    {action.name: _action_serializer(action) for action in offered_actions(ask_compaction)},
+    resource_type_field_name="action",
+)
 
 
 class ToolAnswer(serializers.Serializer[Any]):
@@ -146,20 +168,20 @@ def access_session(access: Access, thread_id: int) -> Session:
 class MemoryTool(ApiView):
     scopes = {"GET": "memory", "POST": "memory"}
 
-    @extend_schema(operation_id="memory_tool_schema", responses=MemoryToolOut)
+    @extend_schema(operation_id="memory_get_tool", responses=MemoryToolOut)
     def get(self, request: Request) -> Response:
         """The memory tool, made from what the workspace's plugin can do: give it to a model as it is."""
         access = request_access(request)
         tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, ask_compaction=ask_compaction)
         return Response(MemoryToolOut(tool.spec).data)
 
-    @extend_schema(operation_id="memory_tool_call", request=MemoryToolIn, responses=ToolAnswer)
+    @extend_schema(operation_id="memory_call_tool", request=TOOL_CALL, responses=ToolAnswer)
     def post(self, request: Request) -> Response:
         """Carry out one action of the tool. Its arguments stand beside `thread` and `action`.
 
         What the model can mend is a problem here: 400 `unknown_action` or `bad_argument`, 404 for an id out of scope.
         """
-        data, access = self.validated_body(MemoryToolIn), request_access(request)
+        data, access = self.validated_body(MemoryToolIn, may_hold_more=True), request_access(request)
         session = access_session(access, data["thread"])
         tool = build_tool(provider_for(access.workspace_id), for_agent=access.is_agent, ask_compaction=ask_compaction)
         if not isinstance(request.data, Mapping):
@@ -173,7 +195,7 @@ class MemoryTool(ApiView):
 class Stats(ApiView):
     scopes = {"GET": "memory"}
 
-    @extend_schema(operation_id="memory_stats", parameters=[ThreadAsked], responses=MemoryStatsOut)
+    @extend_schema(operation_id="memory_get_stats", parameters=[ThreadAsked], responses=MemoryStatsOut)
     def get(self, request: Request) -> Response:
         """How much was said in a thread, and how much of it is remembered in which form."""
         access = request_access(request)
@@ -215,7 +237,7 @@ class SummaryRevisionOut(serializers.Serializer[Any]):
     """Both texts are empty when a message in the summary was edited or deleted later."""
 
     author = serializers.CharField()
-    at = serializers.CharField()
+    at = IsoField()
     previous = serializers.CharField()
     content = serializers.CharField()
 
@@ -246,7 +268,7 @@ class SummaryCorrectionIn(serializers.Serializer[Any]):
 class OneSummary(ApiView):
     scopes = {"GET": "memory", "PATCH": "memory"}
 
-    @extend_schema(operation_id="memory_summary_get", parameters=[ThreadAsked], responses=MemorySummaryOut)
+    @extend_schema(operation_id="memory_get_summary", parameters=[ThreadAsked], responses=MemorySummaryOut)
     def get(self, request: Request, pk: int) -> Response:
         """One summary of a thread's memory, with its version and its corrections, the newest first."""
         access = request_access(request)
@@ -256,7 +278,7 @@ class OneSummary(ApiView):
             raise Missing
         return Response(MemorySummaryOut(provider.describe(session, min(pk, MAX_ID))).data)
 
-    @extend_schema(operation_id="memory_summary_correct", request=SummaryCorrectionIn, responses=MemorySummaryOut)
+    @extend_schema(operation_id="memory_correct_summary", request=SummaryCorrectionIn, responses=MemorySummaryOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Correct what a summary says. Members only; 409 `changed_meanwhile` for a version that is not current."""
         data, access = self.validated_body(SummaryCorrectionIn), request_access(request)
@@ -294,7 +316,7 @@ class Compactions(ApiView):
     scopes = {"GET": "memory"}
 
     @extend_schema(
-        operation_id="memory_compactions_list", parameters=[ThreadAskedMaybe], responses=CompactionOut(many=True)
+        operation_id="memory_list_compactions", parameters=[ThreadAskedMaybe], responses=CompactionOut(many=True)
     )
     def get(self, request: Request) -> Response:
         """Compactions of threads the caller may read, newest first."""
@@ -306,7 +328,7 @@ class Compactions(ApiView):
 class OneCompaction(ApiView):
     scopes = {"GET": "memory"}
 
-    @extend_schema(operation_id="memory_compactions_get", responses=CompactionOut)
+    @extend_schema(operation_id="memory_get_compaction", responses=CompactionOut)
     def get(self, request: Request, pk: int) -> Response:
         """State, progress and what came of it."""
         return Response(CompactionOut(get_object_or_404(visible_compactions(request_access(request)), pk=pk)).data)
@@ -343,7 +365,7 @@ class SessionChange(serializers.Serializer[Any]):
 
 class SaidIn(serializers.Serializer[Any]):
     role = serializers.ChoiceField(choices=["user", "assistant", "tool_call", "tool_result"])
-    text = TextField(help_text="1 to 100,000 characters.")
+    body = TextField(source="text", help_text="1 to 100,000 characters.")
     external_id = TextField(
         required=False,
         default="",
@@ -369,7 +391,7 @@ class SaidOut(serializers.Serializer[Any]):
     author_kind = serializers.CharField()
     body = serializers.CharField(source="text")
     call_id = serializers.CharField()
-    created_at = serializers.CharField(source="at")
+    created_at = IsoField(source="at")
 
 
 class SessionHistory(serializers.Serializer[Any]):
@@ -405,7 +427,7 @@ class OneSession(ApiView):
         """One session, with what the agent keeps about it."""
         return Response(SessionOut(get_object_or_404(visible_sessions(request_access(request)), thread_id=pk)).data)
 
-    @extend_schema(operation_id="sessions_change", request=SessionChange, responses=SessionOut)
+    @extend_schema(operation_id="sessions_update", request=SessionChange, responses=SessionOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Replace the info."""
         access = request_access(request)
@@ -415,7 +437,7 @@ class OneSession(ApiView):
 
 
 class SessionMessages(ApiView):
-    @extend_schema(operation_id="sessions_history", parameters=[HistoryAsked], responses=SessionHistory)
+    @extend_schema(operation_id="sessions_get_history", parameters=[HistoryAsked], responses=SessionHistory)
     def get(self, request: Request, pk: int) -> Response:
         """What was said, oldest first, word for word."""
         access, params = request_access(request), self.validated_query(HistoryAsked)
@@ -427,7 +449,7 @@ class SessionMessages(ApiView):
         next_after = page[-1].ordinal if len(entries) > len(page) else None
         return Response(SessionHistory({"messages": page, "next": next_after}).data)
 
-    @extend_schema(operation_id="sessions_say", request=SessionMessagesIn, responses={201: SessionStored})
+    @extend_schema(operation_id="sessions_append", request=SessionMessagesIn, responses={201: SessionStored})
     @idempotent
     def post(self, request: Request, pk: int) -> Response:
         """Add what was said, all or nothing. A message whose external id is known is not stored again."""

@@ -45,11 +45,15 @@ class ToolArgument:
     minimum: int = 1
     maximum: int = MAX_ID
 
-    def schema(self, actions: Sequence[str]) -> dict[str, Any]:
-        bounds = {"minLength": self.minimum, "maxLength": self.maximum}
+    @property
+    def bounds(self) -> dict[str, int]:
+        """As JSON Schema has them."""
         if self.type == "integer":
-            bounds = {"minimum": self.minimum, "maximum": self.maximum}
-        return {"type": self.type, "description": f"For {', '.join(actions)}: {self.description}", **bounds}
+            return {"minimum": self.minimum, "maximum": self.maximum}
+        return {"minLength": self.minimum, "maxLength": self.maximum}
+
+    def schema(self, actions: Sequence[str]) -> dict[str, Any]:
+        return {"type": self.type, "description": f"For {', '.join(actions)}: {self.description}", **self.bounds}
 
     def validate(self, value: object) -> str | int:
         """Raises Problem unless the value is what the schema says. Nothing is converted."""
@@ -130,16 +134,20 @@ def build_tool(
     For people (`for_agent=False`) without the notes, which are an agent's own about a person, and without `compact`,
     which `ask_compaction` answers: it takes the session and a focus.
     """
-    offered = (*TOOL_ACTIONS, *([_compact_action(ask_compaction)] if ask_compaction is not None else []))
     actions = {
         action.name: action
-        for action in offered
+        for action in offered_actions(ask_compaction)
         if (action.capability is None or isinstance(provider, action.capability))
         and (for_agent or not action.for_agents_only)
     }
     signatures = (f"- {action.name}{_signature(action)}: {action.description}" for action in actions.values())
     description = "\n".join(["Look things up in your memory of this conversation. Actions:", *signatures])
     return PluginMemoryTool(provider, actions, ToolSpec(TOOL_NAME, description, _parameters(actions)))
+
+
+def offered_actions(ask_compaction: AskCompaction | None = None) -> tuple[ToolAction, ...]:
+    """All there are for any plugin, in the order in which the tool offers them."""
+    return (*TOOL_ACTIONS, *([_compact_action(ask_compaction)] if ask_compaction is not None else []))
 
 
 def _signature(action: ToolAction) -> str:

@@ -121,7 +121,7 @@ class OneWork(ApiView):
         """One row, with its version as ETag."""
         return _work_response(request_access(request), pk)
 
-    @extend_schema(operation_id="work_change", parameters=[IF_MATCH_PARAMETER], request=WorkChange, responses=WorkOut)
+    @extend_schema(operation_id="work_update", parameters=[IF_MATCH_PARAMETER], request=WorkChange, responses=WorkOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Say it anew, close it (`state` done or dropped) or open it again. Agents and guests leave constraints that
         bind alone; a member who says a proposed one anew confirms it."""
@@ -139,7 +139,7 @@ class OneWork(ApiView):
                 close_work_item(item=item, by=access, state=payload["state"], version=item.version)
         return _work_response(access, pk)
 
-    @extend_schema(operation_id="work_drop", parameters=[IF_MATCH_PARAMETER], responses={204: None})
+    @extend_schema(operation_id="work_delete", parameters=[IF_MATCH_PARAMETER], responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
         """Drop it: it is kept as dropped, and leaves every prompt."""
         access = request_access(request)

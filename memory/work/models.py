@@ -113,12 +113,14 @@ class WorkItem(Timestamped):
 
 
 class Approval(Timestamped):
-    """Somebody asks whether something may be done; a person decides. A field, never a sentence in a summary."""
+    """Somebody asks whether something may be done; a person decides, or it lapses after a while. A field, never a
+    sentence in a summary."""
 
     class State(models.TextChoices):
         REQUESTED = "requested", "Requested"
         GRANTED = "granted", "Granted"
         DENIED = "denied", "Denied"
+        LAPSED = "lapsed", "Lapsed"
 
     thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="approvals")
     what = models.CharField(max_length=300, help_text="What would be done.")
@@ -134,7 +136,8 @@ class Approval(Timestamped):
         constraints = [
             models.CheckConstraint(
                 condition=Q(state="requested", decided_by=None, decided_at=None)
-                | Q(state__in=["granted", "denied"], decided_by__isnull=False, decided_at__isnull=False),
+                | Q(state__in=["granted", "denied"], decided_by__isnull=False, decided_at__isnull=False)
+                | Q(state="lapsed", decided_by=None, decided_at__isnull=False),
                 name="approval_decided_by_somebody",
             )
         ]
@@ -145,7 +148,10 @@ class Approval(Timestamped):
                 condition=pgtrigger.Condition("OLD.state <> 'requested' AND OLD.* IS DISTINCT FROM NEW.*"),
             )
         ]
-        indexes = [models.Index(fields=["thread", "id"], name="approval_of_thread")]
+        indexes = [
+            models.Index(fields=["thread", "id"], name="approval_of_thread"),
+            models.Index(fields=["created_at"], condition=Q(state="requested"), name="approval_waiting"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.what} ({self.state})"

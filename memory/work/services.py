@@ -4,6 +4,7 @@ two signals they send."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -24,8 +25,8 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
 # A person decided an approval:
-#   approval: Approval, decided: its state is granted or denied
-#   by: Access of whoever decided
+#   approval: Approval, decided: its state is granted or denied; or lapsed, for nobody decided in time
+#   by: Access of whoever decided; None where it lapsed
 # What waits for it (a run) goes on, or learns that it may not.
 approval_decided = Signal()
 
@@ -93,6 +94,9 @@ ROW_OVERHEAD_TOKENS = 50
 
 MAX_PENDING_APPROVALS = 10
 """Approvals of one thread that may wait at the same time."""
+
+APPROVAL_LIFETIME = timedelta(days=7)
+"""How long an approval waits for a decision. Then it lapses, and what waited for it ends."""
 
 SINGLETON_KINDS = (Kind.OBJECTIVE, Kind.PLAN)
 """Kinds of which a thread has one at a time: a new one takes the earlier one's place."""
@@ -459,18 +463,21 @@ def _send_stage_milestone(row: WorkItem, previous_stage: str, by: Access) -> Non
 
 
 @transaction.atomic
-def request_approval(*, thread: Thread, by: Access, what: str, reason: str = "") -> Approval:
+def request_approval(
+    *, thread: Thread, by: Access, what: str, reason: str = "", reuse_pending: bool = True
+) -> Approval:
     """Ask whether something may be done. The work pauses there, which is a milestone.
 
-    The same question of the same asker that still waits is returned, not asked twice. `what` is one line of at most
-    300 characters. Raises Missing, Refused (archived), Problem (empty, too long, too many that wait).
+    The same question of the same asker that still waits is returned, not asked twice, unless each asks about something
+    of its own (not `reuse_pending`). `what` is one line of at most 300 characters. Raises Missing, Refused (archived),
+    Problem (empty, too long, too many that wait).
     """
     question = " ".join(clean_text_field(what, field="what", max_characters=300).split())
     cleaned_reason = clean_text_field(reason, field="reason", max_characters=2_000, required=False)
     locked = lock_thread(thread, by)
     pending = Approval.objects.filter(thread=locked, state=ApprovalState.REQUESTED)
     duplicate = pending.filter(requested_by=by.participant_id, what=question).first()
-    if duplicate is not None:
+    if duplicate is not None and reuse_pending:
         return duplicate
     if pending.count() >= MAX_PENDING_APPROVALS:
         raise Problem(
@@ -513,6 +520,26 @@ def decide_approval(*, approval: Approval, by: Access, granted: bool, note: str 
     approval_decided.send(sender=Approval, approval=current, by=by)
     send_milestone(thread, Compaction.Trigger.RESUME, by)
     return current
+
+
+@transaction.atomic
+def lapse_approval(*, approval: Approval, note: str) -> bool:
+    """Nobody is asked any more; `note` says why (at most 300 characters). False when it was decided before."""
+    current = Approval.objects.select_for_update(of=("self",)).select_related("thread").get(pk=approval.pk)
+    if current.state != ApprovalState.REQUESTED:
+        return False
+    current.state, current.decided_at, current.note = ApprovalState.LAPSED, timezone.now(), note
+    current.save(update_fields=["state", "decided_at", "note", "updated_at"])
+    emit_work_changed(current.thread)
+    approval_decided.send(sender=Approval, approval=current, by=None)
+    return True
+
+
+def lapse_overdue_approvals() -> int:
+    """Lapse approvals that nobody decided within APPROVAL_LIFETIME; how many."""
+    overdue = Approval.objects.filter(state=ApprovalState.REQUESTED, created_at__lt=timezone.now() - APPROVAL_LIFETIME)
+    note = f"Nobody decided within {APPROVAL_LIFETIME.days} days."
+    return sum(lapse_approval(approval=approval, note=note) for approval in overdue.order_by("pk")[:500])
 
 
 @transaction.atomic

@@ -29,6 +29,13 @@ class TextField(serializers.CharField):
         super().__init__(trim_whitespace=False, allow_blank=True, **options)
 
 
+class IsoField(serializers.DateTimeField):
+    """A time that is ISO 8601 text already, as every answer gives it."""
+
+    def to_representation(self, value: str) -> str | None:  # type: ignore[override]
+        return utc_text(datetime.fromisoformat(value))
+
+
 def utc_text(moment: datetime | None) -> str | None:
     """A time in UTC as every answer gives it: ISO 8601 with `Z`."""
     return None if moment is None else moment.isoformat().replace("+00:00", "Z")

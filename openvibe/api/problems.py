@@ -1,5 +1,6 @@
 """Every error as `application/problem+json` (RFC 9457) with a stable `code`."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -115,6 +116,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
         if wait := getattr(error, "wait", None):
             headers["Retry-After"] = str(max(1, int(wait)))
     body = error_to_problem(error)
+    if isinstance(error, Problem) and body is not None and "field" in body:
+        names: Mapping[str, str] = getattr(context.get("view"), "field_names", {})
+        body["field"] = names.get(body["field"], body["field"])
     if body is None:
         request = context.get("request")
         log.error("api_error", exc_info=error)

@@ -6,6 +6,9 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.generators import SchemaGenerator
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.serializers import ChoiceField, ListSerializer
 
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -29,6 +32,30 @@ PROBLEM_SCHEMA: dict[str, Any] = {
     },
 }
 HTTP_METHODS = ("get", "post", "put", "patch", "delete")
+
+
+class ApiSchema(AutoSchema):
+    """How operations and bodies are named, so that generated clients read well: `threads_list` is of `threads`,
+    `ThreadOut` is `Thread`, `ThreadIn` is `ThreadRequest`."""
+
+    def get_tags(self) -> list[str]:
+        return [self.get_operation_id().partition("_")[0]]
+
+    def get_serializer_name(self, serializer: Any, direction: Any) -> str:
+        name = type(serializer).__name__
+        return name.removesuffix("Out") if direction == "response" else name.removesuffix("In")
+
+    def _map_serializer_field(self, field: Any, direction: Any, bypass_extensions: bool = False) -> Any:
+        if isinstance(field, ChoiceField) and field.read_only and _is_blank_in_model(field):
+            field.allow_blank = True  # a ModelSerializer forgets it of what is only read
+        parent: Any = super()  # has no types
+        return parent._map_serializer_field(field, direction, bypass_extensions)
+
+
+def _is_blank_in_model(field: ChoiceField) -> bool:
+    model = getattr(getattr(field.parent, "Meta", None), "model", None)
+    columns = {column.name: column for column in model._meta.fields} if model else {}
+    return field.source in columns and columns[field.source].blank
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -65,6 +92,33 @@ def add_problem_responses(result: dict[str, Any], generator: Any, request: Any, 
             if method in HTTP_METHODS:
                 operation["responses"]["default"] = problem_response
     return result
+
+
+_parameters: dict[Any, frozenset[str]] = {}
+
+
+def query_parameters(view: Any, method: str) -> frozenset[str]:
+    """What a view's method takes in the address, as its `extend_schema` says. Worked out once for each."""
+    handler = getattr(type(view), method.lower(), None)
+    if handler not in _parameters:
+        _parameters[handler] = _declared_parameters(view, handler)
+    return _parameters[handler]
+
+
+def _declared_parameters(view: Any, handler: Any) -> frozenset[str]:
+    names = {name for backend in [getattr(view, "filterset_class", None)] if backend for name in backend.base_filters}
+    if "schema" not in getattr(handler, "kwargs", {}):
+        return frozenset(names)
+    schema = handler.kwargs["schema"]()
+    schema.view = view
+    for parameter in schema.get_override_parameters():
+        if isinstance(parameter, OpenApiParameter):
+            names |= {parameter.name} if parameter.location == OpenApiParameter.QUERY else set()
+        else:
+            names |= set(parameter().fields)
+    if isinstance(schema.get_response_serializers(), ListSerializer):
+        names |= {parameter["name"] for parameter in view.paginator.get_schema_operation_parameters(view)}
+    return frozenset(names)
 
 
 _generating = Lock()

@@ -1,5 +1,6 @@
 """What every endpoint's view starts from, and the addresses that belong to no other app."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -7,16 +8,20 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from drf_spectacular.utils import extend_schema
 from drf_spectacular.views import SpectacularAPIView
+from rest_framework.exceptions import ErrorDetail, ValidationError
 from rest_framework.generics import GenericAPIView
 from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import BaseSerializer, Serializer
+from rest_framework.serializers import BaseSerializer, ListSerializer, Serializer
 
 from openvibe.api.problems import LengthRequired
-from openvibe.api.schema import operations_by_group
+from openvibe.api.schema import operations_by_group, query_parameters
 from openvibe.base.problems import Missing
+
+COMMON_PARAMETERS = ("workspace",)
+"""In the address of every call: which workspace, for whoever is in several."""
 
 
 class ApiView(GenericAPIView[Any]):
@@ -26,23 +31,34 @@ class ApiView(GenericAPIView[Any]):
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]
     page_order = "-id"
     serializer_class: type[BaseSerializer[Any]] | None = Serializer
+    field_names: Mapping[str, str] = {}  # what services call a field, as the caller knows it
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        self._check_parameters(request)
         if request.META.get("HTTP_TRANSFER_ENCODING") and not request.META.get("CONTENT_LENGTH"):
             raise LengthRequired("Send the body with a Content-Length: a body in chunks is not read here.")
 
-    def validated_body(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
-        """The request's body, checked."""
-        return self._validate(serializer, self.request.data)
+    def validated_body(self, serializer: type[Serializer[Any]], *, may_hold_more: bool = False) -> dict[str, Any]:
+        """The request's body, checked. A field the serializer does not know is refused, unless it `may_hold_more`."""
+        return self._validate(serializer, self.request.data, may_hold_more=may_hold_more)
 
     def validated_query(self, serializer: type[Serializer[Any]]) -> dict[str, Any]:
         """The query's parameters, checked."""
-        return self._validate(serializer, self.request.query_params)
+        return self._validate(serializer, self.request.query_params, may_hold_more=True)
 
-    def _validate(self, serializer: type[Serializer[Any]], data: Any) -> dict[str, Any]:
+    def _check_parameters(self, request: Request) -> None:
+        """Raise ValidationError for a parameter in the address that the method does not take: none is ignored."""
+        known = {*query_parameters(self, request.method or "GET"), *COMMON_PARAMETERS}
+        if unknown := [name for name in request.query_params if name not in known]:
+            raise ValidationError({str(name)[:80]: _unknown("parameter", known) for name in unknown})
+
+    def _validate(self, serializer: type[Serializer[Any]], data: Any, *, may_hold_more: bool = False) -> dict[str, Any]:
         bound = serializer(data=data)
-        bound.is_valid(raise_exception=True)
+        self.field_names = {str(field.source): name for name, field in bound.fields.items()}
+        unknown = {} if may_hold_more else unknown_fields(bound, data)
+        if not bound.is_valid() or unknown:
+            raise ValidationError({**unknown, **bound.errors})
         values: dict[str, Any] = bound.validated_data
         return values
 
@@ -57,6 +73,27 @@ class ApiView(GenericAPIView[Any]):
             final.headers[name] = value
         final.headers.setdefault("Cache-Control", "no-store")
         return final
+
+
+def unknown_fields(serializer: Any, data: Any, path: str = "") -> dict[str, Any]:
+    """An error for every field in the data, at any depth, that its serializer does not know."""
+    if isinstance(serializer, ListSerializer):
+        rows = enumerate(data) if isinstance(data, list) else ()
+        return {k: v for n, row in rows for k, v in unknown_fields(serializer.child, row, f"{path}{n}.").items()}
+    if not isinstance(serializer, Serializer) or not isinstance(data, Mapping):
+        return {}
+    fields = serializer.fields
+    errors = {f"{path}{name[:80]}": _unknown("field", fields) for name in data if name not in fields}
+    for name, field in fields.items():
+        if isinstance(field, BaseSerializer):
+            errors |= unknown_fields(field, data.get(name), f"{path}{name}.")
+    return errors
+
+
+def _unknown(what: str, known: Iterable[str]) -> list[ErrorDetail]:
+    names = ", ".join(sorted(known)) or "none"
+    message = f"There is no {what} of this name here; there are: {names}. Nothing was done."
+    return [ErrorDetail(message, f"unknown_{what}")]
 
 
 class NotHere(ApiView):

@@ -12,6 +12,7 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
+from django.utils.cache import patch_vary_headers
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
@@ -51,6 +52,10 @@ class MultipartCharsetMiddleware:
         return self.get_response(request)
 
 
+NO_GZIP = re.compile(r"\bgzip\s*;\s*q=0(\.0*)?\s*(,|$)")
+"""Of `Accept-Encoding` (RFC 9110 12.5.3), which Django reads without its weights."""
+
+
 class CompressionMiddleware(GZipMiddleware):
     """Compresses what is sent whole: pages, fragments, JSON. Streams stay as they are, or their events would wait.
 
@@ -59,7 +64,12 @@ class CompressionMiddleware(GZipMiddleware):
     """
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        return response if response.streaming else super().process_response(request, response)
+        if response.streaming:
+            return response
+        if NO_GZIP.search(request.headers.get("Accept-Encoding", "")):
+            patch_vary_headers(response, ("Accept-Encoding",))
+            return response
+        return super().process_response(request, response)
 
 
 class PathContentSecurityPolicyMiddleware(CSPMiddleware):

@@ -12,13 +12,13 @@ T = TypeVar("T")
 class Register(Generic[T]):
     """Items of one type, in the order they were added: that of INSTALLED_APPS. `name` is for people: its module and it.
 
-    Filled once, from `AppConfig.ready`. A system check fails while a register is empty.
+    Filled once, from `AppConfig.ready`. A system check fails while a register is empty, unless it `may_be_empty`.
     """
 
     every: ClassVar[list["Register[Any]"]] = []
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, *, may_be_empty: bool = False) -> None:
+        self.name, self.may_be_empty = name, may_be_empty
         self._items: tuple[T, ...] = ()
         Register.every.append(self)
 
@@ -45,5 +45,5 @@ def check_registers(app_configs: Sequence[Any] | None = None, **_: Any) -> list[
             id="openvibe.E001",
         )
         for register in Register.every
-        if not list(register)
+        if not register.may_be_empty and not list(register)
     ]

@@ -51,6 +51,7 @@ FILE_UPLOAD_HANDLERS = [
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
 ALLOW_PRIVATE_ENDPOINTS = ENV.allow_private_endpoints
+ALLOWED_ENDPOINT_HOSTS = [h.strip() for h in ENV.allowed_endpoint_hosts.split(",") if h.strip()]
 MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
 MODEL_TOTAL_SECONDS = ENV.model_total_seconds
 CONTENT_SECURITY_POLICY: dict[str, Any] = {
@@ -109,6 +110,7 @@ MIDDLEWARE = [
     "openvibe.base.middleware.CompressionMiddleware",
     "openvibe.base.middleware.PathContentSecurityPolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "openvibe.api.middleware.SlashMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -171,7 +173,7 @@ CELERY_TASK_IGNORE_RESULT = True
 # Agents' runs have a queue and a worker of their own: no background job delays an answer.
 CELERY_TASK_DEFAULT_QUEUE = "background"
 CELERY_TASK_QUEUES = tuple(Queue(name, routing_key=name) for name in ("runs", "background"))
-CELERY_TASK_ROUTES = {name: {"queue": "runs"} for name in ("agents.carry_out_run", "base.answer_doctor")}
+CELERY_TASK_ROUTES = {"agents.carry_out_run": {"queue": "runs"}}
 CELERY_WORKER_POOL = "threads"  # a run mostly waits, for the model or for the database
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
@@ -191,6 +193,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "thin snapshots": {"task": "agents.thin_snapshots", "schedule": 86_400.0},
     "sweep compactions": {"task": "memory.sweep_compactions", "schedule": 15.0},
     "forget episodes": {"task": "memory.forget_episodes", "schedule": 3_600.0},
+    "lapse approvals": {"task": "memory.lapse_approvals", "schedule": 3_600.0},
     "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
     "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
     "erase texts": {"task": "chat.erase_texts", "schedule": 10.0},
@@ -281,7 +284,7 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "openvibe.api.parsers.JsonContentNegotiation",
     "DEFAULT_PAGINATION_CLASS": "openvibe.api.pagination.KeysetPagination",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "openvibe.api.schema.ApiSchema",
     "DEFAULT_METADATA_CLASS": None,
     "EXCEPTION_HANDLER": "openvibe.api.problems.exception_handler",
     "UNAUTHENTICATED_USER": None,
@@ -291,9 +294,11 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "DESCRIPTION": "The agents' API: everything a page can do, for scripts and for agents that run elsewhere.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
+    "SERVERS": [{"url": "/", "description": "The server that this description comes from."}],
     "SCHEMA_PATH_PREFIX": "/api/v1/",
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "COMPONENT_SPLIT_REQUEST": True,
+    "COMPONENT_SPLIT_PATCH": False,
     "ENUM_NAME_OVERRIDES": {
         "MessageKind": "openvibe.chat.models.Message.Kind",
         "EpisodeKind": "memory.models.Episode.Kind",
@@ -316,6 +321,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "openvibe.api.schema.add_problem_responses",
+        "openvibe.api.examples.add_examples",
     ],
 }
 

@@ -48,6 +48,9 @@ class Environment(BaseSettings):
     allow_private_endpoints: bool = Field(
         False, description="Let admins name model endpoints on private and loopback addresses."
     )
+    allowed_endpoint_hosts: str = Field(
+        "", description="Comma-separated private hosts that may be called all the same: ollama.lan:11434, 10.0.0.0/24."
+    )
     model_first_answer_seconds: float = Field(60, gt=0, description="How long a model may stay silent at first.")
     model_total_seconds: float = Field(300, gt=0, description="How long one model answer may take in all.")
     email_url: str = Field(

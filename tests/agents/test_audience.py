@@ -12,8 +12,8 @@ from agents.audience import Source, reusable_calls, visible_calls
 from agents.models import Agent, Run, ToolCall
 from agents.services import set_trust_level
 from agents.tools import toolbox
-from agents.tools.toolbox import TOOLS, Toolbox, ToolRegistration
-from agents.tools.values import Tool, ToolContext, tool_spec
+from agents.tools.toolbox import TOOLS, Toolbox
+from agents.tools.values import Tool, ToolContext, ToolRegistration, tool_spec
 from knowledge.services import archive_entry, update_entry
 from memory.blocks.services import update_notes
 from openvibe.chat.models import Thread, fresh
@@ -125,7 +125,7 @@ def blabber(context: ToolContext) -> Tool:
 def test_what_a_tool_returns_that_says_nothing_of_its_audience_is_for_nobody(
     ana: Member, vibe: Agent, thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(toolbox, "TOOLS", (*TOOLS, ToolRegistration("blabber", blabber)))
+    monkeypatch.setattr(toolbox, "TOOLS", (*TOOLS, ToolRegistration("blabber", blabber, "reads")))
     run = ask(thread, ana)
     told(run, calling(("blabber", {})), "Done.")
     assert "tulip" in ToolCall.objects.get().result

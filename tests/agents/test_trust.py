@@ -1,13 +1,15 @@
 """The trust table, row by row as the specification has it."""
 
 from itertools import pairwise
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from agents.trust import TRUST_LEVELS, Occasion, may_respond, trust_level
+from agents.trust import GATES, TRUST_LEVELS, Effect, Gate, Occasion, gate, gate_refusal, may_respond, trust_level
 
 LEVELS = (1, 2, 3, 4)
+ROOT = Path(__file__).parents[2]
 
 
 def test_levels_have_their_names_in_order() -> None:
@@ -39,8 +41,40 @@ def test_what_each_level_sees() -> None:
 def test_what_each_level_does_beside_answering() -> None:
     assert all(row.writes_own_memory for row in TRUST_LEVELS)
     assert [row.suggests_knowledge for row in TRUST_LEVELS] == [False, True, True, True]
-    assert [row.acting_tools for row in TRUST_LEVELS] == ["none", "none", "approved", "most"]
-    assert [row.high_stakes_with_approval for row in TRUST_LEVELS] == [False, False, False, True]
+    assert "uses no tools that act" in trust_level(2).allowed_actions
+    assert "uses tools that act, once approved for it" in trust_level(3).allowed_actions
+    assert "external, financial and legal acts only with approval" in trust_level(4).allowed_actions
+
+
+PLAIN, APPROVED, LISTED, BOTH = (False, False), (True, False), (False, True), (True, True)
+
+
+@pytest.mark.parametrize(
+    ("effect", "flags", "outcomes"),
+    [
+        *(
+            (effect, flags, "allowed allowed allowed allowed")
+            for effect in ("reads", "own_memory")
+            for flags in (PLAIN, BOTH)
+        ),
+        ("acts", PLAIN, "refused refused refused allowed"),
+        ("acts", APPROVED, "refused refused allowed allowed"),
+        ("acts", LISTED, "refused refused refused ask"),
+        ("acts", BOTH, "refused refused ask ask"),
+        *(("external", flags, "refused refused refused ask") for flags in (PLAIN, APPROVED, LISTED, BOTH)),
+    ],
+)
+def test_what_becomes_of_a_call(effect: Effect, flags: tuple[bool, bool], outcomes: str) -> None:
+    is_approved, asks_first = flags
+    found = [gate(level, effect, is_approved=is_approved, asks_first=asks_first) for level in LEVELS]
+    assert " ".join(found) == outcomes
+    assert set(found) <= set(get_args(Gate))
+
+
+def test_a_refusal_names_the_rule() -> None:
+    assert gate_refusal(3, "external") == "which acts outside the workspace: agents may from L4 on"
+    assert gate_refusal(3, "acts") == "which acts: at L3 only once an admin has approved it for the agent"
+    assert set(GATES) == set(get_args(Effect))
 
 
 def test_a_higher_level_never_answers_less() -> None:
@@ -57,3 +91,9 @@ def test_an_unknown_level_is_refused_in_words(level: int) -> None:
 def test_an_unknown_occasion_is_refused_in_words() -> None:
     with pytest.raises(ValueError, match="mention, thread"):
         may_respond(1, "party")  # type: ignore[arg-type]
+
+
+def test_the_documentation_shows_the_gate_table() -> None:
+    rows = [line.split("|") for line in (ROOT / "docs/tools.md").read_text().splitlines() if line.startswith("| `")]
+    table = {row[1].strip(" `"): tuple(cell.strip() for cell in row[3:7]) for row in rows}
+    assert table == GATES

@@ -51,6 +51,8 @@ def may_see(caller: str, thing: str, place: str) -> bool:
         return caller in CHANNELS[place]
     if thing == "agent":  # people know their workspace's agents, guests only those they meet
         return (caller == "cleo") == (place == "elsewhere") and caller != "ben"
+    if thing == "person":  # the place's owner; guests know those they meet
+        return (caller == "cleo") == (place == "elsewhere") and caller != "ben"
     if thing == "token":
         return caller == ("cleo" if place == "elsewhere" else "ana")
     seen = caller in THREADS[place]

@@ -64,10 +64,10 @@ ROWS = {
     "PATCH api-workspace": Row("workspace/", but=OTHERS | {"ben": 403}, body={"description": "A garden."}),
     "GET api-snippets": Row("snippets/"),
     "POST api-snippets": Row(
-        "snippets/", status=201, but=OTHERS | {"ben": 403}, body={"name": "tone", "text": "Be brief."}
+        "snippets/", status=201, but=OTHERS | {"ben": 403}, body={"name": "tone", "content": "Be brief."}
     ),
     "GET api-snippet": Row("snippets/1/", status=404),
-    "PATCH api-snippet": Row("snippets/1/", status=404, body={"text": "Be kind."}, headers={"If_Match": '"1"'}),
+    "PATCH api-snippet": Row("snippets/1/", status=404, body={"content": "Be kind."}, headers={"If_Match": '"1"'}),
     "DELETE api-snippet": Row("snippets/1/", status=404),
     "GET api-tokens": Row("tokens/", lists="token"),
     "POST api-tokens": Row("tokens/", status=201, body={"name": "x", "scopes": ["read"]}),
@@ -76,6 +76,8 @@ ROWS = {
     "POST api-channels": Row("channels/", status=201, but={**NOT_AGENTS, "ben": 403}, body={"name": "new"}),
     "GET api-channel": Row("channels/{channel}/", "channel"),
     "PATCH api-channel": Row("channels/{channel}/", "channel", 200, OTHERS, body={"instructions": "Be brief."}),
+    "GET api-people": Row("people/", lists="person"),
+    "POST api-thread-read": Row("threads/{thread}/read/", "thread", body={"seq": 1}),
     "GET api-threads": Row("threads/", lists="thread"),
     "POST api-threads": Row("threads/", "channel", 201, body={"channel": "{channel}", "title": "New"}),
     "GET api-thread": Row("threads/{thread}/", "thread"),
@@ -112,7 +114,7 @@ ROWS = {
     "PATCH api-session": Row("sessions/{session}/", "session", body={"info": {"kept": True}}),
     "GET api-session-messages": Row("sessions/{session}/messages/", "session"),
     "POST api-session-messages": Row(
-        "sessions/{session}/messages/", "session", 201, body={"messages": [{"role": "user", "text": "Hello"}]}
+        "sessions/{session}/messages/", "session", 201, body={"messages": [{"role": "user", "body": "Hello"}]}
     ),
     "GET api-episodes": Row("episodes/", lists="episode"),
     "POST api-episode-applied": Row("episodes/{episode}/applied/", "episode", 200, NOT_AGENTS),
@@ -196,6 +198,7 @@ ROWS = {
     ),
     "GET api-agents": Row("agents/", lists="agent"),
     "GET api-agent": Row("agents/{agent}/", "agent"),
+    "PATCH api-agent": Row("agents/{agent}/", "agent", 200, OTHERS | {"l1": 403}, {"level": 2, "note": "Good answers"}),
     "GET api-agent-cache": Row("agents/{agent}/cache/", "agent"),
     "GET api-soul": Row("agents/{agent}/soul/", "agent", 200, {**OTHERS, "l1": 200}),
     "PUT api-soul": Row(
@@ -222,7 +225,7 @@ ROWS = {
         "agent",
         200,
         NOT_ITS_OWN,
-        {"text": "Likes roses."},
+        {"content": "Likes roses."},
         {"If_Match": '"0"'},
     ),
 }
@@ -332,7 +335,7 @@ def test_seen_answers_and_unseen_is_unknown(scene: Scene, entrance: Entrance, na
 @pytest.mark.parametrize("name", LISTING)
 def test_lists_hold_what_the_caller_sees_and_nothing_else(scene: Scene, entrance: Entrance, name: str) -> None:
     row = ROWS[name]
-    column = "handle" if row.lists == "agent" else "id"
+    column = "handle" if row.lists in ("agent", "person") else "id"
     for caller in CALLERS:
         found = []
         for way in entrance.ways(caller):

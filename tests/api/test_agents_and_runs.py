@@ -1,6 +1,9 @@
 """Prompts, runs, feedback and SOULs over the API."""
 
+import tomllib
+
 import pytest
+from django.conf import settings
 
 from agents.models import Agent, Run
 from agents.runs.executor import execute_run
@@ -203,3 +206,21 @@ def test_a_run_tells_what_it_called_and_what_it_waits_for(api: Api, question: Me
     (call,) = api.get(f"runs/{run.pk}/context/").json()["tool_calls"]
     assert (call["name"], call["decision"], call["arguments"]) == ("request_approval", "waits", ask.arguments)
     assert api.get("runs/?state=waiting_approval").json()["results"][0]["id"] == run.pk
+
+
+def test_an_admin_sets_the_trust_level_with_a_note(ana: Member, vibe: Agent, by_token: Enter) -> None:
+    api = by_token(ana.participant)
+
+    assert api.patch("agents/vibe/", {"level": 3, "note": "Good answers"}).json()["level"] == 3
+    assert [(one.level_before, one.level_after, one.note) for one in vibe.trust_changes.all()] == [
+        (2, 3, "Good answers")
+    ]
+    assert is_problem(api.patch("agents/vibe/", {"level": 4, "note": " "}), 400, "no_note")
+    assert is_problem(api.patch("agents/vibe/", {"level": 5, "note": "More"}), 400, "invalid")
+    assert is_problem(by_token(ana.participant, ("write",)).patch("agents/vibe/", {}), 403, "missing_scope")
+
+
+def test_me_tells_the_version_that_is_released(ana: Member, by_token: Enter) -> None:
+    project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text())["project"]
+
+    assert by_token(ana.participant).get("me/").json()["version"] == project["version"]

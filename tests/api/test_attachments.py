@@ -38,7 +38,7 @@ def test_a_message_with_files(api: Api, thread: Thread) -> None:
     message = answer.json()
     row = {"media_type": "text/markdown", "size": 30, "sha256": hashlib.sha256(PLAN).hexdigest()}
     first, second = message["attachments"]
-    assert first == {"id": first["id"], "name": "plan.md", "token_count": 9, **row}
+    assert first == {"id": first["id"], "name": "plan.md", "tokens": 9, **row}
     assert (message["body"], second["name"]) == ("Read this", "b.csv")
     listed = api.get(f"threads/{thread.pk}/messages/").json()["results"]
     assert listed[0] == api.get(f"messages/{message['id']}/").json() == message

@@ -147,24 +147,24 @@ def test_an_agent_keeps_notes_about_whoever_asks(
     assert nothing.json() == {
         "agent": "vibe",
         "person": "dora",
-        "text": "",
+        "content": "",
         "tokens": 0,
         "max_tokens": 500,
         "version": 0,
     }
-    noted = api.call("PUT", about, {"text": "Likes roses."}, If_Match=nothing["ETag"])
-    assert (noted.status_code, noted.json()["text"], noted.json()["version"], noted["ETag"]) == (
+    noted = api.call("PUT", about, {"content": "Likes roses."}, If_Match=nothing["ETag"])
+    assert (noted.status_code, noted.json()["content"], noted.json()["version"], noted["ETag"]) == (
         200,
         "Likes roses.",
         1,
         '"1"',
     )
-    assert api.get("profile/?person=@dora").json()["text"] == "Likes roses."
-    assert api.get("profile/?person=ana").json()["text"] == ""
-    assert is_problem(api.call("PUT", about, {"text": "Hates roses."}, If_Match='"0"'), 412, "stale")
-    assert is_problem(api.call("PUT", about, {"text": "Hates roses."}, If_Match='"x"'), 412, "stale")
-    assert is_problem(api.call("PUT", about, {"text": "Hates roses."}), 428, "if_match_required")
-    assert is_problem(api.call("PUT", about, {"text": " word" * 501}, If_Match='"1"'), 400, "too_long")
+    assert api.get("profile/?person=@dora").json()["content"] == "Likes roses."
+    assert api.get("profile/?person=ana").json()["content"] == ""
+    assert is_problem(api.call("PUT", about, {"content": "Hates roses."}, If_Match='"0"'), 412, "stale")
+    assert is_problem(api.call("PUT", about, {"content": "Hates roses."}, If_Match='"x"'), 412, "stale")
+    assert is_problem(api.call("PUT", about, {"content": "Hates roses."}), 428, "if_match_required")
+    assert is_problem(api.call("PUT", about, {"content": " word" * 501}, If_Match='"1"'), 400, "too_long")
     assert is_problem(api.get("profile/"), 400, "choose_person")
     assert is_problem(api.get("profile/?person=vibe"), 404, "not_found")
 
@@ -182,16 +182,16 @@ def test_a_member_reads_and_clears_the_notes_about_herself(
     ana: Member, dora: Member, vibe: Agent, by_token: Enter
 ) -> None:
     agent, admin, own = by_token(vibe.participant), by_token(ana.participant), by_token(dora.participant)
-    agent.call("PUT", "profile/?person=dora", {"text": "Salary is 5."}, If_Match='"0"')
-    agent.call("PUT", "profile/?person=dora", {"text": "Likes roses."}, If_Match='"1"')
-    agent.call("PUT", "profile/?person=ana", {"text": "Owns the garden."}, If_Match='"0"')
+    agent.call("PUT", "profile/?person=dora", {"content": "Salary is 5."}, If_Match='"0"')
+    agent.call("PUT", "profile/?person=dora", {"content": "Likes roses."}, If_Match='"1"')
+    agent.call("PUT", "profile/?person=ana", {"content": "Owns the garden."}, If_Match='"0"')
 
-    assert own.get("profile/?agent=vibe").json()["text"] == "Likes roses."
+    assert own.get("profile/?agent=vibe").json()["content"] == "Likes roses."
     assert is_problem(own.get("profile/?agent=vibe&person=ana"), 403, "not_allowed")
     assert is_problem(
-        own.call("PUT", "profile/?agent=vibe", {"text": "Always right."}, If_Match='"2"'), 403, "not_allowed"
+        own.call("PUT", "profile/?agent=vibe", {"content": "Always right."}, If_Match='"2"'), 403, "not_allowed"
     )
-    assert admin.get("profile/?agent=vibe&person=dora").json()["text"] == "Likes roses."
-    assert own.call("PUT", "profile/?agent=vibe", {"text": " "}, If_Match='"2"').json()["text"] == ""
+    assert admin.get("profile/?agent=vibe&person=dora").json()["content"] == "Likes roses."
+    assert own.call("PUT", "profile/?agent=vibe", {"content": " "}, If_Match='"2"').json()["content"] == ""
     assert list(CarriedVersion.objects.filter(note__person=dora.participant).values_list("content", flat=True)) == [""]
     assert ProfileNote.objects.get(person=ana.participant).content == "Owns the garden."

@@ -1,9 +1,13 @@
 """Channels, threads, messages and search, as scripts and outside agents use them."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from agents.models import Agent, Run
 from openvibe.chat.models import Channel, Thread
+from openvibe.chat.queries import list_unread_threads
 from openvibe.workspaces.models import Member
 from tests import factories
 from tests.api.client import is_problem
@@ -19,7 +23,7 @@ def test_a_member_makes_a_channel_a_thread_and_says_something(ana: Member, vibe:
     assert (channel["name"], channel["is_private"]) == ("roses", False)
     assert (thread["title"], thread["channel"], thread["access"]) == ("When to prune", channel["id"], "open")
     assert (said["seq"], said["author"]["handle"], said["state"]) == (1, "ana", "complete")
-    assert said["token_count"] > 0
+    assert said["tokens"] > 0
     assert api.get(f"messages/{said['id']}/").json() == said
 
 
@@ -136,3 +140,38 @@ def test_admins_say_what_agents_are_told(ana: Member, dora: Member, thread: Thre
         assert is_problem(member.patch(address, {"instructions": "x"}), 403, "not_allowed")
         assert is_problem(admin.patch(address, {"instructions": "word " * 2_500}), 400, "too_long")
         assert admin.patch(address, {"instructions": ""}).json()["instructions"] == ""
+
+
+def test_how_far_somebody_has_read(ana: Member, dora: Member, thread: Thread, vibe: Agent, by_token: Enter) -> None:
+    for caller in (dora.participant, vibe.participant):
+        api = by_token(caller)
+        for n in range(3):
+            factories.say(thread, ana, f"Message {n}")
+        (row,) = api.get("threads/?unread=true").json()["results"]
+        assert (row["id"], row["last_read_seq"] < row["last_seq"]) == (thread.pk, True)
+
+        read = api.post(f"threads/{thread.pk}/read/", {"seq": row["last_seq"]}).json()
+        assert read == {"last_read_seq": row["last_seq"]}
+        assert api.get("threads/?unread=true").json()["results"] == []
+        assert api.post(f"threads/{thread.pk}/read/", {"seq": 1}).json() == read  # never backwards
+
+        api.post(f"threads/{thread.pk}/read/", {"unread_from": row["last_seq"]})
+        (row,) = api.get("threads/?unread=true").json()["results"]
+        assert row["last_read_seq"] == row["last_seq"] - 1
+        for wrong in ({}, {"seq": 1, "unread_from": 1}):
+            assert is_problem(api.post(f"threads/{thread.pk}/read/", wrong), 400, "required")
+
+
+def test_the_inbox_lists_what_the_page_lists(ana: Member, channel: Channel, by_token: Enter) -> None:
+    factories.say(factories.make_thread(channel, ana, "From before"), ana, "Earlier")
+    opened = factories.make_thread(channel, ana, "Opened")
+    factories.say(opened, ana, "Earlier, too")
+    late = factories.make_member("Late", ana.workspace)
+    Member.objects.filter(pk=late.pk).update(joined_at=timezone.now() + timedelta(seconds=1))
+    late.refresh_from_db()
+    api = by_token(late.participant)
+    api.post(f"threads/{opened.pk}/read/", {"seq": 0})
+
+    listed = [row["id"] for row in api.get("threads/?unread=true").json()["results"]]
+
+    assert listed == [item.pk for item in list_unread_threads(factories.access(late)).items] == [opened.pk]

@@ -14,7 +14,7 @@ from tests.api.conftest import Enter
 RESULT = {
     "headline": "Prune roses in March",
     "bullets": ["Before the buds open", "With clean shears", "Climbers after they flower"],
-    "full": "Ana said so.",
+    "body": "Ana said so.",
     "questions": ["Who has the ladder?"],
 }
 
@@ -63,7 +63,7 @@ def test_the_agent_s_draft_comes_in_its_parts(api: Api, vibe: Agent, by_token: E
     assert api.get(f"dives/{started['id']}/draft/").json()["draft"] == {
         "headline": "March",
         "bullets": ["One", "Two", "Three"],
-        "full": "All of it",
+        "body": "All of it",
         "deferred": [],
         "questions": [],
     }
@@ -119,7 +119,7 @@ def test_dives_of_one_thread_or_one_state(api: Api, ana: Member, thread: Thread,
         ({"bullets": ["One"] * 6}, "bullets", "bad_bullets"),
         ({"bullets": "One"}, "bullets", "invalid"),
         ({"bullets": ["One"] * 101}, "bullets", "invalid"),
-        ({"full": "x" * 100_001}, "full", "too_long"),
+        ({"body": "x" * 100_001}, "body", "too_long"),
         ({"deferred": ["a", "b", "c"]}, "deferred", "too_many"),
         ({"questions": ["a", "b", "c"]}, "questions", "too_many"),
     ],
@@ -134,9 +134,9 @@ def test_a_result_that_is_wrong_names_the_part(
 
 
 def test_text_that_cannot_be_kept_is_refused(api: Api, started: dict[str, Any]) -> None:
-    for wrong in ({"full": "a\x00b"}, {"headline": "\x00"}, {"bullets": ["One", "Two", "\x00"]}):
+    for wrong in ({"body": "a\x00b"}, {"headline": "\x00"}, {"bullets": ["One", "Two", "\x00"]}):
         assert api.post(f"dives/{started['id']}/publish/", {**RESULT, **wrong}).status_code == 400
-    assert api.post(f"dives/{started['id']}/publish/", {**RESULT, "full": "x" * 10_000_000}).status_code in (400, 413)
+    assert api.post(f"dives/{started['id']}/publish/", {**RESULT, "body": "x" * 10_000_000}).status_code in (400, 413)
     assert Dive.objects.get().is_active
 
 

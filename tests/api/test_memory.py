@@ -103,10 +103,11 @@ def test_nothing_is_noted_from_a_place_that_is_not_open_to_everybody(
     told = {"thread": thread.pk, "action": "profile_update", "text": "Plans a merger."}
     assert is_problem(api.post("memory/tool/", told), 403, "not_public")
     about = f"profile/?thread={thread.pk}"
-    assert is_problem(api.call("PUT", about, {"text": "Plans a merger."}, If_Match='"0"'), 403, "not_public")
+    assert is_problem(api.call("PUT", about, {"content": "Plans a merger."}, If_Match='"0"'), 403, "not_public")
     assert not ProfileNote.objects.exists()
-    by_ana = by_token(ana.participant).call("PUT", f"{about}&agent=vibe", {"text": "Plans a merger."}, If_Match='"0"')
-    assert by_ana.json()["text"] == "Plans a merger."
+    notes = {"content": "Plans a merger."}
+    by_ana = by_token(ana.participant).call("PUT", f"{about}&agent=vibe", notes, If_Match='"0"')
+    assert by_ana.json()["content"] == "Plans a merger."
 
 
 def test_a_token_needs_the_scope_memory(vibe: Agent, thread: Thread, by_token: Enter) -> None:

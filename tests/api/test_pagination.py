@@ -93,6 +93,7 @@ def test_a_cursor_of_another_list_or_none_is_refused(api: Api, ana: Member, thre
 def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     access = factories.access(ana)
     factories.make_channel(ana, f"channel-{number}")
+    factories.make_member(f"Member {number}", ana.workspace)
     other = factories.make_thread(thread.channel, ana, f"Thread {number}")
     other.allowed_agents.add(vibe.participant)
     asked = factories.say(thread, ana, f"@vibe question about roses {number}")
@@ -139,6 +140,7 @@ def know_more(ana: Member, thread: Thread, number: int) -> None:
 
 LISTS = [
     "channels/",
+    "people/",
     "threads/",
     "threads/{thread}/messages/",
     "search/?q=roses",

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from openvibe.chat.models import Message, Thread
+from openvibe.asgi import is_stream
+from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_channel
 from openvibe.workspaces.models import Member
 from tests import factories
@@ -27,7 +28,7 @@ def messages(thread: Thread) -> str:
 
 def test_every_missing_thing_has_the_same_body(api: Api) -> None:
     paths = ["threads/1/", "threads/99999999999999999999999/", "nothing/", "threads/x/", "agents/nobody/", "%00/"]
-    answers = [api.get(path) for path in [*paths, "threads", "threads/" + "9" * 5000 + "/", "aé🌱/"]]
+    answers = [api.get(path) for path in [*paths, "thread", "threads/" + "9" * 5000 + "/", "aé🌱/"]]
 
     assert all(is_problem(answer, 404, "not_found") for answer in answers)
     assert len({answer.content for answer in answers}) == 1
@@ -212,3 +213,43 @@ def test_no_body_breaks_anything(api: Api, messages: str, body: dict[str, Any], 
 
     assert answer.status_code < 500, answer.content
     assert answer.status_code < 300 or answer["Content-Type"] == "application/problem+json"
+
+
+def test_an_address_without_its_last_slash_is_the_same(api: Api, channel: Channel) -> None:
+    body = {"channel": channel.pk, "title": "Roses"}
+    first, again = (api.post(path, body, Idempotency_Key="roses") for path in ("threads", "threads/"))
+
+    assert (first.status_code, again["Idempotency-Replayed"], again.json()) == (201, "true", first.json())
+    assert api.get(f"threads/{first.json()['id']}?workspace=").json()["title"] == "Roses"
+    assert is_problem(api.get("nothing"), 404, "not_found")
+    assert is_stream("/api/v1/events")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "name"),
+    [
+        ("PATCH", "threads/{thread}/", {"following_agents": ["vibe"]}, "following_agents"),
+        ("POST", "threads/", {"channel": 1, "title": "New", "body": "Hello"}, "body"),
+        ("POST", "knowledge/suggest/", {"topic": "A", "content": "B", "<b>" * 99: 1}, ("<b>" * 99)[:80]),
+        ("GET", "threads/?chanel=1", None, "chanel"),
+        ("GET", "knowledge/?freshnes=expired", None, "freshnes"),
+        ("POST", "blocks/?agnt=vibe", {"label": "new"}, "agnt"),
+        ("GET", "memory/stats/?thread={thread}&limit=3", None, "limit"),
+    ],
+)
+def test_nothing_unknown_is_ignored(
+    ana: Member, thread: Thread, by_token: Enter, method: str, path: str, body: Any, name: str
+) -> None:
+    answer = by_token(ana.participant).call(method, path.format(thread=thread.pk), body)
+
+    assert is_problem(answer, 400, "invalid")
+    code = "unknown_parameter" if "?" in path else "unknown_field"
+    assert [(error["field"], error["code"]) for error in answer.json()["errors"]] == [(name, code)]
+
+
+def test_errors_of_a_service_name_the_field_as_the_caller_knows_it(ana: Member, by_token: Enter) -> None:
+    for headers in ({}, {"Idempotency_Key": "once"}):
+        answer = by_token(ana.participant).post("snippets/", {"name": "tone", "content": "@include tone"}, **headers)
+
+        assert is_problem(answer, 400, "include_cycle")
+        assert answer.json()["field"] == "content"

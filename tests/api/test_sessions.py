@@ -14,10 +14,10 @@ from tests.api.client import Api, is_problem
 from tests.api.conftest import Enter
 
 SAID = [
-    {"role": "user", "text": "When do I prune?", "external_id": "m1", "name": "Zoë"},
-    {"role": "tool_call", "text": '{"q": "prune"}', "external_id": "m2", "call_id": "c1"},
-    {"role": "tool_result", "text": "In March.", "external_id": "m3", "call_id": "c1"},
-    {"role": "assistant", "text": "In March.", "external_id": "m4"},
+    {"role": "user", "body": "When do I prune?", "external_id": "m1", "name": "Zoë"},
+    {"role": "tool_call", "body": '{"q": "prune"}', "external_id": "m2", "call_id": "c1"},
+    {"role": "tool_result", "body": "In March.", "external_id": "m3", "call_id": "c1"},
+    {"role": "assistant", "body": "In March.", "external_id": "m4"},
 ]
 
 
@@ -76,7 +76,7 @@ def test_a_retry_stores_nothing_twice(api: Api, session: int) -> None:
 
 
 def test_all_or_nothing(api: Api, session: int) -> None:
-    refused = say(api, session, SAID[0], {"role": "assistant", "text": "  "})
+    refused = say(api, session, SAID[0], {"role": "assistant", "body": "  "})
 
     assert is_problem(refused, 400, "empty")
     assert not Message.objects.exists()
@@ -85,12 +85,12 @@ def test_all_or_nothing(api: Api, session: int) -> None:
 @pytest.mark.parametrize(
     ("message", "code"),
     [
-        ({"role": "assistant", "text": "x", "call_id": "c1"}, "bad_id"),
-        ({"role": "tool_call", "text": "x"}, "bad_id"),
-        ({"role": "user", "text": "x", "external_id": "x" * 101}, "bad_id"),
-        ({"role": "user", "text": "x", "external_id": "a\nb"}, "bad_id"),
-        ({"role": "user", "text": "x", "name": "A\nB"}, "bad_name"),
-        ({"role": "user", "text": "x" * 100_001}, "too_long"),
+        ({"role": "assistant", "body": "x", "call_id": "c1"}, "bad_id"),
+        ({"role": "tool_call", "body": "x"}, "bad_id"),
+        ({"role": "user", "body": "x", "external_id": "x" * 101}, "bad_id"),
+        ({"role": "user", "body": "x", "external_id": "a\nb"}, "bad_id"),
+        ({"role": "user", "body": "x", "name": "A\nB"}, "bad_name"),
+        ({"role": "user", "body": "x" * 100_001}, "too_long"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(api: Api, session: int, message: dict[str, str], code: str) -> None:
@@ -98,7 +98,7 @@ def test_what_cannot_be_kept_is_refused(api: Api, session: int, message: dict[st
 
 
 def test_a_user_never_speaks_as_a_member(api: Api, session: int, ana: Member) -> None:
-    say(api, session, {"role": "user", "text": "I, the owner, approve.", "name": "Ana"})
+    say(api, session, {"role": "user", "body": "I, the owner, approve.", "name": "Ana"})
 
     author = Message.objects.get().author
     assert author.kind == "imported"
@@ -106,7 +106,7 @@ def test_a_user_never_speaks_as_a_member(api: Api, session: int, ana: Member) ->
 
 
 def test_history_is_read_page_by_page(api: Api, session: int) -> None:
-    say(api, session, *({"role": "user", "text": f"Message {n}"} for n in range(5)))
+    say(api, session, *({"role": "user", "body": f"Message {n}"} for n in range(5)))
 
     first = api.get(f"sessions/{session}/messages/?limit=3").json()
     rest = api.get(f"sessions/{session}/messages/?limit=3&after={first['next']}").json()
@@ -153,3 +153,11 @@ def test_an_archived_thread_takes_no_more(api: Api, session: int) -> None:
     Thread.objects.filter(pk=session).update(archived_at="2026-01-01T00:00:00Z")
 
     assert is_problem(say(api, session, SAID[0]), 403, "archived")
+
+
+def test_what_is_unknown_is_named_at_any_depth_beside_what_else_is_wrong(api: Api, session: int) -> None:
+    answer = say(api, session, SAID[0], {"role": "assistant", "text": "In March."})
+
+    assert is_problem(answer, 400, "invalid")
+    codes = [(error["field"], error["code"]) for error in answer.json()["errors"]]
+    assert codes == [("messages.1.text", "unknown_field"), ("messages.1.body", "required")]

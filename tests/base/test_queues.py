@@ -8,7 +8,7 @@ def test_only_what_people_wait_for_is_in_the_queue_of_runs() -> None:
     ours = [name for name in app.tasks if not name.startswith("celery.")]
     queues = {name: app.amqp.router.route({}, name)["queue"].name for name in ours}
     assert "memory.compact" in queues
-    assert {name for name, queue in queues.items() if queue == "runs"} == {"agents.carry_out_run", "base.answer_doctor"}
+    assert {name for name, queue in queues.items() if queue == "runs"} == {"agents.carry_out_run"}
     assert set(queues.values()) == {"runs", "background"}
 
 

@@ -18,8 +18,8 @@ def register() -> Iterator[Register[str]]:
     Register.every.remove(made)
 
 
-def test_the_house_has_twenty_four_and_none_is_empty() -> None:
-    assert len(Register.every) == 24
+def test_the_house_has_twenty_five_and_none_is_empty() -> None:
+    assert len(Register.every) == 25
     assert check_registers() == []
 
 

@@ -1,11 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
 import httpx2
 import pytest
+from pytest_django.fixtures import Settings
 
-from openvibe.base.ssrf_guard import AddressRefused, GuardedTransport, check_url
+from openvibe.base.ssrf_guard import (
+    AddressRefused,
+    GuardedAsyncTransport,
+    GuardedTransport,
+    check_allowed_hosts,
+    check_url,
+)
 
 PUBLIC = "93.184.216.34"
 _INWARD = """
@@ -21,6 +29,8 @@ http://api.localhost/ http://metadata.google.internal/ http://printer.local/ htt
 http://models.example@127.0.0.1/ https://user@models.example/ ftp://models.example/ file:///etc/passwd
 gopher://127.0.0.1:6379/_x unix:///run/x.sock //127.0.0.1/ http:///v1 http:// models.example/v1 javascript:alert(1)
 http://①②⑦.⓪.⓪.①/ http://127。0。0。1/ http://models.example\\@127.0.0.1/ http://%31%32%37.0.0.1/
+http://[::ffff:0:7f00:1]/ http://[64:ff9b:1::7f00:1]/ http://192.0.0.192/ http://168.63.129.16/ http://localhost../
+http://xn--localhost-.localhost/ http://ollama.lan:11434/ http://[fe80::5efe:7f00:1]/ http://[2002:a9fe:a9fe::]/
 http://models.example:99999/ http://models.example:port/ http://[::1 http://0x/ http://1.2.3.4.5/ http://256.1.1.1/
 """
 INWARD = _INWARD.split()
@@ -30,6 +40,8 @@ NAMES = {
     "http://mixed.example/": [PUBLIC, "192.168.0.9"],
     "http://127.0.0.1.nip.example/": ["127.0.0.1"],
     "http://metadata.example/": ["169.254.169.254"],
+    "http://xn--bcher-kva.example/": ["10.0.0.1"],
+    "http://dotted.example./": ["127.0.0.1"],
     "https://six.example/": ["fd00:ec2::254"],
 }
 
@@ -43,7 +55,7 @@ class Connects(httpx2.BaseTransport):
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)
-        outcome = self._outcomes.pop(0) if self._outcomes else httpx2.Response(200, text="hello")
+        outcome = self._outcomes.pop(0) if self._outcomes else httpx2.Response(200, stream=httpx2.ByteStream(b"hello"))
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
@@ -63,9 +75,38 @@ class Resolver:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
-def get(url: str, resolver: Resolver, connects: Connects, *, allow_private: bool = False) -> httpx2.Response:
+class AsyncConnects(httpx2.AsyncBaseTransport):
+    """Connects, asynchronously, to nothing."""
+
+    def __init__(self, connects: Connects) -> None:
+        self.connects = connects
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return self.connects.handle_request(request)
+
+
+def get_async(url: str, resolver: Resolver, connects: Connects, *, max_bytes: int = 1_000) -> httpx2.Response:
+    transport = GuardedAsyncTransport(
+        allow_private=False, total_seconds=10, max_bytes=max_bytes, resolve=resolver, inner=AsyncConnects(connects)
+    )
+
+    async def fetch() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=transport, trust_env=False) as client:
+            return await client.get(url)
+
+    return asyncio.run(fetch())
+
+
+def get(
+    url: str, resolver: Resolver, connects: Connects, *, allow_private: bool = False, max_bytes: int = 1_000
+) -> httpx2.Response:
     transport = GuardedTransport(
-        allow_private=allow_private, total_seconds=10, resolve=resolver, inner=connects, clock=lambda: 0.0
+        allow_private=allow_private,
+        total_seconds=10,
+        max_bytes=max_bytes,
+        resolve=resolver,
+        inner=connects,
+        clock=lambda: 0.0,
     )
     with httpx2.Client(transport=transport, trust_env=False) as client:
         return client.get(url)
@@ -90,14 +131,16 @@ def test_no_name_that_leads_inward_is_accepted_or_connected_to(url: str, address
     connects = Connects()
     with pytest.raises(AddressRefused):
         check_url(url, resolve=Resolver(addresses))
-    with pytest.raises(AddressRefused):
-        get(url, Resolver(addresses), connects)
+    for call in (get, get_async):
+        with pytest.raises(AddressRefused):
+            call(url, Resolver(addresses), connects)
     assert connects.asked == []
 
 
-def test_a_name_that_changes_its_mind_gains_nothing() -> None:
+@pytest.mark.parametrize("call", [get, get_async])
+def test_a_name_that_changes_its_mind_gains_nothing(call: Callable[..., httpx2.Response]) -> None:
     connects, resolver = Connects(), Resolver([PUBLIC], ["127.0.0.1"])
-    get("https://rebinding.example:8443/v1", resolver, connects)
+    call("https://rebinding.example:8443/v1", resolver, connects)
     assert resolver.asked == ["rebinding.example"]
     (request,) = connects.asked
     assert request.url.host == PUBLIC
@@ -149,3 +192,50 @@ def test_the_operator_can_allow_private_addresses(url: str) -> None:
 def test_some_are_refused_whatever_the_operator_allows(url: str) -> None:
     with pytest.raises(AddressRefused):
         check_url(url, allow_private=True, resolve=Resolver())
+
+
+def test_the_operator_can_allow_single_hosts_and_networks(settings: Settings) -> None:
+    settings.ALLOWED_ENDPOINT_HOSTS = ["ollama.lan:11434", "10.1.0.0/24", "[::1]:8000", "192.168.1.9", "Shelf"]
+    allowed = {
+        "http://ollama.lan:11434/v1": ["192.168.7.7"],
+        "http://10.1.0.9:1234/": [],
+        "http://shelf/": ["10.9.9.9"],
+        "http://[::1]:8000/": [],
+        "http://box.local/": ["10.1.0.5"],
+        "http://named.example/": ["192.168.1.9"],
+    }
+    for url, addresses in allowed.items():
+        check_url(url, resolve=Resolver(addresses))
+        assert get(url, Resolver(addresses), Connects()).text == "hello"
+
+
+def test_nothing_beside_the_allowed_hosts_is_allowed(settings: Settings) -> None:
+    settings.ALLOWED_ENDPOINT_HOSTS = ["ollama.lan:11434", "10.1.0.0/24", "[::1]:8000", "evil.example", "0.0.0.0/0"]
+    refused = {
+        "http://ollama.lan/": ["192.168.7.7", "fc00::1"],
+        "http://not-ollama.lan:11434/": ["fc00::1"],
+        "http://x.ollama.lan:11434/": ["fc00::1"],
+        "http://[::1]:8001/": [],
+        "http://evil.example/": ["169.254.169.254"],
+        "http://169.254.169.254/": [],
+        "http://mixed.example/": ["10.1.0.5", "fc00::1"],
+        "http://0.0.0.0/": [],
+    }
+    for url, addresses in refused.items():
+        with pytest.raises(AddressRefused):
+            check_url(url, resolve=Resolver(addresses))
+        with pytest.raises(AddressRefused):
+            get(url, Resolver(addresses), Connects())
+
+
+def test_an_entry_that_allows_nothing_is_an_error_at_the_start(settings: Settings) -> None:
+    settings.ALLOWED_ENDPOINT_HOSTS = ["http://ollama.lan", "10.1.0.9/24", "*", "ollama.lan:port", "a b", "me@host"]
+    assert len(check_allowed_hosts()) == 6
+    with pytest.raises(AddressRefused):
+        check_url("http://ollama.lan/", resolve=Resolver())
+
+
+@pytest.mark.parametrize("call", [get, get_async])
+def test_an_answer_without_end_is_cut(call: Callable[..., httpx2.Response]) -> None:
+    with pytest.raises(httpx2.ReadError, match="larger"):
+        call("https://models.example/", Resolver([PUBLIC]), Connects(), max_bytes=4)

@@ -54,6 +54,7 @@ def test_a_job_is_carried_out_and_a_killed_worker_is_replaced(var: Path) -> None
         serve.wait_for("ready.")
         before = manage("doctor", "--wait", "30", var=var)
         assert before.returncode == 0, before.stdout + before.stderr
+        assert {"runs", "background"} <= set(before.stdout.partition("workers: answered")[2].split())
 
         (worker,) = services_of(var, "worker")
         worker.kill()

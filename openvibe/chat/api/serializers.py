@@ -7,8 +7,9 @@ from rest_framework import serializers
 from openvibe.api.fields import IdField, SeqField, TextField, utc_text
 from openvibe.base.params import MAX_ID
 from openvibe.chat.models import Channel, Dive, DiveResult, Mention, Message, Thread
-from openvibe.chat.queries import ATTACHMENT_FIELDS, MessageQuotes
+from openvibe.chat.queries import MessageQuotes
 from openvibe.workspaces.api.serializers import ParticipantOut
+from openvibe.workspaces.models import Participant
 
 
 class ChannelOut(serializers.ModelSerializer[Channel]):
@@ -39,6 +40,9 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
     created_by = ParticipantOut(read_only=True, allow_null=True)
     allowed_agents = serializers.SerializerMethodField(help_text="Handles.")
     following_agents = serializers.SerializerMethodField(help_text="Handles.")
+    last_read_seq = serializers.IntegerField(
+        read_only=True, default=0, help_text="Up to which message the caller has read it; unread below `last_seq`."
+    )
 
     class Meta:
         model = Thread
@@ -55,6 +59,7 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
             "created_at",
             "archived_at",
             "last_seq",
+            "last_read_seq",
             "last_message_at",
         )
         read_only_fields = fields
@@ -93,6 +98,29 @@ class ThreadsParams(serializers.Serializer[Any]):
     parent = IdField(  # type: ignore[assignment]  # DRF takes it off the class
         required=False, help_text="The dives of this thread, as threads; left out otherwise."
     )
+    unread = serializers.BooleanField(
+        required=False, default=False, help_text="The inbox: only threads with something new to the caller."
+    )
+
+
+class ReadIn(serializers.Serializer[Any]):
+    """One of the two."""
+
+    seq = SeqField(required=False, help_text="Everything up to this message is read; never moves backwards.")
+    unread_from = SeqField(required=False, help_text="This message and all after it count as unread again.")
+
+
+class ReadOut(serializers.Serializer[Any]):
+    last_read_seq = serializers.IntegerField(help_text="Everything up to this message is read.")
+
+
+class PersonOut(serializers.ModelSerializer[Participant]):
+    role = serializers.CharField(source="member.role", read_only=True, help_text="owner, admin, member or guest.")
+
+    class Meta:
+        model = Participant
+        fields = ("id", "handle", "name", "role")
+        read_only_fields = fields
 
 
 class MentionOut(serializers.ModelSerializer[Mention]):
@@ -111,7 +139,7 @@ class AttachmentOut(serializers.Serializer[Any]):
     name = serializers.CharField(read_only=True)
     media_type = serializers.CharField(read_only=True, help_text="Guessed from the name.")
     size = serializers.IntegerField(read_only=True, help_text="Bytes in UTF-8.")
-    token_count = serializers.IntegerField(read_only=True, help_text="Tokens (o200k_base).")
+    tokens = serializers.IntegerField(source="token_count", read_only=True, help_text="Of the content (o200k_base).")
     sha256 = serializers.CharField(read_only=True, help_text="Of the content in UTF-8.")
 
 
@@ -121,6 +149,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
     thread = serializers.IntegerField(source="thread_id", read_only=True)
     author = ParticipantOut(read_only=True)
     mentions = MentionOut(source="mentioned", many=True, read_only=True)
+    tokens = serializers.IntegerField(source="token_count", read_only=True, help_text="Of the body (o200k_base).")
     attachments = AttachmentOut(source="attached", many=True, read_only=True)
 
     class Meta:
@@ -135,7 +164,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "body",
             "call_id",
             "client_id",
-            "token_count",
+            "tokens",
             "mentions",
             "attachments",
             "created_at",
@@ -156,16 +185,16 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "body": instance.body,
             "call_id": instance.call_id,
             "client_id": instance.client_id,
-            "token_count": instance.token_count,
+            "tokens": instance.token_count,
             "mentions": [{"handle": each["handle"], "note": each["note"]} for each in instance.mentioned],
-            "attachments": [{name: file[name] for name in ATTACHMENT_FIELDS} for file in instance.attached],
+            "attachments": [_FILE.to_representation(file) for file in instance.attached],
             "created_at": utc_text(instance.created_at),
             "edited_at": utc_text(instance.edited_at),
             "deleted_at": utc_text(instance.deleted_at),
         }
 
 
-_AUTHOR = ParticipantOut()
+_AUTHOR, _FILE = ParticipantOut(), AttachmentOut()
 
 
 class MessageIn(serializers.Serializer[Any]):
@@ -288,6 +317,8 @@ class BearingOut(serializers.Serializer[Any]):
 
 class ResultOut(serializers.ModelSerializer[DiveResult]):
     message = serializers.IntegerField(source="message_id", read_only=True, help_text="The card in the thread.")
+    body = serializers.CharField(source="full", read_only=True, help_text="Markdown.")
+    tokens = serializers.IntegerField(source="full_tokens", read_only=True, help_text="Of the body (o200k_base).")
     published_by = ParticipantOut(read_only=True)
 
     class Meta:
@@ -296,8 +327,8 @@ class ResultOut(serializers.ModelSerializer[DiveResult]):
             "message",
             "headline",
             "bullets",
-            "full",
-            "full_tokens",
+            "body",
+            "tokens",
             "deferred",
             "questions",
             "published_by",
@@ -360,7 +391,7 @@ class DiveIn(serializers.Serializer[Any]):
 class DraftParts(serializers.Serializer[Any]):
     headline = serializers.CharField(read_only=True)
     bullets = serializers.ListField(child=serializers.CharField(), read_only=True)
-    full = serializers.CharField(read_only=True)
+    body = serializers.CharField(source="full", read_only=True)
     deferred = serializers.ListField(child=serializers.CharField(), read_only=True)
     questions = serializers.ListField(child=serializers.CharField(), read_only=True)
 
@@ -383,7 +414,7 @@ class DraftOut(serializers.Serializer[Any]):
 class ResultIn(serializers.Serializer[Any]):
     headline = TextField(help_text="One line of 1 to 120 characters.")
     bullets = serializers.ListField(child=TextField(), max_length=100, help_text="3 to 5 key points.")
-    full = TextField(required=False, default="", help_text="Markdown, at most 100,000 characters.")
+    body = TextField(source="full", required=False, default="", help_text="Markdown, at most 100,000 characters.")
     deferred = serializers.ListField(
         child=TextField(), max_length=100, required=False, default=list, help_text="At most 2: what was put off."
     )

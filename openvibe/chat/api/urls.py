@@ -3,10 +3,12 @@ from django.urls import path
 from openvibe.chat.api import views
 
 urlpatterns = [
+    path("people/", views.People.as_view(), name="api-people"),
     path("channels/", views.Channels.as_view(), name="api-channels"),
     path("channels/<int:pk>/", views.OneChannel.as_view(), name="api-channel"),
     path("threads/", views.Threads.as_view(), name="api-threads"),
     path("threads/<int:pk>/", views.OneThread.as_view(), name="api-thread"),
+    path("threads/<int:pk>/read/", views.ThreadRead.as_view(), name="api-thread-read"),
     path("threads/<int:pk>/messages/", views.Messages.as_view(), name="api-messages"),
     path("threads/<int:pk>/search/", views.MessagesBearing.as_view(), name="api-messages-search"),
     path("messages/<int:pk>/", views.OneMessage.as_view(), name="api-message"),

@@ -42,9 +42,12 @@ from openvibe.chat.api.serializers import (
     MessageOut,
     MessagesParams,
     MessageUpload,
+    PersonOut,
     PieceOut,
     PieceParams,
     QuotesOut,
+    ReadIn,
+    ReadOut,
     ResultIn,
     SearchParams,
     ThreadChange,
@@ -64,7 +67,8 @@ from openvibe.workspaces.models import Participant, User
 
 
 def visible_threads(access: Access) -> QuerySet[Thread]:
-    threads: QuerySet[Thread] = Thread.objects.visible_to(access)
+    """With their channel, people and agents, and as `last_read_seq` how far the asker has read."""
+    threads: QuerySet[Thread] = queries.with_last_read_seq(Thread.objects.visible_to(access), access)
     return threads.select_related("channel", "created_by").prefetch_related("allowed_agents", "following_agents")
 
 
@@ -101,7 +105,7 @@ class OneChannel(ApiView):
         """One channel."""
         return Response(ChannelOut(queries.access_channel(request_access(request), pk)).data)
 
-    @extend_schema(operation_id="channels_change", request=ChannelChange, responses=ChannelOut)
+    @extend_schema(operation_id="channels_update", request=ChannelChange, responses=ChannelOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Say what agents are told in this channel, in every thread of it: owners and admins."""
         access = request_access(request)
@@ -115,7 +119,10 @@ class Threads(ApiView):
     def get(self, request: Request) -> Response:
         """Threads the caller may read, newest first; without dives, unless those of one thread are asked for."""
         params = self.validated_query(ThreadsParams)
-        threads = visible_threads(request_access(request)).filter(parent_id=params.get("parent"))
+        access = request_access(request)
+        threads = visible_threads(access).filter(parent_id=params.get("parent"))
+        if params["unread"]:
+            threads = queries.filter_unread(threads, access)
         return self.paginated_response(
             threads.filter(channel_id=params["channel"]) if "channel" in params else threads, ThreadOut
         )
@@ -137,7 +144,7 @@ class OneThread(ApiView):
         """One thread."""
         return Response(ThreadOut(get_object_or_404(visible_threads(request_access(request)), pk=pk)).data)
 
-    @extend_schema(operation_id="threads_change", request=ThreadChange, responses=ThreadOut)
+    @extend_schema(operation_id="threads_update", request=ThreadChange, responses=ThreadOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Rename, archive, or say which agents may know of it: admins and the person who began it. Instructions for
         agents: admins."""
@@ -155,8 +162,30 @@ class OneThread(ApiView):
         return Response(ThreadOut(visible_threads(access).get(pk=pk)).data)
 
 
+class ThreadRead(ApiView):
+    @extend_schema(operation_id="threads_mark_read", request=ReadIn, responses=ReadOut)
+    def post(self, request: Request, pk: int) -> Response:
+        """Say how far the caller has read, as an open page does."""
+        access, data = request_access(request), self.validated_body(ReadIn)
+        thread = get_object_or_404(Thread.objects.visible_to(access), pk=pk)
+        if len(data) != 1:
+            raise Problem("Send either seq or unread_from.", code="required", field="seq")
+        mark = services.mark_read if "seq" in data else services.mark_unread_from
+        return Response({"last_read_seq": mark(thread=thread, by=access, seq=next(iter(data.values())))})
+
+
+class People(ApiView):
+    page_order = "id"
+
+    @extend_schema(operation_id="people_list", responses=PersonOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Members of the workspace that the caller may know of; a guest knows those of the channels she is in."""
+        people = queries.participants_known_to(request_access(request)).filter(kind=Participant.Kind.MEMBER)
+        return self.paginated_response(people, PersonOut)
+
+
 class Search(ApiView):
-    @extend_schema(operation_id="search", parameters=[SearchParams], responses=FoundOut(many=True))
+    @extend_schema(operation_id="messages_search", parameters=[SearchParams], responses=FoundOut(many=True))
     def get(self, request: Request) -> Response:
         """Messages the caller may read that hold these words, newest first."""
         messages = queries.search_messages(request_access(request), self.validated_query(SearchParams)["q"])
@@ -222,7 +251,7 @@ def _check_parts(request: Request) -> None:
 
 
 class OneAttachment(ApiView):
-    @extend_schema(operation_id="attachments_read", parameters=[PieceParams], responses=PieceOut)
+    @extend_schema(operation_id="attachments_get", parameters=[PieceParams], responses=PieceOut)
     def get(self, request: Request, pk: int) -> Response:
         """A file of a message the caller sees, in pieces: go on at `next_offset` until it is null."""
         params = self.validated_query(PieceParams)
@@ -237,7 +266,7 @@ class OneMessage(ApiView):
         """One message."""
         return Response(MessageOut(queries.access_message(request_access(request), pk)).data)
 
-    @extend_schema(operation_id="messages_edit", request=MessageEdit, responses=MessageOut)
+    @extend_schema(operation_id="messages_update", request=MessageEdit, responses=MessageOut)
     def patch(self, request: Request, pk: int) -> Response:
         """Replace the text of one's own message. Starts nothing."""
         access = request_access(request)
@@ -254,7 +283,7 @@ class OneMessage(ApiView):
 
 
 class MessageQuotes(ApiView):
-    @extend_schema(operation_id="message_quotes_list", responses=QuotesOut)
+    @extend_schema(operation_id="messages_list_quotes", responses=QuotesOut)
     def get(self, request: Request, pk: int) -> Response:
         """Where the words of a message stand, deleted or not: texts of people and agents that repeat it.
 
@@ -265,7 +294,7 @@ class MessageQuotes(ApiView):
 
 
 class OneQuote(ApiView):
-    @extend_schema(operation_id="message_quotes_delete", responses={204: None})
+    @extend_schema(operation_id="messages_delete_quote", responses={204: None})
     def delete(self, request: Request, pk: int, kind: str, ref: int) -> Response:
         """Delete it there too, where you may."""
         access = request_access(request)
@@ -278,7 +307,7 @@ class OneQuote(ApiView):
 
 
 class MessagesBearing(ApiView):
-    @extend_schema(operation_id="messages_search", parameters=[BearingParams], responses=BearingOut)
+    @extend_schema(operation_id="threads_search", parameters=[BearingParams], responses=BearingOut)
     def get(self, request: Request, pk: int) -> Response:
         """The thread's messages that bear on a question, by words and by meaning, within a budget of tokens."""
         access, params = request_access(request), self.validated_query(BearingParams)
@@ -304,7 +333,7 @@ class Dives(ApiView):
             dives = dives.filter(parent_id=params["thread"])
         return self.paginated_response(dives.filter(state=params["state"]) if "state" in params else dives, DiveOut)
 
-    @extend_schema(operation_id="dives_start", request=DiveIn, responses={201: DiveOut})
+    @extend_schema(operation_id="dives_create", request=DiveIn, responses={201: DiveOut})
     @idempotent
     def post(self, request: Request) -> Response:
         """Start a dive from a message, with an agent. People only; at most 7 active ones in a thread."""
@@ -323,12 +352,12 @@ class OneDive(ApiView):
 
 
 class Draft(ApiView):
-    @extend_schema(operation_id="dives_draft", responses=DraftOut)
+    @extend_schema(operation_id="dives_get_draft", responses=DraftOut)
     def get(self, request: Request, pk: int) -> Response:
         """What the agent drafted, in its parts; `draft` is null while nobody asked or the agent has not answered."""
         return Response(DraftOut(queries.newest_agent_draft(queries.access_dive(request_access(request), pk))).data)
 
-    @extend_schema(operation_id="dives_ask_for_draft", request=None, responses={202: MessageOut})
+    @extend_schema(operation_id="dives_request_draft", request=None, responses={202: MessageOut})
     @idempotent
     def post(self, request: Request, pk: int) -> Response:
         """Have the dive's agent draft the result; its next reply in the dive is the draft. The starter and admins."""
@@ -366,9 +395,14 @@ def viewer_of(request: Request) -> Viewer:
     return Viewer(access.workspace_id, access.participant_id, session_key=key, password=password)
 
 
+class NoStreams(Problem):
+    status = 503
+    code = "no_streams"
+
+
 class Events(ApiView):
     @extend_schema(
-        operation_id="events",
+        operation_id="events_stream",
         parameters=[EventsParams],
         responses={
             (200, EVENT_STREAM_TYPE): OpenApiResponse(OpenApiTypes.STR, "Server-sent events until the caller leaves.")
@@ -390,4 +424,7 @@ class Events(ApiView):
             with_data="include" in params,
         )
         after = params.get("after") if last_seen is None else last_seen
-        return event_response(request._request, viewer_of(request), frames, after)
+        response = event_response(request._request, viewer_of(request), frames, after)
+        if response.status_code == 503:
+            raise NoStreams("This server sends no event streams. Ask the one that `make run` starts.")
+        return response

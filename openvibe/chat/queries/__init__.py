@@ -13,6 +13,7 @@ from openvibe.chat.queries.conversations import (
     agents_with_access,
     attachments_of_thread,
     channels_for_admin,
+    filter_unread,
     list_messages,
     members_with_access,
     message_page,
@@ -21,7 +22,9 @@ from openvibe.chat.queries.conversations import (
     participants_known_to,
     read_attachment,
     search_messages,
+    token_owners,
     with_authors_and_mentions,
+    with_last_read_seq,
 )
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
@@ -63,6 +66,7 @@ __all__ = [
     "agents_with_access",
     "attachments_of_thread",
     "channels_for_admin",
+    "filter_unread",
     "find_messages",
     "including_instructions",
     "list_channel_threads",
@@ -80,5 +84,7 @@ __all__ = [
     "read_surroundings",
     "scoped_instructions",
     "search_messages",
+    "token_owners",
     "with_authors_and_mentions",
+    "with_last_read_seq",
 ]

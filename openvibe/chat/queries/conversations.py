@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
 from django.utils import timezone
@@ -38,7 +38,7 @@ from openvibe.chat.models import (
 )
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import IMPORTED_KINDS, Participant
+from openvibe.workspaces.models import IMPORTED_KINDS, Member, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES
 
 Row = TypeVar("Row", bound=models.Model)
@@ -75,6 +75,35 @@ def participants_known_to(access: Access) -> QuerySet[Participant]:
         shared = ChannelMembership.objects.filter(channel_id__in=mine).values("participant_id")
         participants = participants.filter(Q(pk__in=shared) | Q(pk=access.participant_id))
     return participants.select_related("agent", "member").order_by("name", "id")
+
+
+def token_owners(access: Access) -> QuerySet[Participant]:
+    """Whose tokens an admin manages: her own, and those of agents that read no private channel she is not in, because
+    a token of an agent opens what the agent reads."""
+    if not access.administers:
+        return Participant.objects.none()
+    participants = Participant.objects.filter(workspace_id=access.workspace_id, is_active=True)
+    closed = Channel.objects.filter(workspace_id=access.workspace_id, is_private=True)
+    closed = closed.exclude(participants=access.participant_id)
+    agents = Q(kind=Participant.Kind.AGENT)
+    return participants.filter(agents | Q(pk=access.participant_id)).exclude(agents, channels__in=closed)
+
+
+def with_last_read_seq(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
+    """With how far the asker has read each, 0 for not at all."""
+    marker = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)
+    return threads.annotate(last_read_seq=Coalesce(Subquery(marker.values("last_read_seq")), 0))
+
+
+def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
+    """Of threads with `last_read_seq` those that have something new, as the inbox lists them: nothing put away, and
+    to a member nothing from before she joined unless she opened it."""
+    threads = threads.filter(archived_at=None, channel__archived_at=None, last_seq__gt=F("last_read_seq"))
+    if access.is_agent:
+        return threads
+    joined = Member.objects.filter(participant_id=access.participant_id).values("joined_at")
+    is_opened = Exists(ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id))
+    return threads.filter(Q(is_opened) | Q(last_message_at__gte=Subquery(joined)))
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:

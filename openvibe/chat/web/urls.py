@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from openvibe.chat.web import channels, dives, inbox, quotes, search, threads
+from openvibe.chat.web import channels, dives, inbox, quotes, search, threads, tokens
 
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
@@ -10,6 +10,8 @@ urlpatterns = [
     path("next/", inbox.next_unread, name="next-unread"),
     path("sidebar/", inbox.sidebar, name="sidebar"),
     path("search/", search.search, name="search"),
+    path("tokens/", tokens.tokens, name="tokens"),
+    path("tokens/<int:token_id>/revoke/", tokens.token_revoke, name="token-revoke"),
     path("events/", inbox.events, name="events"),
     path("channels/new/", channels.channel_create, name="channel-create"),
     path("c/<int:channel_id>/", channels.channel, name="channel"),

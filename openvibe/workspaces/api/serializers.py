@@ -66,6 +66,7 @@ class MeOut(serializers.Serializer[Any]):
     scopes = serializers.ListField(child=serializers.CharField())
     token = TokenOut(allow_null=True, help_text="The token of this call; null in a browser session.")
     limits = LimitsOut()
+    version = serializers.CharField(help_text="Of OpenVibe.")
 
 
 class WorkspaceSettingsOut(WorkspaceOut):
@@ -87,18 +88,19 @@ class WorkspaceChange(serializers.Serializer[Any]):
 
 
 class SnippetOut(serializers.ModelSerializer[Snippet]):
+    content = serializers.CharField(source="text", read_only=True)
     changed_by = ParticipantOut(allow_null=True)
 
     class Meta:
         model = Snippet
-        fields = ("id", "name", "text", "version", "changed_by", "created_at", "updated_at")
+        fields = ("id", "name", "content", "version", "changed_by", "created_at", "updated_at")
         read_only_fields = fields
 
 
 class SnippetIn(serializers.Serializer[Any]):
     name = TextField(help_text="What follows @include: 1 to 40 of a-z, 0-9, - and _.")
-    text = TextField(help_text="At most 2,000 tokens, with what it includes.")
+    content = TextField(source="text", help_text="At most 2,000 tokens, with what it includes.")
 
 
 class SnippetChange(serializers.Serializer[Any]):
-    text = TextField(help_text="At most 2,000 tokens, with what it includes.")
+    content = TextField(source="text", help_text="At most 2,000 tokens, with what it includes.")

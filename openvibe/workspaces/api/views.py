@@ -9,6 +9,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from openvibe import __version__
 from openvibe.api.auth import caller_of
 from openvibe.api.etags import IF_MATCH_PARAMETER, check_if_match, set_etag
 from openvibe.api.idempotency import idempotent
@@ -35,7 +36,7 @@ from openvibe.workspaces.services import create_snippet, delete_snippet, update_
 
 
 class Me(ApiView):
-    @extend_schema(operation_id="me", responses=MeOut)
+    @extend_schema(operation_id="me_get", responses=MeOut)
     def get(self, request: Request) -> Response:
         """Who is calling, what it may do, and its limits."""
         caller, access = caller_of(request), request_access(request)
@@ -49,6 +50,7 @@ class Me(ApiView):
                     "scopes": sorted(caller.scopes),
                     "token": caller.token,
                     "limits": {"calls_per_minute": settings.API_CALLS_PER_MINUTE, "page_rows": MAX_PAGE_SIZE},
+                    "version": __version__,
                 }
             ).data
         )

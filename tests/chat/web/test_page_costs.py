@@ -104,6 +104,8 @@ def test_what_is_sent_whole_is_compressed_and_streams_are_not(
         assert "Content-Encoding" not in plain
         assert (packed["Content-Encoding"], "Accept-Encoding" in packed["Vary"]) == ("gzip", True)
         assert len(packed.content) < len(plain.content)
+        refusing = browser.get(address, headers={"Accept-Encoding": "br, gzip;q=0"})
+        assert ("Content-Encoding" in refusing, "Accept-Encoding" in refusing["Vary"]) == (False, True)
     request = HttpRequest()
     request.META["HTTP_ACCEPT_ENCODING"] = "gzip"
     stream = StreamingHttpResponse([b"data: 1\n\n" * 100], content_type="text/event-stream")

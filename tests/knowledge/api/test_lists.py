@@ -51,7 +51,7 @@ def test_search_is_within_a_number_and_a_budget(ana: Member, api: Api) -> None:
     assert {row["entry"]["topic"] for row in found["results"]} == {f"Prices {n}" for n in range(4)}
     assert found["tokens"] == sum(row["entry"]["tokens"] for row in found["results"])
     assert found["by_words"]
-    assert len(api.get("knowledge/search/?q=Starter&most=2").json()["results"]) == 2
+    assert len(api.get("knowledge/search/?q=Starter&limit=2").json()["results"]) == 2
     assert api.get("knowledge/search/?q=Starter&budget=20").json()["tokens"] <= 20
     assert len(api.get("knowledge/search/?q=Starter&topic=prices+1").json()["results"]) == 1
     assert api.get("knowledge/search/?q=Starter&owner=nobody").json()["results"] == []
@@ -74,7 +74,7 @@ def test_any_text_can_be_searched_for(ana: Member, api: Api, query: str) -> None
     assert api.get(f"knowledge/search/?q={query}").status_code == 200
 
 
-@pytest.mark.parametrize("query", ["", "q=", "q=%00", f"q={'a' * 10_001}", "q=x&most=0", "q=x&budget=-1"])
+@pytest.mark.parametrize("query", ["", "q=", "q=%00", f"q={'a' * 10_001}", "q=x&limit=0", "q=x&budget=-1"])
 def test_a_search_that_cannot_be_is_refused(api: Api, query: str) -> None:
     assert is_problem(api.get(f"knowledge/search/?{query}"), 400, "invalid")
 
@@ -89,7 +89,7 @@ def test_similar_entries_of_a_text_not_written_yet(ana: Member, api: Api) -> Non
 
     assert {first.pk, second.pk} <= similar()
     assert first.pk not in similar(without=first.pk)
-    assert len(similar(most=1)) == 1
+    assert len(similar(limit=1)) == 1
 
 
 def test_the_index_names_topics_by_kind(ana: Member, api: Api) -> None:

@@ -48,7 +48,7 @@ class Command(BaseCommand):
             "extensions": extensions,
             "tables": migrations,
             "queue": queue,
-            "worker": lambda: worker(wait),
+            "workers": lambda: workers(wait),
             "scheduler": beat,
             "disk": disk,
             "secret key": secret_key,
@@ -105,21 +105,29 @@ def queue() -> CheckResult:
     return CheckResult("queue", "not installed.", "Run `manage.py migrate`.")
 
 
-def worker(wait: float) -> CheckResult:
-    """A worker takes a job within `wait` seconds and answers it."""
-    token = secrets.token_hex(8)
+def workers(wait: float) -> CheckResult:
+    """Within `wait` seconds each queue's worker takes a job and answers it."""
+    missing = {f"{queue.name} {secrets.token_hex(8)}": queue.name for queue in settings.CELERY_TASK_QUEUES}
+    seconds = {}
     with psycopg.connect(**{**connection.get_connection_params(), "autocommit": True}) as listener:
         listener.execute(f"LISTEN {DOCTOR_CHANNEL}")
         started_at = time.monotonic()
         try:
-            answer_doctor.apply_async((token,), expires=60, retry=False)
+            for token, queue_name in missing.items():
+                answer_doctor.apply_async((token,), queue=queue_name, expires=60, retry=False)
         except (BrokerUnavailable, psycopg.Error, OSError) as error:
-            return CheckResult("worker", f"the queue refuses jobs ({error}).", "Check CELERY_BROKER_URL and the queue.")
-        for notice in listener.notifies(timeout=wait):
-            if notice.payload == token:
-                return CheckResult("worker", f"answered a job after {time.monotonic() - started_at:.2f} s.")
-    advice = "Start one with `make run`, or `celery -A openvibe.celery worker`; if it runs, it is busy."
-    return CheckResult("worker", f"no answer within {wait:g} s.", advice)
+            state = f"the queue refuses jobs ({error})."
+            return CheckResult("workers", state, "Check CELERY_BROKER_URL and the queue.")
+        while missing and (left := started_at + wait - time.monotonic()) > 0:
+            for notice in listener.notifies(timeout=left, stop_after=1):
+                if queue_name := missing.pop(notice.payload, ""):
+                    seconds[queue_name] = time.monotonic() - started_at
+    answered = ", ".join(f"{name} after {after:.2f} s" for name, after in seconds.items())
+    if not missing:
+        return CheckResult("workers", f"answered a job: {answered}.")
+    silent = ",".join(missing.values())
+    advice = f"Start one with `make run`, or `celery -A openvibe.celery worker -Q {silent}`; if it runs, it is busy."
+    return CheckResult("workers", f"no answer from the queue of {silent} within {wait:g} s.", advice)
 
 
 def beat() -> CheckResult:

@@ -1,0 +1,110 @@
+"""An example for every operation of the API, in one place: the schema shows them and a test sends each of them.
+
+Rows are numbered as in one story: thread 12 in channel 3, message 345, the agent `vibe`.
+"""
+
+from typing import Any, Final
+
+PARAMETERS: Final[dict[str, Any]] = {
+    "handle": "vibe",
+    "agent": "vibe",
+    "person": "ana",
+    "label": "notes",
+    "id": 12,
+    "thread": 12,
+    "q": "When do I prune the roses?",
+    "kind": "message",
+    "ref": 346,
+    "If-Match": '"1"',
+}
+"""By name, for those that have to be given, and for whose blocks and notes are meant."""
+
+SOUL: Final = """\
+identity:
+  name: Vibe
+  role: Gardener's aide
+  description: Knows when what is pruned.
+"""
+
+BODIES: Final[dict[str, Any]] = {
+    "agents_save_soul": {"source": SOUL, "note": "Its first version"},
+    "agents_update": {"level": 3, "note": "Eight of ten answers were accepted"},
+    "approvals_create": {"thread": 12, "what": "Order 40 litres of mulch", "reason": "The beds are bare."},
+    "approvals_decide": {"granted": True, "note": "At most 60 euros"},
+    "blocks_append": {"content": "The north beds get compost first."},
+    "blocks_create": {
+        "label": "beds",
+        "content": "Six beds, two of them in the shade.",
+        "description": "What there is",
+    },
+    "blocks_update": {"content": "Roses are pruned in late winter."},
+    "channels_create": {"name": "garden", "description": "All that grows"},
+    "channels_update": {"instructions": "Answer in one sentence."},
+    "context_assemble": {"thread": 12, "task": "mention", "agent": "vibe", "request": "When do I prune?"},
+    "dives_create": {"message": 345, "agent": "vibe", "body": "Is it right for every rose?", "client_id": "dive-1"},
+    "dives_publish": {
+        "headline": "Prune in late winter",
+        "bullets": ["Before the buds open", "On a dry day", "Climbers after they bloom"],
+        "body": "Ana's roses were pruned in March for five years, and bloomed each time.",
+        "questions": ["What of the climbers in the shade?"],
+    },
+    "feedback_create": {"message": 345, "verdict": "down", "text": "Name the month.", "tags": ["not_useful"]},
+    "knowledge_accept": {"topic": "When roses are pruned", "note": "Checked with Dora"},
+    "knowledge_archive": {"note": "The bed is gone"},
+    "knowledge_create": {
+        "topic": "When climbers are pruned",
+        "content": "After they bloom, in July.",
+        "expires_at": "1y",
+        "tags": ["roses"],
+        "client_id": "climbers-1",
+    },
+    "knowledge_find_similar": {"text": "Roses are pruned in March.", "limit": 3},
+    "knowledge_flag": {"reason": "wrong", "note": "It was May this year"},
+    "knowledge_import": {"form": "csv", "text": "topic,content\nMulch,Five centimetres in April.\n"},
+    "knowledge_reject": {"note": "Nobody could say where it is from"},
+    "knowledge_renew": {"expires_at": "90d", "note": "Still so"},
+    "knowledge_restore": {"note": "The bed is back"},
+    "knowledge_settle_contradiction": {"how": "both_hold", "note": "One is of the south beds"},
+    "knowledge_suggest": {"topic": "Compost", "content": "Ready after nine months.", "why": "Ana asked twice."},
+    "knowledge_supersede": {"content": "Roses are pruned in May.", "note": "Late frost"},
+    "knowledge_update": {"content": "Roses are pruned in March, on a dry day.", "note": "Said more exactly"},
+    "memory_call_tool": {"thread": 12, "action": "search", "query": "roses", "limit": 5},
+    "memory_compact": {"thread": 12, "full": False, "focus": "dates"},
+    "memory_correct_summary": {"thread": 12, "version": 1, "content": "Ana said May, not March."},
+    "messages_create": {"body": "@vibe when do I prune?", "client_id": "question-1"},
+    "messages_update": {"body": "When do I prune the climbers?"},
+    "profile_update": {"content": "Ana likes short answers."},
+    "progress_create": {"thread": 12, "checkpoint": "South beds pruned", "next_action": "Mulch them"},
+    "sessions_append": {
+        "messages": [
+            {"role": "user", "body": "When do I prune?", "external_id": "m1", "name": "Zoë"},
+            {"role": "assistant", "body": "In March.", "external_id": "m2"},
+        ]
+    },
+    "sessions_create": {"channel": 3, "title": "Chat with Zoë", "external_id": "zoe-1", "info": {"source": "web shop"}},
+    "sessions_update": {"info": {"source": "web shop", "language": "de"}},
+    "snippets_create": {"name": "tone", "content": "Be brief."},
+    "snippets_update": {"content": "Be brief and kind."},
+    "threads_create": {"channel": 3, "title": "Pruning the roses"},
+    "threads_mark_read": {"seq": 1},
+    "threads_update": {"title": "Pruning roses and climbers"},
+    "tokens_create": {"name": "watering script", "scopes": ["read", "write"], "days": 90},
+    "work_create": {"thread": 12, "kind": "todo", "text": "Order mulch"},
+    "work_decide": {"confirmed": True},
+    "work_update": {"state": "done"},
+    "workspace_update": {"description": "A garden of six beds."},
+}
+"""What each operation that takes a body can be sent, by its id."""
+
+
+def add_examples(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Puts them into the schema (a hook of drf-spectacular)."""
+    for methods in result["paths"].values():
+        for operation in methods.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter.get("required") or parameter["name"] in ("agent", "person"):
+                    parameter["example"] = PARAMETERS[parameter["name"]]
+            content = operation.get("requestBody", {}).get("content", {})
+            if operation["operationId"] in BODIES:
+                content["application/json"]["example"] = BODIES[operation["operationId"]]
+    return result

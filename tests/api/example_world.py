@@ -1,0 +1,97 @@
+"""A workspace in which every example of the API's description can be carried out, and whom its names stand for."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from agents.access import visible_to
+from agents.models import Agent, Run
+from agents.runs.executor import execute_run
+from knowledge.services import archive_entry
+from memory.episodes.models import Proposal
+from memory.plugins.lcm.models import EndpointFailures
+from memory.work.services import create_work_item
+from openvibe.chat.models import Message
+from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import create_snippet
+from tests import factories
+from tests.api.access_matrix import make_place, write_block, write_dive, write_knowledge, write_work
+from tests.memory.plugins.lcm.factories import leaf, taken_in, told
+
+
+@dataclass
+class ExampleWorld:
+    """`names` are values of fields and parameters by name; `ids` those of `{id}` by what the address holds before it,
+    or by the operation where the example needs a row in another state."""
+
+    owner: Member
+    agent: Agent
+    names: dict[str, Any]
+    ids: dict[str, int]
+
+    def parameter(self, operation_id: str, path: str, name: str, example: Any) -> Any:
+        """What the example's value stands for here."""
+        if name == "id":
+            place = path.partition("/{id}")[0].removeprefix("/api/v1/")
+            return self.ids.get(operation_id, self.ids[place])
+        return self.names.get(f"{operation_id} {name}", self.names.get(name, example))
+
+    def body(self, operation_id: str, example: dict[str, Any]) -> dict[str, Any]:
+        """The example with the rows of this world."""
+        stand_ins = ("thread", "channel", "message")
+        return {
+            name: self.names.get(f"{operation_id} {name}", self.names[name]) if name in stand_ins else value
+            for name, value in example.items()
+        }
+
+
+def _answered(question: Message) -> Run:
+    run = Run.objects.get(trigger=question)
+    execute_run(run.pk)
+    run.refresh_from_db()
+    assert run.state == "done", (run.state, run.error)
+    return run
+
+
+def make_example_world() -> ExampleWorld:
+    ana = factories.make_member("Ana")
+    access, channel = factories.access(ana), factories.make_channel(ana)
+    vibe = factories.make_agent(ana, "vibe", channel=channel)
+    place = make_place(ana, channel, vibe, "Pruning")
+    for write in (write_work, write_block, write_dive, write_knowledge):
+        write(place, ana)
+    thread = place.thread
+    quote = factories.say(thread, ana, f"Again: {place.message.body}")
+    Run.objects.filter(pk=place.run.pk).update(state="failed", error="It fell over.")
+    read = _answered(factories.say(thread, ana, "@vibe when do I prune?"))
+    long = factories.make_thread(channel, ana, "Long ago")
+    told(long, ana.participant, *(f"Roses of bed {n} are pruned in May." for n in range(1, 31)))
+    summary = leaf(taken_in(long), 1, 10, "Ana said to prune the roses in March.")
+    constraint = create_work_item(thread=thread, by=visible_to(vibe), kind="constraint", text="Never prune in frost")
+    archived = factories.make_entry(ana, "The old bed")
+    archive_entry(entry=archived, by=access, how="api")
+    pending = Proposal.objects.create(
+        agent=vibe.participant, thread=thread, kind="episode", text="Likes roses", since_seq=0, upto_seq=1
+    )
+    hour = timezone.now() + timedelta(hours=1)
+    EndpointFailures.objects.create(workspace=ana.workspace, failures=5, paused_until=hour, last_error="Away.")
+    names = {
+        **{"thread": thread.pk, "channel": channel.pk, "message": place.message.pk, "ref": quote.pk},
+        **{"feedback_create message": place.reply.pk, "profile_update If-Match": '"0"'},
+        **{"blocks_update If-Match": place.block},
+        **dict.fromkeys(("memory_get_summary thread", "memory_correct_summary thread"), long.pk),
+    }
+    ids = {
+        **{"approvals": place.approval, "attachments": place.attachment, "channels": channel.pk, "dives": place.dive},
+        **{"episodes": place.episode.pk, "knowledge": place.entry, "knowledge/contradictions": place.contradiction},
+        **{"memory/compactions": place.compaction, "memory/summaries": summary.pk, "messages": place.message.pk},
+        **{"proposals": place.proposal, "runs": read.pk, "sessions": thread.pk, "threads": thread.pk},
+        **{"tokens": place.token, "work": place.work, "work_decide": constraint.pk, "runs_retry": place.run.pk},
+        **dict.fromkeys(("knowledge_accept", "knowledge_reject"), place.suggestion),
+        **dict.fromkeys(("proposals_accept", "proposals_reject"), pending.pk),
+        "knowledge_restore": archived.pk,
+        "snippets": create_snippet(workspace=ana.workspace, by=access, name="style", text="Be brief.").pk,
+    }
+    return ExampleWorld(ana, vibe, names, ids)

@@ -1,0 +1,69 @@
+"""An admin makes tokens for agents and for herself in the app; nobody opens through one what is closed to them."""
+
+import re
+from typing import Any
+
+from django.test import Client
+from django.urls import reverse
+
+from agents.models import Agent
+from openvibe.api.models import Token
+from openvibe.chat.services import add_to_channel
+from openvibe.workspaces.models import Member
+from tests import factories
+
+
+def signed_in(member: Member) -> Client:
+    client = Client()
+    client.force_login(member.user)
+    return client
+
+
+def test_an_admin_makes_and_revokes_a_token_of_an_agent(ana: Member, vibe: Agent) -> None:
+    browser, page = signed_in(ana), reverse("tokens", args=[ana.workspace.slug])
+    form = {"owner": vibe.participant_id, "name": "watering", "scopes": ["read", "memory"], "days": "30"}
+
+    made = browser.post(page, form).content.decode()
+    (secret,) = set(re.findall(r"ovk_[\w-]+", made))
+    bearer = {"Authorization": f"Bearer {secret}"}
+    me = Client().get("/api/v1/me/", headers=bearer).json()
+    assert (me["participant"]["handle"], me["scopes"]) == ("vibe", ["memory", "read"])
+
+    listed = browser.get(page).content.decode()
+    assert "watering" in listed
+    assert secret not in listed
+    browser.post(reverse("token-revoke", args=[ana.workspace.slug, Token.objects.get().pk]))
+    assert Client().get("/api/v1/me/", headers=bearer).status_code == 401
+    assert "watering" not in browser.get(page).content.decode()
+
+
+def test_what_is_wrong_is_said_and_kept(ana: Member, vibe: Agent) -> None:
+    browser, page = signed_in(ana), reverse("tokens", args=[ana.workspace.slug])
+    right = {"owner": vibe.participant_id, "name": "watering", "scopes": ["read"], "days": "30"}
+    owners = ({"owner": value} for value in ("x", str(9**30)))
+    days = ({"days": value} for value in ("1e3", "0"))
+    wrongs: list[dict[str, Any]] = [*owners, *days, {"scopes": []}, {"scopes": ["all"]}]
+    for wrong in wrongs:
+        answer = browser.post(page, {**right, **wrong})
+        assert answer.status_code == 400
+        assert 'value="watering"' in answer.content.decode()
+    assert not Token.objects.exists()
+
+
+def test_only_of_whom_the_admin_sees_all_that_they_see(ana: Member, dora: Member, cleo: Member, vibe: Agent) -> None:
+    other = factories.make_member("Otto", ana.workspace, role="admin")
+    closed = factories.make_channel(ana, "secret", private=True)
+    add_to_channel(channel=closed, participant=vibe.participant, by=factories.access(ana))
+    form = {"name": "watering", "scopes": ["read"], "days": ""}
+    page = reverse("tokens", args=[ana.workspace.slug])
+    for participant in (vibe.participant, dora.participant, cleo.participant):
+        assert signed_in(other).post(page, {**form, "owner": participant.pk}).status_code == 400
+    assert signed_in(ana).post(page, {**form, "owner": vibe.participant_id}).status_code == 200
+    token = Token.objects.get()
+    assert token.expires_at is None
+    revoke = reverse("token-revoke", args=[ana.workspace.slug, token.pk])
+    assert signed_in(other).post(revoke).status_code == 404
+    assert [signed_in(dora).get(page).status_code, signed_in(dora).post(revoke).status_code] == [403, 403]
+    assert signed_in(cleo).get(page).status_code == 404
+    token.refresh_from_db()
+    assert token.is_valid
