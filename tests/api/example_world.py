@@ -91,8 +91,9 @@ def make_example_world() -> ExampleWorld:
     dawn = factories.make_agent(ana, "dawn", level=3, channel=channel)
     draft = ScheduleDraft(name="Dawn", cron="0 6 * * *", time_zone="UTC", prompt="What is due?", channel=channel)
     schedules = [create_schedule(agent=dawn, by=access, draft=draft).pk for _ in range(2)]
-    own = {"by": access, "participant": ana.participant, "url": HOOK_URL, "kinds": ["mention"]}
-    webhooks = [create_webhook(**own)[0] for _ in range(2)]
+    webhooks = [
+        create_webhook(by=access, participant=ana.participant, url=HOOK_URL, kinds=["mention"])[0] for _ in range(2)
+    ]
     names = {
         **{"thread": thread.pk, "channel": channel.pk, "message": place.message.pk, "ref": quote.pk},
         **{"feedback_create message": place.reply.pk, "profile_update If-Match": '"0"'},
