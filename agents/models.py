@@ -14,7 +14,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from knowledge.models import Entry
-from openvibe.base.fields import EncryptedTextField
+from openvibe.base.fields import EncryptedTextField, secret_hint
 from openvibe.base.jobs import Job, JobKind
 from openvibe.base.locks import LockKind
 from openvibe.base.models import Timestamped
@@ -559,10 +559,7 @@ class McpServer(Timestamped):
 
     @property
     def token_hint(self) -> str:
-        """`…` and the token's last four characters; empty without one, `…` alone for a very short one."""
-        if not self.token:
-            return ""
-        return f"…{self.token[-4:]}" if len(self.token) >= 12 else "…"
+        return secret_hint(self.token, "token")
 
     def clean(self) -> None:
         problems: dict[str, str] = {}

@@ -5,43 +5,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from unfold.admin import TabularInline
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminPasswordWidget
 
 from agents.mcp.tools import FetchResult, refresh_tools
 from agents.models import McpServer, McpTool
-from openvibe.base.admin import SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.base.admin import StoredSecretForm, WorkspaceScopedAdmin, secret_input
 from openvibe.base.problems import Problem
 
 
-class McpServerForm(SameWorkspaceForm):
-    token = forms.CharField(
-        required=False,
-        strip=True,
-        widget=UnfoldAdminPasswordWidget(render_value=False, attrs={"autocomplete": "new-password"}),
-    )
-    forget_token = forms.BooleanField(label="Forget the stored token", required=False)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.initial.pop("token", None)
-        hint = self.instance.token_hint if self.instance.pk else ""
-        self.fields["token"].help_text = (
-            f"A token ending in {hint} is stored. Leave this empty to keep it." if hint else "No token is stored."
-        )
-
-    def clean(self) -> dict[str, Any] | None:
-        """The new token, the stored one, or none: a stored one is only for the address it was entered for."""
-        cleaned = super().clean()
-        forgets = self.cleaned_data.get("forget_token") or {"url", "header"} & set(self.changed_data)
-        self.cleaned_data["token"] = self.cleaned_data.get("token") or ("" if forgets else self.instance.token)
-        return cleaned
+class McpServerForm(StoredSecretForm):
+    token = secret_input("Token")
+    secret_name, address_names = "token", frozenset(("url", "header"))
 
 
 class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
@@ -92,7 +71,7 @@ class McpServerAdmin(WorkspaceScopedAdmin):
     actions_detail = ("fetch_tools",)
     fieldsets = (
         (None, {"fields": ("workspace", "name", "is_active")}),
-        ("Where and with which token", {"fields": ("url", "token", "forget_token", "header")}),
+        ("Where and with which token", {"fields": ("url", "token", "forget", "header")}),
         ("Limits", {"fields": ("timeout_seconds", "max_bytes")}),
     )
 

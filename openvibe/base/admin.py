@@ -36,7 +36,9 @@ from django_celery_beat.models import (
 )
 from kombu.exceptions import OperationalError
 from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminPasswordWidget
 
+from openvibe.base.fields import UnreadableSecret, secret_hint
 from openvibe.base.models import Event
 from openvibe.base.problems import Problem
 from openvibe.base.registers import Register
@@ -85,6 +87,44 @@ class SameWorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
                     workspace_id = chosen_workspace_id
                 elif chosen_workspace_id not in (None, workspace_id):
                     self.add_error(name, ValidationError(f"{chosen} belongs to another workspace."))
+        return cleaned
+
+
+def secret_input(label: str) -> forms.CharField:
+    widget = UnfoldAdminPasswordWidget(render_value=False, attrs={"autocomplete": "new-password"})
+    return forms.CharField(label=label, required=False, strip=True, widget=widget)
+
+
+class StoredSecretForm(SameWorkspaceForm):
+    """A row with one secret, which goes in and never comes out: a new one, the stored one, or with `forget` none.
+
+    A stored one is only for the address it was entered for: where `address_names` change it has to be entered again.
+    """
+
+    secret_name: str
+    address_names: frozenset[str]
+    forget = forms.BooleanField(required=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial.pop(self.secret_name, None)
+        field, secret = self.fields[self.secret_name], getattr(self.instance, self.secret_name)
+        noun = str(field.label).lower()
+        self.fields["forget"].label = f"Forget the stored {noun}"
+        hint = secret_hint(secret, noun)
+        field.help_text = f"A {noun} ending in {hint} is stored. Leave this empty to keep it."
+        if isinstance(secret, UnreadableSecret):
+            field.help_text = (
+                f"The stored {noun} cannot be read: the server's secret key is another one now. Enter the {noun} again."
+            )
+        elif not hint:
+            field.help_text = f"No {noun} is stored."
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        forgets = self.cleaned_data.get("forget") or self.address_names & set(self.changed_data)
+        stored = "" if forgets else getattr(self.instance, self.secret_name)
+        self.cleaned_data[self.secret_name] = self.cleaned_data.get(self.secret_name) or stored
         return cleaned
 
 

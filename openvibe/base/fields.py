@@ -61,6 +61,14 @@ class UnreadableSecret(str):
         return (self.stored,)
 
 
+def secret_hint(secret: str, noun: str) -> str:
+    """`…` and the last four characters; empty without a secret, `…` alone for a very short one; a sentence for one that
+    cannot be read."""
+    if isinstance(secret, UnreadableSecret):
+        return f"enter the {noun} again"
+    return f"…{secret[-4:]}" if len(secret) >= 12 else "…" if secret else ""
+
+
 class EncryptedTextField(_Text):
     """A TextField stored as `enc1:…`. Encrypted with `settings.SECRET_KEY`; `SECRET_KEY_FALLBACKS` still decrypt.
 

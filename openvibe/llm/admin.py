@@ -11,10 +11,8 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from unfold.decorators import action
-from unfold.widgets import UnfoldAdminPasswordWidget
 
-from openvibe.base.admin import SameWorkspaceForm, WorkspaceScopedAdmin
-from openvibe.base.fields import UnreadableSecret
+from openvibe.base.admin import StoredSecretForm, WorkspaceScopedAdmin, secret_input
 from openvibe.base.problems import Problem
 from openvibe.llm.endpoints import ENDPOINT_CHECK, fetch_models, try_endpoint
 from openvibe.llm.models import Endpoint
@@ -24,38 +22,12 @@ PROMPT_FIELDS = ("workspace", "name", "model", "context_window", "output_reserve
 """What decides how large a prompt may be, and whose."""
 
 
-class EndpointForm(SameWorkspaceForm):
-    api_key = forms.CharField(
-        label="Key",
-        required=False,
-        strip=True,
-        widget=UnfoldAdminPasswordWidget(render_value=False, attrs={"autocomplete": "new-password"}),
-    )
-    forget_key = forms.BooleanField(label="Forget the stored key", required=False)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.initial.pop("api_key", None)
-        hint = self.instance.key_hint if self.instance.pk else ""
-        if isinstance(self.instance.api_key, UnreadableSecret):
-            self.fields[
-                "api_key"
-            ].help_text = (
-                "The stored key cannot be read: the server's secret key is another one now. Enter the key again."
-            )
-        else:
-            self.fields["api_key"].help_text = (
-                f"A key ending in {hint} is stored. Leave this empty to keep it." if hint else "No key is stored."
-            )
+class EndpointForm(StoredSecretForm):
+    api_key = secret_input("Key")
+    secret_name, address_names = "api_key", frozenset(("base_url",))
 
     def clean(self) -> dict[str, Any] | None:
-        """The new key, the stored one, or none."""
         cleaned = super().clean()
-        # A stored key is only for the address it was entered for; a new address needs it again.
-        forgets_key = self.cleaned_data.get("forget_key") or "base_url" in self.changed_data
-        self.cleaned_data["api_key"] = self.cleaned_data.get("api_key") or (
-            "" if forgets_key else self.instance.api_key
-        )
         self._check_one_per_workspace("is_default", "{} is the default of this workspace. Switch it off there first.")
         self._check_one_per_workspace(
             "is_for_summaries", "{} writes the summaries of this workspace already. Switch it off there first."
@@ -95,7 +67,7 @@ class EndpointAdmin(WorkspaceScopedAdmin):
     change_form_before_template = "admin/llm/presets.html"
     fieldsets = (
         (None, {"fields": ("workspace", "name", "kind", "is_default", "is_for_summaries")}),
-        ("Where and with which key", {"fields": ("base_url", "model", "api_key", "forget_key")}),
+        ("Where and with which key", {"fields": ("base_url", "model", "api_key", "forget")}),
         (
             "Limits and prices",
             {

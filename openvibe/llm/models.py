@@ -11,7 +11,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 
-from openvibe.base.fields import EncryptedTextField, UnreadableSecret
+from openvibe.base.fields import EncryptedTextField, secret_hint
 from openvibe.base.models import Timestamped
 from openvibe.base.ssrf_guard import AddressRefused, check_url
 
@@ -108,13 +108,7 @@ class Endpoint(Timestamped):
 
     @property
     def key_hint(self) -> str:
-        """`…` and the key's last four characters; empty without a key, `…` alone for a very short one; a sentence for
-        one that cannot be read."""
-        if isinstance(self.api_key, UnreadableSecret):
-            return "enter the key again"
-        if not self.api_key:
-            return ""
-        return f"…{self.api_key[-4:]}" if len(self.api_key) >= 12 else "…"
+        return secret_hint(self.api_key, "key")
 
     def clean(self) -> None:
         problems: dict[str, str] = {}

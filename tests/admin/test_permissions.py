@@ -42,7 +42,7 @@ def test_an_empty_key_keeps_the_old_one(garden: Member, endpoint: Endpoint) -> N
 
 def test_a_new_key_replaces_it_and_can_be_forgotten(garden: Member, endpoint: Endpoint) -> None:
     assert save(garden, endpoint, api_key="sk-new-key-0123456789").api_key == "sk-new-key-0123456789"
-    assert save(garden, endpoint, forget_key="on").api_key == ""
+    assert save(garden, endpoint, forget="on").api_key == ""
 
 
 def test_one_default_per_workspace(garden: Member, endpoint: Endpoint) -> None:
