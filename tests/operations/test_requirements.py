@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 
 ROOT = Path(settings.BASE_DIR)
-OURS = {"openvibe", "agents", "memory", "knowledge", "tests"}
+OURS = {"openvibe", "agents", "memory", "knowledge", "tests", "openvibe_client"}
 
 
 def required(*names: str) -> set[str]:
