@@ -11,7 +11,7 @@ import json
 import queue
 import re
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -161,14 +161,14 @@ def _block_text(block: Any) -> str:
     return text if isinstance(text, str) else f"[{block.type}: left out]"
 
 
-def _within_limits(server: McpServer, story: Callable[[Client, _Progress], Awaitable[T]]) -> T:
-    """What the story returns. It runs in a thread, which is left alone if it does not end in time."""
+def _within_limits(server: McpServer, operation: Callable[[Client, _Progress], Awaitable[T]]) -> T:
+    """What the operation returns. It runs in a thread, which is left alone if it does not end in time."""
     results: queue.SimpleQueue[T | McpError] = queue.SimpleQueue()
     progress = _Progress()
 
     def run() -> None:
         try:
-            results.put(asyncio.run(_run_story(server, story, progress)))
+            results.put(asyncio.run(_run_connected(server, operation, progress)))
         except McpError as error:
             results.put(error)
         except BaseException as error:  # a sentence, whatever it is
@@ -184,11 +184,13 @@ def _within_limits(server: McpServer, story: Callable[[Client, _Progress], Await
     return result
 
 
-async def _run_story(server: McpServer, story: Callable[[Client, _Progress], Awaitable[T]], progress: _Progress) -> T:
+async def _run_connected(
+    server: McpServer, operation: Callable[[Client, _Progress], Awaitable[T]], progress: _Progress
+) -> T:
     from mcp import Client
     from mcp.client.streamable_http import streamable_http_client
 
-    transport = _Wire(server, progress)
+    transport = _ServerTransport(server, progress)
     headers = _headers(server)
     timeout = httpx2.Timeout(server.timeout_seconds)
     results: list[T] = []
@@ -198,9 +200,11 @@ async def _run_story(server: McpServer, story: Callable[[Client, _Progress], Awa
             httpx2.AsyncClient(transport=transport, headers=headers, timeout=timeout, trust_env=False) as http,
             Client(streamable_http_client(server.url, http_client=http), cache=None) as client,
         ):
-            results.append(await story(client, progress))
+            results.append(await operation(client, progress))
     except Exception as error:  # when only leaving failed, there is a result
         if not results:
+            if transport.was_too_large:
+                progress.trouble = f"It answered more than {server.max_bytes:,} bytes, which were not read."
             raise (_timeout_error(server, progress) if isinstance(error, TimeoutError) else error) from None
     return results[0]
 
@@ -213,19 +217,20 @@ def _headers(server: McpServer) -> dict[str, str]:
     return {**plain, server.header: f"Bearer {server.token}" if is_bearer else server.token}
 
 
-class _Wire(httpx2.AsyncBaseTransport):
+class _ServerTransport(GuardedAsyncTransport):
     """The guarded transport, which follows no redirect and remembers what went wrong in words of ours."""
 
     def __init__(self, server: McpServer, progress: _Progress) -> None:
         self._progress = progress
-        self._inner = GuardedAsyncTransport(
-            allow_private=settings.ALLOW_PRIVATE_ENDPOINTS, total_seconds=server.timeout_seconds
+        super().__init__(
+            allow_private=settings.ALLOW_PRIVATE_ENDPOINTS,
+            total_seconds=server.timeout_seconds,
+            max_bytes=server.max_bytes,
         )
-        self._max_bytes = server.max_bytes
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:
-            response = await self._inner.handle_async_request(request)
+            response = await super().handle_async_request(request)
         except AddressRefused as refused:
             self._progress.trouble = str(refused)
             raise httpx2.ConnectError(str(refused)) from None
@@ -237,8 +242,6 @@ class _Wire(httpx2.AsyncBaseTransport):
         if response.headers.get("content-encoding", "identity") != "identity":
             await self._refuse(response, "It compresses its answers, which was not asked for.")
         self._progress.trouble = _status_trouble(response.status_code)
-        assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _BoundedStream(response.stream, self._progress, self._max_bytes)
         return response
 
     async def _refuse(self, response: httpx2.Response, trouble: str) -> None:
@@ -246,33 +249,11 @@ class _Wire(httpx2.AsyncBaseTransport):
         self._progress.trouble = trouble
         raise httpx2.RemoteProtocolError(trouble)
 
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
 
 def _status_trouble(status: int) -> str:
     if status in (401, 403):
         return f"It refuses the token (status {status})."
     return f"It answers with status {status}. Is the address that of its MCP endpoint?" if status >= 400 else ""
-
-
-class _BoundedStream(httpx2.AsyncByteStream):
-    """A body that ends at the size limit, and remembers that it did: the SDK tells of it in many ways."""
-
-    def __init__(self, stream: httpx2.AsyncByteStream, progress: _Progress, max_bytes: int) -> None:
-        self._stream, self._progress, self._max_bytes = stream, progress, max_bytes
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        async for chunk in self._stream:
-            size += len(chunk)
-            if size > self._max_bytes:
-                self._progress.trouble = f"It answered more than {self._max_bytes:,} bytes, which were not read."
-                raise httpx2.ReadError(self._progress.trouble)
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 def _timeout_error(server: McpServer, progress: _Progress) -> McpError:

@@ -5,12 +5,10 @@ otherwise. Its answers are untrusted data, for those who see the thread."""
 
 import re
 from collections.abc import Iterable
-from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, cast
 
 from django.db import transaction
-from django.db.models import Case, F, Value, When
 from django.utils import timezone
 
 from agents.mcp.client import McpError, ToolChanged, ToolDefinition, call_tool, fetch_tools
@@ -18,6 +16,7 @@ from agents.models import Agent, McpServer, McpTool
 from agents.tools.toolbox import UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from agents.trust import Effect
+from openvibe.base.breaker import CircuitBreaker
 from openvibe.base.problems import Problem, Refused, Unavailable
 from openvibe.chat.models import Thread
 from openvibe.llm.values import ToolSpec
@@ -29,9 +28,16 @@ MAX_NAME_CHARS = 64
 MAX_DESCRIPTION_CHARS = 2_000
 """Characters of a description that models are given and admins are shown."""
 
-FAILURES_IN_A_ROW, REST = 3, timedelta(minutes=1)
-"""So often a server may fail; then it is left alone for a while, and one call tries it again."""
 
+class ServerBreaker(CircuitBreaker):
+    def is_failure(self, error: BaseException) -> bool:
+        return isinstance(error, McpError) and not isinstance(error, ToolChanged)
+
+    def rest_error(self, row: Any, failures: int, seconds: int) -> Unavailable:
+        return Unavailable(f"{row.name} failed several times in a row. It is called again in {seconds} seconds.")
+
+
+BREAKER = ServerBreaker(failures_in_a_row=3, always_read=True)  # each tool of a run has a row of its server
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -119,36 +125,15 @@ def _make_tool(tool: McpTool, context: ToolContext) -> Tool:
 def _call(tool: McpTool, arguments: dict[str, Any]) -> str | ToolOutcome:
     """What the tool answers. Raises Problem when it was not called."""
     server = tool.server
-    _check_rest(server)
     try:
-        result = call_tool(server, tool.name, arguments, fingerprint=tool.fingerprint)
+        with BREAKER.guard(server):
+            result = call_tool(server, tool.name, arguments, fingerprint=tool.fingerprint)
     except ToolChanged as error:
         raise Problem(str(error), code="tool_changed") from None
     except McpError as error:
-        _count_failure(server)
         if not error.was_sent:
             raise Problem(str(error), code="mcp_failed") from None
         if tool.effect == McpTool.Effect.READS:
             return str(error)
         return f"{error} {UNKNOWN_OUTCOME}"
-    if server.failures:
-        McpServer.objects.filter(pk=server.pk).update(failures=0, rests_until=None)
     return result.replace(server.token, "…") if server.token else result
-
-
-def _check_rest(server: McpServer) -> None:
-    """Raises Unavailable while the server rests; once its rest is over, one call may try."""
-    now = timezone.now()
-    row = McpServer.objects.filter(pk=server.pk)
-    rests_until = row.values_list("rests_until", flat=True).first()
-    if rests_until is None or row.filter(rests_until__lte=now).update(rests_until=now + REST):
-        return
-    seconds = max(1, round((rests_until - now).total_seconds()))
-    raise Unavailable(f"{server.name} failed several times in a row. It is called again in {seconds} seconds.")
-
-
-def _count_failure(server: McpServer) -> None:
-    """In one statement: many workers may call it at once."""
-    is_last = When(failures__gte=FAILURES_IN_A_ROW - 1, then=Value(timezone.now() + REST))
-    rests_until = Case(is_last, default=F("rests_until"))
-    McpServer.objects.filter(pk=server.pk).update(failures=F("failures") + 1, rests_until=rests_until)

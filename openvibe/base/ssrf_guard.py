@@ -139,20 +139,27 @@ class GuardedAsyncTransport(httpx2.AsyncBaseTransport):
             return response
         raise failure or _no_address_error(request)
 
+    @property
+    def was_too_large(self) -> bool:
+        """Whether an answer was cut off at its limit, for callers below a package that swallows the error."""
+        return self._limit.was_too_large
+
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-@dataclass(frozen=True)
+@dataclass
 class _ResponseLimit:
     """When a response must be over, however steadily it drips, and how large it may be."""
 
     ends_at: float
     max_bytes: int
     clock: Callable[[], float]
+    was_too_large: bool = False
 
     def check(self, size: int) -> None:
         if size > self.max_bytes:
+            self.was_too_large = True
             raise httpx2.ReadError("The answer is larger than any answer is.")
         if self.clock() > self.ends_at:
             raise httpx2.ReadTimeout("The answer took too long.")

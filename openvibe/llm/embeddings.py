@@ -16,7 +16,7 @@ import openai
 from django.conf import settings
 from numpy.typing import NDArray
 
-from openvibe.llm.breaker import CircuitBreaker
+from openvibe.llm.breaker import EndpointBreaker
 from openvibe.llm.errors import BadAnswer, ContextTooLong, ModelError, ModelUnavailable
 from openvibe.llm.fences import clean_text
 from openvibe.llm.http_client import Connection, ResponseHead
@@ -32,7 +32,7 @@ TRUNCATION_STEPS = (8_000, 2_000, 500)
 """Characters of a text: tried in this order where a model takes fewer tokens."""
 QUERY_TIMEOUT_SECONDS = 2.0
 _TOO_LONG_PHRASES = ("token", "too large", "too long")
-_QUERY_BREAKER = CircuitBreaker("query_failures", "query_rests_until", failures_in_a_row=2)
+_QUERY_BREAKER = EndpointBreaker("query_failures", "query_rests_until", failures_in_a_row=2)
 
 
 class HttpEmbedder:

@@ -13,7 +13,7 @@ from django.db import DatabaseError, connection
 from django.dispatch import Signal
 
 from openvibe.base.registers import Register
-from openvibe.llm.breaker import BreakerClient, CircuitBreaker
+from openvibe.llm.breaker import BreakerClient, EndpointBreaker
 from openvibe.llm.errors import ModelError
 from openvibe.llm.fences import fence
 from openvibe.llm.http_client import Connection
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from openvibe.llm.anthropic import AnthropicModel
     from openvibe.llm.openai import OpenAIModel
 
-CIRCUIT_BREAKER = CircuitBreaker()
+CIRCUIT_BREAKER = EndpointBreaker()
 log = structlog.get_logger(__name__)
 MAX_LISTED_MODELS = 1_000
 FETCH_SECONDS_LIMIT = 15

@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from openvibe.llm.breaker import BreakerClient, CircuitBreaker
+from openvibe.llm.breaker import BreakerClient, EndpointBreaker
 from openvibe.llm.errors import AuthRefused, BadAnswer, ModelError, ModelTimeout, ModelUnavailable
 from openvibe.llm.models import Endpoint
 from openvibe.llm.protocol import ModelClient
@@ -30,7 +30,7 @@ def guarded(endpoint: Endpoint, *replies: ScriptedReply) -> tuple[BreakerClient,
     """A client as another process would make it: with a row of its own."""
     scripted = ScriptedModel(replies)
     row = Endpoint.objects.get(pk=endpoint.pk)
-    return BreakerClient(scripted, breaker=CircuitBreaker(), endpoint=row), scripted
+    return BreakerClient(scripted, breaker=EndpointBreaker(), endpoint=row), scripted
 
 
 def after_the_rest() -> None:
