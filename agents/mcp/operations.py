@@ -131,6 +131,8 @@ def _arguments(name: str, path: str, operation: Schema) -> dict[str, Argument]:
         add(argument_name, Argument(place, key, {**parameter["schema"], **description}, is_required))
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
     body = _component(body["$ref"]) if "$ref" in body else body
+    if "oneOf" in body:  # by action: what the first takes is what they share, and the rest is passed on
+        body = _component(body["oneOf"][0]["$ref"])
     for key, schema in body.get("properties", {}).items():
         add(key, Argument("body", key, schema, key in body.get("required", ())))
     return arguments
