@@ -46,7 +46,7 @@ class Environment(BaseSettings):
     web_processes: int = Field(0, ge=0, description="Web processes of `make run`; 0: as many as processor cores.")
     web_threads: int = Field(8, ge=1, description="Requests a web process answers at the same time.")
     allow_private_endpoints: bool = Field(
-        False, description="Let admins name model endpoints and webhooks on private and loopback addresses."
+        False, description="Let admins name model endpoints, webhooks and MCP servers on private addresses."
     )
     allowed_endpoint_hosts: str = Field(
         "", description="Comma-separated private hosts that may be called all the same: ollama.lan:11434, 10.0.0.0/24."
