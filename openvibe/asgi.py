@@ -15,7 +15,7 @@ from a2wsgi import WSGIMiddleware
 from django.conf import settings
 from django.urls import get_resolver
 
-from openvibe.base.streams import STREAMS_KEY, Send, Streamed
+from openvibe.base.streams import STREAMS_KEY, Continuation, Send
 from openvibe.wsgi import application as pages
 
 if TYPE_CHECKING:
@@ -27,36 +27,38 @@ AsgiApplication = Callable[[Any, Any, Any], Awaitable[None]]  # libraries disagr
 
 
 MCP_PATHS = ("/mcp", "/mcp/")
-LATE_PATHS = frozenset(f"/v1/{name}{slash}" for name in ("chat/completions", "responses") for slash in ("", "/"))
+CHAT_CLIENT_PATHS = frozenset(f"/v1/{name}{slash}" for name in ("chat/completions", "responses") for slash in ("", "/"))
 
 
 def is_stream(path: str) -> bool:
     """Whether a path is one of the event streams, `/w/<slug>/events/`, `/api/v1/events/`, or an agent's answer to a
     chat client."""
     is_events = (path.endswith("/events/") and path.startswith(("/w/", "/api/"))) or path == "/api/v1/events"
-    return is_events or path in LATE_PATHS
+    return is_events or path in CHAT_CLIENT_PATHS
 
 
 class EventStreams:
     """Has the pages' application say who may listen, on the few threads it has. What a view gave to `stream_response`
-    or `late_response` is sent without it: what waits costs neither a thread nor a database connection."""
+    or `deferred_response` is sent without it: what waits costs neither a thread nor a database connection."""
 
     def __init__(self, pages: AsgiApplication) -> None:
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        streams: list[Streamed] = []
-        late_head: MutableMapping[str, Any] = {}
+        streams: list[Continuation] = []
+        deferred_head: MutableMapping[str, Any] = {}
 
         async def send_head(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start" and any(each.answer for each in streams):
-                late_head.update(message)
+                deferred_head.update(message)
             elif not (streams and message["type"] == "http.response.body"):
                 await send(message)
 
         await self._pages({**scope, STREAMS_KEY: streams}, receive, send_head)
-        for streamed in streams:
-            sending = streamed.send(send) if streamed.send else _send_late(streamed, late_head, send)
+        for continuation in streams:
+            sending = (
+                continuation.send(send) if continuation.send else _send_deferred(continuation, deferred_head, send)
+            )
             tasks = [asyncio.ensure_future(sending), asyncio.ensure_future(_wait_for_disconnect(receive))]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -66,13 +68,13 @@ class EventStreams:
                 await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _send_late(streamed: Streamed, head: MutableMapping[str, Any], send: Send) -> None:
-    assert streamed.answer is not None
-    late = await streamed.answer()
+async def _send_deferred(continuation: Continuation, head: MutableMapping[str, Any], send: Send) -> None:
+    assert continuation.answer is not None
+    deferred = await continuation.answer()
     headers = [(name, value) for name, value in head["headers"] if name.lower() != b"content-length"]
-    length = (b"content-length", str(len(late.body)).encode())
-    await send({**head, "status": late.status, "headers": [*headers, length]})
-    await send({"type": "http.response.body", "body": late.body})
+    length = (b"content-length", str(len(deferred.body)).encode())
+    await send({**head, "status": deferred.status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": deferred.body})
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

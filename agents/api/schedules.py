@@ -67,7 +67,7 @@ class ScheduleIn(ScheduleChange):
     is_active = serializers.BooleanField(required=False, default=True)
 
 
-class SchedulesAsked(serializers.Serializer[Any]):
+class SchedulesQuery(serializers.Serializer[Any]):
     agent = serializers.CharField(
         required=False, max_length=40, help_text="A handle.", source="agent__participant__handle"
     )
@@ -76,10 +76,10 @@ class SchedulesAsked(serializers.Serializer[Any]):
 class Schedules(ApiView):
     scopes = {"POST": "admin"}
 
-    @extend_schema(operation_id="schedules_list", parameters=[SchedulesAsked], responses=ScheduleOut(many=True))
+    @extend_schema(operation_id="schedules_list", parameters=[SchedulesQuery], responses=ScheduleOut(many=True))
     def get(self, request: Request) -> Response:
         """What agents post unasked, where the caller reads."""
-        rows = _visible_schedules(request_access(request)).filter(**self.validated_query(SchedulesAsked))
+        rows = _visible_schedules(request_access(request)).filter(**self.validated_query(SchedulesQuery))
         return self.paginated_response(rows, ScheduleOut)
 
     @extend_schema(operation_id="schedules_create", request=ScheduleIn, responses={201: ScheduleOut})

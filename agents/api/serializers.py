@@ -142,7 +142,7 @@ class FinishIn(AttemptIn):
     )
 
 
-class CacheAsked(serializers.Serializer[Any]):
+class CacheQuery(serializers.Serializer[Any]):
     thread = IdField(required=False, source="thread_id")
 
 
@@ -183,7 +183,7 @@ class CacheHistoryOut(serializers.Serializer[Any]):
     compactions = CompactionRatesOut(many=True)
 
 
-class RunsAsked(serializers.Serializer[Any]):
+class RunsQuery(serializers.Serializer[Any]):
     thread = IdField(required=False, source="thread_id")
     agent = serializers.CharField(
         required=False, max_length=40, help_text="A handle.", source="agent__participant__handle"

@@ -14,8 +14,8 @@ from agents.api.serializers import (
     AgentOut,
     AssembledOut,
     AssembleIn,
-    CacheAsked,
     CacheHistoryOut,
+    CacheQuery,
     FinishIn,
     ReplyPieceIn,
     ReplyStateOut,
@@ -24,7 +24,7 @@ from agents.api.serializers import (
     RunDetailOut,
     RunIn,
     RunOut,
-    RunsAsked,
+    RunsQuery,
     SoulIn,
     SoulOut,
     UseOut,
@@ -106,12 +106,12 @@ class OneAgent(ApiView):
 
 
 class AgentCache(ApiView):
-    @extend_schema(operation_id="agents_get_cache", parameters=[CacheAsked], responses=CacheHistoryOut)
+    @extend_schema(operation_id="agents_get_cache", parameters=[CacheQuery], responses=CacheHistoryOut)
     def get(self, request: Request, handle: str) -> Response:
         """How well its prompts were cached in threads the caller may read: its newest 200 runs, oldest first, and the
         compactions of their threads meanwhile."""
         access = request_access(request)
-        runs = visible_runs(access).filter(agent=_access_agent(handle, access), **self.validated_query(CacheAsked))
+        runs = visible_runs(access).filter(agent=_access_agent(handle, access), **self.validated_query(CacheQuery))
         return Response(CacheHistoryOut(cache_history(runs)).data)
 
 
@@ -173,10 +173,10 @@ def runs_visible_to(access: Access) -> QuerySet[Run]:
 
 
 class Runs(ApiView):
-    @extend_schema(operation_id="runs_list", parameters=[RunsAsked], responses=RunOut(many=True))
+    @extend_schema(operation_id="runs_list", parameters=[RunsQuery], responses=RunOut(many=True))
     def get(self, request: Request) -> Response:
         """Runs in threads the caller may read, newest first; an agent gets its own."""
-        runs = runs_visible_to(request_access(request)).filter(**self.validated_query(RunsAsked))
+        runs = runs_visible_to(request_access(request)).filter(**self.validated_query(RunsQuery))
         return self.paginated_response(runs, RunOut)
 
     @extend_schema(operation_id="runs_begin", request=RunIn, responses={201: RunOut})

@@ -62,7 +62,7 @@ log = structlog.get_logger(__name__)
 
 NEWEST_MESSAGES = 100
 RESOURCE_NOT_FOUND = -32002  # the protocol's code
-PASSAGE_KEY = "openvibe.mcp.passage"
+CALL_KEY = "openvibe.mcp.call"
 METADATA_PATH = "/.well-known/oauth-protected-resource/mcp"
 
 Scope = MutableMapping[str, Any]
@@ -73,15 +73,15 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Passage:
-    """Who came in, and with which HTTP request."""
+class McpCall:
+    """Who calls, and the environment of the HTTP request."""
 
     caller: Caller
     environ: Mapping[str, Any]
     request_id: str
 
 
-class Door(ApiView):
+class SignInView(ApiView):
     """Says who calls, and counts the call: the REST API's own rules. Which scopes are needed, each tool says."""
 
     authentication_classes = (BearerAuthentication,)
@@ -114,7 +114,7 @@ class McpApplication:
         self._executor = executor
         self._sessions: StreamableHTTPSessionManager | None = None
         self._sessions_task: asyncio.Task[None] | None = None
-        self._door = Door.as_view()
+        self._sign_in_view = SignInView.as_view()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
@@ -135,14 +135,14 @@ class McpApplication:
             await send(message)
 
         sessions = await self._started_sessions()
-        passage = Passage(caller, environ, response.headers["X-Request-ID"])
-        await sessions.handle_request({**scope, PASSAGE_KEY: passage}, receive, send_with_headers)
+        call = McpCall(caller, environ, response.headers["X-Request-ID"])
+        await sessions.handle_request({**scope, CALL_KEY: call}, receive, send_with_headers)
 
     def _sign_in(self, environ: Mapping[str, Any]) -> tuple[Caller | None, Response]:
         """The caller, and the headers every answer has; None and the whole answer for who may not come in."""
         request_id = request_id_of(environ.get("HTTP_X_REQUEST_ID", ""))
         request = WSGIRequest({**environ, "wsgi.input": BytesIO(), "CONTENT_LENGTH": "0"})
-        response = self._door(request)
+        response = self._sign_in_view(request)
         response.headers["X-Request-ID"] = request_id
         if response.status_code == 200:
             return caller_of(cast(Any, response).renderer_context["request"]), response
@@ -198,14 +198,14 @@ class McpApplication:
             on_get_prompt=self._handler(get_prompt),
         )
 
-    def _handler(self, function: Callable[[Passage, Any], T]) -> Callable[[Context, Any], Awaitable[T]]:
+    def _handler(self, function: Callable[[McpCall, Any], T]) -> Callable[[Context, Any], Awaitable[T]]:
         """The function as the SDK calls it, on a thread."""
 
         async def handle(context: Context, params: Any) -> T:
-            passage: Passage = cast(Any, context.request).scope[PASSAGE_KEY]
+            call: McpCall = cast(Any, context.request).scope[CALL_KEY]
             try:
-                with structlog.contextvars.bound_contextvars(request_id=passage.request_id):
-                    return await self._run(partial(function, passage, params))
+                with structlog.contextvars.bound_contextvars(request_id=call.request_id):
+                    return await self._run(partial(function, call, params))
             except MCPError:
                 raise
             except Exception:  # the SDK would tell its text
@@ -228,14 +228,14 @@ async def _send_response(response: Response, send: Send) -> None:
     await send({"type": "http.response.body", "body": response.content})
 
 
-def list_tools(passage: Passage, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+def list_tools(call: McpCall, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
     """Those that the token's scopes open."""
-    allowed = [operations()[name] for name in OPERATIONS if operations()[name].scope in passage.caller.scopes]
-    return types.ListToolsResult(tools=[_tool(operation, passage) for operation in allowed])
+    allowed = [operations()[name] for name in OPERATIONS if operations()[name].scope in call.caller.scopes]
+    return types.ListToolsResult(tools=[_tool(operation, call) for operation in allowed])
 
 
-def _tool(operation: Operation, passage: Passage) -> types.Tool:
-    input_schema = _memory_tool_schema(operation, passage) if operation.name == MEMORY_TOOL else operation.input_schema
+def _tool(operation: Operation, call: McpCall) -> types.Tool:
+    input_schema = _memory_tool_schema(operation, call) if operation.name == MEMORY_TOOL else operation.input_schema
     reads = operation.method == "GET" or operation.scope == "read"
     return types.Tool(
         name=operation.name,
@@ -248,18 +248,18 @@ def _tool(operation: Operation, passage: Passage) -> types.Tool:
     )
 
 
-def _memory_tool_schema(operation: Operation, passage: Passage) -> dict[str, Any]:
+def _memory_tool_schema(operation: Operation, call: McpCall) -> dict[str, Any]:
     """What the workspace's memory plugin takes, and the thread it is about."""
-    answer = _performed(passage, MEMORY_TOOL_SCHEMA, {})
+    answer = _perform_or_raise(call, MEMORY_TOOL_SCHEMA, {})
     schema = answer["parameters"]
     properties = {"thread": operation.arguments["thread"].schema, **schema.get("properties", {})}
     return {**schema, "properties": properties, "required": ["thread", *schema.get("required", ())]}
 
 
-def call_tool(passage: Passage, params: types.CallToolRequestParams) -> types.CallToolResult:
+def call_tool(call: McpCall, params: types.CallToolRequestParams) -> types.CallToolResult:
     if params.name not in OPERATIONS:
         raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:80]!r}. Ask tools/list.")
-    answer = perform(params.name, params.arguments or {}, passage.caller, passage.environ)
+    answer = perform(params.name, params.arguments or {}, call.caller, call.environ)
     body = answer.body
     text = f"{body['detail']} ({body['code']})" if answer.is_error else answer.text
     return types.CallToolResult(
@@ -267,9 +267,9 @@ def call_tool(passage: Passage, params: types.CallToolRequestParams) -> types.Ca
     )
 
 
-def _performed(passage: Passage, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _perform_or_raise(call: McpCall, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The operation's answer. Raises MCPError with its problem."""
-    answer: Answer = perform(name, arguments, passage.caller, passage.environ)
+    answer: Answer = perform(name, arguments, call.caller, call.environ)
     if not answer.is_error:
         return answer.body
     problem = answer.body
@@ -278,7 +278,7 @@ def _performed(passage: Passage, name: str, arguments: Mapping[str, Any]) -> dic
 
 
 def list_resource_templates(
-    passage: Passage, params: types.PaginatedRequestParams | None
+    call: McpCall, params: types.PaginatedRequestParams | None
 ) -> types.ListResourceTemplatesResult:
     templates = [
         types.ResourceTemplate(name=name, uri_template=uri, description=text, mime_type="application/json")
@@ -287,10 +287,10 @@ def list_resource_templates(
     return types.ListResourceTemplatesResult(resource_templates=templates)
 
 
-def list_resources(passage: Passage, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+def list_resources(call: McpCall, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
     """Threads the caller sees, page by page. Entries and contexts are named by their templates."""
     cursor = {"cursor": params.cursor} if params and params.cursor else {}
-    page = _performed(passage, "threads_list", cursor)
+    page = _perform_or_raise(call, "threads_list", cursor)
     resources = [
         types.Resource(
             name=f"thread-{row['id']}",
@@ -303,17 +303,17 @@ def list_resources(passage: Passage, params: types.PaginatedRequestParams | None
     return types.ListResourcesResult(resources=resources, next_cursor=page["next"])
 
 
-def read_resource(passage: Passage, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+def read_resource(call: McpCall, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
     kind, *parts = re.sub("^openvibe://", "", params.uri).split("/") if params.uri.startswith("openvibe://") else ("",)
     match kind, parts:
         case "thread", [thread]:
-            value = _performed(passage, "threads_get", {"thread": thread})
+            value = _perform_or_raise(call, "threads_get", {"thread": thread})
             newest = {"thread": thread, "before_seq": 2**63 - 1, "limit": NEWEST_MESSAGES}
-            value = {"thread": value, "messages": _performed(passage, "messages_list", newest)["results"][::-1]}
+            value = {"thread": value, "messages": _perform_or_raise(call, "messages_list", newest)["results"][::-1]}
         case "knowledge", [entry]:
-            value = _performed(passage, "knowledge_get", {"entry": entry})
+            value = _perform_or_raise(call, "knowledge_get", {"entry": entry})
         case "context", [thread, task]:
-            value = _performed(passage, "context_assemble", {"thread": thread, "task": task})
+            value = _perform_or_raise(call, "context_assemble", {"thread": thread, "task": task})
         case _:
             known = ", ".join(uri for _, uri, _ in RESOURCE_TEMPLATES)
             raise MCPError(RESOURCE_NOT_FOUND, f"There is no resource {params.uri[:200]!r}. There are: {known}.")
@@ -322,7 +322,7 @@ def read_resource(passage: Passage, params: types.ReadResourceRequestParams) -> 
     return types.ReadResourceResult(contents=[contents])
 
 
-def list_prompts(passage: Passage, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+def list_prompts(call: McpCall, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
     arguments = [
         types.PromptArgument(name="thread", description="The thread's id.", required=True),
         types.PromptArgument(
@@ -336,11 +336,11 @@ def list_prompts(passage: Passage, params: types.PaginatedRequestParams | None) 
     return types.ListPromptsResult(prompts=prompts)
 
 
-def get_prompt(passage: Passage, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+def get_prompt(call: McpCall, params: types.GetPromptRequestParams) -> types.GetPromptResult:
     """The assembled context. MCP knows no system messages: that text comes as the user's, first."""
     if params.name not in TASKS:
         raise MCPError(types.INVALID_PARAMS, f"There is no prompt {params.name[:80]!r}. There are: {', '.join(TASKS)}.")
-    assembled = _performed(passage, "context_assemble", {**(params.arguments or {}), "task": params.name})
+    assembled = _perform_or_raise(call, "context_assemble", {**(params.arguments or {}), "task": params.name})
     messages = [
         types.PromptMessage(
             role="assistant" if message["role"] == "assistant" else "user",

@@ -15,7 +15,7 @@ from agents.access import reply_denied_reason
 from agents.models import Agent, ClientConversation, ClientTurn, Run
 from agents.openai_api.formats import WAITS
 from agents.openai_api.requests import ClientRequest, HistoryItem, invalid
-from agents.runs.client_tools import client_calls, said_by_model, save_client_results
+from agents.runs.client_tools import client_calls, model_text, save_client_results
 from agents.runs.lifecycle import regenerate_run, request_run, retry_run
 from agents.tasks import enqueue_run_on_commit
 from agents.tools.toolbox import TOOLS
@@ -147,7 +147,7 @@ def _is_answer(run: Run, item: HistoryItem) -> bool:
     ids = [call.id for call in item.calls]
     if ids:
         return set(ids) == set(client_calls(run).values_list("call_id", flat=True))
-    answer, known = " ".join(said_by_model(run).split()), " ".join(item.text.removesuffix(WAITS).split())
+    answer, known = " ".join(model_text(run).split()), " ".join(item.text.removesuffix(WAITS).split())
     # The client may have heard less.
     is_cut_short = run.state in (Run.State.STOPPED, Run.State.FAILED) or item.text.endswith(WAITS)
     return answer.startswith(known) if is_cut_short else answer == known
@@ -275,9 +275,9 @@ def _post_new(conversation: ClientConversation, asker: Asker, request: ClientReq
         post_message(thread=thread, by=asker.speaker, body=f"{INSTRUCTIONS_HEADING}\n\n{request.instructions}")
         conversation.instructions_digest = instructions
         conversation.save(update_fields=["instructions_digest"])
-    said = [item for item in request.new_items if item.role == "user"]
-    text = "\n\n".join(item.text for item in said)
-    if not said:  # results of calls that nobody knows of here
+    user_items = [item for item in request.new_items if item.role == "user"]
+    text = "\n\n".join(item.text for item in user_items)
+    if not user_items:  # results of calls that nobody knows of here
         text = _history_text(request.new_items, conversation.agent)
     return post_message(thread=thread, by=asker.speaker, body=text, client_id=f"client:{digest}")
 

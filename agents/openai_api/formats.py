@@ -156,9 +156,9 @@ class ResponseFormat:
         return {**self._common, "status": "completed", "output": output, "usage": usage}
 
     async def events(self, pieces: AsyncIterable[str | Outcome]) -> AsyncGenerator[bytes, None]:
-        begun = {**self._common, "status": "in_progress", "output": []}
-        yield self._event("response.created", response=begun)
-        yield self._event("response.in_progress", response=begun)
+        opening = {**self._common, "status": "in_progress", "output": []}
+        yield self._event("response.created", response=opening)
+        yield self._event("response.in_progress", response=opening)
         has_text = False
         async for piece in pieces:
             if isinstance(piece, str):
@@ -196,8 +196,8 @@ class ResponseFormat:
 
     def _call_events(self, number: int, outcome: Outcome, index: int) -> Iterator[bytes]:
         item, place = self._call(number, outcome), {"item_id": f"{self._call_id}{number}", "output_index": index}
-        begun = {**item, "arguments": "", "status": "in_progress"}
-        yield self._event("response.output_item.added", output_index=index, item=begun)
+        opening = {**item, "arguments": "", "status": "in_progress"}
+        yield self._event("response.output_item.added", output_index=index, item=opening)
         yield self._event("response.function_call_arguments.delta", **place, delta=item["arguments"])
         yield self._event(
             "response.function_call_arguments.done", **place, name=item["name"], arguments=item["arguments"]

@@ -13,7 +13,7 @@ from django.db import connection
 
 from agents.models import ClientTurn, Run
 from agents.openai_api.formats import WAITS, Outcome
-from agents.runs.client_tools import client_calls, client_turn_of, said_by_model
+from agents.runs.client_tools import client_calls, client_turn_of, model_text
 from agents.runs.lifecycle import stop_run
 from openvibe.base.problems import Problem
 from openvibe.chat.live.batch import EventBatch, LiveEvent
@@ -24,7 +24,7 @@ from openvibe.workspaces.access import Access
 
 T = TypeVar("T")
 ENDED = (*Run.ENDED, Run.State.WAITING)
-BEGUN_ANEW = "The answer was begun anew. Send the same request again to get all of it."
+RESTARTED = "The answer was begun anew. Send the same request again to get all of it."
 GONE = "You have no access to this conversation any more."
 BUSY = "Too many answers are awaited at once. Try again in a moment."
 
@@ -41,7 +41,7 @@ def run_outcome(run_id: int) -> Outcome | None:
     is_long = turn is not None and turn.stop_reason == "length"
     return Outcome(
         run_id=run.pk,
-        text=said_by_model(run) + (WAITS if run.state == Run.State.WAITING else ""),
+        text=model_text(run) + (WAITS if run.state == Run.State.WAITING else ""),
         status=503 if run.state == Run.State.FAILED else 200,
         error=run.error if run.state == Run.State.FAILED else "",
         code=run.error_code,
@@ -108,7 +108,7 @@ class PendingAnswer:
                         continue  # it was begun anew: perhaps it comes to the same
                     is_over = outcome is not None
                     if outcome and not outcome.error and not text.startswith(sent):
-                        outcome = _failure(self.run_id, 503, "answer_restarted", BEGUN_ANEW)
+                        outcome = _failure(self.run_id, 503, "answer_restarted", RESTARTED)
                     elif text.startswith(sent) and len(text) > len(sent):
                         yield text[len(sent) :]
                         sent = text
@@ -130,11 +130,11 @@ class PendingAnswer:
                         yield {"outcome": vars(_failure(self.run_id, 429, "rate_limit_exceeded", BUSY))}
                     elif line == b"event: gone":
                         yield {"outcome": vars(_failure(self.run_id, 403, "not_allowed", GONE))}
-                    elif line == b"event: reload" and (outcome := await asyncio.to_thread(self._look)):
+                    elif line == b"event: reload" and (outcome := await asyncio.to_thread(self._read_outcome)):
                         yield {"outcome": vars(outcome)}
-        yield {"outcome": vars(_failure(self.run_id, 503, "interrupted", BEGUN_ANEW))}
+        yield {"outcome": vars(_failure(self.run_id, 503, "interrupted", RESTARTED))}
 
-    def _look(self) -> Outcome | None:
+    def _read_outcome(self) -> Outcome | None:
         return _with_connection(partial(run_outcome, self.run_id))
 
     def _stop(self) -> None:
@@ -150,7 +150,7 @@ class PendingAnswer:
             async for piece in pieces:
                 if isinstance(piece, Outcome):
                     return piece
-        return _failure(self.run_id, 503, "interrupted", BEGUN_ANEW)
+        return _failure(self.run_id, 503, "interrupted", RESTARTED)
 
 
 def _outcome_of(line: dict[str, Any]) -> Outcome | None:

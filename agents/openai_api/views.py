@@ -21,7 +21,7 @@ from openvibe.api.problems import exception_handler
 from openvibe.api.views import ApiView
 from openvibe.base.models import Event
 from openvibe.base.problems import Missing
-from openvibe.base.streams import LateAnswer, Send, late_response, stream_response
+from openvibe.base.streams import DeferredAnswer, Send, deferred_response, stream_response
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import participants_known_to
 from openvibe.workspaces.decorators import request_access
@@ -74,42 +74,52 @@ class OneModel(ClientView):
 class ChatCompletions(ClientView):
     def post(self, request: Request) -> HttpResponseBase:
         """An answer in a shape of chat completions."""
-        asked = parse_chat(request.data)
+        client_request = parse_chat(request.data)
         return _answer(
-            request, asked, lambda run: ChatFormat(run.pk, f"@{run.agent.handle}", with_usage=asked.with_usage)
+            request,
+            client_request,
+            lambda run: ChatFormat(run.pk, f"@{run.agent.handle}", with_usage=client_request.with_usage),
         )
 
 
 class Responses(ClientView):
     def post(self, request: Request) -> HttpResponseBase:
         """An answer in a shape of responses."""
-        asked = parse_response(request.data)
-        tools, previous = list(asked.tools), asked.continues
-        return _answer(request, asked, lambda run: ResponseFormat(run.pk, f"@{run.agent.handle}", tools, previous))
+        client_request = parse_response(request.data)
+        tools, previous = list(client_request.tools), client_request.continues
+        return _answer(
+            request, client_request, lambda run: ResponseFormat(run.pk, f"@{run.agent.handle}", tools, previous)
+        )
 
 
-def _answer(request: Request, asked: ClientRequest, shape: Callable[[Run], AnswerFormat]) -> HttpResponseBase:
+def _answer(
+    request: Request, client_request: ClientRequest, make_format: Callable[[Run], AnswerFormat]
+) -> HttpResponseBase:
     """Begin the turn, and answer once its run does, without a thread that waits."""
     access, caller = request_access(request), caller_of(request)
-    asker = asker_of(cast(Participant, caller.participant), access, asked.user)
-    agent = access_agent(access, asked.handle)
+    asker = asker_of(cast(Participant, caller.participant), access, client_request.user)
+    agent = access_agent(access, client_request.handle)
     if request.headers.get("X-Stainless-Retry-Count", "0") not in ("", "0"):
-        asked = replace(asked, is_resent=True)
+        client_request = replace(client_request, is_resent=True)
     after = Event.objects.filter(workspace_id=access.workspace_id).aggregate(last=Max("position"))["last"] or 0
-    run = begin_turn(asker, agent, _with_headers(asked, request))
+    run = begin_turn(asker, agent, _with_headers(client_request, request))
     viewer = Viewer(access.workspace_id, access.participant_id, token_id=caller.token.pk if caller.token else None)
     pending = PendingAnswer(run.pk, run.thread_id, run.trigger_id, viewer, asker.speaker, after)
-    ended, answer_format = run_outcome(run.pk), shape(run)
-    if asked.stream:
+    ended, answer_format = run_outcome(run.pk), make_format(run)
+    if client_request.stream:
         return stream_response(request._request, partial(_send_events, pending, ended, answer_format))
-    return late_response(request._request, partial(_late_answer, pending, ended, answer_format))
+    return deferred_response(request._request, partial(_deferred_answer, pending, ended, answer_format))
 
 
-def _with_headers(asked: ClientRequest, request: Request) -> ClientRequest:
+def _with_headers(client_request: ClientRequest, request: Request) -> ClientRequest:
     """A conversation and a channel may be named by headers, too."""
     conversation = request.headers.get("X-OpenVibe-Conversation", "")[:80]
     channel = request.headers.get("X-OpenVibe-Channel", "")[:80]
-    return replace(asked, conversation=conversation or asked.conversation, channel=channel or asked.channel)
+    return replace(
+        client_request,
+        conversation=conversation or client_request.conversation,
+        channel=channel or client_request.channel,
+    )
 
 
 async def _pieces(pending: PendingAnswer, ended: Outcome | None) -> AsyncGenerator[str | Outcome, None]:
@@ -123,17 +133,21 @@ async def _pieces(pending: PendingAnswer, ended: Outcome | None) -> AsyncGenerat
     yield ended
 
 
-async def _send_events(pending: PendingAnswer, ended: Outcome | None, shape: AnswerFormat, send: Send) -> None:
-    async for frame in shape.events(_pieces(pending, ended)):
+async def _send_events(pending: PendingAnswer, ended: Outcome | None, answer_format: AnswerFormat, send: Send) -> None:
+    async for frame in answer_format.events(_pieces(pending, ended)):
         await send({"type": "http.response.body", "body": frame, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _late_answer(pending: PendingAnswer, ended: Outcome | None, shape: AnswerFormat) -> LateAnswer:
+async def _deferred_answer(
+    pending: PendingAnswer, ended: Outcome | None, answer_format: AnswerFormat
+) -> DeferredAnswer:
     outcome = ended or await pending.outcome()
     if outcome.error:
-        return LateAnswer(outcome.status, json.dumps(error_body(outcome.error, outcome.status, outcome.code)).encode())
-    return LateAnswer(200, json.dumps(shape.whole(outcome), ensure_ascii=False).encode())
+        return DeferredAnswer(
+            outcome.status, json.dumps(error_body(outcome.error, outcome.status, outcome.code)).encode()
+        )
+    return DeferredAnswer(200, json.dumps(answer_format.whole(outcome), ensure_ascii=False).encode())
 
 
 class NothingHere(ClientView):

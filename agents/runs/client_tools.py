@@ -51,7 +51,7 @@ def earlier_rounds(turn: ClientTurn | None) -> list[Round]:
     while turn is not None and turn.continues is not None:
         turn = turn.continues
         results = (ToolResult(_request(row), row.result or NO_RESULT) for row in client_calls(turn.run))
-        rounds.insert(0, Round(said_by_model(turn.run), tuple(results)))
+        rounds.insert(0, Round(model_text(turn.run), tuple(results)))
     return rounds
 
 
@@ -93,7 +93,7 @@ def handover_line(names: Sequence[str]) -> str:
     return f"*Asks the client to call {', '.join(f'`{name}`' for name in names)}.*"
 
 
-def said_by_model(run: Run) -> str:
+def model_text(run: Run) -> str:
     """The run's answer without the line about the client's calls."""
     text = run.reply.body if run.reply else ""
     names = list(client_calls(run).values_list("name", flat=True))

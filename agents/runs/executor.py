@@ -116,10 +116,10 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
         enqueue_compaction_check_on_commit(run.thread_id, had_bulky_result=session.had_bulky_result)
 
 
-def _max_output_tokens(run: Run, endpoint: Endpoint | None, asked: int | None) -> int | None:
+def _max_output_tokens(run: Run, endpoint: Endpoint | None, client_limit: int | None) -> int | None:
     """Tokens one turn may take: the SOUL's own limit, within what the endpoint keeps free and who asks wants."""
     behavior = run.agent.soul.content.get("behavior", {}) if run.agent.soul else {}
-    limits = [behavior.get("max_output_tokens"), endpoint.output_reserve if endpoint else None, asked]
+    limits = [behavior.get("max_output_tokens"), endpoint.output_reserve if endpoint else None, client_limit]
     return min((limit for limit in limits if limit), default=None)
 
 

@@ -19,7 +19,7 @@ from agents.assembler.snapshots.store import store_snapshot
 from agents.audience import save_sources
 from agents.models import RUNS, Agent, Run, ToolCall
 from agents.runs.client_tools import record_client_calls
-from agents.runs.earlier_calls import acted_results, decided_calls, request_of
+from agents.runs.previous_attempts import acted_results, decided_calls, request_of
 from agents.runs.store import (
     PartialReply,
     add_answer_tokens,

@@ -217,7 +217,7 @@ class ContradictionOut(serializers.ModelSerializer[Contradiction]):
         read_only_fields = fields
 
 
-class ContradictionsAsked(serializers.Serializer[Any]):
+class ContradictionsQuery(serializers.Serializer[Any]):
     settled = serializers.BooleanField(required=False, allow_null=True, default=False, help_text="Settled ones.")
 
 
@@ -228,7 +228,7 @@ class SettleIn(NoteIn):
     keep = IdField(required=False, help_text="The entry that stays as it is.")
 
 
-class SearchAsked(serializers.Serializer[Any]):
+class SearchQuery(serializers.Serializer[Any]):
     q = serializers.CharField(max_length=10_000, help_text="A question or words; nothing in it is an operator.")
     budget = serializers.IntegerField(
         required=False, min_value=1, max_value=100_000, help_text="Most tokens of content together."
@@ -359,6 +359,6 @@ class ImportReportOut(serializers.Serializer[Any]):
     summary = serializers.CharField(help_text="Such as `3 imported, 1 there already, 2 refused`.")
 
 
-class ExportAsked(serializers.Serializer[Any]):
+class ExportQuery(serializers.Serializer[Any]):
     form = serializers.ChoiceField(choices=["csv", "jsonl"], default="csv")
     status = serializers.ChoiceField(choices=Entry.Status.choices, required=False, help_text="Left out: all.")

@@ -20,13 +20,13 @@ from rest_framework.serializers import Serializer
 from knowledge.api.serializers import (
     AcceptIn,
     ContradictionOut,
-    ContradictionsAsked,
+    ContradictionsQuery,
     CsvParser,
     EntryChange,
     EntryFilter,
     EntryIn,
     EntryOut,
-    ExportAsked,
+    ExportQuery,
     FileBody,
     FlagIn,
     FoundEntriesOut,
@@ -37,7 +37,7 @@ from knowledge.api.serializers import (
     NoteIn,
     RenewIn,
     RevisionOut,
-    SearchAsked,
+    SearchQuery,
     SettleIn,
     SimilarIn,
     SimilarOut,
@@ -254,12 +254,12 @@ Flag = action_view(
 class Contradictions(ApiView):
     @extend_schema(
         operation_id="knowledge_list_contradictions",
-        parameters=[ContradictionsAsked],
+        parameters=[ContradictionsQuery],
         responses=ContradictionOut(many=True),
     )
     def get(self, request: Request) -> Response:
         """Open pairs of which the caller may read both, the newest first. Agents get none."""
-        settled = self.validated_query(ContradictionsAsked)["settled"]
+        settled = self.validated_query(ContradictionsQuery)["settled"]
         pairs = accessible_contradictions(request_access(request)).exclude(settled_at__isnull=bool(settled))
         return self.paginated_response(pairs.select_related("settled_by"), ContradictionOut)
 
@@ -280,11 +280,11 @@ class Settle(ApiView):
 
 
 class Search(ApiView):
-    @extend_schema(operation_id="knowledge_search", parameters=[SearchAsked], responses=FoundEntriesOut)
+    @extend_schema(operation_id="knowledge_search", parameters=[SearchQuery], responses=FoundEntriesOut)
     def get(self, request: Request) -> Response:
         """The entries that bear on a question, as prompts find them. `status` and `freshness` are for people: agents
         get what could stand in their prompts."""
-        access, params = request_access(request), self.validated_query(SearchAsked)
+        access, params = request_access(request), self.validated_query(SearchQuery)
         question, handle = params.pop("q"), params.pop("owner", None)
         if handle is not None:
             people = Participant.objects.filter(workspace_id=access.workspace_id, handle=handle.lstrip("@"))
@@ -370,7 +370,7 @@ class Import(ApiView):
 class Export(ApiView):
     @extend_schema(
         operation_id="knowledge_export",
-        parameters=[ExportAsked],
+        parameters=[ExportQuery],
         responses={
             (200, "text/csv"): OpenApiResponse(OpenApiTypes.STR),
             (200, "application/x-ndjson"): OpenApiResponse(OpenApiTypes.STR),
@@ -378,7 +378,7 @@ class Export(ApiView):
     )
     def get(self, request: Request) -> HttpResponseBase:
         """Everything the caller may read, as a file that can be imported again. People only."""
-        access, params = request_access(request), self.validated_query(ExportAsked)
+        access, params = request_access(request), self.validated_query(ExportQuery)
         if access.is_agent:
             raise Refused("Only people take knowledge out as a file. Search it instead.", code="people_only")
         lines = export_entries(access, params["form"], statuses=[params["status"]] if "status" in params else ())

@@ -24,7 +24,7 @@ from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant
 
 
-class AgentAsked(serializers.Serializer[Any]):
+class AgentQuery(serializers.Serializer[Any]):
     agent = serializers.CharField(
         required=False, max_length=40, help_text="Whose blocks: a handle. People say it; an agent means itself."
     )
@@ -83,7 +83,7 @@ class BlocksText(serializers.Serializer[Any]):
     text = serializers.CharField(help_text="Empty when no block says anything.")
 
 
-class NotesAsked(AgentAsked):
+class NotesQuery(AgentQuery):
     person = serializers.CharField(required=False, max_length=40, help_text="About whom: a member's handle.")
     thread = IdField(required=False, help_text="Instead: whoever spoke last in this thread.")
 
@@ -136,20 +136,20 @@ class BlockView(ApiView):
 
     def readable(self) -> ContextBlocks:
         access = request_access(self.request)
-        return access_blocks(access_requested_agent(access, self.validated_query(AgentAsked)), access)
+        return access_blocks(access_requested_agent(access, self.validated_query(AgentQuery)), access)
 
     def writable(self) -> ContextBlocks:
         access = request_access(self.request)
-        return access_blocks_for_update(access_requested_agent(access, self.validated_query(AgentAsked)), access, "api")
+        return access_blocks_for_update(access_requested_agent(access, self.validated_query(AgentQuery)), access, "api")
 
 
 class Blocks(BlockView):
-    @extend_schema(operation_id="blocks_list", parameters=[AgentAsked], responses=BlocksOut)
+    @extend_schema(operation_id="blocks_list", parameters=[AgentQuery], responses=BlocksOut)
     def get(self, request: Request) -> Response:
         """All blocks of an agent, sorted by label, predefined ones included. At most 20, so there are no pages."""
         return Response(BlocksOut({"results": self.readable().list()}).data)
 
-    @extend_schema(operation_id="blocks_create", parameters=[AgentAsked], request=BlockIn, responses={201: BlockOut})
+    @extend_schema(operation_id="blocks_create", parameters=[AgentQuery], request=BlockIn, responses={201: BlockOut})
     @idempotent
     def post(self, request: Request) -> Response:
         """A new block. The agent itself, or an admin; only admins set limit and flag."""
@@ -158,13 +158,13 @@ class Blocks(BlockView):
 
 
 class OneBlock(BlockView):
-    @extend_schema(operation_id="blocks_get", parameters=[AgentAsked], responses=BlockOut)
+    @extend_schema(operation_id="blocks_get", parameters=[AgentQuery], responses=BlockOut)
     def get(self, request: Request, label: str) -> Response:
         """One block; its ETag goes into If-Match."""
         return _block_response(self.readable().access(label))
 
     @extend_schema(
-        operation_id="blocks_update", parameters=[AgentAsked, IF_MATCH], request=BlockChange, responses=BlockOut
+        operation_id="blocks_update", parameters=[AgentQuery, IF_MATCH], request=BlockChange, responses=BlockOut
     )
     def put(self, request: Request, label: str) -> Response:
         """The next version of a block, made on the one that If-Match names."""
@@ -175,7 +175,7 @@ class OneBlock(BlockView):
             return _block_response(blocks.set(label, payload.pop("content"), seen=seen, **payload))
 
     @extend_schema(
-        operation_id="blocks_delete", parameters=[AgentAsked, MAY_MATCH], request=None, responses={204: None}
+        operation_id="blocks_delete", parameters=[AgentQuery, MAY_MATCH], request=None, responses={204: None}
     )
     def delete(self, request: Request, label: str) -> Response:
         """Delete a block with its versions. A predefined one is empty again."""
@@ -186,7 +186,7 @@ class OneBlock(BlockView):
 
 class Appended(BlockView):
     @extend_schema(
-        operation_id="blocks_append", parameters=[AgentAsked, MAY_MATCH], request=AppendIn, responses=BlockOut
+        operation_id="blocks_append", parameters=[AgentQuery, MAY_MATCH], request=AppendIn, responses=BlockOut
     )
     def post(self, request: Request, label: str) -> Response:
         """Add to the end of a block, after a newline. Nothing another writer added meanwhile is lost."""
@@ -196,7 +196,7 @@ class Appended(BlockView):
 
 
 class Tools(BlockView):
-    @extend_schema(operation_id="blocks_get_tools", parameters=[AgentAsked], responses=ToolsOut)
+    @extend_schema(operation_id="blocks_get_tools", parameters=[AgentQuery], responses=ToolsOut)
     def get(self, request: Request) -> Response:
         """The tool to write these blocks with, for a model; an empty list when nothing may be written."""
         tool = self.readable().tool()
@@ -204,7 +204,7 @@ class Tools(BlockView):
 
 
 class Text(BlockView):
-    @extend_schema(operation_id="blocks_get_text", parameters=[AgentAsked], responses=BlocksText)
+    @extend_schema(operation_id="blocks_get_text", parameters=[AgentQuery], responses=BlocksText)
     def get(self, request: Request) -> Response:
         """The blocks as a prompt shows them."""
         return Response(BlocksText({"text": self.readable().text()}).data)
@@ -221,7 +221,7 @@ def _etag_response(serializer: BaseSerializer[Any], stamp: str | int, status: in
 class Profile(ApiView):
     scopes = dict.fromkeys(("GET", "PUT"), "memory")
 
-    @extend_schema(operation_id="profile_get", parameters=[NotesAsked], responses=NotesOut)
+    @extend_schema(operation_id="profile_get", parameters=[NotesQuery], responses=NotesOut)
     def get(self, request: Request) -> Response:
         """An agent's notes about a person: its own for an agent, all for admins, those about herself for a member."""
         agent, person, access = self._access_requested(request)
@@ -229,7 +229,7 @@ class Profile(ApiView):
         return _etag_response(NotesOut(notes), notes.version)
 
     @extend_schema(
-        operation_id="profile_update", parameters=[NotesAsked, NOTES_IF_MATCH], request=NotesIn, responses=NotesOut
+        operation_id="profile_update", parameters=[NotesQuery, NOTES_IF_MATCH], request=NotesIn, responses=NotesOut
     )
     def put(self, request: Request) -> Response:
         """Replace the notes, at most 500 tokens; empty clears them. A member may only clear those about herself.
@@ -247,12 +247,12 @@ class Profile(ApiView):
                 text=payload["text"],
                 how="api",
                 version=version,
-                thread_id=self.validated_query(NotesAsked).get("thread"),
+                thread_id=self.validated_query(NotesQuery).get("thread"),
             )
         return _etag_response(NotesOut(notes), notes.version)
 
     def _access_requested(self, request: Request) -> tuple[Participant, Participant, Access]:
-        access, params = request_access(request), self.validated_query(NotesAsked)
+        access, params = request_access(request), self.validated_query(NotesQuery)
         agent = access_requested_agent(access, params)
         if "person" in params:
             person = access_person(access, params["person"].lstrip("@"))

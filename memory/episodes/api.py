@@ -69,7 +69,7 @@ class EpisodeOut(serializers.ModelSerializer[Episode]):
         return episode.feedback.message_id if episode.feedback else None
 
 
-class EpisodesAsked(serializers.Serializer[Any]):
+class EpisodesQuery(serializers.Serializer[Any]):
     agent = serializers.CharField(required=False, max_length=40, help_text="A handle; for admins.")
     kind = serializers.ChoiceField(choices=Episode.Kind.choices, required=False)
     open = serializers.BooleanField(required=False, default=False, help_text="Only feedback not yet applied.")
@@ -102,10 +102,10 @@ class FeedbackGiven(ApiView):
 class Episodes(ApiView):
     scopes = {"GET": "memory"}
 
-    @extend_schema(operation_id="episodes_list", parameters=[EpisodesAsked], responses=EpisodeOut(many=True))
+    @extend_schema(operation_id="episodes_list", parameters=[EpisodesQuery], responses=EpisodeOut(many=True))
     def get(self, request: Request) -> Response:
         """What an agent remembers: its own for an agent, all agents' for admins, one's own feedback for members."""
-        access, params = request_access(request), self.validated_query(EpisodesAsked)
+        access, params = request_access(request), self.validated_query(EpisodesQuery)
         episodes = visible_episodes(access)
         if "agent" in params:
             if not access.administers:
@@ -155,18 +155,18 @@ class ProposalOut(serializers.ModelSerializer[Proposal]):
         read_only_fields = fields
 
 
-class ProposalsAsked(serializers.Serializer[Any]):
+class ProposalsQuery(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=Proposal.State.choices, required=False)
 
 
 class Proposals(ApiView):
     scopes = {"GET": "memory"}
 
-    @extend_schema(operation_id="proposals_list", parameters=[ProposalsAsked], responses=ProposalOut(many=True))
+    @extend_schema(operation_id="proposals_list", parameters=[ProposalsQuery], responses=ProposalOut(many=True))
     def get(self, request: Request) -> Response:
         """What agents propose to learn: their own for agents, all agents' for admins."""
         proposals = visible_proposals(request_access(request))
-        return self.paginated_response(proposals.filter(**self.validated_query(ProposalsAsked)), ProposalOut)
+        return self.paginated_response(proposals.filter(**self.validated_query(ProposalsQuery)), ProposalOut)
 
 
 class Decision(ApiView):

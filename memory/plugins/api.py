@@ -82,7 +82,7 @@ class ToolAnswer(serializers.Serializer[Any]):
     result = serializers.CharField(help_text="Text to read, at most 4,000 tokens.")
 
 
-class ThreadAsked(serializers.Serializer[Any]):
+class ThreadQuery(serializers.Serializer[Any]):
     thread = IdField()
 
 
@@ -195,11 +195,11 @@ class MemoryTool(ApiView):
 class Stats(ApiView):
     scopes = {"GET": "memory"}
 
-    @extend_schema(operation_id="memory_get_stats", parameters=[ThreadAsked], responses=MemoryStatsOut)
+    @extend_schema(operation_id="memory_get_stats", parameters=[ThreadQuery], responses=MemoryStatsOut)
     def get(self, request: Request) -> Response:
         """How much was said in a thread, and how much of it is remembered in which form."""
         access = request_access(request)
-        session = access_session(access, self.validated_query(ThreadAsked)["thread"])
+        session = access_session(access, self.validated_query(ThreadQuery)["thread"])
         provider = provider_for(access.workspace_id)
         row = {
             **asdict(read_stats(provider, session)),
@@ -268,11 +268,11 @@ class SummaryCorrectionIn(serializers.Serializer[Any]):
 class OneSummary(ApiView):
     scopes = {"GET": "memory", "PATCH": "memory"}
 
-    @extend_schema(operation_id="memory_get_summary", parameters=[ThreadAsked], responses=MemorySummaryOut)
+    @extend_schema(operation_id="memory_get_summary", parameters=[ThreadQuery], responses=MemorySummaryOut)
     def get(self, request: Request, pk: int) -> Response:
         """One summary of a thread's memory, with its version and its corrections, the newest first."""
         access = request_access(request)
-        session = access_session(access, self.validated_query(ThreadAsked)["thread"])
+        session = access_session(access, self.validated_query(ThreadQuery)["thread"])
         provider = provider_for(access.workspace_id)
         if not isinstance(provider, Explorer):
             raise Missing
@@ -399,7 +399,7 @@ class SessionHistory(serializers.Serializer[Any]):
     next = serializers.IntegerField(allow_null=True, help_text="`after` of what follows; null when this was all.")
 
 
-class HistoryAsked(serializers.Serializer[Any]):
+class HistoryQuery(serializers.Serializer[Any]):
     after = SeqField(required=False, default=0, help_text="Only messages after this number.")
     limit = serializers.IntegerField(required=False, default=100, min_value=1, max_value=200)
 
@@ -437,10 +437,10 @@ class OneSession(ApiView):
 
 
 class SessionMessages(ApiView):
-    @extend_schema(operation_id="sessions_get_history", parameters=[HistoryAsked], responses=SessionHistory)
+    @extend_schema(operation_id="sessions_get_history", parameters=[HistoryQuery], responses=SessionHistory)
     def get(self, request: Request, pk: int) -> Response:
         """What was said, oldest first, word for word."""
-        access, params = request_access(request), self.validated_query(HistoryAsked)
+        access, params = request_access(request), self.validated_query(HistoryQuery)
         session = get_object_or_404(visible_sessions(access), thread_id=pk)
         entries = message_history(
             open_session(access, session.thread_id), after=params["after"], limit=params["limit"] + 1

@@ -85,18 +85,18 @@ class WorkChange(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=WorkItem.State.choices, required=False)
 
 
-class WorkAsked(serializers.Serializer[Any]):
+class WorkQuery(serializers.Serializer[Any]):
     thread = IdField(required=False)
     kind = serializers.ChoiceField(choices=WorkItem.Kind.choices, required=False)
     state = serializers.ChoiceField(choices=WorkItem.State.choices, required=False)
 
 
 class Work(ApiView):
-    @extend_schema(operation_id="work_list", parameters=[WorkAsked], responses=WorkOut(many=True))
+    @extend_schema(operation_id="work_list", parameters=[WorkQuery], responses=WorkOut(many=True))
     def get(self, request: Request) -> Response:
         """Rows of work in the threads the caller sees, the newest first. What is closed is among them: `state`."""
         items = visible_work_items(request_access(request))
-        return self.paginated_response(items.filter(**self.validated_query(WorkAsked)), WorkOut)
+        return self.paginated_response(items.filter(**self.validated_query(WorkQuery)), WorkOut)
 
     @extend_schema(operation_id="work_create", request=WorkIn, responses={201: WorkOut})
     @idempotent
@@ -200,7 +200,7 @@ class ApprovalIn(serializers.Serializer[Any]):
     reason = TextField(required=False, default="", help_text="At most 2,000 characters.")
 
 
-class ApprovalsAsked(serializers.Serializer[Any]):
+class ApprovalsQuery(serializers.Serializer[Any]):
     thread = IdField(required=False)
     state = serializers.ChoiceField(choices=Approval.State.choices, required=False)
 
@@ -211,11 +211,11 @@ class DecisionIn(serializers.Serializer[Any]):
 
 
 class Approvals(ApiView):
-    @extend_schema(operation_id="approvals_list", parameters=[ApprovalsAsked], responses=ApprovalOut(many=True))
+    @extend_schema(operation_id="approvals_list", parameters=[ApprovalsQuery], responses=ApprovalOut(many=True))
     def get(self, request: Request) -> Response:
         """Approvals in the threads the caller sees, the newest first."""
         approvals = visible_approvals(request_access(request))
-        return self.paginated_response(approvals.filter(**self.validated_query(ApprovalsAsked)), ApprovalOut)
+        return self.paginated_response(approvals.filter(**self.validated_query(ApprovalsQuery)), ApprovalOut)
 
     @extend_schema(operation_id="approvals_create", request=ApprovalIn, responses={201: ApprovalOut})
     @idempotent
@@ -258,16 +258,16 @@ class ProgressIn(serializers.Serializer[Any]):
     next_action = TextField(required=False, default="")
 
 
-class ProgressAsked(serializers.Serializer[Any]):
+class ProgressQuery(serializers.Serializer[Any]):
     thread = IdField(required=False)
 
 
 class Progress(ApiView):
-    @extend_schema(operation_id="progress_list", parameters=[ProgressAsked], responses=ProgressOut(many=True))
+    @extend_schema(operation_id="progress_list", parameters=[ProgressQuery], responses=ProgressOut(many=True))
     def get(self, request: Request) -> Response:
         """The log's lines in the threads the caller sees, the newest first."""
         lines = ProgressEntry.objects.filter(thread__in=visible_threads(request_access(request)))
-        rows = lines.filter(**self.validated_query(ProgressAsked)).select_related("author")
+        rows = lines.filter(**self.validated_query(ProgressQuery)).select_related("author")
         return self.paginated_response(rows, ProgressOut)
 
     @extend_schema(operation_id="progress_create", request=ProgressIn, responses={201: ProgressOut})

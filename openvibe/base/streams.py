@@ -16,7 +16,7 @@ STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", "Conte
 
 
 @dataclass(frozen=True)
-class LateAnswer:
+class DeferredAnswer:
     """An answer that is whole only after a while."""
 
     status: int
@@ -24,27 +24,27 @@ class LateAnswer:
 
 
 @dataclass(frozen=True)
-class Streamed:
+class Continuation:
     """What is sent after the view has answered: the body, or, with `answer`, an answer in place of the view's."""
 
     send: SendStream | None = None
-    answer: Callable[[], Awaitable[LateAnswer]] | None = None
+    answer: Callable[[], Awaitable[DeferredAnswer]] | None = None
 
 
-def late_response(request: HttpRequest, answer: Callable[[], Awaitable[LateAnswer]]) -> HttpResponseBase:
+def deferred_response(request: HttpRequest, answer: Callable[[], Awaitable[DeferredAnswer]]) -> HttpResponseBase:
     """An answer of JSON that costs no thread while it is waited for; its headers are this one's. 503 as below."""
-    return _with_stream(request, Streamed(answer=answer)) or HttpResponse(content_type="application/json")
+    return _with_stream(request, Continuation(answer=answer)) or HttpResponse(content_type="application/json")
 
 
-def _with_stream(request: HttpRequest, streamed: Streamed) -> HttpResponseBase | None:
-    streams: list[Streamed] | None = request.META.get("asgi.scope", {}).get(STREAMS_KEY)
+def _with_stream(request: HttpRequest, continuation: Continuation) -> HttpResponseBase | None:
+    streams: list[Continuation] | None = request.META.get("asgi.scope", {}).get(STREAMS_KEY)
     if streams is None:
         return HttpResponse("Event streams need the server of `make run`.\n", status=503, content_type="text/plain")
-    streams.append(streamed)
+    streams.append(continuation)
     return None
 
 
 def stream_response(request: HttpRequest, send_stream: SendStream) -> HttpResponseBase:
     """The head of a stream of server-sent events; `send_stream` sends its body. 503 under a server without streams."""
-    refusal = _with_stream(request, Streamed(send=send_stream))
+    refusal = _with_stream(request, Continuation(send=send_stream))
     return refusal or StreamingHttpResponse((), content_type=EVENT_STREAM_TYPE, headers=STREAM_HEADERS)
