@@ -14,7 +14,7 @@ from pytest_django.fixtures import Settings
 from tests.operations.processes import free_port
 
 MCP_METADATA = "/.well-known/oauth-protected-resource"
-NEEDS_NO_ROW = {"/healthz", "/api/v1/schema/", MCP_METADATA, f"{MCP_METADATA}/mcp"}
+NEEDS_NO_ROW = {"/healthz", "/api/v1/schema/", "/v1/", MCP_METADATA, f"{MCP_METADATA}/mcp"}
 FOR_PROGRAMS = {"/readyz", "/w/x/events/"}
 PROBES = ["/healthz", "/readyz"]
 VALUES = {"int": "1", "uuid": "6f3a0c9e-0000-4000-8000-000000000000"}
