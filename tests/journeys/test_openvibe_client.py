@@ -85,6 +85,7 @@ def test_an_agent_elsewhere_writes_is_stopped_and_learns(people: People, install
 
         ivy = installation.token("ivy", SCOPES)
         wait_until(lambda: installation.api("GET", "progress/", ivy)["results"], "its progress", pause=API_PAUSE)
+        wait_until(lambda: installation.api("GET", "blocks/", ivy)["results"], "its notes", pause=API_PAUSE)
         assert "Asked last by @ana" in installation.api("GET", "blocks/notes/", ivy)["content"]
         written = installation.api("GET", "runs/?agent=ivy", token)["results"][0]
         body = {"message": written["reply"], "verdict": "down", "text": "Name the rose."}
@@ -110,7 +111,7 @@ def test_an_agent_elsewhere_writes_is_stopped_and_learns(people: People, install
 COMMAND = r"""
 import json, os, sys, time
 context = sys.stdin.read()
-said = context[context.rindex("@moss "):]
+said = context[context.rindex("@yew "):]
 def tell(**event):
     print(json.dumps(event), flush=True)
 tell(type="start", id="session-of-" + (sys.argv[sys.argv.index("--resume") + 1] if "--resume" in sys.argv else "old"))
@@ -144,10 +145,10 @@ def runner(installation: Installation, tmp_path: Path) -> Iterator[subprocess.Po
     """`openvibe run` with a command of the test's own; its state is kept below `tmp_path`."""
     (tmp_path / "command.py").write_text(COMMAND)
     (tmp_path / "run.toml").write_text(PRESET)
-    run = ["-m", "openvibe_client.cli", "run", "--as", "moss", "--config", str(tmp_path / "run.toml")]
+    run = ["-m", "openvibe_client.cli", "run", "--as", "yew", "--config", str(tmp_path / "run.toml")]
     command = ["--preset", "script", "--", sys.executable, str(tmp_path / "command.py")]
     settings = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
-    with listening(installation, "moss", *run, *command, **settings) as program:
+    with listening(installation, "yew", *run, *command, **settings) as program:
         yield program
 
 
@@ -164,13 +165,13 @@ def test_a_command_answers_as_an_agent(
     def answer_of(thread: int) -> str:
         return str(messages(installation, token, thread)[-1]["body"])
 
-    forever, _ = ask(installation, token, "@moss go on forever")
-    broken, _ = ask(installation, token, "@moss break off")
-    flood, _ = ask(installation, token, "@moss flood us")
-    plain, _ = ask(installation, token, "@moss what is green?")
-    installation.api("POST", f"threads/{plain}/messages/", token, {"body": "@moss and still?"})
+    forever, _ = ask(installation, token, "@yew go on forever")
+    broken, _ = ask(installation, token, "@yew break off")
+    flood, _ = ask(installation, token, "@yew flood us")
+    plain, _ = ask(installation, token, "@yew what is green?")
+    installation.api("POST", f"threads/{plain}/messages/", token, {"body": "@yew and still?"})
     wait_until(lambda: ended(broken) and ended(flood) and ended(plain, 2), "the answers", pause=API_PAUSE)
-    installation.api("POST", f"threads/{plain}/messages/", token, {"body": "@moss forget it"})
+    installation.api("POST", f"threads/{plain}/messages/", token, {"body": "@yew forget it"})
     wait_until(lambda: ended(plain, 3), "the answer in a new session", pause=API_PAUSE)
 
     (failure,) = ended(broken)
@@ -179,7 +180,7 @@ def test_a_command_answers_as_an_agent(
     assert failure["error"] == f"{Path(sys.executable).name} {reason}"
     assert len(answer_of(flood)) == 100_000
     assert answer_of(flood).endswith("was cut here.]")
-    said = [m["body"] for m in messages(installation, token, plain) if m["author"]["handle"] == "moss"]
+    said = [m["body"] for m in messages(installation, token, plain) if m["author"]["handle"] == "yew"]
     assert said == ["Grün \ufffd", "Grün \ufffd --resume session-of-old", "Grün \ufffd"]  # the last begins anew
     (kept,) = tmp_path.glob("state/openvibe/*.json")
     assert kept.stat().st_mode & 0o077 == 0
@@ -191,10 +192,10 @@ def test_a_command_answers_as_an_agent(
     assert ended(forever)[0]["state"] == "stopped"
     wait_until(lambda: not command.is_running(), "the command ends")
 
-    again, _ = ask(installation, token, "@moss go on forever once more")
+    again, _ = ask(installation, token, "@yew go on forever once more")
     wait_until(lambda: answer_of(again).isdigit(), "its first word", pause=API_PAUSE)
     last = psutil.Process(int(answer_of(again)))
     runner.send_signal(signal.SIGINT)
-    assert runner.wait(30) == 130
+    assert runner.wait(60) == 130
     assert not last.is_running()
     assert "ended where it runs" in ended(again)[0]["error"]

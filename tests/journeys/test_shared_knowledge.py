@@ -74,7 +74,7 @@ def test_what_one_channel_decided_reaches_another_through_knowledge_alone(
         model.says(f"At L{level} I know nothing of it.")
         model.calls_first("knowledge_search", query="water a week, water barrel")
         assert asked(ana, model)[1] == set()
-        assert "There is no tool" in model.last_prompt
+        assert "knowledge_search, which agents have from L3 on" in model.last_prompt
 
     raise_trust(admin, moss, 3)
     model.says("Twelve litres, twice.")
