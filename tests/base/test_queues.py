@@ -5,7 +5,7 @@ from django.db import connection
 from kombu import Connection
 
 from agents.tasks import execute_run_task
-from openvibe.base.queue import create_queues
+from openvibe.base.queue import create_queues, queue_is_installed
 from openvibe.celery import app
 
 UNREACHABLE = "host=127.0.0.1 port=1 connect_timeout=1"
@@ -38,3 +38,13 @@ def test_a_job_of_one_queue_is_not_delivered_to_the_other() -> None:
     """Queues without a routing key of their own would both be bound to the default one."""
     keys = {queue.name: queue.routing_key for queue in app.amqp.queues.values()}
     assert keys == {"runs": "runs", "background": "background"}
+
+
+def test_queues_of_an_earlier_version_lose_their_triggers(db: None) -> None:
+    connection.ensure_connection()
+    create_queues(connection.connection)
+    assert queue_is_installed()
+    connection.connection.execute("SELECT pgmq.enable_notify_insert('runs', 0)")
+    assert not queue_is_installed()
+    create_queues(connection.connection)
+    assert queue_is_installed()
