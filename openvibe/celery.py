@@ -17,15 +17,18 @@ class OpenVibeCelery(Celery):
         return super().connection_for_read(url, **self._broker_options(url, options))
 
     def connection_for_write(self, url: str | None = None, **options: Any) -> Any:
-        return super().connection_for_write(url, **self._broker_options(url, options))
+        return super().connection_for_write(url, **self._broker_options(url, options, only_sends=True))
 
-    def _broker_options(self, url: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    def _broker_options(self, url: str | None, options: dict[str, Any], *, only_sends: bool = False) -> dict[str, Any]:
         from openvibe.base.queue import queue_conninfo, queue_is_in_database
 
         if url or not queue_is_in_database():
             return options
         transport_options = options.pop("transport_options", None) or {}
-        return {**options, "transport_options": {"conn_string": queue_conninfo(), **transport_options}}
+        return {
+            **options,
+            "transport_options": {"conn_string": queue_conninfo(), "only_sends": only_sends, **transport_options},
+        }
 
 
 @signals.task_prerun.connect

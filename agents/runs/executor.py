@@ -10,6 +10,7 @@ import structlog
 from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Q
 from django.utils import timezone
+from psycopg.errors import DeadlockDetected
 
 from agents.access import endpoint_for
 from agents.assembler.assemble import Prompt, assemble
@@ -38,26 +39,45 @@ def execute_run(run_id: int, *, client: ModelClient | None = None) -> int | None
     """
     log_context = structlog.contextvars.bound_contextvars(run_id=run_id)
     with log_context, RUNS.claim(run_id, queued_run, prepare=_prepare_claim) as run:
-        if run is None:
-            return None
-        try:
-            _generate_reply(run, client)
-        except JobLost:
-            log.warning("run_lost")
-            return None
-        except ModelError as error:
-            is_fault_of_agent = isinstance(error, (BadAnswer, ContextTooLong))  # not of an endpoint that is down
-            _fail_run(run, error.code, f"{error} {error.advice}", remember=is_fault_of_agent)
-        except Problem as problem:
-            _fail_run(run, problem.code, problem.message)
-        except (OperationalError, InterfaceError):
+        if run is not None:
+            _execute_claimed(run, client)
+    return _next_in_thread(run_id)  # only now that the lock is free: what came meanwhile found it taken
+
+
+def _execute_claimed(run: Run, client: ModelClient | None) -> None:
+    try:
+        _generate_reply(run, client)
+    except JobLost:
+        log.warning("run_lost")
+    except ModelError as error:
+        is_fault_of_agent = isinstance(error, (BadAnswer, ContextTooLong))  # not of an endpoint that is down
+        _fail_run(run, error.code, f"{error} {error.advice}", remember=is_fault_of_agent)
+    except Problem as problem:
+        _fail_run(run, problem.code, problem.message)
+    except (OperationalError, InterfaceError) as error:
+        if not isinstance(error.__cause__, DeadlockDetected) or not RUNS.has_attempts_left(run):
             raise
-        except Exception:
-            log.exception("run_failed")
-            reason = f"Something went wrong in OpenVibe itself; the log has it under run {run.pk}. Try again."
-            _fail_run(run, "internal", reason)
-    queued = Run.objects.filter(agent=run.agent, thread=run.thread, state=Run.State.QUEUED).order_by("pk")
-    return queued.values_list("pk", flat=True).first()
+        log.warning("run_deadlocked")
+        RUNS.requeue(run)
+    except Exception:
+        log.exception("run_failed")
+        reason = f"Something went wrong in OpenVibe itself; the log has it under run {run.pk}. Try again."
+        _fail_run(run, "internal", reason)
+
+
+def _next_in_thread(run_id: int) -> int | None:
+    """The first queued run of the same agent and thread while none is under way; None when its message is still to
+    come, as that of a run before this one is.
+
+    So a queued run is never left without a message: one that came too early, or found the run locked, is sent again.
+    """
+    this = Run.objects.filter(pk=run_id)[:1]
+    unfinished = Run.objects.filter(agent=this.values("agent"), thread=this.values("thread"), state__in=RUNS.unfinished)
+    states = dict(unfinished.order_by("pk").values_list("pk", "state"))
+    if any(state != Run.State.QUEUED for state in states.values()):
+        return None
+    first = next(iter(states), None)
+    return first if first == run_id or run_id not in states else None
 
 
 def _prepare_claim(run: Run) -> bool:

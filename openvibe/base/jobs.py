@@ -5,12 +5,12 @@ whose lock is free has no owner: recovery queues it again. Each claim is an `att
 by it: one that only seemed dead changes nothing."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from django.db import models, transaction
+from django.db import IntegrityError, models, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -84,7 +84,11 @@ class JobKind(Generic[JobT]):
         `prepare` is called with the row locked: False when it is not its turn. What it sets is saved with the claim.
         """
         with advisory_lock(self.lock_kind, job_id) as is_owner:
-            yield self._begin(job_id, rows, prepare) if is_owner else None
+            job = None
+            if is_owner:
+                with suppress(IntegrityError):  # a job that must not be under way beside it was begun this moment
+                    job = self._begin(job_id, rows, prepare)
+            yield job
 
     @transaction.atomic
     def _begin(

@@ -166,7 +166,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
         "polling_interval": 2,
         "visibility_timeout": 1800,  # seconds until a dead worker's job is given to another
         "pool_size": 4,
-        "pool_timeout": 1.0,  # seconds a door waits for a database that is gone, at most twice; a sweeper asks again
+        "pool_timeout": 1.0,  # seconds a worker waits for a database that is gone before it connects anew
     }
 )
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True

@@ -1,6 +1,28 @@
-"""Which queue a job waits in."""
+"""Which queue a job waits in, and how it gets there."""
 
+from django.conf import LazySettings
+from django.db import connection
+from kombu import Connection
+
+from agents.tasks import execute_run_task
+from openvibe.base.queue import create_queues, queue_is_installed
 from openvibe.celery import app
+
+UNREACHABLE = "host=127.0.0.1 port=1 connect_timeout=1"
+
+
+def test_what_could_be_saved_can_be_sent(db: None, settings: LazySettings) -> None:
+    """No session beside the one that saved it: under load a second one could not be had in time, and a run waited for
+    the sweeper; one that listened in a process which takes no jobs filled up."""
+    settings.CELERY_BROKER_URL = "pgmq://localhost"
+    connection.ensure_connection()
+    create_queues(connection.connection)
+    options = {"conn_string": UNREACHABLE, "only_sends": True, "init_extension": False, "use_notify": True}
+    with Connection("pgmq://localhost", transport_options=options) as sender, app.amqp.Producer(sender) as producer:
+        execute_run_task.apply_async((7,), producer=producer, retry=False)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT message #>> '{headers,argsrepr}' FROM pgmq.q_runs")
+        assert cursor.fetchall() == [("(7,)",)]
 
 
 def test_only_what_people_wait_for_is_in_the_queue_of_runs() -> None:
@@ -16,3 +38,13 @@ def test_a_job_of_one_queue_is_not_delivered_to_the_other() -> None:
     """Queues without a routing key of their own would both be bound to the default one."""
     keys = {queue.name: queue.routing_key for queue in app.amqp.queues.values()}
     assert keys == {"runs": "runs", "background": "background"}
+
+
+def test_queues_of_an_earlier_version_lose_their_triggers(db: None) -> None:
+    connection.ensure_connection()
+    create_queues(connection.connection)
+    assert queue_is_installed()
+    connection.connection.execute("SELECT pgmq.enable_notify_insert('runs', 0)")
+    assert not queue_is_installed()
+    create_queues(connection.connection)
+    assert queue_is_installed()

@@ -102,6 +102,7 @@ def key_ids(keys: Iterable[str], kind: str) -> set[int]:
 def _count_episode_uses(episode_ids: set[int]) -> None:
     """These episodes were in one prompt more; pages that show the feedback behind them hear of it."""
     used = Episode.objects.filter(pk__in=episode_ids)
+    list(used.order_by("pk").select_for_update(of=("self",), no_key=True).values_list("pk"))  # in order: no deadlock
     used.update(prompt_count=F("prompt_count") + 1)
     given = used.filter(feedback__isnull=False).select_related("feedback__message__thread")
     for message in [episode.feedback.message for episode in given if episode.feedback]:

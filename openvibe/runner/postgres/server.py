@@ -42,7 +42,7 @@ SERVER_OPTIONS = {
     "listen_addresses": "",  # the Unix socket alone
     "port": str(PORT),
     "unix_socket_permissions": "0700",
-    "max_connections": "200",
+    "max_connections": "400",
     "shared_buffers": "128MB",
     "jit": "off",
     "timezone": "UTC",

@@ -8,9 +8,10 @@ from threading import Thread as OSThread
 
 import pytest
 from django.db import InterfaceError, OperationalError, connection, connections
+from psycopg.errors import DeadlockDetected
 
 from agents.access import tokens_used_today
-from agents.models import Agent, Run
+from agents.models import RUNS, Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.recovery import recover_runs
@@ -137,6 +138,52 @@ def test_runs_of_one_agent_in_one_thread_go_in_order(ana: Member, vibe: Agent, t
         "one",
         "two",
     ]
+
+
+def test_a_run_whose_turn_comes_while_it_is_put_back_is_sent_again(ana: Member, vibe: Agent, thread: Thread) -> None:
+    """The message that its predecessor sent then finds it locked: nobody else would begin it."""
+    first, second = ask(thread, ana, "@vibe one"), ask(thread, ana, "@vibe two")
+
+    def first_ends(execute: Callable[..., object], sql: str, *more: object) -> object:
+        if "pg_advisory_unlock" in sql:
+            Run.objects.filter(pk=first.pk).update(state="done")
+        return execute(sql, *more)
+
+    with connection.execute_wrapper(first_ends):
+        assert execute_run(second.pk) == second.pk
+
+
+def test_a_run_stopped_before_it_began_holds_up_nobody(ana: Member, vibe: Agent, thread: Thread) -> None:
+    first, second = ask(thread, ana, "@vibe one"), ask(thread, ana, "@vibe two")
+    stop_run(run=first, by=access(ana))
+    assert execute_run(first.pk) == second.pk
+
+
+def test_a_run_that_met_a_deadlock_begins_again_at_once(ana: Member, vibe: Agent, thread: Thread) -> None:
+    run = ask(thread, ana)
+
+    def deadlock(execute: Callable[..., object], sql: str, *more: object) -> object:
+        if sql.startswith('INSERT INTO "agents_snapshot"'):
+            raise OperationalError from DeadlockDetected()
+        return execute(sql, *more)
+
+    with connection.execute_wrapper(deadlock):
+        assert execute_run(run.pk, client=ScriptedModel([])) == run.pk
+    execute_run(run.pk, client=ScriptedModel(["In March."]))
+    run.refresh_from_db()
+    assert (run.state, run.attempt) == ("done", 2)
+
+
+def test_of_two_runs_begun_at_once_in_a_thread_one_waits(ana: Member, vibe: Agent, thread: Thread) -> None:
+    first, second = ask(thread, ana, "@vibe one"), ask(thread, ana, "@vibe two")
+
+    def first_begins(_: Run) -> bool:
+        return bool(Run.objects.filter(pk=first.pk).update(state="reading"))
+
+    with RUNS.claim(second.pk, Run.objects.all(), first_begins) as claimed:
+        assert claimed is None
+    second.refresh_from_db()
+    assert second.state == "queued"
 
 
 def test_regenerate_keeps_the_old_answer(ana: Member, vibe: Agent, thread: Thread) -> None:
