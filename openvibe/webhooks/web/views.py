@@ -108,7 +108,8 @@ def _access_again(request: WorkspaceRequest, one: Webhook) -> WorkspaceRequest:
 def resend(request: WorkspaceRequest, webhook_id: int, delivery_id: int) -> HttpResponse:
     """Send a delivery again, under its own id."""
     one = _access_webhook(request, webhook_id)
-    delivery = one.deliveries.select_related("webhook").filter(pk=min(delivery_id, MAX_ID)).first()
+    rows = Delivery.objects.visible_to(request.access).filter(webhook=one).select_related("webhook")
+    delivery = rows.filter(pk=min(delivery_id, MAX_ID)).first()
     if delivery is None:
         raise Missing("This delivery is not kept any more.")
     services.send_again(delivery=delivery, by=request.access)
@@ -154,7 +155,8 @@ def _render_one(
     page = {
         "webhook": one,
         "kinds": KIND_LABELS,
-        "deliveries": Delivery.objects.filter(webhook=one)[:MAX_DELIVERIES],
+        "is_directed": one.is_directed_by(request.access),
+        "deliveries": Delivery.objects.visible_to(request.access).filter(webhook=one)[:MAX_DELIVERIES],
         "waiting": one.deliveries.filter(state=Delivery.State.PENDING).count(),
         "is_missing_events": services.events_missed(one),
         "secret": secret,
