@@ -14,6 +14,7 @@ from agents.runs.recovery import recover_runs
 from agents.tools.toolbox import EXTRA_TOOLS, UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolRegistration, thread_source
 from agents.trust import Effect
+from agents.wiring import approval_calls
 from memory.tasks import lapse_approvals
 from memory.work.models import Approval
 from memory.work.services import decide_approval
@@ -84,6 +85,14 @@ def test_an_approved_call_is_executed_once_and_the_model_goes_on(ana: Member, wa
     assert ["Sent to the mill." in result for result in results(model.calls[0])] == [True]
     rows = waiting.tool_calls.values_list("decision", "effect", "approval", "attempt")
     assert list(rows) == [("waits", "external", approval.pk, 1), ("allowed", "external", approval.pk, waiting.attempt)]
+
+
+def test_people_see_characters_that_turn_what_they_read(ana: Member, thread: Thread, postbox: Postbox) -> None:
+    run = ask(thread, ana, "@vibe order seeds")
+    told(run, calling(("send_letter", {"to": "\u202e001\u202c \U000e0041"})))
+    assert run.approval is not None
+    (call,) = approval_calls([run.approval.pk], access(ana)).values()
+    assert call.arguments == '{\n  "to": "\\u202e001\\u202c \ufffd"\n}'
 
 
 def test_a_denied_call_is_not_executed_and_not_asked_about_again(ana: Member, waiting: Run, postbox: Postbox) -> None:
