@@ -199,7 +199,7 @@ def _conversation(asker: Asker, agent: Agent, request: ClientRequest, turn: Clie
     )
     history = _history_so_far(request, turn)
     if history:
-        post_message(thread=thread, by=asker.speaker, body=_history_text(history, agent))
+        post_message(thread=thread, by=asker.speaker, body=_history_text(history, agent), is_answered=False)
     return made
 
 
@@ -272,14 +272,17 @@ def _post_new(conversation: ClientConversation, asker: Asker, request: ClientReq
     thread = conversation.thread
     instructions = hashlib.sha256(request.instructions.encode()).hexdigest()
     if request.instructions.strip() and instructions != conversation.instructions_digest:
-        post_message(thread=thread, by=asker.speaker, body=f"{INSTRUCTIONS_HEADING}\n\n{request.instructions}")
+        body = f"{INSTRUCTIONS_HEADING}\n\n{request.instructions}"
+        post_message(thread=thread, by=asker.speaker, body=body, is_answered=False)
         conversation.instructions_digest = instructions
         conversation.save(update_fields=["instructions_digest"])
     said = [item for item in request.new_items if item.role == "user"]
     text = "\n\n".join(item.text for item in said)
     if not said:  # results of calls that nobody knows of here
         text = _history_text(request.new_items, conversation.agent)
-    return post_message(thread=thread, by=asker.speaker, body=text, client_id=f"client:{digest}")
+    is_answered = not asker.access.is_agent  # whoever an agent's program names: agents do not wake agents
+    client_id = f"client:{digest}"
+    return post_message(thread=thread, by=asker.speaker, body=text, client_id=client_id, is_answered=is_answered)
 
 
 def _start(

@@ -196,3 +196,16 @@ def test_what_is_not_done_is_refused_by_name(more: dict[str, Any], param: str) -
     with pytest.raises(Problem) as refused:
         parse_chat({**said(("user", "Hello")), **more})
     assert (refused.value.status, refused.value.field) == (400, param)
+
+
+def test_instructions_that_name_the_agent_are_not_answered(ask: Callable[..., Run]) -> None:
+    run = ask(said(("system", "You are @vibe."), ("user", "When do I prune?")))
+    assert list(Run.objects.filter(thread=run.thread)) == [run]
+
+
+def test_an_agents_program_wakes_no_other_agent(ana: Member, vibe: Agent, thread: Thread) -> None:
+    fern = make_agent(ana, "fern", level=4, channel=thread.channel)
+    asker = asker_of(vibe.participant, visible_to(vibe), "Ana")
+    run = begin_turn(asker, vibe, parse_chat(said(("user", "@fern sell all"))))
+    assert run.trigger.mentions.filter(participant=fern.participant).exists()
+    assert list(Run.objects.all()) == [run]
