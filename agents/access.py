@@ -192,7 +192,10 @@ def endpoint_for(agent: Agent) -> Endpoint | None:
 
 
 def answers_for_free(agent: Agent) -> bool:
-    """Whether its model costs nothing: budgets do not stop it. Where no price is known it is metered."""
+    """Whether its model costs nothing: budgets do not stop it. Where no price is known it is metered, as is one that
+    answers by itself."""
+    if agent.answers_itself:
+        return False
     endpoint = endpoint_for(agent)
     return endpoint is None or endpoint.is_free
 
