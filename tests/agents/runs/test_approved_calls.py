@@ -32,11 +32,13 @@ SEND = ("send_letter", {"to": "the mill"})
 
 @dataclass
 class Postbox:
-    """A tool of somebody else, and what was sent with it. `dies`: the worker does, once the letter is sent."""
+    """A tool of somebody else, and what was sent with it. `dies`: the worker does, once the letter is sent;
+    `lowers_level`: an admin lowers the agent's then."""
 
     effect: Effect = "external"
     is_remote: bool = True
     dies: bool = False
+    lowers_level: bool = False
     sent: list[str] = field(default_factory=list)
 
     def registrations(self, agent: Agent, thread: Thread) -> list[ToolRegistration]:
@@ -50,6 +52,8 @@ class Postbox:
         self.sent.append(arguments["to"])
         if self.dies:
             raise WorkerDied
+        if self.lowers_level:
+            Agent.objects.update(level=1)
         return f"Sent to {arguments['to']}."
 
 
@@ -138,6 +142,15 @@ def test_a_level_that_was_lowered_meanwhile_outweighs_the_approval(ana: Member, 
     refused = waiting.tool_calls.get(decision="refused")
     assert "send_letter, which acts outside the workspace: agents may from L4 on" in refused.why
     assert refused.why[:40] in results(model.calls[0])[0]
+
+
+def test_a_level_that_is_lowered_during_a_call_holds_for_the_next_one_of_the_round(
+    ana: Member, thread: Thread, postbox: Postbox
+) -> None:
+    postbox.effect, postbox.lowers_level = "acts", True
+    run = ask(thread, ana, "@vibe order seeds")
+    told(run, calling(SEND, ("send_letter", {"to": "the bank"})))
+    assert (postbox.sent, run.error_code) == (["the mill"], "level_lowered")
 
 
 def test_words_of_a_deleted_message_are_not_sent(ana: Member, waiting: Run, postbox: Postbox) -> None:
