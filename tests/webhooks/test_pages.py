@@ -23,7 +23,9 @@ def test_an_admin_makes_one_and_sees_its_secret_once(ana: Member, dora: Member, 
     assert "never called" in refused.content.decode()
     assert inward in refused.content.decode()
     values = {"url": "https://93.184.216.34/x", "kinds": ["mention"], "agent": "vibe"}
-    made = browser.post(address, values).content.decode()
+    answer = browser.post(address, values)
+    assert "no-store" in answer["Cache-Control"]
+    made = answer.content.decode()
     webhook = Webhook.objects.get()
     assert (webhook.participant, webhook.secret in made) == (vibe.participant, True)
     page = f"{address}{webhook.pk}/"

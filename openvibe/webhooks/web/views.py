@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from openvibe.base.params import MAX_ID
@@ -36,6 +37,7 @@ LABELS = {
 KIND_LABELS = [(kind, LABELS[kind]) for kind in KINDS]
 
 
+@never_cache
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def webhooks(request: WorkspaceRequest) -> HttpResponse:
@@ -57,6 +59,7 @@ def webhooks(request: WorkspaceRequest) -> HttpResponse:
     return _render_one(request, made, secret=secret)
 
 
+@never_cache
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def webhook(request: WorkspaceRequest, webhook_id: int) -> HttpResponse:
