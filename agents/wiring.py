@@ -1,6 +1,7 @@
 """Wiring: what agents plug into lower floors (clients, access, budgets, denials, uses of knowledge, handoff lines)."""
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
@@ -44,6 +45,7 @@ from openvibe.base.admin import DASHBOARD
 from openvibe.chat.models import Thread
 from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASONS, TEXT_ERASERS, TextEraser
 from openvibe.llm.endpoints import ENDPOINT_CHECK, client_for
+from openvibe.llm.fences import clean_text
 from openvibe.llm.protocol import ModelClient
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
@@ -132,7 +134,11 @@ def _approval_call(name: str, arguments: str, is_visible: bool) -> ApprovalCall:
         return ApprovalCall(name, "", "Its arguments went with a deleted message. The call cannot be made any more.")
     with suppress(ValueError):
         arguments = json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    return ApprovalCall(name, arguments)
+    return ApprovalCall(name, _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", clean_text(arguments)))
+
+
+_UNSEEN = re.compile("[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Characters that are not seen, or turn what stands around them: people decide about what is sent, letter by letter."""
 
 
 MAX_HANDOFF_CALLS = 20

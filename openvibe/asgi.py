@@ -97,6 +97,31 @@ class McpAtFirstCall:
         await self._application(scope, receive, send)
 
 
+BODY_AHEAD_BYTES, BODY_SECONDS = 1024 * 1024, 30.0
+"""So much of a body is read before a thread is taken for its request, within this time."""
+
+
+async def read_ahead(receive: Receive, seconds: float = BODY_SECONDS) -> Receive | None:
+    """The same events once the body, or the first of a long one, is here; None when it did not come in time.
+
+    Whoever sends a body drop by drop holds a coroutine; each of the few threads would be gone for others meanwhile.
+    """
+    events: list[MutableMapping[str, Any]] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            while size < BODY_AHEAD_BYTES and (not events or events[-1].get("more_body", False)):
+                events.append(await receive())
+                size += len(events[-1].get("body", b""))
+    except TimeoutError:
+        return None
+
+    async def receive_next() -> MutableMapping[str, Any]:
+        return events.pop(0) if events else await receive()
+
+    return receive_next
+
+
 class Dispatcher:
     """An ASGI application that hands each request to the right one of three."""
 
@@ -116,7 +141,14 @@ class Dispatcher:
                 # The server's `receive` gives an awaitable of its own kind; the WSGI bridge needs a coroutine.
                 return await receive()
 
-            await self._application_for(scope.get("path", ""))(scope, receive_event, send)
+            application = self._application_for(scope.get("path", ""))
+            if application is self._mcp:  # reads its bodies without a thread
+                await application(scope, receive_event, send)
+            elif ahead := await read_ahead(receive_event):
+                await application(scope, ahead, send)
+            else:
+                await send({"type": "http.response.start", "status": 408, "headers": [(b"content-length", b"0")]})
+                await send({"type": "http.response.body", "body": b""})
 
     def _application_for(self, path: str) -> AsgiApplication:
         if path in MCP_PATHS:

@@ -120,11 +120,23 @@ async def _list_tools(client: Client) -> list[ToolDefinition]:
     cursor = None
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        tools += [_definition(tool) for tool in page.tools if _TOOL_NAME.match(tool.name)]
+        tools += [_definition(tool) for tool in page.tools if _is_callable(tool)]
         cursor = page.next_cursor
         if cursor is None or len(tools) >= MAX_TOOLS:
             break
     return tools[:MAX_TOOLS]
+
+
+def _is_callable(tool: mcp_types.Tool) -> bool:
+    """Whether it can be kept, and given to models: else a provider refuses every prompt that holds it."""
+    properties, required = tool.input_schema.get("properties", {}), tool.input_schema.get("required", [])
+    is_object = isinstance(properties, dict) and all(isinstance(schema, dict | bool) for schema in properties.values())
+    is_list = isinstance(required, list) and all(isinstance(name, str) for name in required)
+    try:
+        json.dumps(tool.input_schema, allow_nan=False)
+    except ValueError:
+        return False
+    return is_object and is_list and _TOOL_NAME.match(tool.name) is not None
 
 
 def _definition(tool: mcp_types.Tool) -> ToolDefinition:

@@ -3,6 +3,7 @@
 A tool is offered to the agents that an admin allowed it to, under the gate table: `external` unless the admin said
 otherwise. Its answers are untrusted data, for those who see the thread."""
 
+import hashlib
 import re
 from collections.abc import Iterable
 from functools import partial
@@ -110,8 +111,14 @@ def _registration(tool: McpTool) -> ToolRegistration:
 
 
 def offered_name(tool: McpTool) -> str:
-    """`server__tool`, in the letters that every provider takes."""
-    return _NOT_IN_NAMES.sub("_", f"{tool.server.name}__{tool.name}")[:MAX_NAME_CHARS]
+    """`server__tool`, in the letters that every provider takes. One that had to be changed ends with a digest of what
+    it was: no two tools share a name, so what people approve is what is called."""
+    name = f"{tool.server.name}__{tool.name}"
+    plain = _NOT_IN_NAMES.sub("_", name)[:MAX_NAME_CHARS]
+    if plain == name:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{plain[: MAX_NAME_CHARS - 9]}_{digest}"
 
 
 def _make_tool(tool: McpTool, context: ToolContext) -> Tool:

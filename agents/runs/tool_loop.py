@@ -147,6 +147,8 @@ class RunSession:
                 if outcome.approval is not None:
                     return False
                 results.append(ToolResult(call, outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
+                if toolbox.is_remote(call):  # it may have taken long: people may have taken tools away meanwhile
+                    toolbox = toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.block_stamps)
             transcript.add(Round(completion.text, tuple(results), completion.thinking))
 
     def _hand_over(self, completion: Completion, round_number: int) -> bool:

@@ -108,7 +108,7 @@ def _write(schedule: Schedule, by: Access, draft: ScheduleDraft) -> None:
     """The draft onto the row, every field checked."""
     schedule.name = _clean_text(draft.name, "name", 80)
     schedule.prompt = _clean_text(draft.prompt, "prompt", MAX_PROMPT_CHARACTERS)
-    schedule.cron, schedule.time_zone = " ".join(draft.cron.split())[:100], draft.time_zone.strip()
+    schedule.cron, schedule.time_zone = _clean_text(" ".join(draft.cron.split()), "cron", 100), draft.time_zone.strip()
     times = next_times(schedule.cron, schedule.time_zone, timezone.now())
     if not times:
         raise Problem("This line never comes.", code="bad_cron", field="cron")

@@ -4,6 +4,7 @@ answer."""
 import json
 import re
 from collections.abc import Mapping
+from math import isinf
 from typing import IO, Any
 
 from rest_framework.exceptions import ParseError
@@ -29,7 +30,7 @@ class BoundedJSONParser(JSONParser):
         if len(raw) > MAX_BODY_BYTES:
             raise TooLarge(f"A request holds at most {MAX_BODY_BYTES:,} bytes.")
         try:
-            value = json.loads(raw.decode(), parse_constant=strict_json.strict_constant)
+            value = json.loads(raw.decode(), parse_constant=strict_json.strict_constant, parse_float=_finite)
             if b"\\u" in raw:
                 _check_characters(value)
         except RecursionError:
@@ -39,6 +40,14 @@ class BoundedJSONParser(JSONParser):
         except ValueError as error:
             raise ParseError(f"This is not JSON: {error}") from None
         return value
+
+
+def _finite(number: str) -> float:
+    """Raises ValueError for what no column of JSON holds."""
+    value = float(number)
+    if isinf(value):
+        raise ValueError(f"{number[:40]} is too large a number.")
+    return value
 
 
 def _check_characters(value: Any, field: str = "") -> None:

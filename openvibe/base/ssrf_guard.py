@@ -239,7 +239,8 @@ def _host_and_port(url: str) -> tuple[str, int]:
         raise AddressRefused("An address starts with https:// or http://.")
     if "@" in parts.netloc:
         raise AddressRefused("No user name or password belongs in the address. Use the key field.")
-    if not host or "%" in host:
+    is_name = all(0 < len(label) < 64 for label in host.rstrip(".").split("."))  # others cannot even be looked up
+    if not is_name or "%" in host:
         raise AddressRefused("The address names no host. It looks like https://models.example/v1.")
     return host, port or (443 if parts.scheme == "https" else 80)
 

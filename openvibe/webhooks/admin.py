@@ -28,6 +28,6 @@ class DeliveryAdmin(ReadOnlyAdmin):
     search_fields = ("=uid", "webhook__url")
     ordering = ("-id",)
     fields = (
-        *("webhook", "uid", "kind", "position", "state", "attempts", "status", "response", "error"),
+        *("webhook", "uid", "kind", "position", "state", "attempts", "status", "error"),
         *("milliseconds", "attempted_at", "created_at"),
     )

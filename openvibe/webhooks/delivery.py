@@ -212,7 +212,11 @@ def record(delivery: Delivery, answer: Answer) -> None:
     if webhook is None or current is None:
         return
     current.attempts, current.attempted_at = current.attempts + 1, now
-    current.status, current.response = answer.status, answer.text
+    is_deleted = Message.objects.filter(pk=current.message_id).exclude(deleted_at=None).exists()
+    current.status, current.response = (
+        answer.status,
+        "" if is_deleted else answer.text,
+    )  # it may repeat what it was told
     current.error, current.milliseconds = answer.error, answer.milliseconds
     if not answer.error:
         current.state = Delivery.State.DELIVERED

@@ -88,8 +88,19 @@ class Webhook(Timestamped):
     def __str__(self) -> str:
         return self.url
 
+    def is_directed_by(self, access: Access) -> bool:
+        """Whether the asker may say where it sends what, and read what is answered there: not another member's, which
+        tells what she alone may see."""
+        return self.participant.is_agent or self.participant_id == access.participant_id
+
 
 class DeliveryQuerySet(models.QuerySet["Delivery"]):
+    def visible_to(self, access: Access) -> DeliveryQuerySet:
+        """Those of webhooks that the asker directs: what is answered may repeat what was sent."""
+        is_agents = Q(webhook__participant__kind=Participant.Kind.AGENT)
+        rows = self.filter(webhook__in=Webhook.objects.visible_to(access))
+        return rows.filter(is_agents | Q(webhook__participant=access.participant_id))
+
     def next_first(self) -> DeliveryQuerySet:
         """Those that wait, in the order they are sent: tests, then events in theirs."""
         return self.filter(state=Delivery.State.PENDING).order_by(models.F("position").asc(nulls_first=True), "id")

@@ -52,8 +52,11 @@ def update_webhook(
     kinds: Collection[str] | None = None,
     paused: bool | None = None,
 ) -> Webhook:
-    """Another address, other kinds, or a pause. What waits is sent to the new address."""
+    """Another address, other kinds, or a pause. What waits is sent to the new address. Raises Refused; of another
+    member's it may only be paused."""
     current = _lock(webhook, by)
+    if url is not None or kinds is not None:
+        _check_directs(current, by)
     if url is not None:
         current.url = _clean_url(url)
     if kinds is not None:
@@ -84,6 +87,7 @@ def _resume(webhook: Webhook) -> None:
 def rotate_secret(*, webhook: Webhook, by: Access) -> str:
     """A new secret, to be shown once; for a day deliveries are signed with the one before, too."""
     current = _lock(webhook, by)
+    _check_directs(current, by)
     current.previous_secret, current.rotated_at = current.secret, timezone.now()
     current.secret = make_secret()
     current.save()
@@ -131,9 +135,14 @@ def _check_manages(webhook: Webhook, by: Access) -> None:
         raise Refused("Only owners and admins manage webhooks, and an agent its own.")
 
 
+def _check_directs(webhook: Webhook, by: Access) -> None:
+    if not webhook.is_directed_by(by):
+        raise Refused("It tells what another member sees. You may pause or delete it, not have it sent to you.")
+
+
 def _lock(webhook: Webhook, by: Access) -> Webhook:
     _check_manages(webhook, by)
-    return Webhook.objects.select_for_update(of=("self",)).get(pk=webhook.pk)
+    return Webhook.objects.select_for_update(of=("self",)).select_related("participant").get(pk=webhook.pk)
 
 
 def _lock_active(webhook: Webhook, by: Access) -> Webhook:

@@ -197,3 +197,10 @@ def test_who_may_begin(api: Api, ana: Member, reed: Agent, vibe: Agent, thread: 
     finish(api, run, body="Yes.")
     refused = api.post("runs/", {"message": say(thread, ana, "@reed again?").pk})
     assert is_problem(refused, 403, "agent_silent")
+
+
+def test_what_an_agent_says_it_used_is_at_most_its_own_budget(api: Api, reed: Agent, run: Run) -> None:
+    """Else one lie keeps all agents of the workspace silent until midnight."""
+    most = 100_000_000
+    assert finish(api, run, error="Away.", input_tokens=most, output_tokens=most)[0] == 200
+    assert tokens_used_today(agent=reed) == 2 * reed.daily_token_budget < reed.workspace.daily_token_budget

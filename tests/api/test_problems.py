@@ -53,6 +53,7 @@ def test_methods_and_types(api: Api, messages: str) -> None:
         b'{"body": "\xc3\x28"}',
         b'{"body": "a\x00b"}',
         b'{"body": NaN}',
+        b'{"body": 1e999}',
         b"[" * 100_000,
         b'{"a":' * 20_000 + b"1" + b"}" * 20_000,
         b"9" * 10_000,

@@ -33,7 +33,7 @@ http://[::ffff:0:7f00:1]/ http://[64:ff9b:1::7f00:1]/ http://192.0.0.192/ http:/
 http://xn--localhost-.localhost/ http://ollama.lan:11434/ http://[fe80::5efe:7f00:1]/ http://[2002:a9fe:a9fe::]/
 http://models.example:99999/ http://models.example:port/ http://[::1 http://0x/ http://1.2.3.4.5/ http://256.1.1.1/
 """
-INWARD = _INWARD.split()
+INWARD = [*_INWARD.split(), "http://two..dots.example/", f"http://{'a' * 64}.example/"]
 NAMES = {
     "http://inward.example/": ["127.0.0.1"],
     "http://mapped.example/": ["::ffff:10.0.0.1"],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openvibe.asgi import Dispatcher, is_stream
+from openvibe.asgi import BODY_AHEAD_BYTES, Dispatcher, is_stream, read_ahead
 
 
 @pytest.mark.parametrize("path", ["/w/garden/events/", "/api/v1/events/", "/v1/chat/completions", "/v1/responses/"])
@@ -29,13 +29,34 @@ def test_each_request_reaches_the_right_application_and_lifespan_neither() -> No
         return application
 
     dispatcher = Dispatcher(streams=recording("stream"), pages=recording("page"), mcp=recording("mcp"))
-    asyncio.run(drive(dispatcher, {"type": "http", "path": "/w/garden/events/"}))
-    asyncio.run(drive(dispatcher, {"type": "http", "path": "/w/garden/"}))
+    asyncio.run(drive(dispatcher, {"type": "http", "path": "/w/garden/events/"}, "http.request"))
+    asyncio.run(drive(dispatcher, {"type": "http", "path": "/w/garden/"}, "http.request"))
     asyncio.run(drive(dispatcher, {"type": "http", "path": "/mcp"}))
     answers = asyncio.run(drive(dispatcher, {"type": "lifespan"}, "lifespan.startup", "lifespan.shutdown"))
 
     assert reached == ["stream /w/garden/events/", "page /w/garden/", "mcp /mcp"]
     assert answers == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+def test_a_body_is_here_before_a_thread_is_taken_for_it() -> None:
+    parts = [{"body": b"a", "more_body": True}, {"body": b"b"}, {"type": "http.disconnect"}]
+    long_part = {"body": b"x" * BODY_AHEAD_BYTES, "more_body": True}
+
+    async def read(*events: dict[str, Any]) -> list[dict[str, Any]]:
+        sent = iter(events)
+
+        async def receive() -> MutableMapping[str, Any]:
+            for event in sent:
+                return event
+            await asyncio.Event().wait()  # nothing more comes
+            raise AssertionError
+
+        ahead = await read_ahead(receive, seconds=0.01)
+        return [dict(await ahead()) for _ in events] if ahead else []
+
+    assert asyncio.run(read(*parts)) == parts
+    assert asyncio.run(read(parts[0])) == []
+    assert asyncio.run(read(long_part, parts[1])) == [long_part, parts[1]]
 
 
 async def drive(dispatcher: Dispatcher, scope: MutableMapping[str, Any], *events: str) -> list[str]:

@@ -15,7 +15,8 @@ from agents.models import Agent
 from agents.services import deactivate_agent
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import create_reply, delete_message, finish_reply, set_thread_access, update_message
-from openvibe.webhooks.delivery import retry_delay, send_due
+from openvibe.webhooks.delivery import record, retry_delay, send_due
+from openvibe.webhooks.http_client import Answer
 from openvibe.webhooks.models import Delivery, Webhook
 from openvibe.webhooks.queries import resting_notes
 from openvibe.webhooks.services import (
@@ -111,6 +112,8 @@ def test_access_is_asked_when_it_is_sent(ana: Member, thread: Thread, vibe: Agen
     assert send() == 1
     assert webhook.deliveries.get().response == "you said: Secret roses, token=[secret removed]"
     delete_message(message=message, by=access(ana))
+    assert webhook.deliveries.get().response == ""
+    record(webhook.deliveries.get(), Answer(200, "you said: Secret roses", "", 1))  # it answered late
     assert webhook.deliveries.get().response == ""
     send_again(delivery=webhook.deliveries.get(), by=access(ana))
     deactivate_agent(agent=vibe, by=access(ana))

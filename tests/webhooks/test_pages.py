@@ -3,8 +3,10 @@
 from django.test import Client
 
 from agents.models import Agent
-from openvibe.webhooks.models import Webhook
+from openvibe.webhooks.models import Delivery, Webhook
+from openvibe.webhooks.services import create_webhook
 from openvibe.workspaces.models import Member
+from tests.factories import access, make_member
 
 
 def signed_in(member: Member) -> Client:
@@ -21,7 +23,9 @@ def test_an_admin_makes_one_and_sees_its_secret_once(ana: Member, dora: Member, 
     assert "never called" in refused.content.decode()
     assert inward in refused.content.decode()
     values = {"url": "https://93.184.216.34/x", "kinds": ["mention"], "agent": "vibe"}
-    made = browser.post(address, values).content.decode()
+    answer = browser.post(address, values)
+    assert "no-store" in answer["Cache-Control"]
+    made = answer.content.decode()
     webhook = Webhook.objects.get()
     assert (webhook.participant, webhook.secret in made) == (vibe.participant, True)
     page = f"{address}{webhook.pk}/"
@@ -37,3 +41,18 @@ def test_an_admin_makes_one_and_sees_its_secret_once(ana: Member, dora: Member, 
     assert signed_in(dora).get(page).status_code == 404
     assert browser.post(page, {"act": "delete"}).status_code == 302
     assert not Webhook.objects.exists()
+
+
+def test_another_admin_does_not_have_it_sent_elsewhere_nor_reads_the_answers(ana: Member) -> None:
+    """It tells what Ana alone may see, in channels where Eve is not."""
+    eve, url = make_member("Eve", ana.workspace, role="admin"), "https://93.184.216.34/ana"
+    webhook, _ = create_webhook(by=access(ana), participant=ana.participant, url=url, kinds=["message_posted"])
+    Delivery.objects.create(webhook=webhook, kind="message_posted", state="delivered", response="the salary list")
+    page = f"/w/{ana.workspace.slug}/webhooks/{webhook.pk}/"
+    for values in ({"act": "save", "url": "https://93.184.216.34/eve", "kinds": ["mention"]}, {"act": "rotate"}):
+        assert signed_in(eve).post(page, values).status_code == 403
+    webhook.refresh_from_db()
+    assert (webhook.url, webhook.previous_secret) == (url, "")
+    assert "salary" not in signed_in(eve).get(page).content.decode()
+    assert "salary" in signed_in(ana).get(page).content.decode()
+    assert signed_in(eve).post(page, {"act": "pause"}).status_code == 302

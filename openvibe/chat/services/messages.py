@@ -96,12 +96,14 @@ def post_message(
     kind: str = Message.Kind.TEXT,
     call_id: str = "",
     files: Sequence[NewAttachment] = (),
+    is_answered: bool = True,
 ) -> Message:
     """Say something in a thread. The same `client_id` from the same author is the same message, returned again.
 
     `thread` must be visible to `by`. Message, files, mentions, events and, through `message_posted`, the runs it causes
     are one transaction. Without words, the names of the files are the message. Raises Problem (empty, too long, NUL, a
-    file too many), Refused (archived, somebody else's dive, one that is over).
+    file too many), Refused (archived, somebody else's dive, one that is over). Not `is_answered`: agents that it names
+    are told, and none answers.
     """
     text = clean_message_body(body if body.strip() or not files else _names_as_text(files))
     check_not_archived(thread)
@@ -127,7 +129,8 @@ def post_message(
     try:
         with transaction.atomic(savepoint=bool(client_id or thread.parent_id)):
             check_dive_party(thread, by)
-            return message if _insert_message(message, by, files) else _get_by_client_id(thread, by, client_id)
+            is_new = _insert_message(message, by, files, is_answered=is_answered)
+            return message if is_new else _get_by_client_id(thread, by, client_id)
     except IntegrityError as error:  # the same message, posted twice at once
         try:
             return _get_by_client_id(thread, by, client_id)
@@ -139,7 +142,9 @@ def _names_as_text(files: Sequence[NewAttachment]) -> str:
     return ", ".join("`{}`".format(file.name.replace("`", "'")) for file in files)
 
 
-def _insert_message(message: Message, by: Access, files: Sequence[NewAttachment] = ()) -> bool:
+def _insert_message(
+    message: Message, by: Access, files: Sequence[NewAttachment] = (), *, is_answered: bool = True
+) -> bool:
     """Store the message, its files and whom it names; its author has read up to it, and its draft is done.
 
     False, with nothing stored, when it was said before.
@@ -166,7 +171,7 @@ def _insert_message(message: Message, by: Access, files: Sequence[NewAttachment]
         Attachment.objects.bulk_create(
             Attachment(message=message, position=at, **asdict(file)) for at, file in numbered
         )
-    if not by.is_agent:
+    if not by.is_agent and is_answered:
         message_posted.send(
             sender=Message, message=message, mentioned_agents=tuple(mentioned), following_agents=tuple(following)
         )

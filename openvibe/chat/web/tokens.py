@@ -4,6 +4,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from openvibe.api.models import SCOPES, Token
@@ -24,6 +25,7 @@ SCOPE_WORDS = {
 DEFAULT_SCOPES, DEFAULT_DAYS = ("read", "write", "memory"), 90
 
 
+@never_cache
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def tokens(request: WorkspaceRequest) -> HttpResponse:

@@ -109,15 +109,17 @@ class SendTest(WebhookView):
 class Deliveries(WebhookView):
     @extend_schema(operation_id="deliveries_list", responses=DeliveryOut(many=True))
     def get(self, request: Request, pk: int) -> Response:
-        """What was sent, waits, or was given up, the newest first."""
-        return self.paginated_response(Delivery.objects.filter(webhook=self.access_webhook(pk)), DeliveryOut)
+        """What was sent, waits, or was given up, the newest first; nothing of another member's webhook."""
+        rows = Delivery.objects.visible_to(request_access(request)).filter(webhook=self.access_webhook(pk))
+        return self.paginated_response(rows, DeliveryOut)
 
 
 class SendAgain(WebhookView):
     @extend_schema(operation_id="deliveries_send", request=None, responses={202: DeliveryOut})
     def post(self, request: Request, pk: int, number: int) -> Response:
         """The same delivery once more, with the same `uid`. 409 `not_active` while the webhook rests."""
-        rows = Delivery.objects.filter(webhook=self.access_webhook(pk)).select_related("webhook")
+        rows = Delivery.objects.visible_to(request_access(request)).filter(webhook=self.access_webhook(pk))
+        rows = rows.select_related("webhook")
         delivery = services.send_again(delivery=get_object_or_404(rows, pk=number), by=request_access(request))
         enqueue_send_on_commit()
         return Response(DeliveryOut(delivery).data, status=202)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from openvibe.base.params import MAX_ID
@@ -36,6 +37,7 @@ LABELS = {
 KIND_LABELS = [(kind, LABELS[kind]) for kind in KINDS]
 
 
+@never_cache
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def webhooks(request: WorkspaceRequest) -> HttpResponse:
@@ -57,6 +59,7 @@ def webhooks(request: WorkspaceRequest) -> HttpResponse:
     return _render_one(request, made, secret=secret)
 
 
+@never_cache
 @workspace_view
 @require_http_methods(["GET", "HEAD", "POST"])
 def webhook(request: WorkspaceRequest, webhook_id: int) -> HttpResponse:
@@ -108,7 +111,8 @@ def _access_again(request: WorkspaceRequest, one: Webhook) -> WorkspaceRequest:
 def resend(request: WorkspaceRequest, webhook_id: int, delivery_id: int) -> HttpResponse:
     """Send a delivery again, under its own id."""
     one = _access_webhook(request, webhook_id)
-    delivery = one.deliveries.select_related("webhook").filter(pk=min(delivery_id, MAX_ID)).first()
+    rows = Delivery.objects.visible_to(request.access).filter(webhook=one).select_related("webhook")
+    delivery = rows.filter(pk=min(delivery_id, MAX_ID)).first()
     if delivery is None:
         raise Missing("This delivery is not kept any more.")
     services.send_again(delivery=delivery, by=request.access)
@@ -154,7 +158,8 @@ def _render_one(
     page = {
         "webhook": one,
         "kinds": KIND_LABELS,
-        "deliveries": Delivery.objects.filter(webhook=one)[:MAX_DELIVERIES],
+        "is_directed": one.is_directed_by(request.access),
+        "deliveries": Delivery.objects.visible_to(request.access).filter(webhook=one)[:MAX_DELIVERIES],
         "waiting": one.deliveries.filter(state=Delivery.State.PENDING).count(),
         "is_missing_events": services.events_missed(one),
         "secret": secret,

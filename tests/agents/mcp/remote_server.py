@@ -138,6 +138,18 @@ def say(text: str) -> Behaviour:
     return answer
 
 
+def list_of(**schemas: str) -> Behaviour:
+    """Tools by their names, with schemas as they are sent."""
+
+    def answer(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        tools = ", ".join(f'{{"name": "{name}", "inputSchema": {schema}}}' for name, schema in schemas.items())
+        result = f'{{"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [{tools}]}}'
+        content = f'{{"jsonrpc": "2.0", "id": {json.loads(body)["id"]}, "result": {result}}}'
+        send(handler, 200, content.encode(), "application/json")
+
+    return answer
+
+
 def refuse(message: str) -> Behaviour:
     """A JSON-RPC error about the arguments."""
 

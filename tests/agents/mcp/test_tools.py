@@ -24,6 +24,7 @@ from tests.agents.mcp.remote_server import (
     half_an_answer,
     hang_up,
     html,
+    list_of,
     redirect_to,
     refuse,
     say,
@@ -111,6 +112,30 @@ def test_a_server_that_changes_a_tool_is_not_called_until_an_admin_allows_it_ane
     assert result == FetchResult(new=[], changed=["price_of"], gone=[])
     assert shop.tools.get(name="price_of").effect == "external"
     assert "shop__price_of" not in Toolbox.for_agent(fern, thread).tools
+
+
+def test_tools_that_cannot_be_kept_or_offered_are_left_out(remote: Remote, shop: McpServer) -> None:
+    remote.misbehave_at, remote.misbehave = (
+        "tools/list",
+        list_of(
+            plain='{"type": "object"}',
+            endless='{"type": "object", "maximum": 1e999}',
+            nan='{"type": "object", "maximum": NaN}',
+            shapeless='{"type": "object", "properties": 5, "required": 7}',
+        ),
+    )
+    assert refresh_tools(server=shop).new == ["plain"]
+
+
+def test_no_two_tools_are_offered_under_one_name(remote: Remote, shop: McpServer, fern: Agent, thread: Thread) -> None:
+    """Else a call that people approved could be one of the other, once the first is taken away."""
+    remote.misbehave_at = "tools/list"
+    remote.misbehave = list_of(**dict.fromkeys(("pay", "pay.all", "pay_all", "x" * 90, "x" * 91), '{"type": "object"}'))
+    refresh_tools(server=shop)
+    fern.mcp_tools.set(shop.tools.filter(is_listed=True))
+    names = [name for name in Toolbox.for_agent(fern, thread).tools if name.startswith("shop__")]
+    assert ({"shop__pay", "shop__pay_all"} < {*names}, len(names)) == (True, 5)
+    assert max(map(len, names)) == 64
 
 
 def test_what_misbehaves_ends_in_time_and_says_so(remote: Remote, shop: McpServer, fern: Agent, thread: Thread) -> None:

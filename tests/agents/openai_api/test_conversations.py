@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from agents.access import visible_to
-from agents.models import Agent, Run, ToolCall
+from agents.models import Agent, McpServer, McpTool, Run, ToolCall
 from agents.openai_api.conversations import access_agent, asker_of, begin_turn
 from agents.openai_api.replies import run_outcome
 from agents.openai_api.requests import parse_chat, parse_response
@@ -196,3 +196,24 @@ def test_what_is_not_done_is_refused_by_name(more: dict[str, Any], param: str) -
     with pytest.raises(Problem) as refused:
         parse_chat({**said(("user", "Hello")), **more})
     assert (refused.value.status, refused.value.field) == (400, param)
+
+
+def test_instructions_that_name_the_agent_are_not_answered(ask: Callable[..., Run]) -> None:
+    run = ask(said(("system", "You are @vibe."), ("user", "When do I prune?")))
+    assert list(Run.objects.filter(thread=run.thread)) == [run]
+
+
+def test_an_agents_program_wakes_no_other_agent(ana: Member, vibe: Agent, thread: Thread) -> None:
+    fern = make_agent(ana, "fern", level=4, channel=thread.channel)
+    asker = asker_of(vibe.participant, visible_to(vibe), "Ana")
+    run = begin_turn(asker, vibe, parse_chat(said(("user", "@fern sell all"))))
+    assert run.trigger.mentions.filter(participant=fern.participant).exists()
+    assert list(Run.objects.all()) == [run]
+
+
+def test_a_client_does_not_take_the_calls_of_the_agents_servers(ask: Callable[..., Run], vibe: Agent) -> None:
+    server = McpServer.objects.create(workspace=vibe.workspace, name="shop", url="https://shop.example/mcp")
+    vibe.mcp_tools.add(McpTool.objects.create(server=server, name="order", input_schema={}, fetched_at=timezone.now()))
+    order = {"type": "function", "function": {"name": "shop__order"}}
+    with pytest.raises(Problem, match="a tool shop__order of its own"):
+        ask(said(("user", "Order seeds."), tools=[order]))

@@ -14,6 +14,7 @@ from agents.runs.recovery import recover_runs
 from agents.tools.toolbox import EXTRA_TOOLS, UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolRegistration, thread_source
 from agents.trust import Effect
+from agents.wiring import approval_calls
 from memory.tasks import lapse_approvals
 from memory.work.models import Approval
 from memory.work.services import decide_approval
@@ -31,11 +32,13 @@ SEND = ("send_letter", {"to": "the mill"})
 
 @dataclass
 class Postbox:
-    """A tool of somebody else, and what was sent with it. `dies`: the worker does, once the letter is sent."""
+    """A tool of somebody else, and what was sent with it. `dies`: the worker does, once the letter is sent;
+    `lowers_level`: an admin lowers the agent's then."""
 
     effect: Effect = "external"
     is_remote: bool = True
     dies: bool = False
+    lowers_level: bool = False
     sent: list[str] = field(default_factory=list)
 
     def registrations(self, agent: Agent, thread: Thread) -> list[ToolRegistration]:
@@ -49,6 +52,8 @@ class Postbox:
         self.sent.append(arguments["to"])
         if self.dies:
             raise WorkerDied
+        if self.lowers_level:
+            Agent.objects.update(level=1)
         return f"Sent to {arguments['to']}."
 
 
@@ -84,6 +89,14 @@ def test_an_approved_call_is_executed_once_and_the_model_goes_on(ana: Member, wa
     assert ["Sent to the mill." in result for result in results(model.calls[0])] == [True]
     rows = waiting.tool_calls.values_list("decision", "effect", "approval", "attempt")
     assert list(rows) == [("waits", "external", approval.pk, 1), ("allowed", "external", approval.pk, waiting.attempt)]
+
+
+def test_people_see_characters_that_turn_what_they_read(ana: Member, thread: Thread, postbox: Postbox) -> None:
+    run = ask(thread, ana, "@vibe order seeds")
+    told(run, calling(("send_letter", {"to": "\u202e001\u202c \U000e0041"})))
+    assert run.approval is not None
+    (call,) = approval_calls([run.approval.pk], access(ana)).values()
+    assert call.arguments == '{\n  "to": "\\u202e001\\u202c \ufffd"\n}'
 
 
 def test_a_denied_call_is_not_executed_and_not_asked_about_again(ana: Member, waiting: Run, postbox: Postbox) -> None:
@@ -129,6 +142,15 @@ def test_a_level_that_was_lowered_meanwhile_outweighs_the_approval(ana: Member, 
     refused = waiting.tool_calls.get(decision="refused")
     assert "send_letter, which acts outside the workspace: agents may from L4 on" in refused.why
     assert refused.why[:40] in results(model.calls[0])[0]
+
+
+def test_a_level_that_is_lowered_during_a_call_holds_for_the_next_one_of_the_round(
+    ana: Member, thread: Thread, postbox: Postbox
+) -> None:
+    postbox.effect, postbox.lowers_level = "acts", True
+    run = ask(thread, ana, "@vibe order seeds")
+    told(run, calling(SEND, ("send_letter", {"to": "the bank"})))
+    assert (postbox.sent, run.error_code) == (["the mill"], "level_lowered")
 
 
 def test_words_of_a_deleted_message_are_not_sent(ana: Member, waiting: Run, postbox: Postbox) -> None:

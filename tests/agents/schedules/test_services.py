@@ -178,6 +178,8 @@ def test_below_l3_there_are_no_schedules(ana: Member, thread: Thread, level: int
 def test_a_schedule_that_never_comes_or_says_nothing_is_refused(ana: Member, sage: Agent, thread: Thread) -> None:
     with pytest.raises(Problem, match="never occurs"):
         create_schedule(agent=sage, by=access(ana), draft=draft(thread, cron="0 0 31 2 *"))
+    with pytest.raises(Problem, match="at most 100"):  # not cut: what is left might be another line
+        create_schedule(agent=sage, by=access(ana), draft=draft(thread, cron=f"0 0 {'1,' * 50}31 * mon"))
 
 
 def test_a_time_that_ran_already_does_not_run_again_when_the_clock_goes_back(noon: Schedule) -> None:
