@@ -102,7 +102,10 @@ class AnthropicModel:
 
     @contextmanager
     def _connect(self, retries: Retries) -> Iterator[anthropic.Anthropic]:
-        """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError."""
+        """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError.
+
+        The key stands in `x-api-key`, as the API documents it for keys; the package itself sends it as a bearer token.
+        """
         head, key = ResponseHead(), self._connection.api_key
         try:
             with open_http_client(
@@ -111,6 +114,7 @@ class AnthropicModel:
                 yield anthropic.Anthropic(
                     base_url=self._connection.base_url,
                     api_key=key or "none",
+                    default_headers={"X-Api-Key": key or "none", "Authorization": anthropic.Omit()},
                     max_retries=0,
                     timeout=http.timeout,
                     http_client=http,
