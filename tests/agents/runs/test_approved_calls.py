@@ -194,6 +194,8 @@ def test_a_call_outside_the_gate_is_refused_and_on_record(
 def test_the_card_shows_the_call_and_is_found_from_the_thread(ana: Member, waiting: Run) -> None:
     client, reply = Client(), reply_of(waiting)
     client.force_login(ana.user)
+    (row,) = client.get(f"/api/v1/approvals/?thread={waiting.thread_id}").json()["results"]
+    assert row["call"] == {"tool": "send_letter", "arguments": '{\n  "to": "the mill"\n}', "hidden": ""}
     place = f"/w/{ana.workspace.slug}/t/{waiting.thread_id}"
     card = client.get(f"{place}/work/").content.decode()
     for shown in ("Vibe asks", "send_letter", "&quot;to&quot;: &quot;the mill&quot;", "The mill has the seeds."):
