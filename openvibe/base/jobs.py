@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, TypeVar
 
-from django.db import models, transaction
+from django.db import IntegrityError, models, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -84,7 +84,11 @@ class JobKind(Generic[JobT]):
         `prepare` is called with the row locked: False when it is not its turn. What it sets is saved with the claim.
         """
         with advisory_lock(self.lock_kind, job_id) as is_owner:
-            yield self._begin(job_id, rows, prepare) if is_owner else None
+            try:
+                job = self._begin(job_id, rows, prepare) if is_owner else None
+            except IntegrityError:  # one that excludes this one was claimed in the same instant
+                job = None
+            yield job
 
     @transaction.atomic
     def _begin(

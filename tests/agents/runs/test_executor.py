@@ -10,7 +10,7 @@ import pytest
 from django.db import InterfaceError, OperationalError, connection, connections
 
 from agents.access import tokens_used_today
-from agents.models import Agent, Run
+from agents.models import RUNS, Agent, Run
 from agents.runs.executor import execute_run
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.recovery import recover_runs
@@ -137,6 +137,20 @@ def test_runs_of_one_agent_in_one_thread_go_in_order(ana: Member, vibe: Agent, t
         "one",
         "two",
     ]
+
+
+def test_a_run_that_another_was_claimed_before_in_the_same_instant_stays_queued(
+    ana: Member, vibe: Agent, thread: Thread
+) -> None:
+    first, second = ask(thread, ana), ask(thread, ana)
+
+    def claims_the_other(_: Run) -> bool:
+        return bool(Run.objects.filter(pk=first.pk).update(state="reading"))
+
+    with RUNS.claim(second.pk, Run.objects.all(), claims_the_other) as claimed:
+        assert claimed is None
+    second.refresh_from_db()
+    assert second.state == "queued"
 
 
 def test_regenerate_keeps_the_old_answer(ana: Member, vibe: Agent, thread: Thread) -> None:
