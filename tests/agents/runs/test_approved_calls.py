@@ -80,7 +80,9 @@ def test_an_approved_call_is_executed_once_and_the_model_goes_on(ana: Member, wa
     assert (approval.what, approval.reason) == ("Use send_letter", "The mill has the seeds.")
     decided(waiting, ana, granted=True)
     model = told(waiting, "It is ordered.")
-    assert (waiting.state, reply_of(waiting).body, postbox.sent) == ("done", "It is ordered.", ["the mill"])
+    assert (waiting.state, postbox.sent) == ("done", ["the mill"])
+    assert reply_of(waiting).body == "The mill has the seeds.\n\nIt is ordered.", "what people decided about stands"
+    assert "The mill has the seeds." in [message.content for message in model.calls[0].messages]
     assert ["Sent to the mill." in result for result in results(model.calls[0])] == [True]
     rows = waiting.tool_calls.values_list("decision", "effect", "approval", "attempt")
     assert list(rows) == [("waits", "external", approval.pk, 1), ("allowed", "external", approval.pk, waiting.attempt)]
