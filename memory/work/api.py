@@ -232,7 +232,7 @@ class Approvals(ApiView):
         """Approvals in the threads the caller sees, the newest first."""
         access = request_access(request)
         approvals = visible_approvals(access).filter(**self.validated_query(ApprovalsAsked))
-        return self.get_paginated_response(_approval_data(self.paginate_queryset(approvals), access))
+        return self.get_paginated_response(_approval_data(self.paginate_queryset(approvals) or [], access))
 
     @extend_schema(operation_id="approvals_create", request=ApprovalIn, responses={201: ApprovalOut})
     @idempotent
