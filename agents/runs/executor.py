@@ -120,6 +120,7 @@ def _generate_reply(run: Run, client: ModelClient | None) -> None:
     limit = _max_output_tokens(run, endpoint, turn.max_output_tokens if turn else None)
     client_tools = frozenset(tool.name for tool in client_specs(turn))
     session = RunSession(run, reply, client, limit, block_stamps, read_at, client_tools)
+    session.answer.finished_rounds += filter(None, [reply.body])
     transcript = Transcript(prompt, reassemble)
     transcript.rounds.extend(earlier_rounds(turn))
     try:

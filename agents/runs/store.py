@@ -91,13 +91,18 @@ class Prices:
 
 
 def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> Message:
-    """The snapshot, the empty reply and `writing`, in the caller's transaction. Later attempts write the same reply.
+    """The snapshot, the reply and `writing`, in the caller's transaction. Later attempts write the same reply, anew or
+    after what stood when it paused.
 
     A run is free as long as every model that it asked is.
     """
     current = RUNS.lock_owned(run)
     store_snapshot(run, prompt)
+    said = said_before_pause(current)
     reply = create_reply(thread=run.thread, author=run.agent.participant, client_id=f"run:{run.pk}")
+    if said:
+        Message.objects.filter(pk=reply.pk).update(body=said)
+        reply.body = said
     current.state, current.reply, current.model = Run.State.WRITING, reply, prompt.model
     current.is_free = is_free and (current.is_free or not current.input_tokens)
     current.price_in, current.price_out = prices.tokens_in, prices.tokens_out
@@ -107,6 +112,14 @@ def begin_reply(run: Run, prompt: Prompt, *, is_free: bool, prices: Prices) -> M
     current.save(update_fields=changed)
     run.reply = reply
     return reply
+
+
+def said_before_pause(run: Run) -> str:
+    """What a run that people let go on had said until it paused: it stands, and the answer goes on after it."""
+    turns = [step for step in run.steps if step["kind"] in ("waiting", "resumed", "retried")]
+    if run.reply is None or [step["kind"] for step in turns[-2:]] != ["waiting", "resumed"]:
+        return ""
+    return run.reply.body[: turns[-2].get("characters", 0)]
 
 
 def begin_request(run: Run, tokens: int, round_number: int) -> bool:
@@ -186,9 +199,10 @@ def finish_run(run: Run, reply: Message, answer: PartialReply) -> None:
 
 def wait_for_approval(current: Run, reply: Message, answer: PartialReply, approval: Approval) -> None:
     """The run waits for people, in the transaction that holds `current`. What was said so far is kept."""
-    finish_reply(reply=reply, body=clean_reply_body(answer.text), state=Message.State.STOPPED)
+    body = clean_reply_body(answer.text)
+    finish_reply(reply=reply, body=body, state=Message.State.STOPPED)
     current.state, current.approval = Run.State.WAITING, approval
-    add_step(current, "waiting", attempt=current.attempt)
+    add_step(current, "waiting", attempt=current.attempt, characters=len(body))
     current.save(update_fields=["state", "approval", "steps"])
 
 

@@ -262,7 +262,7 @@ class RunSession:
         if results:
             calls = with_unique_ids((result.call for result in results), ())
             renamed = (replace(result, call=call) for result, call in zip(results, calls, strict=True))
-            transcript.add(Round("", tuple(renamed)))
+            transcript.add(Round(self.answer.text, tuple(renamed)))
 
     def _settle_call(self, toolbox: Toolbox, row: ToolCall) -> ToolOutcome:
         """Execute the call that waited, once, if people approved it and its agent may still make it."""

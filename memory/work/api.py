@@ -1,17 +1,18 @@
 """Work items, approvals and the progress log: serializers and endpoints."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from memory.work.models import Approval, ProgressEntry, WorkItem
-from memory.work.queries import visible_approvals, visible_threads, visible_work_items
+from memory.work.queries import approval_calls, visible_approvals, visible_threads, visible_work_items
 from memory.work.services import (
     close_work_item,
     create_work_item,
@@ -173,9 +174,18 @@ def _work_response(access: Access, pk: int, status: int = 200) -> Response:
     return set_etag(Response(WorkOut(item).data, status=status), item.version)
 
 
+class ApprovalCallOut(serializers.Serializer[Any]):
+    tool = serializers.CharField()
+    arguments = serializers.CharField(help_text="JSON, as text, as far as the caller may read it.")
+    hidden = serializers.CharField(help_text="Why there are no arguments; empty when there are.")
+
+
 class ApprovalOut(serializers.ModelSerializer[Approval]):
+    """Its context holds the `calls` of `approval_calls`."""
+
     requested_by = ParticipantOut(read_only=True)
     decided_by = ParticipantOut(read_only=True, allow_null=True)
+    call = serializers.SerializerMethodField(help_text="What is done once it is granted; null where that is no call.")
 
     class Meta:
         model = Approval
@@ -190,8 +200,14 @@ class ApprovalOut(serializers.ModelSerializer[Approval]):
             "decided_at",
             "note",
             "created_at",
+            "call",
         )
         read_only_fields = fields
+
+    @extend_schema_field(ApprovalCallOut(allow_null=True))
+    def get_call(self, approval: Approval) -> Any:
+        call = self.context["calls"].get(approval.pk)
+        return ApprovalCallOut(call).data if call else None
 
 
 class ApprovalIn(serializers.Serializer[Any]):
@@ -214,8 +230,9 @@ class Approvals(ApiView):
     @extend_schema(operation_id="approvals_list", parameters=[ApprovalsQuery], responses=ApprovalOut(many=True))
     def get(self, request: Request) -> Response:
         """Approvals in the threads the caller sees, the newest first."""
-        approvals = visible_approvals(request_access(request))
-        return self.paginated_response(approvals.filter(**self.validated_query(ApprovalsQuery)), ApprovalOut)
+        access = request_access(request)
+        approvals = visible_approvals(access).filter(**self.validated_query(ApprovalsQuery))
+        return self.get_paginated_response(_approval_data(self.paginate_queryset(approvals) or [], access))
 
     @extend_schema(operation_id="approvals_create", request=ApprovalIn, responses={201: ApprovalOut})
     @idempotent
@@ -224,7 +241,7 @@ class Approvals(ApiView):
         access, payload = request_access(request), self.validated_body(ApprovalIn)
         thread = get_object_or_404(visible_threads(access), pk=payload["thread"])
         approval = request_approval(thread=thread, by=access, what=payload["what"], reason=payload["reason"])
-        return Response(ApprovalOut(visible_approvals(access).get(pk=approval.pk)).data, status=201)
+        return Response(_approval_data([visible_approvals(access).get(pk=approval.pk)], access)[0], status=201)
 
 
 class Decide(ApiView):
@@ -234,7 +251,11 @@ class Decide(ApiView):
         access, payload = request_access(request), self.validated_body(DecisionIn)
         approval = get_object_or_404(visible_approvals(access), pk=pk)
         decide_approval(approval=approval, by=access, granted=payload["granted"], note=payload["note"])
-        return Response(ApprovalOut(visible_approvals(access).get(pk=pk)).data)
+        return Response(_approval_data([visible_approvals(access).get(pk=pk)], access)[0])
+
+
+def _approval_data(rows: Sequence[Approval], access: Access) -> Any:
+    return ApprovalOut(rows, many=True, context={"calls": approval_calls(rows, access)}).data
 
 
 PROGRESS_FIELDS = ("changed", "evidence", "open_issues", "next_action")

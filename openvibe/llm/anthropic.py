@@ -102,8 +102,12 @@ class AnthropicModel:
 
     @contextmanager
     def _connect(self, retries: Retries) -> Iterator[anthropic.Anthropic]:
-        """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError."""
+        """The official client over a guarded connection; whatever goes wrong inside leaves as a ModelError.
+
+        The key stands in `x-api-key`, as the API documents it for keys; the package itself sends it as a bearer token.
+        """
         head, key = ResponseHead(), self._connection.api_key
+        headers: dict[str, Any] = {"X-Api-Key": key or "none", "Authorization": anthropic.Omit()}
         try:
             with open_http_client(
                 self._connection, read_timeout=retries.first_answer_seconds(), total_seconds=retries.remaining_seconds()
@@ -111,6 +115,7 @@ class AnthropicModel:
                 yield anthropic.Anthropic(
                     base_url=self._connection.base_url,
                     api_key=key or "none",
+                    default_headers=headers,
                     max_retries=0,
                     timeout=http.timeout,
                     http_client=http,

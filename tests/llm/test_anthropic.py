@@ -37,7 +37,7 @@ def test_what_is_asked_is_what_the_protocol_wants() -> None:
         answer_of(server)
     asked = server.asked[0]
     assert asked.path == "/v1/messages", "whether or not the address ends in /v1"
-    assert KEY in asked.headers.get("authorization", "") + asked.headers.get("x-api-key", "")
+    assert (asked.headers["x-api-key"], "authorization" in asked.headers) == (KEY, False)
     assert asked.headers["anthropic-version"]
     assert asked.body["max_tokens"] == 50
     assert asked.body["system"] == [{"type": "text", "text": PROMPT[0].content}]

@@ -56,12 +56,23 @@ def test_a_job_is_carried_out_and_a_killed_worker_is_replaced(var: Path) -> None
         assert before.returncode == 0, before.stdout + before.stderr
         assert {"runs", "background"} <= set(before.stdout.partition("workers: answered")[2].split())
 
+        assert listening_sessions(var) == 2, "one that only sends jobs never reads what it hears, and hangs"
         (worker,) = services_of(var, "worker")
         worker.kill()
         serve.wait_for("worker ended")
         after = manage("doctor", "--wait", "30", var=var)
         assert after.returncode == 0, after.stdout + after.stderr
         assert serve.interrupt() == 0
+
+
+def listening_sessions(var: Path) -> int:
+    """Database sessions that listen for jobs."""
+    listeners = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN \"pgmq%'"
+    try:
+        with psycopg.connect(ensure_server(var).conninfo()) as connection:
+            return int(connection.execute(listeners).fetchall()[0][0])
+    finally:
+        release_server(var)
 
 
 def services_of(var: Path, name: str) -> list[psutil.Process]:

@@ -83,7 +83,8 @@ def test_a_decision_either_way_lets_it_go_on(ana: Member, waiting: Run, sent: li
     waiting.refresh_from_db()
     assert (waiting.state, sent) == ("queued", [waiting.pk])
     model = told(waiting, "Understood.")
-    assert (waiting.state, reply_of(waiting).body, reply_of(waiting).state) == ("done", "Understood.", "complete")
+    assert (waiting.state, reply_of(waiting).state) == ("done", "complete")
+    assert reply_of(waiting).body == "I would order them today.\n\nUnderstood."
     assert Message.objects.filter(author=waiting.agent.participant).count() == 1
     prompt = "".join(message.content for message in model.calls[0].messages)
     assert f'state="{"granted" if granted else "denied"}"' in prompt

@@ -85,7 +85,9 @@ def test_an_approved_call_is_executed_once_and_the_model_goes_on(ana: Member, wa
     assert (approval.what, approval.reason) == ("Use send_letter", "The mill has the seeds.")
     decided(waiting, ana, granted=True)
     model = told(waiting, "It is ordered.")
-    assert (waiting.state, reply_of(waiting).body, postbox.sent) == ("done", "It is ordered.", ["the mill"])
+    assert (waiting.state, postbox.sent) == ("done", ["the mill"])
+    assert reply_of(waiting).body == "The mill has the seeds.\n\nIt is ordered.", "what people decided about stands"
+    assert "The mill has the seeds." in [message.content for message in model.calls[0].messages]
     assert ["Sent to the mill." in result for result in results(model.calls[0])] == [True]
     rows = waiting.tool_calls.values_list("decision", "effect", "approval", "attempt")
     assert list(rows) == [("waits", "external", approval.pk, 1), ("allowed", "external", approval.pk, waiting.attempt)]
@@ -216,6 +218,8 @@ def test_a_call_outside_the_gate_is_refused_and_on_record(
 def test_the_card_shows_the_call_and_is_found_from_the_thread(ana: Member, waiting: Run) -> None:
     client, reply = Client(), reply_of(waiting)
     client.force_login(ana.user)
+    (row,) = client.get(f"/api/v1/approvals/?thread={waiting.thread_id}").json()["results"]
+    assert row["call"] == {"tool": "send_letter", "arguments": '{\n  "to": "the mill"\n}', "hidden": ""}
     place = f"/w/{ana.workspace.slug}/t/{waiting.thread_id}"
     card = client.get(f"{place}/work/").content.decode()
     for shown in ("Vibe asks", "send_letter", "&quot;to&quot;: &quot;the mill&quot;", "The mill has the seeds."):
