@@ -1,4 +1,4 @@
-"""Services of agents: create, deactivate and reactivate; save and restore a SOUL; set a trust level."""
+"""Services of agents: create, update, deactivate and reactivate; save and restore a SOUL; set a trust level."""
 
 from collections.abc import Callable, Iterable
 
@@ -14,7 +14,7 @@ from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.registers import Register
 from openvibe.chat.models import Channel
-from openvibe.chat.services import add_to_channel
+from openvibe.chat.services import add_to_channel, remove_from_channel
 from openvibe.llm.models import Endpoint
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access
@@ -52,13 +52,57 @@ def create_agent(
             )
     except IntegrityError:
         raise Conflict(f"@{handle} is taken in this workspace. Choose another handle.", field="handle") from None
-    if endpoint is not None and endpoint.workspace_id != workspace.pk:
-        raise Problem("There is no such model in this workspace.", code="unknown_endpoint", field="endpoint")
+    _check_endpoint(endpoint, workspace.pk)
     agent = Agent.objects.create(participant=participant, workspace=workspace, endpoint=endpoint)
     _create_soul_version(agent, by, soul, check_soul(soul), "First version", 1)
     for channel in channels:
         add_to_channel(channel=channel, participant=participant, by=by)
     return agent
+
+
+@transaction.atomic
+def update_agent(
+    *,
+    agent: Agent,
+    by: Access,
+    endpoint: Endpoint | None,
+    daily_token_budget: int,
+    answers_itself: bool,
+    channels: Iterable[Channel],
+    is_active: bool,
+) -> Agent:
+    """Its settings: model (None: the workspace's default), budget, who writes its answers, where it is, whether it is
+    active.
+
+    Archived channels and those that `by` does not see stay as they are. Raises Problem when the model's window is too
+    small for the agent, and Refused for non-admins.
+    """
+    _check_administers(by, agent.workspace_id, "change an agent's settings")
+    _check_endpoint(endpoint, agent.workspace_id)
+    rows = Agent.objects.select_for_update(of=("self",)).select_related("participant", "workspace", "soul")
+    current = rows.get(pk=agent.pk)
+    has_other_endpoint = current.endpoint_id != (endpoint.pk if endpoint else None)
+    current.endpoint, current.daily_token_budget, current.answers_itself = endpoint, daily_token_budget, answers_itself
+    current.save(update_fields=["endpoint", "daily_token_budget", "answers_itself", "updated_at"])
+    if has_other_endpoint:
+        PROMPT_CHECK.only()(current)
+    if is_active and not current.is_active:
+        reactivate_agent(agent=current, by=by)
+        current.participant.is_active = True
+    if current.is_active:
+        _set_channels(current.participant, set(channels), by)
+    if current.is_active and not is_active:
+        deactivate_agent(agent=current, by=by)
+    emit("agent_changed", workspace_id=current.workspace_id)
+    return current
+
+
+def _set_channels(participant: Participant, channels: set[Channel], by: Access) -> None:
+    before = set(Channel.objects.visible_to(by).filter(archived_at=None, memberships__participant=participant))
+    for channel in channels - before:
+        add_to_channel(channel=channel, participant=participant, by=by)
+    for channel in before - channels:
+        remove_from_channel(channel=channel, participant=participant, by=by)
 
 
 @transaction.atomic
@@ -187,6 +231,11 @@ def set_trust_level(*, agent: Agent, by: Access, level: int, note: str) -> Trust
 def _check_administers(by: Access, workspace_id: int, action: str) -> None:
     if not by.administers or by.workspace_id != workspace_id:
         raise Refused(f"Only owners and admins may {action}.")
+
+
+def _check_endpoint(endpoint: Endpoint | None, workspace_id: int) -> None:
+    if endpoint is not None and endpoint.workspace_id != workspace_id:
+        raise Problem("There is no such model in this workspace.", code="unknown_endpoint", field="endpoint")
 
 
 def _clean_note(note: str, question: str) -> str:

@@ -68,27 +68,41 @@ class TrustLevel:
         answers = ", ".join(words for occasion, words in _OCCASION_LABELS.items() if occasion in self.responds_to)
         return (
             f"answers {answers}",
-            "writes its own memory" if self.writes_own_memory else "writes no memory",
-            "suggests knowledge" if self.suggests_knowledge else "suggests no knowledge",
+            *(["writes its own memory"] if self.writes_own_memory else []),
+            *(["suggests knowledge"] if self.suggests_knowledge else []),
             *self.tool_actions,
         )
 
     @property
-    def tool_actions(self) -> tuple[str, str]:
+    def not_allowed(self) -> tuple[str, ...]:
+        """What the level may not see or do, a phrase each."""
+        return (
+            *([] if self.thread_history else ["see the history of the thread it answers in"]),
+            *([] if self.dive_results else ["see dive results"]),
+            *(["see knowledge entries"] if self.knowledge == "none" else []),
+            *([] if self.own_episodes_and_blocks else ["see its own episodes"]),
+            "see threads that are for people only",
+            *([] if self.writes_own_memory else ["write memory"]),
+            *([] if self.suggests_knowledge else ["suggest knowledge"]),
+            *(["use tools that act"] if gate_rule(self.number, "acts") == "refused" else []),
+            *(["act outside the workspace"] if gate_rule(self.number, "external") == "refused" else []),
+        )
+
+    @property
+    def tool_actions(self) -> tuple[str, ...]:
         """What it may do with tools that act, and with those that act outside, a phrase each."""
         acting, external = gate_rule(self.number, "acts"), gate_rule(self.number, "external")
-        return f"uses {_ACTING_LABELS[acting]}", _EXTERNAL_LABELS[external]
+        return tuple(words for words in (_ACTING_LABELS.get(acting), _EXTERNAL_LABELS.get(external)) if words)
 
     @property
     def visible_scope(self) -> tuple[str, ...]:
         """What the level may see, a phrase each."""
         return (
             _CHANNEL_LABELS[self.channels],
-            "the history of the thread it answers in" if self.thread_history else "no thread history",
-            "dive results" if self.dive_results else "no dive results",
-            _KNOWLEDGE_LABELS[self.knowledge],
-            "its own episodes" if self.own_episodes_and_blocks else "no episodes",
-            "never threads that are for people only",
+            *(["the history of the thread it answers in"] if self.thread_history else []),
+            *(["dive results"] if self.dive_results else []),
+            *([_KNOWLEDGE_LABELS[self.knowledge]] if self.knowledge != "none" else []),
+            *(["its own episodes"] if self.own_episodes_and_blocks else []),
         )
 
 
@@ -167,21 +181,15 @@ _OCCASION_LABELS = {
     "scheduled": "on schedule",
 }
 _ACTING_LABELS: dict[GateRule, str] = {
-    "refused": "no tools that act",
-    "approved": "tools that act, once approved for it",
-    "most": "most tools that act; listed ones ask first",
+    "approved": "uses tools that act, once an admin has allowed them to it",
+    "most": "uses most tools that act; those marked so ask first",
 }
 _EXTERNAL_LABELS: dict[GateRule, str] = {
-    "refused": "no external, financial or legal acts",
-    "ask": "external, financial and legal acts only with approval",
+    "ask": "acts outside the workspace (also with money or contracts), once a person has granted it each time"
 }
 _CHANNEL_LABELS = {
     "added": "channels it was added to",
     "public": "all public channels, and those it was added to",
     "granted": "all public channels, and private ones it was added to",
 }
-_KNOWLEDGE_LABELS = {
-    "none": "no knowledge entries",
-    "shared": "shared knowledge",
-    "restricted": "shared and restricted knowledge",
-}
+_KNOWLEDGE_LABELS = {"shared": "shared knowledge", "restricted": "shared and restricted knowledge"}

@@ -27,6 +27,7 @@ from unfold.widgets import (
 from agents.assembler.validation import check_agent
 from agents.mcp.tools import allow_tools, offered_name
 from agents.models import Agent, McpTool
+from agents.plain_soul import PlainSoul, soul_to_yaml
 from agents.services import (
     check_soul,
     create_agent,
@@ -50,23 +51,6 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import admin_access
 
-INITIAL_SOUL = """\
-identity:
-  name: Vibe
-  role: Helps the team find what was said
-  description: Answers from the conversation at hand.
-philosophy:
-  principles:
-    - Quote before you conclude
-capabilities:
-  domains: []
-behavior:
-  response_style: conversational
-constraints:
-  never_do:
-    - Invent facts
-"""
-
 
 class SoulTextarea(UnfoldAdminTextareaWidget):  # type: ignore[misc]  # unfold has no types
     """A large monospace box for YAML."""
@@ -77,12 +61,28 @@ class SoulTextarea(UnfoldAdminTextareaWidget):  # type: ignore[misc]  # unfold h
 
 
 class NewAgentForm(forms.Form):
+    """Who it is, in plain fields; the SOUL's page shows the rest."""
+
     workspace = forms.ModelChoiceField(queryset=Workspace.objects.none(), widget=UnfoldAdminSelectWidget)
-    handle = forms.CharField(max_length=33, widget=UnfoldAdminTextInputWidget, help_text="What people type after @.")
     name = forms.CharField(max_length=80, widget=UnfoldAdminTextInputWidget)
-    soul = forms.CharField(
-        label="SOUL", widget=SoulTextarea, initial=INITIAL_SOUL, strip=False, help_text="YAML, 500 to 2,000 tokens."
+    handle = forms.CharField(max_length=33, widget=UnfoldAdminTextInputWidget, help_text="What people type after @.")
+    purpose = forms.CharField(
+        label="What is it for?",
+        max_length=300,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="One line, such as “Helps the team find what was decided”.",
     )
+    principles = forms.CharField(
+        label="Tone and principles", required=False, widget=UnfoldAdminTextareaWidget, help_text="One a line."
+    )
+    never = forms.CharField(
+        label="What it must never do", required=False, widget=UnfoldAdminTextareaWidget, help_text="One a line."
+    )
+
+    def soul(self) -> str:
+        """YAML. Raises SoulError."""
+        fields = ("name", "purpose", "principles", "never")
+        return soul_to_yaml(PlainSoul(**{field: self.cleaned_data[field] for field in fields}).to_soul())
 
 
 class SoulForm(forms.Form):
@@ -212,7 +212,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        """Handle, name and SOUL, made by the same verb as everywhere."""
+        """Name, handle and purpose, made by the same verb as everywhere."""
         if not self.has_add_permission(request):
             return redirect("admin:agents_agent_changelist")
         form = NewAgentForm(request.POST or None)
@@ -221,7 +221,8 @@ class AgentAdmin(WorkspaceScopedAdmin):
         if request.method == "POST" and form.is_valid():
             try:
                 by = admin_access(request, form.cleaned_data["workspace"].pk)
-                agent = create_agent(by=by, **form.cleaned_data)
+                named = {field: form.cleaned_data[field] for field in ("workspace", "handle", "name")}
+                agent = create_agent(by=by, soul=form.soul(), **named)
             except (Problem, SoulError) as error:
                 problems = _error_lines(error)
             else:

@@ -46,6 +46,13 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return True
 
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Named for screen readers: the head of its column is no label."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None:
+            field.widget.attrs["aria-label"] = str(field.label)
+        return field
+
     @admin.display(description="Arguments")
     def arguments(self, tool: McpTool) -> str:
         """With what the server says of each: agents read it too."""

@@ -1,4 +1,4 @@
-"""Forms about agents, for owners and admins: make one, change its SOUL, set its trust level.
+"""Forms about agents, for owners and admins: make one, change its settings and its SOUL, set its trust level.
 
 What was typed stays in the form whatever goes wrong. A trial question is answered without anything being stored."""
 
@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 
 from agents.models import Agent
 from agents.plain_soul import FORM_FIELDS, STYLE_LABELS, PlainSoul, soul_to_yaml
-from agents.services import create_agent, save_soul, set_trust_level
+from agents.services import create_agent, save_soul, set_trust_level, update_agent
 from agents.soul import SOUL_TOKEN_ADVICE, Soul, SoulError
 from agents.soul_parser import parse_soul, soul_from_dict
 from agents.statistics import agent_acceptance
@@ -80,18 +80,30 @@ class TrialForm(forms.Form):
     )
 
 
-class NewAgentForm(PlainSoulForm, TrialForm):
-    handle = forms.CharField(
-        max_length=MAX_HANDLE_CHARACTERS + 1,
-        required=False,
-        label="Handle",
-        help_text="What people type after @. Empty: made from the name.",
-    )
+class PlaceForm(forms.Form):
+    """Where an agent is, and through what it answers."""
+
     endpoint = forms.ModelChoiceField(
         Endpoint.objects.none(), required=False, label="Model", empty_label="The workspace's default"
     )
     channels = forms.ModelMultipleChoiceField(
         Channel.objects.none(), required=False, widget=forms.CheckboxSelectMultiple, label="Channels it is in"
+    )
+
+    def __init__(self, request: WorkspaceRequest, **options: Any) -> None:
+        super().__init__(request.POST if request.method == "POST" else None, **options)
+        channels = Channel.objects.visible_to(request.access).filter(archived_at=None).order_by("name")
+        endpoints = Endpoint.objects.filter(workspace=request.workspace)
+        self.fields["channels"].queryset = channels  # type: ignore[attr-defined]  # a field of models
+        self.fields["endpoint"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
+
+
+class NewAgentForm(PlainSoulForm, TrialForm, PlaceForm):
+    handle = forms.CharField(
+        max_length=MAX_HANDLE_CHARACTERS + 1,
+        required=False,
+        label="Handle",
+        help_text="What people type after @. Empty: made from the name.",
     )
     field_order = (
         "name",
@@ -105,13 +117,6 @@ class NewAgentForm(PlainSoulForm, TrialForm):
         "channels",
         "question",
     )
-
-    def __init__(self, request: WorkspaceRequest) -> None:
-        super().__init__(request.POST if request.method == "POST" else None)
-        channels = Channel.objects.visible_to(request.access).filter(archived_at=None).order_by("name")
-        endpoints = Endpoint.objects.filter(workspace=request.workspace)
-        self.fields["channels"].queryset = channels  # type: ignore[attr-defined]  # a field of models
-        self.fields["endpoint"].queryset = endpoints  # type: ignore[attr-defined]  # a field of models
 
     def clean_handle(self) -> str:
         handle: str = self.cleaned_data["handle"].strip().lstrip("@").lower()
@@ -165,6 +170,57 @@ def _ask(
         draft=draft, channel=channel, question=question or FIRST_QUESTION, by=request.access, asked_by=asked_by
     )
     return answer, render_markdown(answer.text)
+
+
+class SettingsForm(PlaceForm):
+    answers_itself = forms.TypedChoiceField(
+        coerce=lambda value: value == "True",
+        choices=[("False", "OpenVibe, with this model"), ("True", "A program elsewhere, through the API")],
+        widget=forms.RadioSelect,
+        label="Who writes its answers",
+    )
+    daily_token_budget = forms.IntegerField(
+        min_value=0,
+        max_value=2_147_483_647,
+        label="Tokens a day",
+        help_text="It may use so many in one day (UTC); then it says so and answers no more until the next.",
+    )
+    is_active = forms.BooleanField(
+        required=False,
+        label="Active",
+        help_text="An agent that is not active answers nobody, and its episodes are archived. All it wrote stays.",
+    )
+    field_order = ("answers_itself", "endpoint", "daily_token_budget", "channels", "is_active")
+
+    def __init__(self, request: WorkspaceRequest, agent: Agent) -> None:
+        initial = {
+            "endpoint": agent.endpoint_id,
+            "channels": agent.participant.channels.all(),
+            "answers_itself": agent.answers_itself,
+            "daily_token_budget": agent.daily_token_budget,
+            "is_active": agent.is_active,
+        }
+        super().__init__(request, initial=initial)
+        if not agent.is_active:
+            self.fields["channels"].disabled = True
+            self.fields["channels"].help_text = "Once it is active again, you can change these."
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def agent_settings(request: WorkspaceRequest, handle: str) -> HttpResponse:
+    """Model, budget, channels, and whether it is active."""
+    _check_may(request, "change an agent's settings")
+    agent = access_agent(request, handle)
+    form = SettingsForm(request, agent)
+    if request.method == "POST" and form.is_valid():
+        try:
+            update_agent(agent=agent, by=request.access, **form.cleaned_data)
+            messages.success(request, "Saved.")
+            return redirect("agent", request.workspace.slug, agent.handle)
+        except Problem as problem:
+            form.add_error(problem.field if problem.field in form.fields else None, problem.message)
+    return _render_form(request, "agents/settings.html", form, agent=agent)
 
 
 class SaveForm(TrialForm):

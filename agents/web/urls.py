@@ -6,6 +6,7 @@ from agents.web import agent_forms, agent_page, context_viewer, runs, schedules
 
 urlpatterns = [
     path("new-agent/", agent_forms.agent_create, name="agent-new"),
+    path("agents/<slug:handle>/settings/", agent_forms.agent_settings, name="agent-settings"),
     path("agents/<slug:handle>/soul/", agent_forms.agent_soul, name="agent-soul"),
     path("agents/<slug:handle>/level/", agent_forms.agent_level, name="agent-level"),
     path("agents/<slug:handle>/", agent_page.agent_detail, name="agent"),

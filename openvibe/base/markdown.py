@@ -178,7 +178,7 @@ _ALLOWED_ATTRIBUTES: dict[str, set[str]] = {
     "ol": {"start"},
     "th": {"align"},
     "td": {"align"},
-    "pre": {"class"},
+    "pre": {"class", "tabindex"},
     "code": {"class"},
     "span": {"class"},
 }
@@ -320,11 +320,11 @@ def _render_code(_: RendererHTML, tokens: Sequence[Token], index: int, options: 
     token = tokens[index]
     language = LANGUAGES.get(token.info.split()[0].lower()) if token.info.split() else None
     if language is None:
-        return f'<pre class="code"><code>{html.escape(token.content)}</code></pre>\n'
+        return f'<pre class="code" tabindex="0"><code>{html.escape(token.content)}</code></pre>\n'
     code, total = html.escape(token.content), env.get(_HIGHLIGHTED_KEY, 0) + len(token.content)
     if total <= MAX_HIGHLIGHTED_TOTAL:
         code, env[_HIGHLIGHTED_KEY] = highlight_code(token.content, language), total
-    return f'<pre class="code"><code class="language-{language}">{code}</code></pre>\n'
+    return f'<pre class="code" tabindex="0"><code class="language-{language}">{code}</code></pre>\n'
 
 
 def _postprocess_tokens(state: StateCore) -> None:

@@ -51,7 +51,7 @@ class ErrorReport:
     retry_after: str | None = None
 
     def to_model_error(self, key: str) -> ModelError:
-        detail = f" It says: {masked_line(self.message, key)}" if self.message.strip() else ""
+        detail = _quoted(self.message, key)
         words = f"{self.code} {self.message}".lower()
         if self.status == 402 or any(phrase in words for phrase in _QUOTA_PHRASES):
             return _quota_error(detail)
@@ -120,6 +120,12 @@ def no_answer_error(head: ResponseHead, key: str, default: ModelError) -> ModelE
     )
 
 
+def _quoted(message: str, key: str) -> str:
+    """What an endpoint says, as a sentence after another; nothing where it says nothing."""
+    line = masked_line(message, key).strip()
+    return f" It says: {line}{'' if line.endswith(('.', '!', '?', '…')) else '.'}" if line else ""
+
+
 def empty_answer_error(text: str, stop_reason: str, explanation: str = "") -> EmptyAnswer | None:
     """Why an answer without tool calls is none, or None where there is something to read."""
     if has_visible_character(text):
@@ -137,7 +143,7 @@ def empty_answer_error(text: str, stop_reason: str, explanation: str = "") -> Em
 
 
 def content_filter_error(explanation: str = "") -> EmptyAnswer:
-    detail = f" It says: {masked_line(explanation, '')}" if explanation.strip() else ""
+    detail = _quoted(explanation, "")
     return EmptyAnswer(
         f"The provider's content filter held the answer back.{detail}", advice="Put the request in other words."
     )

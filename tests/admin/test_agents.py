@@ -114,17 +114,27 @@ def test_no_change_of_trust_without_a_note_and_a_level(data: dict[str, str], ana
 
 
 def test_making_an_agent(ana: Member) -> None:
-    data = {"workspace": ana.workspace_id, "handle": "@fern", "name": "Fern", "soul": SOUL.format(name="Fern")}
+    form = staff(ana).get("/admin/agents/agent/add/").content.decode()
+    assert "identity:" not in form
+    data = {"workspace": ana.workspace_id, "handle": "@fern", "name": "Fern", "purpose": "Plans beds", "never": "Guess"}
     response = staff(ana).post("/admin/agents/agent/add/", data)
     fern = Agent.objects.get()
+    assert fern.soul is not None
+    assert fern.soul.content["constraints"]["never_do"] == ["Guess"]
     assert response.headers["Location"].endswith(page(fern, "channels"))
     assert (fern.handle, fern.level) == ("fern", 1)
 
 
 def test_a_bad_first_soul_makes_no_agent(ana: Member) -> None:
-    data = {"workspace": ana.workspace_id, "handle": "fern", "name": "Fern", "soul": "identity: 3"}
+    data = {
+        "workspace": ana.workspace_id,
+        "handle": "fern",
+        "name": "Fern",
+        "purpose": "Plans",
+        "never": "Guess. " * 2000,
+    }
     response = staff(ana).post("/admin/agents/agent/add/", data)
-    assert "line 1, identity" in response.content.decode()
+    assert "the limit is 2,000" in response.content.decode()
     assert not Agent.objects.exists()
 
 
@@ -165,7 +175,7 @@ def test_staff_of_another_workspace_neither_see_nor_post(name: str, vibe: Agent,
 
 
 def test_agents_are_not_made_in_foreign_workspaces(ana: Member, cleo: Member) -> None:
-    data = {"workspace": ana.workspace_id, "handle": "spy", "name": "Spy", "soul": SOUL.format(name="Spy")}
+    data = {"workspace": ana.workspace_id, "handle": "spy", "name": "Spy", "purpose": "Spies"}
     staff(cleo).post("/admin/agents/agent/add/", data)
     assert not Agent.objects.exists()
 

@@ -13,7 +13,7 @@ _ALLOWED = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "em", "strong", "s", "blockquote"),
     *("ul", "ol", "li", "pre", "code", "span", "a", "table", "thead", "tbody", "tr", "th", "td"),
 }
-_ATTRIBUTES = {"href", "title", "rel", "target", "class", "align", "start"}
+_ATTRIBUTES = {"href", "title", "rel", "target", "class", "align", "start", "tabindex"}
 
 _ALERTS = ("alert(1)", "alert`1`", "fetch('//evil.example')")
 _TEMPLATES = (
@@ -180,7 +180,7 @@ class TestRendering:
     def test_known_code_is_coloured_by_class(self) -> None:
         markup = render_markdown("```python\ndef prune(): pass\n```")
 
-        assert '<pre class="code"><code class="language-python">' in markup
+        assert '<pre class="code" tabindex="0"><code class="language-python">' in markup
         assert '<span class="k">def</span>' in markup
         assert "style=" not in markup
 
@@ -194,7 +194,7 @@ class TestRendering:
         assert render_markdown(body) or not body.strip("- ")
 
     def test_an_unclosed_fence_is_code_already(self) -> None:
-        assert '<pre class="code">' in render_markdown("Look:\n```python\ndef x():")
+        assert '<pre class="code" tabindex="0">' in render_markdown("Look:\n```python\ndef x():")
 
     def test_lone_surrogates_and_nul_do_no_harm(self) -> None:
         assert render_markdown("a\ud800b\x00c") == "<p>a\ufffdb\ufffdc</p>\n"

@@ -37,7 +37,7 @@ def test_no_serious_violation(people: People, installation: Installation, scheme
     links = [replies(page).get_by_role("link", name=re.compile(name)) for name in ("^Context", "^Details")]
     reads = [str(link.get_attribute("href")) for link in links]
     agent = "/w/willow/agents/vibe/"
-    forms = ("/w/willow/new-agent/", f"{agent}soul/", f"{agent}level/")
+    forms = ("/w/willow/new-agent/", f"{agent}soul/", f"{agent}level/", f"{agent}settings/")
     for address in (*reads, "/w/willow/", "/w/willow/search/?q=litres", "/w/willow/members/", agent, *forms):
         page.goto(address)
         assert violations(page) == [], address

@@ -16,7 +16,7 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 SCOPE_WORDS = {
-    "read": "read channels, threads, messages and knowledge; assemble contexts; listen",
+    "read": "read channels, threads, messages and knowledge; build prompts; follow events",
     "write": "post, edit, give feedback, stop runs, make channels and threads",
     "memory": "memory, blocks, notes, work, progress, approvals, sessions",
     "knowledge": "write, suggest and review knowledge",

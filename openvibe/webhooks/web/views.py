@@ -18,7 +18,7 @@ from openvibe.workspaces.models import Participant
 
 MAX_DELIVERIES = 50
 LABELS = {
-    "mention": "somebody names the agent, or you",
+    "mention": "somebody mentions the agent, or you",
     "message_posted": "a message is posted",
     "message_changed": "a message is edited or deleted, or an answer is finished",
     "thread_changed": "a thread is begun, renamed or archived",

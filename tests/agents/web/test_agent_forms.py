@@ -150,3 +150,32 @@ def test_a_level_is_set_with_a_note_that_everybody_reads(ana: Member, dora: Memb
     page = signed_in(dora).get(address).content.decode()
     assert "Ninety good answers" in page
     assert "Set the level" not in page
+
+
+def test_an_admin_changes_model_channels_budget_and_activity(ana: Member, vibe: Agent, thread: Thread) -> None:
+    model = Endpoint.objects.create(workspace=ana.workspace, name="Large", kind="offline")
+    beds, secret = make_channel(ana, "beds"), make_channel(ana, "secret", private=True)
+    page = f"/w/{ana.workspace.slug}/agents/vibe/settings/"
+    settings = {"endpoint": model.pk, "daily_token_budget": 9_000, "answers_itself": "True", "channels": [beds.pk]}
+    assert signed_in(ana).post(page, {**settings, "is_active": "on"}).status_code == 302
+    vibe.refresh_from_db()
+    assert (vibe.endpoint, vibe.daily_token_budget, vibe.answers_itself, vibe.is_active) == (model, 9_000, True, True)
+    assert list(vibe.participant.channels.all()) == [beds]
+    assert signed_in(ana).post(page, settings).status_code == 302
+    assert signed_in(ana).post(page, {**settings, "channels": [secret.pk]}).status_code == 302
+    vibe.refresh_from_db()
+    assert (vibe.is_active, list(vibe.participant.channels.all())) == (False, [beds])
+
+
+def test_settings_that_cannot_be_change_nothing(ana: Member, ben: Member, vibe: Agent) -> None:
+    page = f"/w/{ana.workspace.slug}/agents/vibe/settings/"
+    small = Endpoint.objects.create(
+        workspace=ana.workspace, name="Small", kind="offline", context_window=2_000, output_reserve=1_900
+    )
+    settings = {"endpoint": small.pk, "daily_token_budget": 9_000, "answers_itself": "False", "is_active": "on"}
+    response = signed_in(ana).post(page, settings)
+    assert (response.status_code, "choose a model with a larger window" in response.content.decode()) == (422, True)
+    assert signed_in(ana).post(page, {**settings, "endpoint": "", "daily_token_budget": "-1"}).status_code == 422
+    assert signed_in(ben).get(page).status_code == 403
+    vibe.refresh_from_db()
+    assert (vibe.endpoint, vibe.daily_token_budget) == (None, 500_000)
