@@ -77,9 +77,8 @@ def test_a_window_too_small_is_refused_for_new_and_changed_endpoints(ana: Member
     added = client.post("/admin/llm/endpoint/add/", {**changed, "name": "Second", "is_default": ""})
     assert added.status_code == 302  # nobody answers through it
     second = Endpoint.objects.get(name="Second")
-    page = client.post(
-        f"/admin/agents/agent/{vibe.pk}/change/", {"endpoint": second.pk, "daily_token_budget": "1000"}
-    ).content.decode()
+    form = {"endpoint": second.pk, "daily_token_budget": "1000", "proactive_cooldown": "10"}
+    page = client.post(f"/admin/agents/agent/{vibe.pk}/change/", form).content.decode()
     assert NUMBERS.search(page)
     vibe.refresh_from_db()
     assert vibe.endpoint is None
