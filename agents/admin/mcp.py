@@ -7,8 +7,6 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.template.response import TemplateResponse
 from unfold.admin import TabularInline
 from unfold.decorators import action
 
@@ -94,11 +92,8 @@ class McpServerAdmin(WorkspaceScopedAdmin):
     @action(description="Fetch tools", url_path="fetch")  # type: ignore[untyped-decorator]
     def fetch_tools(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Asks before it calls, then says what came."""
-        server = self.get_object(request, object_id)
-        if server is None or not self.has_change_permission(request, server):
-            not_found: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-            return not_found
-        if request.method == "POST":
+
+        def fetch(server: McpServer) -> None:
             try:
                 result = refresh_tools(server=server)
             except Problem as problem:
@@ -106,14 +101,9 @@ class McpServerAdmin(WorkspaceScopedAdmin):
             else:
                 self.log_change(request, server, "Fetched its tools")
                 self.message_user(request, _fetch_message(server, result), messages.SUCCESS)
-            return redirect("admin:agents_mcpserver_change", object_id)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Fetch the tools of {server.name}",
-            "opts": self.opts,
-            "original": server,
-        }
-        return TemplateResponse(request, "admin/mcp/fetch.html", context)
+
+        title, verb = "Fetch the tools of {}", "Fetch tools now"
+        return self.ask_then(request, object_id, fetch, "admin/mcp/fetch.html", title=title, verb=verb)
 
 
 def _description(schema: object) -> str:

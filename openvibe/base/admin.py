@@ -215,6 +215,23 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
         }
         return TemplateResponse(request, "admin/confirm.html", context)
 
+    def ask_then(
+        self, request: HttpRequest, object_id: str, act: Callable[[Any], None], template: str, *, title: str, verb: str
+    ) -> HttpResponse:
+        """A page that asks before something is done with one row; a POST does it and goes back to the row's page.
+
+        `title` has a place for the row's name; `template` extends `admin/question.html`.
+        """
+        row = self.get_object(request, object_id)
+        if row is None or not self.has_change_permission(request, row):
+            not_found: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+            return not_found
+        if request.method == "POST":
+            act(row)
+            return redirect(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", object_id)
+        context = {"title": title.format(row), "verb": verb, "opts": self.opts, "original": row}
+        return TemplateResponse(request, template, {**self.admin_site.each_context(request), **context})
+
 
 class ReadOnlyAdmin(WorkspaceScopedAdmin):
     """Looked at, never touched."""

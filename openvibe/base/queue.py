@@ -110,15 +110,6 @@ DRAIN_TIMEOUT = 0.5  # a new job wakes the worker at once; this is how long Ctrl
 BUSY_DRAIN_TIMEOUT = 0.02  # of a worker that takes no more jobs: one it has finished is noticed here, and asks nothing
 
 
-class Channel(pgmq.Channel):
-    def _maybe_enable_notify(self, queue: Any, queue_name: str | None = None) -> None:
-        """Listen for new jobs only where jobs are taken. kombu does it where a queue is declared, too: a connection
-        that only sends them never reads what it hears, until its database session hangs and holds up others."""
-        parent: Any = super()
-        if queue_name is None:
-            parent._maybe_enable_notify(queue)
-
-
 class Transport(pgmq.Transport):
     """Registered under `pgmq` by openvibe/celery.py. With the option `only_sends` it opens no database session."""
 
@@ -137,8 +128,6 @@ class Transport(pgmq.Transport):
     def _only_sends(self) -> bool:
         client: Any = self.client
         return bool(client.transport_options.get("only_sends"))
-
-    Channel = Channel
 
     def drain_events(self, connection: Any, timeout: float | None = None, **_options: Any) -> None:
         """Delivers what has come; raises `socket.timeout` when nothing came, which Celery takes as a pause."""

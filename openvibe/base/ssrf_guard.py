@@ -15,13 +15,14 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ssl import SSLContext
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
 import httpx2
 from django.conf import settings
 from django.core import checks
 
+Transport = TypeVar("Transport")
 NameResolver = Callable[[str, int], Sequence[str]]
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -69,11 +70,13 @@ def check_url(url: str, *, allow_private: bool = False, resolve: NameResolver = 
     _check_addresses(host, port, addresses, allow_private)
 
 
-class GuardedTransport(httpx2.BaseTransport):
+class _Guarded(Generic[Transport]):
     """Connects only to checked addresses, and ends a response that takes longer than `total_seconds`.
 
     `resolve`, `inner` (what really connects) and `clock` are there to be replaced in tests.
     """
+
+    _default_inner: Callable[..., Transport]
 
     def __init__(
         self,
@@ -82,13 +85,22 @@ class GuardedTransport(httpx2.BaseTransport):
         total_seconds: float,
         max_bytes: int = MAX_RESPONSE_BYTES,
         resolve: NameResolver = resolve_name,
-        inner: httpx2.BaseTransport | None = None,
+        inner: Transport | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._allow_private = allow_private
         self._limit = _ResponseLimit(clock() + total_seconds, max_bytes, clock)
         self._resolve = resolve
-        self._inner = inner or httpx2.HTTPTransport(verify=_ssl_context())
+        self._inner = inner or type(self)._default_inner(verify=_ssl_context())
+
+    @property
+    def was_too_large(self) -> bool:
+        """Whether an answer was cut off at its limit, for callers below a package that swallows the error."""
+        return self._limit.was_too_large
+
+
+class GuardedTransport(_Guarded[httpx2.BaseTransport], httpx2.BaseTransport):
+    _default_inner = httpx2.HTTPTransport
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         failure: httpx2.ConnectError | httpx2.ConnectTimeout | None = None
@@ -107,23 +119,10 @@ class GuardedTransport(httpx2.BaseTransport):
         self._inner.close()
 
 
-class GuardedAsyncTransport(httpx2.AsyncBaseTransport):
-    """GuardedTransport for asynchronous clients. Names are resolved in a thread: the system's resolver blocks."""
+class GuardedAsyncTransport(_Guarded[httpx2.AsyncBaseTransport], httpx2.AsyncBaseTransport):
+    """For asynchronous clients. Names are resolved in a thread: the system's resolver blocks."""
 
-    def __init__(
-        self,
-        *,
-        allow_private: bool,
-        total_seconds: float,
-        max_bytes: int = MAX_RESPONSE_BYTES,
-        resolve: NameResolver = resolve_name,
-        inner: httpx2.AsyncBaseTransport | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._allow_private = allow_private
-        self._limit = _ResponseLimit(clock() + total_seconds, max_bytes, clock)
-        self._resolve = resolve
-        self._inner = inner or httpx2.AsyncHTTPTransport(verify=_ssl_context())
+    _default_inner = httpx2.AsyncHTTPTransport
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         failure: httpx2.ConnectError | httpx2.ConnectTimeout | None = None
@@ -138,11 +137,6 @@ class GuardedAsyncTransport(httpx2.AsyncBaseTransport):
             response.stream = _BoundedAsyncStream(response.stream, self._limit)
             return response
         raise failure or _no_address_error(request)
-
-    @property
-    def was_too_large(self) -> bool:
-        """Whether an answer was cut off at its limit, for callers below a package that swallows the error."""
-        return self._limit.was_too_large
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -7,8 +7,6 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonResponse
-from django.shortcuts import redirect
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 from unfold.decorators import action
 
@@ -122,19 +120,10 @@ class EndpointAdmin(WorkspaceScopedAdmin):
     @action(description="Test", url_path="test")  # type: ignore[untyped-decorator]
     def test_endpoint(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Asks before it calls: a test may cost money."""
-        endpoint = self.get_object(request, object_id)
-        if endpoint is None or not self.has_change_permission(request, endpoint):
-            not_found: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
-            return not_found
-        if request.method == "POST":
+
+        def test(endpoint: Endpoint) -> None:
             result = try_endpoint(endpoint=endpoint)
             message = f"{result.summary} It said: {result.message}" if result.ok else result.message
             self.message_user(request, message, messages.SUCCESS if result.ok else messages.ERROR)
-            return redirect("admin:llm_endpoint_change", object_id)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Test {endpoint.name}",
-            "opts": self.opts,
-            "original": endpoint,
-        }
-        return TemplateResponse(request, "admin/llm/test.html", context)
+
+        return self.ask_then(request, object_id, test, "admin/llm/test.html", title="Test {}", verb="Test now")

@@ -87,7 +87,7 @@ class AnthropicModel:
                             if text := accumulator.add(event):
                                 has_text = True
                                 yield TextDelta(text)
-                    completion = self._with_usage(accumulator.completion(), messages, tools)
+                    completion = tokens.with_usage(accumulator.completion(), self.model, messages, tools)
                 yield StreamEnd(completion)
                 return
             except ModelError as error:
@@ -127,16 +127,6 @@ class AnthropicModel:
             raise
         except BadAnswer as error:
             raise no_answer_error(head, key, error) from None
-
-    def _with_usage(
-        self, completion: Completion, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
-    ) -> Completion:
-        """The completion with its usage counted here where the endpoint reported none."""
-        if completion.usage.input_tokens:
-            return completion
-        counter = tokens.counter_for(self.model)
-        usage = Usage(tokens.count_prompt_tokens(messages, tools, counter), counter.count(completion.text))
-        return replace(completion, usage=usage)
 
 
 def _to_model_error(error: Exception, key: str, head: ResponseHead) -> ModelError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 from urllib.parse import urlsplit
 
@@ -130,11 +130,7 @@ class OpenAIModel:
         empty = empty_answer_error(completion.text, completion.stop_reason)
         if empty and not completion.tool_calls:
             raise empty
-        if completion.usage.input_tokens:
-            return completion
-        counter = tokens.counter_for(self.model)
-        usage = Usage(tokens.count_prompt_tokens(messages, tools, counter), counter.count(completion.text))
-        return replace(completion, usage=usage)
+        return tokens.with_usage(completion, self.model, messages, tools)
 
 
 class _Retries(Retries):

@@ -12,7 +12,7 @@ import math
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.metadata import distribution
 from pathlib import Path
@@ -20,7 +20,7 @@ from threading import Lock
 
 import tiktoken
 
-from openvibe.llm.values import ChatMessage, ToolSpec
+from openvibe.llm.values import ChatMessage, Completion, ToolSpec, Usage
 
 MAX_WHOLE_CHARACTERS = 50_000  # characters; longer texts are counted in pieces
 PIECE_CHARACTERS = 20_000  # characters
@@ -97,6 +97,17 @@ def count_prompt_tokens(messages: Sequence[ChatMessage], tools: Sequence[ToolSpe
         total += MESSAGE_OVERHEAD + counter.count(tool.name) + counter.count(tool.description)
         total += counter.count(json.dumps(tool.parameters, sort_keys=True))
     return total
+
+
+def with_usage(
+    completion: Completion, model: str, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]
+) -> Completion:
+    """The completion with its usage counted here where the endpoint reported none."""
+    if completion.usage.input_tokens:
+        return completion
+    counter = counter_for(model)
+    usage = Usage(count_prompt_tokens(messages, tools, counter), counter.count(completion.text))
+    return replace(completion, usage=usage)
 
 
 def truncate_middle(text: str, limit: int, counter: TokenCounter, marker: str) -> str:

@@ -1,6 +1,7 @@
 """Agents in other processes, with the client people install: the README's own, and commands behind `openvibe run`."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,6 @@ import psutil
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.client.readme import readme_agent
 from tests.journeys.conftest import People
 from tests.journeys.installation import Installation
 from tests.journeys.test_conversation import say, start_thread
@@ -69,8 +69,10 @@ def listening(
 def test_an_agent_elsewhere_writes_is_stopped_and_learns(people: People, installation: Installation) -> None:
     model = {"OPENAI_BASE_URL": installation.shell(MODEL_URL), "OPENAI_API_KEY": "sk-of-its-own"}
     token = installation.token("ana")
-    assert len(readme_agent().splitlines()) <= 30
-    with listening(installation, "ivy", "-c", readme_agent(), **model):
+    readme = Path(__file__).parents[2] / "client" / "README.md"
+    (script,) = re.findall(r"```python\n(.*?)```", readme.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(script.splitlines()) <= 30
+    with listening(installation, "ivy", "-c", script, **model):
         ana = people.ana()
         start_thread(ana, "An agent elsewhere", "Roses are pruned in late winter.")
         go_on = installation.model.holds_back_after_first_words("Once upon a time there was a rose.")

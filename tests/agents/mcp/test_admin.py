@@ -3,6 +3,7 @@
 import pytest
 from django.test import Client
 from django.urls import reverse
+from pytest_django.fixtures import Settings
 
 from agents.models import Agent, McpServer
 from openvibe.workspaces.models import Member
@@ -52,6 +53,15 @@ def test_a_token_stays_with_its_address(ana: Member, remote: Remote) -> None:
     client.post(page, form_of(ana, remote, token="", url="https://elsewhere.example/mcp"))
 
     assert (kept, McpServer.objects.get().token) == (TOKEN, "")
+
+
+def test_a_token_that_cannot_be_read_is_asked_for_again(ana: Member, settings: Settings) -> None:
+    server = McpServer.objects.create(workspace=ana.workspace, name="shop", url="https://shop.example/mcp", token=TOKEN)
+    settings.SECRET_KEY = "another"
+
+    page = staff(ana).get(reverse("admin:agents_mcpserver_change", args=[server.pk])).content.decode()
+
+    assert "Enter the token again." in page
 
 
 def test_other_workspaces_servers_and_tools_do_not_exist(ana: Member, cleo: Member, remote: Remote) -> None:

@@ -1,0 +1,26 @@
+"""Models of agents: who answers, their runs and schedules, what chat clients ask, and the tools of MCP servers."""
+
+from agents.models.agent import Agent, LoadedSkill, SoulVersion, TrustChange
+from agents.models.client_turn import ClientConversation, ClientTurn
+from agents.models.mcp import McpServer, McpTool
+from agents.models.run import EXTERNAL_RUNS, RUNS, KnowledgeUse, Run, Snapshot, ToolCall, ToolSource
+from agents.models.schedule import Schedule
+
+__all__ = [
+    "EXTERNAL_RUNS",
+    "RUNS",
+    "Agent",
+    "ClientConversation",
+    "ClientTurn",
+    "KnowledgeUse",
+    "LoadedSkill",
+    "McpServer",
+    "McpTool",
+    "Run",
+    "Schedule",
+    "Snapshot",
+    "SoulVersion",
+    "ToolCall",
+    "ToolSource",
+    "TrustChange",
+]

@@ -1,0 +1,303 @@
+"""Runs of agents: one answer each, with its tool calls, its prompt, and the knowledge it used."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import ClassVar
+
+import pgtrigger
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from agents.models.agent import Agent, SoulVersion
+from agents.models.schedule import Schedule
+from knowledge.models import Entry
+from openvibe.base.jobs import Job, JobKind
+from openvibe.base.locks import LockKind
+from openvibe.chat.models import Message, Thread, visible_threads
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant, Workspace
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def visible_to(self, access: Access) -> RunQuerySet:
+        """Runs in threads the asker sees."""
+        return self.filter(visible_threads(access, "thread__"))
+
+
+class Run(Job):
+    """`queued → reading → writing → done | stopped | failed`, with `waiting_approval` while a person has to decide.
+
+    Written with the message that caused it. At most one per agent and thread is active; the others wait in order.
+    """
+
+    class Task(models.TextChoices):
+        MENTION = "mention", "Mention"
+        THREAD = "thread", "Thread"
+        DIVE = "dive", "Dive"
+        PUBLISH = "publish", "Publish"
+        SCHEDULED = "scheduled", "Scheduled"
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "waiting"
+        READING = "reading", "reading"
+        WRITING = "writing", "writing"
+        WAITING = "waiting_approval", "waiting for an approval"
+        DONE = "done", "done"
+        STOPPED = "stopped", "stopped"
+        FAILED = "failed", "failed"
+
+    ENDED: ClassVar[tuple[str, ...]] = ("done", "stopped", "failed")
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="runs")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
+    thread = models.ForeignKey(Thread, on_delete=models.CASCADE, related_name="runs")
+    trigger = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="runs_caused")
+    requested_by = models.ForeignKey(Participant, on_delete=models.PROTECT, related_name="+")
+    task = models.CharField(max_length=9, choices=Task.choices)
+    schedule = models.ForeignKey(Schedule, null=True, on_delete=models.SET_NULL, related_name="runs")
+    due_at = models.DateTimeField(null=True, help_text="Of a scheduled run: the time it was due.")
+    state = models.CharField(max_length=16, choices=State.choices, default=State.QUEUED)
+    approval = models.ForeignKey(
+        "memory.Approval", null=True, on_delete=models.SET_NULL, related_name="runs", help_text="What it waits for."
+    )
+    reply = models.OneToOneField(Message, null=True, on_delete=models.SET_NULL, related_name="run")
+    heard_at = models.DateTimeField(
+        null=True,
+        help_text="When the agent that answers it through the API was last heard. Empty: a worker here carries it out.",
+    )
+    regenerates = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="regenerations")
+    stop_requested_at = models.DateTimeField(null=True)
+    error_code = models.CharField(max_length=40, blank=True)
+    error = models.TextField(blank=True, help_text="What went wrong and what to do, in words for people.")
+    steps = models.JSONField(default=list, db_default=[], help_text="What was done to it, and when: agents.runs.steps.")
+    first_word_at = models.DateTimeField(null=True, help_text="Of its last attempt.")
+    model = models.CharField(max_length=120, blank=True)
+    price_in = models.DecimalField(
+        max_digits=10, decimal_places=4, null=True, help_text="Per million prompt tokens as it began. Empty: unknown."
+    )
+    price_out = models.DecimalField(max_digits=10, decimal_places=4, null=True, help_text="Per million answer tokens.")
+    is_free = models.BooleanField(default=False, help_text="Its tokens cost nothing and use no budget.")
+    input_tokens = models.PositiveIntegerField(default=0)
+    output_tokens = models.PositiveIntegerField(default=0)
+    cached_tokens = models.PositiveIntegerField(
+        null=True, help_text="Of the input, read from the provider's cache. Empty where the provider did not say."
+    )
+
+    objects: ClassVar[models.Manager[Run]] = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = [F("id").desc()]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["trigger", "agent"], condition=Q(regenerates=None), name="run_once_per_trigger"
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "thread"], condition=Q(state__in=["reading", "writing"]), name="run_one_at_a_time"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    state__in=["queued", "reading", "writing", "waiting_approval", "done", "stopped", "failed"]
+                ),
+                name="run_state_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(task__in=["mention", "thread", "dive", "publish", "scheduled"]), name="run_task_known"
+            ),
+            models.UniqueConstraint(
+                fields=["schedule", "due_at"], condition=Q(regenerates=None), name="run_once_per_due_time"
+            ),
+            models.CheckConstraint(condition=~Q(state="failed") | ~Q(error=""), name="run_failure_has_reason"),
+            models.CheckConstraint(
+                condition=Q(heard_at=None) | ~Q(state__in=["queued", "waiting_approval"]), name="run_external_is_begun"
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["agent", "thread", "id"],
+                condition=Q(state__in=["queued", "reading", "writing"]),
+                name="run_waiting",
+            ),
+            models.Index(fields=["agent", "thread", "-id"], name="run_in_thread"),
+            models.Index(fields=["agent", "-queued_at"], name="run_recent"),
+            models.Index(fields=["workspace", "-queued_at"], name="run_spend"),
+        ]
+        triggers = [
+            pgtrigger.Trigger(
+                name="tell_state",
+                operation=pgtrigger.Insert | pgtrigger.Update,
+                when=pgtrigger.After,
+                func=(
+                    "IF TG_OP = 'INSERT' OR OLD.state IS DISTINCT FROM NEW.state"
+                    " OR OLD.stop_requested_at IS DISTINCT FROM NEW.stop_requested_at THEN"
+                    " INSERT INTO base_event (kind, workspace_id, channel_id, thread_id, message_id, created_at)"
+                    " SELECT 'run_changed', workspace_id, channel_id, id, NEW.trigger_id, now()"
+                    " FROM chat_thread WHERE id = NEW.thread_id;"
+                    " END IF; RETURN NULL;"
+                ),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Run {self.pk} ({self.state})"
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in self.ENDED
+
+    @property
+    def first_word_seconds(self) -> float | None:
+        """Since it was last queued; None where it has said nothing."""
+        return (self.first_word_at - self.queued_at).total_seconds() if self.first_word_at else None
+
+    @property
+    def total_seconds(self) -> float | None:
+        """Since it was last queued; None while it is not over."""
+        return (self.finished_at - self.queued_at).total_seconds() if self.finished_at else None
+
+    @property
+    def cost(self) -> Decimal | None:
+        """By the prices of its endpoint, in whatever they are given in; None where they are unknown."""
+        if self.price_in is None or self.price_out is None:
+            return None
+        return (self.input_tokens * self.price_in + self.output_tokens * self.price_out) / 1_000_000
+
+    @property
+    def is_external(self) -> bool:
+        """Whether the agent writes the reply itself, through the API."""
+        return self.heard_at is not None
+
+
+RUNS = JobKind(Run, LockKind.RUN, active=(Run.State.READING, Run.State.WRITING), condition=Q(heard_at=None))
+EXTERNAL_RUNS = JobKind(
+    Run, LockKind.RUN, active=(Run.State.READING, Run.State.WRITING), condition=Q(heard_at__isnull=False)
+)
+"""Runs that an agent carries out elsewhere, through the API: no worker claims or recovers them."""
+
+
+class ToolCall(models.Model):
+    """A tool call of a run: what was asked, what was decided, what came of it. `result` is kept for 30 days."""
+
+    class Decision(models.TextChoices):
+        ALLOWED = "allowed", "Allowed"
+        REFUSED = "refused", "Refused"
+        WAITS = "waits", "Waits for an approval"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_calls")
+    attempt = models.PositiveSmallIntegerField()
+    round = models.PositiveSmallIntegerField(help_text="Counts from 1; at most 8.")
+    call_id = models.CharField(max_length=100)
+    name = models.CharField(max_length=100)
+    arguments = models.TextField(help_text="JSON as the model wrote it; it may be invalid.")
+    effect = models.CharField(max_length=10, blank=True, help_text="agents.trust.Effect; empty: no such tool.")
+    decision = models.CharField(max_length=8, choices=Decision.choices)
+    why = models.CharField(max_length=300, blank=True, help_text="Why it was refused, in words for people.")
+    approval = models.ForeignKey(
+        "memory.Approval",
+        null=True,
+        on_delete=models.SET_NULL,
+        related_name="tool_calls",
+        help_text="Which decides about this very call: the row that waits for it, and the one of what came of it.",
+    )
+    result = models.TextField(blank=True)
+    result_tokens = models.PositiveIntegerField(default=0)
+    milliseconds = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    finished_at = models.DateTimeField(
+        null=True, db_default=Now(), help_text="Empty while a remote tool is called, and for ever if its worker died."
+    )
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "attempt", "round", "call_id"], name="tool_call_once"),
+            models.UniqueConstraint(
+                fields=["run", "approval"], condition=~Q(decision="waits"), name="tool_call_approved_once"
+            ),
+            models.CheckConstraint(condition=Q(round__gte=1, round__lte=8), name="tool_call_round_bounded"),
+            models.CheckConstraint(condition=Q(decision__in=["allowed", "refused", "waits"]), name="tool_call_decided"),
+        ]
+        indexes = [models.Index(fields=["created_at"], condition=~Q(result=""), name="tool_call_with_result")]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.decision})"
+
+
+class ToolSource(models.Model):
+    """Something that a tool call read or wrote. Who may not see all of its sources is not shown the call's arguments
+    and result (`agents.audience`); a call without any is shown to nobody.
+
+    `ref` is the id of what it was: a thread, an entry of knowledge, a context block; for notes, of the person they are
+    about. No foreign key: where the row is gone, nobody sees it any more. `version` is the one that was read.
+    """
+
+    class Kind(models.TextChoices):
+        THREAD = "thread", "A thread"
+        NOTES = "notes", "Notes about a person"
+        ENTRY = "entry", "An entry of knowledge"
+        BLOCK = "block", "A context block"
+
+    call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="sources")
+    kind = models.CharField(max_length=6, choices=Kind.choices)
+    ref = models.PositiveBigIntegerField()
+    version = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["call", "kind", "ref"], name="tool_source_once"),
+            models.CheckConstraint(
+                condition=Q(kind__in=["thread", "notes", "entry", "block"]), name="tool_source_known"
+            ),
+        ]
+        indexes = [models.Index(fields=["kind", "ref"], name="tool_source_of")]
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.ref}"
+
+
+class Snapshot(models.Model):
+    """What one run saw: every item in the prompt and every item left out, with reasons.
+
+    `content` is compressed JSON (`agents.assembler.snapshots.store`), removed after 30 days; the counts stay.
+    """
+
+    run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="snapshot")
+    task = models.CharField(max_length=9)
+    model = models.CharField(max_length=120)
+    assembler_version = models.PositiveSmallIntegerField()
+    soul = models.ForeignKey(SoulVersion, null=True, on_delete=models.PROTECT, related_name="+")
+    budget = models.PositiveIntegerField(help_text="Ceiling, tokens.")
+    tokens = models.PositiveIntegerField(help_text="Tokens of the whole prompt, by `counter`.")
+    counter = models.CharField(max_length=40)
+    layers = models.JSONField(default=dict, help_text="Tokens per layer.")
+    prefix_shared = models.PositiveIntegerField(
+        null=True, help_text="Tokens in common with the start of the prompt before it. Empty where there was none."
+    )
+    included_count = models.PositiveIntegerField(default=0)
+    dropped_count = models.PositiveIntegerField(default=0)
+    tool_names = models.JSONField(default=list, help_text="The tools the run was offered.")
+    content = models.BinaryField(null=True)
+    recall = models.JSONField(default=list, help_text="Where recalled messages stood, by number: RecallBlock.")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    def __str__(self) -> str:
+        return f"{self.tokens} / {self.budget} tokens"
+
+
+class KnowledgeUse(models.Model):
+    """An entry stood in a run's prompt, or a tool of the run returned it. Counted once a run, however often."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="knowledge_uses")
+    entry = models.ForeignKey(Entry, on_delete=models.CASCADE, related_name="uses")
+    how = models.CharField(max_length=8, default="prompt", help_text="prompt or tool")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [models.UniqueConstraint(fields=["run", "entry"], name="knowledge_used_once_per_run")]
+        indexes = [models.Index(fields=["entry", "-id"], name="knowledge_used_recently")]
+
+    def __str__(self) -> str:
+        return f"Entry {self.entry_id} in run {self.run_id}"
