@@ -212,7 +212,7 @@ def record(delivery: Delivery, answer: Answer) -> None:
     if webhook is None or current is None:
         return
     current.attempts, current.attempted_at = current.attempts + 1, now
-    is_deleted = Message.objects.filter(pk=current.message_id).exclude(deleted_at=None).exists()
+    is_deleted = Message.objects.filter(pk=current.message_id or 0).exclude(deleted_at=None).exists()
     current.status, current.response = (
         answer.status,
         "" if is_deleted else answer.text,

@@ -39,8 +39,8 @@ def test_each_request_reaches_the_right_application_and_lifespan_neither() -> No
 
 
 def test_a_body_is_here_before_a_thread_is_taken_for_it() -> None:
-    parts = [{"body": b"a", "more_body": True}, {"body": b"b"}, {"type": "http.disconnect"}]
-    long_part = {"body": b"x" * BODY_AHEAD_BYTES, "more_body": True}
+    parts: list[dict[str, Any]] = [{"body": b"a", "more_body": True}, {"body": b"b"}, {"type": "http.disconnect"}]
+    long_part: dict[str, Any] = {"body": b"x" * BODY_AHEAD_BYTES, "more_body": True}
 
     async def read(*events: dict[str, Any]) -> list[dict[str, Any]]:
         sent = iter(events)
