@@ -23,7 +23,8 @@ class BadUsage(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, 2 for what is asked wrongly, 1 when the server wants no more, 130 after Ctrl-C."""
     asked = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C, too, which a shell's background jobs are born deaf to
+        signal.signal(number, _interrupt)
     try:
         options = _options(asked)
         vibe = Vibe(options.url, options.token)
