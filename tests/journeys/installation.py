@@ -139,7 +139,7 @@ class Installation:
     def kill(self, service: str) -> None:
         """`kill -9` for every process of one of the services (`openvibe.runner.services`)."""
         name = f"{PROCESS_NAME_PREFIX}{service}"
-        processes = [process for process in processes_of(self.var) if process.name() == name]
+        processes = processes_of(self.var, name)
         assert processes, f"nothing runs as {name}"
         for process in processes:
             with suppress(psutil.Error):

@@ -65,12 +65,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def processes_of(var: Path) -> list[psutil.Process]:
-    """Every living process that belongs to the installation in `var`: its own, and its PostgreSQL's."""
+def processes_of(var: Path, name: str = "") -> list[psutil.Process]:
+    """Every living process of the installation in `var`: its own, its PostgreSQL's; with `name`, those called so."""
     found = []
     for process in psutil.process_iter():
         try:
             if process.status() == psutil.STATUS_ZOMBIE or process.pid == os.getpid():
+                continue
+            if name and process.name() != name:
                 continue
             if process.environ().get("OPENVIBE_VAR") == str(var) or str(var) in " ".join(process.cmdline()):
                 found.append(process)

@@ -76,7 +76,7 @@ def listening_sessions(var: Path) -> int:
 
 
 def services_of(var: Path, name: str) -> list[psutil.Process]:
-    return [process for process in processes_of(var) if process.name() == f"openvibe-{name}"]
+    return processes_of(var, f"openvibe-{name}")
 
 
 def megabytes(processes: list[psutil.Process]) -> float:
