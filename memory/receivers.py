@@ -11,9 +11,10 @@ from memory.episodes.services import delete_learned_from, forget_completion, rec
 from memory.plugins.compaction import compaction_finished, request_compaction, request_rebuild, resume_compaction
 from memory.plugins.models import Compaction
 from memory.plugins.tasks import enqueue_compaction_check_on_commit, enqueue_compaction_on_commit
+from memory.work.approvals import approval_decided
 from memory.work.handoff import create_handoff
 from memory.work.models import Approval, WorkItem
-from memory.work.services import approval_decided, milestone_reached, redact_quotes, work_state_changed
+from memory.work.services import milestone_reached, redact_quotes, work_state_changed
 from openvibe.chat.models import Dive, Message, Thread
 from openvibe.chat.wiring import dive_ended, message_posted, message_revised
 from openvibe.llm.endpoints import endpoint_answered

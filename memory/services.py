@@ -4,7 +4,8 @@ from memory.blocks.services import check_thread_is_public
 from memory.episodes.services import record_failure, record_trust_check
 from memory.plugins.compaction import request_compaction
 from memory.plugins.sessions import check_profile_update
-from memory.work.services import close_work_item, create_work_item, lapse_approval, log_progress, request_approval
+from memory.work.approvals import lapse_approval, request_approval
+from memory.work.services import close_work_item, create_work_item, log_progress
 
 __all__ = [
     "check_profile_update",

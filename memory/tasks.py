@@ -6,7 +6,7 @@ from django.utils import timezone
 from memory.episodes.models import Episode
 from memory.episodes.session_review import review_due_sessions
 from memory.plugins.tasks import check_compaction_due, run_compaction, sweep_compactions
-from memory.work.services import lapse_overdue_approvals
+from memory.work.approvals import lapse_overdue_approvals
 
 __all__ = [
     "check_compaction_due",

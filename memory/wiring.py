@@ -10,10 +10,10 @@ from memory.plugins.compaction import erase_focus
 from memory.plugins.lcm.correction import forget_quoting_summaries
 from memory.plugins.tasks import ask_compaction, enqueue_compaction_check_on_commit
 from memory.plugins.web import CACHE_RATES
+from memory.work.approvals import approval_decided
 from memory.work.handoff import ACTIONS, HANDOFF_SOURCES, INSTRUCTIONS, RESOURCES, HandoffLine
 from memory.work.models import Approval
 from memory.work.queries import APPROVAL_CALLS, ApprovalCall, count_pending_approvals, visible_approvals
-from memory.work.services import approval_decided
 from openvibe.chat.wiring import (
     INBOX_NOTES,
     MESSAGE_DECORATORS,

@@ -11,16 +11,15 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from memory.work.approvals import decide_approval, request_approval
 from memory.work.models import Approval, ProgressEntry, WorkItem
 from memory.work.queries import approval_calls, visible_approvals, visible_threads, visible_work_items
 from memory.work.services import (
     close_work_item,
     create_work_item,
-    decide_approval,
     decide_constraint,
     log_progress,
     reopen_work_item,
-    request_approval,
     update_work_item,
 )
 from openvibe.api.etags import IF_MATCH_PARAMETER, check_if_match, set_etag

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from memory.plugins.base import Explorer
 from memory.plugins.registry import provider_for
 from memory.plugins.sessions import open_session
+from memory.work.approvals import decide_approval
 from memory.work.handoff import render_handoff_markdown, render_sections
 from memory.work.models import Approval, Handoff, WorkItem
 from memory.work.queries import approval_calls, get_work_state, visible_approvals, visible_work_items
@@ -21,7 +22,6 @@ from memory.work.services import (
     SINGLETON_KINDS,
     close_work_item,
     create_work_item,
-    decide_approval,
     decide_constraint,
     log_progress,
     reopen_work_item,

@@ -10,7 +10,8 @@ from agents.models import Agent
 from agents.services import set_trust_level
 from memory.episodes.services import EPISODE_LIFETIME, give_feedback, withdraw_feedback
 from memory.models import Approval, Episode, WorkItem
-from memory.work.services import close_work_item, create_work_item, decide_approval, redact_work_item, reopen_work_item
+from memory.work.approvals import decide_approval
+from memory.work.services import close_work_item, create_work_item, redact_work_item, reopen_work_item
 from openvibe.chat.models import Thread
 from openvibe.chat.services import publish_dive, start_dive
 from openvibe.llm.drafts import ResultDraft

@@ -10,7 +10,8 @@ from memory.blocks.context_blocks import ContextBlocks
 from memory.episodes.models import Episode, Proposal
 from memory.episodes.services import give_feedback
 from memory.plugins.models import Compaction, SessionInfo
-from memory.work.services import create_work_item, log_progress, request_approval
+from memory.work.approvals import request_approval
+from memory.work.services import create_work_item, log_progress
 from openvibe.api.services import issue_token, revoke_token
 from openvibe.chat.models import Channel, Dive, Message, Thread
 from openvibe.chat.services import add_to_channel, create_reply, set_thread_access

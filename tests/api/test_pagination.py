@@ -14,7 +14,8 @@ from knowledge.services import update_entry
 from memory.episodes.models import Episode, Proposal
 from memory.episodes.services import give_feedback
 from memory.plugins.models import Compaction, SessionInfo
-from memory.work.services import create_work_item, log_progress, request_approval
+from memory.work.approvals import request_approval
+from memory.work.services import create_work_item, log_progress
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import create_reply, publish_dive, start_dive
 from openvibe.llm.drafts import ResultDraft

@@ -9,7 +9,8 @@ from django.urls import reverse
 
 from agents.access import visible_to
 from agents.models import Agent, Run
-from memory.work.services import decide_approval, log_progress, request_approval
+from memory.work.approvals import decide_approval, request_approval
+from memory.work.services import log_progress
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.chat.live.batch import read_batch

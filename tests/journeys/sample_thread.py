@@ -17,7 +17,8 @@ from memory.episodes.services import accept_proposal
 from memory.models import Handoff, Proposal
 from memory.plugins.compaction import execute_compaction, request_compaction
 from memory.plugins.lcm.models import Summary
-from memory.work.services import close_work_item, create_work_item, decide_approval, log_progress, request_approval
+from memory.work.approvals import decide_approval, request_approval
+from memory.work.services import close_work_item, create_work_item, log_progress
 from openvibe.chat.models import Channel
 from openvibe.chat.services import create_thread, post_message
 from openvibe.workspaces.models import Member

@@ -16,9 +16,10 @@ from memory.episodes.services import accept_proposal
 from memory.plugins.compaction import execute_compaction, request_compaction
 from memory.plugins.lcm.provider import LcmProvider
 from memory.plugins.models import Compaction
+from memory.work.approvals import decide_approval, request_approval
 from memory.work.handoff import create_handoff, render_handoff_markdown, render_sections
 from memory.work.models import WorkItem
-from memory.work.services import create_work_item, decide_approval, log_progress, request_approval, update_work_item
+from memory.work.services import create_work_item, log_progress, update_work_item
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.services import delete_message, update_message

@@ -27,8 +27,9 @@ from memory.episodes.models import Episode
 from memory.episodes.services import give_feedback
 from memory.plugins.base import Session
 from memory.plugins.lcm.provider import LcmProvider
+from memory.work.approvals import request_approval
 from memory.work.models import Approval, ProgressEntry
-from memory.work.services import create_work_item, request_approval
+from memory.work.services import create_work_item
 from openvibe.chat.attachments import make_attachment
 from openvibe.chat.models import Attachment, Dive, Message, Thread
 from openvibe.chat.services import create_system_message, publish_dive, start_dive

@@ -10,7 +10,7 @@ from agents.mcp.tools import FetchResult, refresh_tools
 from agents.models import Agent, McpServer, McpTool
 from agents.tools.toolbox import MAX_RESULT_TOKENS, UNKNOWN_OUTCOME, Toolbox
 from agents.tools.values import ToolOutcome
-from memory.work.services import decide_approval
+from memory.work.approvals import decide_approval
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, Thread
 from openvibe.llm.fences import parse_fences

@@ -8,8 +8,8 @@ from agents.runs.executor import execute_run
 from agents.runs.lifecycle import stop_run
 from agents.runs.recovery import recover_runs
 from agents.web.runs import RunCard, runs_by_message
+from memory.work.approvals import decide_approval
 from memory.work.models import Approval, ProgressEntry
-from memory.work.services import decide_approval
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.models import Member
 from tests.agents.runs.scripted_runs import LOG, ask, calling, is_whole, reply_of, told

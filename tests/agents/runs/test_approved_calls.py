@@ -16,8 +16,8 @@ from agents.tools.values import Tool, ToolContext, ToolRegistration, thread_sour
 from agents.trust import Effect
 from agents.wiring import approval_calls
 from memory.tasks import lapse_approvals
+from memory.work.approvals import decide_approval
 from memory.work.models import Approval
-from memory.work.services import decide_approval
 from openvibe.chat.models import Thread
 from openvibe.llm.values import ToolSpec
 from openvibe.workspaces.models import Member, Participant

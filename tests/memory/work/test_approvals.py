@@ -7,15 +7,10 @@ from django.db import DatabaseError, transaction
 
 from agents.access import agent_access
 from agents.models import Agent
+from memory.work.approvals import MAX_PENDING_APPROVALS, approval_decided, decide_approval, request_approval
 from memory.work.models import Approval
 from memory.work.queries import get_work_state
-from memory.work.services import (
-    MAX_PENDING_APPROVALS,
-    approval_decided,
-    decide_approval,
-    milestone_reached,
-    request_approval,
-)
+from memory.work.services import milestone_reached
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.chat.models import Thread

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from django.db import DatabaseError, transaction
 
+from memory.work.approvals import decide_approval, request_approval
 from memory.work.handoff import (
     DELETED_PLACEHOLDER,
     HANDOFF_SOURCES,
@@ -14,7 +15,7 @@ from memory.work.handoff import (
     render_sections,
 )
 from memory.work.models import Handoff
-from memory.work.services import close_work_item, create_work_item, decide_approval, log_progress, request_approval
+from memory.work.services import close_work_item, create_work_item, log_progress
 from openvibe.chat.models import Thread
 from openvibe.chat.services import delete_message
 from openvibe.workspaces.models import Member

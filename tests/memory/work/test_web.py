@@ -7,9 +7,10 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.access import agent_access
 from agents.models import Agent
+from memory.work.approvals import request_approval
 from memory.work.handoff import create_handoff
 from memory.work.models import Approval, ProgressEntry, WorkItem
-from memory.work.services import close_work_item, create_work_item, log_progress, request_approval
+from memory.work.services import close_work_item, create_work_item, log_progress
 from openvibe.chat.models import Thread
 from openvibe.chat.services import add_to_channel, update_thread
 from openvibe.workspaces.models import Member

@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from agents.access import agent_access
 from agents.models import Agent
 from memory.plugins.models import Compaction
+from memory.work.approvals import request_approval
 from memory.work.handoff import create_handoff
 from memory.work.models import WorkItem
 from memory.work.queries import get_work_state, row_text
@@ -19,7 +20,6 @@ from memory.work.services import (
     log_progress,
     milestone_reached,
     reopen_work_item,
-    request_approval,
     update_work_item,
 )
 from openvibe.base.models import Event

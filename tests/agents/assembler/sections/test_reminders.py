@@ -8,7 +8,8 @@ from agents.assembler.assemble import Prompt, assemble
 from agents.models import Agent
 from agents.tools.toolbox import Toolbox
 from memory.models import Compaction, WorkItem
-from memory.work.services import close_work_item, create_work_item, decide_approval, request_approval
+from memory.work.approvals import decide_approval, request_approval
+from memory.work.services import close_work_item, create_work_item
 from openvibe.chat.models import Thread
 from openvibe.llm.fences import parse_fences
 from openvibe.workspaces.models import Member
