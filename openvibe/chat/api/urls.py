@@ -1,6 +1,6 @@
 from django.urls import path
 
-from openvibe.chat.api import views
+from openvibe.chat.api import dives, views
 
 urlpatterns = [
     path("people/", views.People.as_view(), name="api-people"),
@@ -15,11 +15,11 @@ urlpatterns = [
     path("messages/<int:pk>/quotes/", views.MessageQuotes.as_view(), name="api-message-quotes"),
     path("messages/<int:pk>/quotes/<slug:kind>/<int:ref>/", views.OneQuote.as_view(), name="api-message-quote"),
     path("attachments/<int:pk>/", views.OneAttachment.as_view(), name="api-attachment"),
-    path("dives/", views.Dives.as_view(), name="api-dives"),
-    path("dives/<int:pk>/", views.OneDive.as_view(), name="api-dive"),
-    path("dives/<int:pk>/draft/", views.Draft.as_view(), name="api-dive-draft"),
-    path("dives/<int:pk>/publish/", views.Publish.as_view(), name="api-dive-publish"),
-    path("dives/<int:pk>/discard/", views.Discard.as_view(), name="api-dive-discard"),
+    path("dives/", dives.Dives.as_view(), name="api-dives"),
+    path("dives/<int:pk>/", dives.OneDive.as_view(), name="api-dive"),
+    path("dives/<int:pk>/draft/", dives.Draft.as_view(), name="api-dive-draft"),
+    path("dives/<int:pk>/publish/", dives.Publish.as_view(), name="api-dive-publish"),
+    path("dives/<int:pk>/discard/", dives.Discard.as_view(), name="api-dive-discard"),
     path("search/", views.Search.as_view(), name="api-search"),
     path("events/", views.Events.as_view(), name="api-events"),
 ]

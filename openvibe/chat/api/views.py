@@ -1,9 +1,9 @@
-"""Endpoints of channels, threads, messages, dives, search and the event stream.
+"""Endpoints of channels, threads, messages, search and the event stream.
 
 The event stream is the browser's, for programs; it is served on the ASGI side."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from django.db.models import QuerySet
 from django.forms.models import model_to_dict
@@ -31,10 +31,6 @@ from openvibe.chat.api.serializers import (
     ChannelChange,
     ChannelIn,
     ChannelOut,
-    DiveIn,
-    DiveOut,
-    DivesParams,
-    DraftOut,
     EventsParams,
     FoundOut,
     MessageEdit,
@@ -48,7 +44,6 @@ from openvibe.chat.api.serializers import (
     QuotesOut,
     ReadIn,
     ReadOut,
-    ResultIn,
     SearchParams,
     ThreadChange,
     ThreadIn,
@@ -58,9 +53,8 @@ from openvibe.chat.api.serializers import (
 from openvibe.chat.attachments import NewAttachment, read_uploads
 from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
-from openvibe.chat.models import Channel, Dive, Thread
+from openvibe.chat.models import Channel, Thread
 from openvibe.chat.search.thread import find_messages
-from openvibe.llm.drafts import ResultDraft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant, User
@@ -316,74 +310,6 @@ class MessagesBearing(ApiView):
             access, params["q"], thread_id=thread.pk, budget=params["budget"], before=params.get("before_seq")
         )
         return Response(BearingOut(result).data)
-
-
-def dive_data(pk: int, access: Access) -> dict[str, object]:
-    return dict(DiveOut(queries.access_dive(access, pk)).data)
-
-
-class Dives(ApiView):
-    @extend_schema(operation_id="dives_list", parameters=[DivesParams], responses=DiveOut(many=True))
-    def get(self, request: Request) -> Response:
-        """Dives from the threads the caller sees, newest first. Agents below L2 see none."""
-        params = self.validated_query(DivesParams)
-        dives: QuerySet[Dive] = Dive.objects.visible_to(request_access(request))
-        dives = dives.select_related("agent", "started_by", "ended_by", "result__dive_result__published_by")
-        if "thread" in params:
-            dives = dives.filter(parent_id=params["thread"])
-        return self.paginated_response(dives.filter(state=params["state"]) if "state" in params else dives, DiveOut)
-
-    @extend_schema(operation_id="dives_create", request=DiveIn, responses={201: DiveOut})
-    @idempotent
-    def post(self, request: Request) -> Response:
-        """Start a dive from a message, with an agent. People only; at most 7 active ones in a thread."""
-        access, data = request_access(request), self.validated_body(DiveIn)
-        source = queries.access_message(access, data.pop("message"))
-        (agent,) = agents_by_handle([data.pop("agent")], access, field="agent")
-        dive = services.start_dive(source=source, by=access, agent=agent, **data)
-        return Response(dive_data(dive.pk, access), status=201)
-
-
-class OneDive(ApiView):
-    @extend_schema(operation_id="dives_get", responses=DiveOut)
-    def get(self, request: Request, pk: int) -> Response:
-        """One dive, with its result once it is published."""
-        return Response(dive_data(pk, request_access(request)))
-
-
-class Draft(ApiView):
-    @extend_schema(operation_id="dives_get_draft", responses=DraftOut)
-    def get(self, request: Request, pk: int) -> Response:
-        """What the agent drafted, in its parts; `draft` is null while nobody asked or the agent has not answered."""
-        return Response(DraftOut(queries.newest_agent_draft(queries.access_dive(request_access(request), pk))).data)
-
-    @extend_schema(operation_id="dives_request_draft", request=None, responses={202: MessageOut})
-    @idempotent
-    def post(self, request: Request, pk: int) -> Response:
-        """Have the dive's agent draft the result; its next reply in the dive is the draft. The starter and admins."""
-        access = request_access(request)
-        message = services.request_draft(dive=queries.access_dive(access, pk), by=access)
-        return Response(MessageOut(queries.access_message(access, message.pk)).data, status=202)
-
-
-class Publish(ApiView):
-    @extend_schema(operation_id="dives_publish", request=ResultIn, responses={201: DiveOut})
-    @idempotent
-    def post(self, request: Request, pk: int) -> Response:
-        """Post the result in the thread the dive started in, and end the dive. The starter and admins."""
-        access, data = request_access(request), self.validated_body(ResultIn)
-        parts: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
-        services.publish_dive(dive=queries.access_dive(access, pk), by=access, result=ResultDraft(**parts))
-        return Response(dive_data(pk, access), status=201)
-
-
-class Discard(ApiView):
-    @extend_schema(operation_id="dives_discard", request=None, responses=DiveOut)
-    def post(self, request: Request, pk: int) -> Response:
-        """End the dive without a result. The starter and admins; twice is once."""
-        access = request_access(request)
-        services.discard_dive(dive=queries.access_dive(access, pk), by=access)
-        return Response(dive_data(pk, access))
 
 
 def viewer_of(request: Request) -> Viewer:
