@@ -10,24 +10,15 @@ from functools import partial, wraps
 from itertools import zip_longest
 from typing import Any
 
-from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from unfold.decorators import action
-from unfold.widgets import (
-    UnfoldAdminCheckboxSelectMultipleWidget,
-    UnfoldAdminRadioSelectWidget,
-    UnfoldAdminSelectWidget,
-    UnfoldAdminTextareaWidget,
-    UnfoldAdminTextInputWidget,
-)
 
-from agents.assembler.validation import check_agent
-from agents.mcp.tools import allow_tools, offered_name
+from agents.admin.forms import AgentForm, ChannelsForm, NewAgentForm, SoulForm, ToolsForm, TrustForm
+from agents.mcp.tools import allow_tools
 from agents.models import Agent, McpTool
-from agents.plain_soul import PlainSoul, soul_to_yaml
 from agents.services import (
     check_soul,
     create_agent,
@@ -42,7 +33,7 @@ from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_sou
 from agents.soul_parser import soul_from_dict
 from agents.statistics import agent_acceptance
 from agents.trust import TRUST_LEVELS, trust_level
-from openvibe.base.admin import SameWorkspaceForm, WorkspaceScopedAdmin
+from openvibe.base.admin import WorkspaceScopedAdmin
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.services import add_to_channel, remove_from_channel
@@ -50,98 +41,6 @@ from openvibe.llm.models import Endpoint
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
 from openvibe.workspaces.queries import admin_access
-
-
-class SoulTextarea(UnfoldAdminTextareaWidget):  # type: ignore[misc]  # unfold has no types
-    """A large monospace box for YAML."""
-
-    def __init__(self) -> None:
-        super().__init__(attrs={"rows": 28, "spellcheck": "false", "autocapitalize": "off", "wrap": "off"})
-        self.attrs["class"] += " ov-soul"
-
-
-class NewAgentForm(forms.Form):
-    """Who it is, in plain fields; the SOUL's page shows the rest."""
-
-    workspace = forms.ModelChoiceField(queryset=Workspace.objects.none(), widget=UnfoldAdminSelectWidget)
-    name = forms.CharField(max_length=80, widget=UnfoldAdminTextInputWidget)
-    handle = forms.CharField(max_length=33, widget=UnfoldAdminTextInputWidget, help_text="What people type after @.")
-    purpose = forms.CharField(
-        label="What is it for?",
-        max_length=300,
-        widget=UnfoldAdminTextInputWidget,
-        help_text="One line, such as “Helps the team find what was decided”.",
-    )
-    principles = forms.CharField(
-        label="Tone and principles", required=False, widget=UnfoldAdminTextareaWidget, help_text="One a line."
-    )
-    never = forms.CharField(
-        label="What it must never do", required=False, widget=UnfoldAdminTextareaWidget, help_text="One a line."
-    )
-
-    def soul(self) -> str:
-        """YAML. Raises SoulError."""
-        fields = ("name", "purpose", "principles", "never")
-        return soul_to_yaml(PlainSoul(**{field: self.cleaned_data[field] for field in fields}).to_soul())
-
-
-class SoulForm(forms.Form):
-    """`based_on` is the version the text was opened at, so that nobody saves over a newer one."""
-
-    soul = forms.CharField(label="SOUL", widget=SoulTextarea, strip=False, required=False)
-    note = forms.CharField(
-        label="What did you change, and why?", max_length=300, required=False, widget=UnfoldAdminTextInputWidget
-    )
-    based_on = forms.IntegerField(min_value=0, widget=forms.HiddenInput)
-
-
-class TrustForm(forms.Form):
-    level = forms.TypedChoiceField(
-        choices=Agent.Level.choices, coerce=int, widget=UnfoldAdminRadioSelectWidget, label="Level"
-    )
-    note = forms.CharField(label="Why?", max_length=300, required=False, widget=UnfoldAdminTextInputWidget)
-
-
-class ChannelsForm(forms.Form):
-    channels = forms.ModelMultipleChoiceField(
-        queryset=Channel.objects.none(),
-        required=False,
-        widget=UnfoldAdminCheckboxSelectMultipleWidget,
-        label="It is in",
-    )
-
-
-class ToolsForm(forms.Form):
-    tools = forms.MultipleChoiceField(
-        required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget, label="It may use"
-    )
-
-    def __init__(self, *args: Any, choices: Sequence[McpTool], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        field: Any = self.fields["tools"]
-        field.choices = [(tool.pk, _tool_label(tool)) for tool in choices]
-
-
-def _tool_label(tool: McpTool) -> str:
-    """Its name as agents call it, with what it does."""
-    asks = ", asks first" if tool.asks_first else ""
-    first_line = tool.description.partition("\n")[0][:120]
-    return f"{offered_name(tool)} ({tool.get_effect_display()}{asks}): {first_line}"
-
-
-class AgentForm(SameWorkspaceForm):
-    """The endpoint's window has to hold what every prompt of the agent needs."""
-
-    def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
-        if "endpoint" in self.changed_data and "endpoint" in self.cleaned_data and not self.errors:
-            self.instance.endpoint = self.cleaned_data["endpoint"]
-            try:
-                check_agent(self.instance)
-            except Problem as problem:
-                self.add_error("endpoint", problem.message)
-        return cleaned
-
 
 AgentPage = Callable[["AgentAdmin", HttpRequest, Agent], HttpResponse]
 
