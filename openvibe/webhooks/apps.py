@@ -7,8 +7,6 @@ class WebhooksConfig(AppConfig):
     verbose_name = "Webhooks"
 
     def ready(self) -> None:
-        from openvibe.chat.wiring import INBOX_NOTES
-        from openvibe.webhooks import receivers  # noqa: F401 - connects them
-        from openvibe.webhooks.queries import resting_notes
+        from openvibe.webhooks import wiring
 
-        INBOX_NOTES.add(resting_notes)
+        wiring.wire()

@@ -48,7 +48,9 @@ FAILED_FOR_A_DAY = "Nothing was received for a day. See the last answer below, t
 
 def send_due() -> int:
     """Write what is new and send what is due, for one turn; how many attempts were made. Nothing while another
-    process does."""
+    process does, and without an active webhook."""
+    if not Webhook.objects.filter(state=Webhook.State.ACTIVE).exists():
+        return 0
     with advisory_lock(LockKind.WEBHOOKS, 0) as is_owner:
         return _run_turn() if is_owner else 0
 

@@ -18,7 +18,6 @@ from openvibe.chat.services import create_reply, delete_message, finish_reply, s
 from openvibe.webhooks.delivery import record, retry_delay, send_due
 from openvibe.webhooks.http_client import Answer
 from openvibe.webhooks.models import Delivery, Webhook
-from openvibe.webhooks.queries import resting_notes
 from openvibe.webhooks.services import (
     create_webhook,
     delete_old_deliveries,
@@ -27,6 +26,7 @@ from openvibe.webhooks.services import (
     send_again,
     send_test,
 )
+from openvibe.webhooks.wiring import resting_notes
 from openvibe.workspaces.models import Member
 from openvibe.workspaces.services import remove_member
 from tests.factories import access, make_channel, make_member, make_thread, say

@@ -1,0 +1,35 @@
+"""What webhooks plug into chat: notes in the inbox, and its signal."""
+
+from typing import Any
+
+from django.dispatch import receiver
+from django.urls import reverse
+
+from openvibe.chat.models import Message
+from openvibe.chat.wiring import INBOX_NOTES, InboxNote, message_revised
+from openvibe.webhooks.models import Delivery, Webhook
+from openvibe.workspaces.access import Access
+
+MAX_NOTES = 10
+
+
+def wire() -> None:
+    INBOX_NOTES.add(resting_notes)
+
+
+def resting_notes(access: Access) -> list[InboxNote]:
+    """Webhooks that rest, for admins, the newest first. One query."""
+    if not access.administers:
+        return []
+    rows = Webhook.objects.visible_to(access).filter(state=Webhook.State.RESTING).order_by("-updated_at")
+    columns = rows.values_list("workspace__slug", "pk", "url", "reason", "updated_at")
+    return [
+        InboxNote(reverse("webhook", args=[slug, pk]), f"The webhook to {url} rests. {reason}", at)
+        for slug, pk, url, reason, at in columns[:MAX_NOTES]
+    ]
+
+
+@receiver(message_revised, dispatch_uid="webhooks.forget_answers")
+def erase_answers(sender: type[Message], message: Message, **_: Any) -> None:
+    """What a receiver of deliveries answered may repeat the message, and goes with it."""
+    Delivery.objects.filter(message_id=message.pk).exclude(response="").update(response="")
