@@ -32,8 +32,8 @@ class TextField(serializers.CharField):
 class IsoField(serializers.DateTimeField):
     """A time that is ISO 8601 text already, as every answer gives it."""
 
-    def to_representation(self, value: str) -> str | None:  # type: ignore[override]
-        return utc_text(datetime.fromisoformat(value))
+    def to_representation(self, value: Any) -> str:
+        return str(utc_text(datetime.fromisoformat(value)))
 
 
 def utc_text(moment: datetime | None) -> str | None:

@@ -56,6 +56,20 @@ class MultipartCharsetMiddleware:
         return self.get_response(request)
 
 
+class SlashMiddleware:
+    """An address of the API without its last slash is the same address: the slash is added before it is looked up. A
+    redirect would lose the body of a POST."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info.startswith("/api/") and not request.path_info.endswith("/"):
+            request.path_info += "/"
+            request.path += "/"
+        return self.get_response(request)
+
+
 NO_GZIP = re.compile(r"\bgzip\s*;\s*q=0(\.0*)?\s*(,|$)")
 """Of `Accept-Encoding` (RFC 9110 12.5.3), which Django reads without its weights."""
 

@@ -113,7 +113,7 @@ MIDDLEWARE = [
     "openvibe.base.middleware.CompressionMiddleware",
     "openvibe.base.middleware.PathContentSecurityPolicyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "openvibe.api.middleware.SlashMiddleware",
+    "openvibe.base.middleware.SlashMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -333,6 +333,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     ],
 }
 
+QUIET_CELERY = ("celery.beat", "celery.worker.strategy", "celery.app.trace")
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -341,7 +342,8 @@ LOGGING: dict[str, Any] = {
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
     "loggers": {
         "django.request": {"level": "ERROR"},
+        # Celery tells three lines of each recurring job, some of which come every few seconds;
         # httpx2 names each address it calls, and addresses of webhooks hold secrets
-        **{name: {"level": "WARNING"} for name in ("httpx2", "kombu", "mcp", "pgmq")},
+        **{name: {"level": "WARNING"} for name in (*QUIET_CELERY, "httpx2", "kombu", "mcp", "pgmq")},
     },
 }
