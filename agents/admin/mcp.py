@@ -89,7 +89,7 @@ class McpServerAdmin(WorkspaceScopedAdmin):
         obj.failures, obj.rests_until = 0, None
         super().save_model(request, obj, form, change)
 
-    @action(description="Fetch tools", url_path="fetch")  # type: ignore[untyped-decorator]
+    @action(description="Fetch tools", url_path="fetch")  # type: ignore[untyped-decorator]  # unfold has no types
     def fetch_tools(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Asks before it calls, then says what came."""
 

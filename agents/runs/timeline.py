@@ -74,6 +74,8 @@ def _step_words(run: Run, step: Step, name: str, before: str, approval: Approval
     tokens = f"{step.get('tokens', 0):,} tokens"
     what = approval.what if approval else ""
     match step["kind"]:
+        case "queued" if run.task == Run.Task.SCHEDULED and not run.regenerates_id:
+            return "Due on its schedule", ""
         case "queued":
             return (f"{name} asked for another answer" if run.regenerates_id else f"{name} asked"), ""
         case "claimed" if before not in ("", "queued", "retried", "resumed"):

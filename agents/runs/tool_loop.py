@@ -136,7 +136,7 @@ class RunSession:
                 return True
             if self._hand_over(completion, transcript.number):
                 return True
-            toolbox = toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.block_stamps)
+            toolbox = self._toolbox()
             used_ids = (result.call.id for earlier in transcript.rounds for result in earlier.results)
             results = []
             for position, call in enumerate(with_unique_ids(completion.tool_calls, used_ids)):
@@ -148,8 +148,12 @@ class RunSession:
                     return False
                 results.append(ToolResult(call, outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
                 if toolbox.is_remote(call):  # it may have taken long: people may have taken tools away meanwhile
-                    toolbox = toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.block_stamps)
+                    toolbox = self._toolbox()
             transcript.add(Round(completion.text, tuple(results), completion.thinking))
+
+    def _toolbox(self) -> Toolbox:
+        """What the agent may call as things are now. Raises Problem when it may not answer (any more)."""
+        return toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.block_stamps)
 
     def _hand_over(self, completion: Completion, round_number: int) -> bool:
         """Whether the model called tools of the client: that ends the run. Our own beside them are not called."""
@@ -256,7 +260,7 @@ class RunSession:
         """Tell the model what earlier attempts did, and carry out what people approved since. Raises JobLost."""
         results = acted_results(self.run)
         for row in decided_calls(self.run):
-            toolbox = toolbox_for_run(runs_with_relations().get(pk=self.run.pk), self.block_stamps)
+            toolbox = self._toolbox()
             outcome = self._settle_call(toolbox, row)
             results.append(ToolResult(request_of(row), outcome.result, outcome.decision == ToolCall.Decision.REFUSED))
         if results:

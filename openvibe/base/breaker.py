@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from openvibe.base.models import Timestamped
 
 
 @dataclass(frozen=True)
-class CircuitBreaker:
+class CircuitBreaker(ABC):
     """Counts failures in a row in the row of what is called, so that all processes leave it alone together.
 
     After `failures_in_a_row` it rests for `rest_seconds`; then one call is let through, and its outcome decides whether
@@ -30,13 +31,13 @@ class CircuitBreaker:
     rest_seconds: float = 60
     always_read: bool = False
 
+    @abstractmethod
     def is_failure(self, error: BaseException) -> bool:
         """Whether the error says something about the health of what was called."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rest_error(self, row: Timestamped, failures: int, seconds: int) -> Exception:
         """What a call is told that comes `seconds` before the rest ends."""
-        raise NotImplementedError
 
     @property
     def _rest(self) -> timedelta:

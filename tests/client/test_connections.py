@@ -65,7 +65,7 @@ def serve() -> Iterator[Serve]:
                 self.end_headers()
                 self.wfile.write(text)
 
-            do_GET = do_POST = do_PATCH = answer  # noqa: N815
+            do_GET = do_POST = do_PATCH = answer  # noqa: N815 - the names http.server calls
 
             def log_message(self, format: str, *args: object) -> None:
                 return
