@@ -23,6 +23,7 @@ from agents.statistics import agent_acceptance
 from agents.trials import MAX_QUESTION_CHARACTERS, TrialAnswer, ask_on_trial
 from agents.trust import TRUST_LEVELS
 from agents.web.agent_page import access_agent
+from openvibe.base.forms import ServiceForm
 from openvibe.base.markdown import render_markdown
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.text import MAX_HANDLE_CHARACTERS
@@ -46,7 +47,7 @@ def _box(rows: int, **options: Any) -> LinesField:
     return LinesField(widget=widget, max_length=TEXTAREA_CHARACTERS, required=False, **options)
 
 
-class PlainSoulForm(forms.Form):
+class PlainSoulForm(ServiceForm):
     """A SOUL in plain fields. Its names are those of `PlainSoul`."""
 
     name = forms.CharField(max_length=80, label="Name")
@@ -63,15 +64,14 @@ class PlainSoulForm(forms.Form):
         fields = {key: self.cleaned_data[key] for key in PlainSoul.__dataclass_fields__}
         return PlainSoul(**fields).to_soul(before)
 
-    def add_problem(self, error: Problem | SoulError) -> None:
-        """The problem at the field it is about, where the form has that."""
-        if isinstance(error, Problem):
-            self.add_error(error.field if error.field in self.fields else None, error.message)
+    def add_problem(self, problem: Problem | SoulError) -> None:
+        if isinstance(problem, Problem):
+            super().add_problem(problem)
             return
-        for problem in error.problems:
-            field = FORM_FIELDS.get(problem.field.partition("[")[0])
+        for each in problem.problems:
+            field = FORM_FIELDS.get(each.field.partition("[")[0])
             is_here = field in self.fields
-            self.add_error(field if is_here else None, problem.message if is_here else str(problem))
+            self.add_error(field if is_here else None, each.message if is_here else str(each))
 
 
 class TrialForm(forms.Form):
@@ -80,7 +80,7 @@ class TrialForm(forms.Form):
     )
 
 
-class PlaceForm(forms.Form):
+class PlaceForm(ServiceForm):
     """Where an agent is, and through what it answers."""
 
     endpoint = forms.ModelChoiceField(
@@ -219,7 +219,7 @@ def agent_settings(request: WorkspaceRequest, handle: str) -> HttpResponse:
             messages.success(request, "Saved.")
             return redirect("agent", request.workspace.slug, agent.handle)
         except Problem as problem:
-            form.add_error(problem.field if problem.field in form.fields else None, problem.message)
+            form.add_problem(problem)
     return _render_form(request, "agents/settings.html", form, agent=agent)
 
 
@@ -323,12 +323,9 @@ def _try_soul(request: WorkspaceRequest, agent: Agent, form: SoulForm | SoulText
     return _ask(request, draft, channel, form.cleaned_data["question"])
 
 
-class LevelForm(forms.Form):
+class LevelForm(ServiceForm):
     level = forms.TypedChoiceField(choices=Agent.Level.choices, coerce=int, widget=forms.RadioSelect, label="Level")
     note = forms.CharField(max_length=300, required=False, label="Why?", help_text="Everybody can read it here.")
-
-    def add_problem(self, problem: Problem) -> None:
-        self.add_error(problem.field if problem.field in self.fields else None, problem.message)
 
 
 @workspace_view

@@ -2,18 +2,22 @@
 
 from typing import Any
 
+from django import forms
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.html import format_html
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from openvibe.api.models import SCOPES, Token
 from openvibe.api.services import MAX_TOKEN_DAYS, issue_token, revoke_token
-from openvibe.base.params import MAX_ID, int_param
+from openvibe.base.forms import ServiceForm
+from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.queries import token_owners
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.models import Participant
 
 SCOPE_WORDS = {
     "read": "read channels, threads, messages and knowledge; build prompts; follow events",
@@ -22,7 +26,44 @@ SCOPE_WORDS = {
     "knowledge": "write, suggest and review knowledge",
     "admin": "manage its owner's tokens; with an admin as owner SOULs, levels, instructions",
 }
-DEFAULT_SCOPES, DEFAULT_DAYS = ("read", "write", "memory"), 90
+
+
+class TokenForm(ServiceForm):
+    owner = forms.ModelChoiceField(
+        Participant.objects.none(),
+        label="Whose",
+        empty_label=None,
+        error_messages={"invalid_choice": "Choose whose token it is to be."},
+    )
+    name = forms.CharField(
+        required=False,
+        label="What for",
+        widget=forms.TextInput(attrs={"maxlength": 80, "required": True}),
+        help_text="Such as the machine or the script that holds it.",
+    )
+    scopes = forms.MultipleChoiceField(
+        required=False,
+        label="It may",
+        initial=("read", "write", "memory"),
+        choices=[
+            (scope, format_html('<span><b>{}</b> <span class="quiet-note">{}</span></span>', scope, SCOPE_WORDS[scope]))
+            for scope in SCOPES
+        ],
+        widget=forms.CheckboxSelectMultiple,
+    )
+    days = forms.IntegerField(
+        required=False,
+        initial=90,
+        min_value=1,
+        max_value=MAX_TOKEN_DAYS,
+        label="Days until it expires",
+        help_text="Empty: it does not expire.",
+    )
+
+    def __init__(self, access: Access, *args: Any) -> None:
+        super().__init__(*args)
+        owners = token_owners(access).order_by("kind", "name", "id")
+        self.fields["owner"].queryset = owners  # type: ignore[attr-defined]  # a field of models
 
 
 @never_cache
@@ -31,28 +72,17 @@ DEFAULT_SCOPES, DEFAULT_DAYS = ("read", "write", "memory"), 90
 def tokens(request: WorkspaceRequest) -> HttpResponse:
     """Those that open something still, and a form for a new one, whose secret is shown in this answer only."""
     _check_administers(request.access)
-    if request.method != "POST":
-        return _render_tokens(request, kept={"scopes": DEFAULT_SCOPES, "days": DEFAULT_DAYS})
-    days = request.POST.get("days", "").strip()
-    kept: dict[str, Any] = {
-        "owner": int_param(request.POST, "owner"),
-        "name": request.POST.get("name", ""),
-        "scopes": request.POST.getlist("scopes"),
-        "days": days,
-    }
-    try:
-        owner = token_owners(request.access).filter(pk=min(kept["owner"] or 0, MAX_ID)).first()
-        if owner is None:
-            raise Problem("Choose whose token it is to be.", code="bad_owner", field="owner")
-        if days and not (days.isascii() and days.isdigit() and len(days) < 9):
-            raise Problem(f"A token lasts 1 to {MAX_TOKEN_DAYS} days.", code="bad_days", field="days")
-        token, secret = issue_token(
-            participant=owner, name=kept["name"], scopes=kept["scopes"], days=int(days) if days else None
-        )
-    except Problem as problem:
-        return _render_tokens(request, problem=problem, kept=kept)
-    made = {"token": token, "secret": secret, "owner": owner}
-    return _render_tokens(request, made=made, kept={"scopes": DEFAULT_SCOPES, "days": DEFAULT_DAYS})
+    form, made = TokenForm(request.access, request.POST or None), None
+    if form.is_valid():
+        owner = form.cleaned_data.pop("owner")
+        try:
+            token, secret = issue_token(participant=owner, **form.cleaned_data)
+            form, made = TokenForm(request.access), {"token": token, "secret": secret, "owner": owner}
+        except Problem as problem:
+            form.add_problem(problem)
+    rows = Token.objects.filter(participant__in=token_owners(request.access), revoked_at=None)
+    page = {"form": form, "made": made, "tokens": rows.select_related("participant").order_by("-id")}
+    return render(request, "workspaces/tokens.html", page, status=form.status)
 
 
 @workspace_view
@@ -68,11 +98,3 @@ def token_revoke(request: WorkspaceRequest, token_id: int) -> HttpResponse:
 def _check_administers(access: Access) -> None:
     if not access.administers:
         raise Refused("Only owners and admins manage tokens. Ask one of them.")
-
-
-def _render_tokens(request: WorkspaceRequest, *, problem: Problem | None = None, **context: Any) -> HttpResponse:
-    owners = token_owners(request.access).order_by("kind", "name", "id")
-    rows = Token.objects.filter(participant__in=owners, revoked_at=None).select_related("participant").order_by("-id")
-    scopes = [(scope, SCOPE_WORDS[scope]) for scope in SCOPES]
-    context |= {"problem": problem, "owners": owners, "tokens": rows, "scopes": scopes, "max_days": MAX_TOKEN_DAYS}
-    return render(request, "workspaces/tokens.html", context, status=problem.status if problem else 200)
