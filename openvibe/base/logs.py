@@ -1,5 +1,7 @@
 """Structured logs: one JSON object a line, with request, run and task ids, secrets masked."""
 
+import logging
+
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
@@ -29,3 +31,8 @@ def json_formatter() -> structlog.stdlib.ProcessorFormatter:
             structlog.processors.JSONRenderer(),
         ],
     )
+
+
+def is_not_routine(record: logging.LogRecord) -> bool:
+    """Everything but that the scheduler asks for a recurring job, which it does every few seconds."""
+    return not str(record.msg).startswith("Scheduler: Sending due task")

@@ -333,17 +333,21 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     ],
 }
 
-QUIET_CELERY = ("celery.beat", "celery.worker.strategy", "celery.app.trace")
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
+    "filters": {
+        "not_routine": {"()": "django.utils.log.CallbackFilter", "callback": "ext://openvibe.base.logs.is_not_routine"}
+    },
     "formatters": {"json": {"()": "openvibe.base.logs.json_formatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": sys.stderr, "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
     "loggers": {
         "django.request": {"level": "ERROR"},
-        # Celery tells three lines of each recurring job, some of which come every few seconds;
+        # Celery tells three lines of each recurring job, some of which come every few seconds.
+        "celery.beat": {"filters": ["not_routine"]},
+        **{name: {"level": "WARNING"} for name in ("celery.app.trace", "celery.worker.strategy")},
         # httpx2 names each address it calls, and addresses of webhooks hold secrets
-        **{name: {"level": "WARNING"} for name in (*QUIET_CELERY, "httpx2", "kombu", "mcp", "pgmq")},
+        **{name: {"level": "WARNING"} for name in ("httpx2", "kombu", "mcp", "pgmq")},
     },
 }
