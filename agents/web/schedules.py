@@ -1,13 +1,14 @@
 """An agent's schedules: what it posts unasked, when and where; and stopping it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_http_methods, require_POST
 
 from agents.access import visible_to
@@ -23,6 +24,7 @@ from agents.schedules.services import (
     update_schedule,
 )
 from agents.web.agent_page import access_agent
+from openvibe.base.forms import ServiceForm
 from openvibe.base.params import MAX_ID, int_param
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Channel, Thread
@@ -31,7 +33,65 @@ from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 TIMES_SHOWN = 3
 MAX_THREADS_OFFERED = 50
-EMPTY_FORM = {"name": "", "cron": "0 9 * * mon-fri", "time_zone": "UTC", "prompt": "", "place": "", "is_active": "1"}
+NO_PLACE = "Choose where it posts."
+CRON_HELP = mark_safe(
+    "A cron line: minute, hour, day of month, month, day of week. <code>0 9 * * mon-fri</code> is at 9:00 from Monday "
+    "to Friday, <code>*/30 8-17 * * *</code> every half hour from 8:00 on. Where day of month and day of week are both "
+    "given, a day must match both."
+)
+
+
+def _required(widget: type[forms.Widget], **attributes: object) -> forms.Widget:
+    return widget(attrs={"required": True, **attributes})
+
+
+class ScheduleForm(ServiceForm):
+    """Of a new schedule, or of `editing`. What it says is checked by the services; `place` is `c12` or `t34`."""
+
+    name = forms.CharField(required=False, label="Name", widget=_required(forms.TextInput, maxlength=80))
+    cron = forms.CharField(
+        required=False,
+        label="When",
+        initial="0 9 * * mon-fri",
+        widget=_required(forms.TextInput, maxlength=100),
+        help_text=CRON_HELP,
+    )
+    time_zone = forms.CharField(
+        required=False,
+        label="Time zone",
+        initial="UTC",
+        widget=_required(forms.TextInput, maxlength=64),
+        help_text="Like Europe/Berlin. A time that a night in spring skips runs right after the skipped hour.",
+    )
+    place = forms.CharField(
+        label="Where it posts", error_messages={"required": NO_PLACE, "null_characters_not_allowed": NO_PLACE}
+    )
+    prompt = forms.CharField(
+        required=False, label="What it is to do", widget=_required(forms.Textarea, rows=4, maxlength=4_000)
+    )
+    is_active = forms.BooleanField(required=False, label="Active", initial=True)
+
+    def __init__(self, request: WorkspaceRequest, agent: Agent, editing: Schedule | None) -> None:
+        super().__init__(request.POST if request.method == "POST" else None, initial=_initial(editing))
+        self.access = request.access
+        places = _places(agent, request.access) if request.access.administers else []
+        if editing is not None and _place_of(editing) not in dict(places):  # older than those that are offered
+            places.append((_place_of(editing), "Where it posts now"))
+        self.fields["place"].widget = forms.Select(choices=places)
+
+    def clean_place(self) -> tuple[Channel, Thread | None]:
+        return _access_place(self.access, self.cleaned_data["place"])
+
+    def draft(self) -> ScheduleDraft:
+        """Of a valid form."""
+        values = {**self.cleaned_data}
+        values["channel"], values["thread"] = values.pop("place")
+        values["prompt"] = values["prompt"].replace("\r\n", "\n")
+        return ScheduleDraft(**values)
+
+    def times(self) -> tuple[str, ...]:
+        """When it would run next, whatever else is wrong. Raises Problem."""
+        return _local_times(self.cleaned_data["cron"], self.cleaned_data["time_zone"])
 
 
 @dataclass(frozen=True)
@@ -50,19 +110,17 @@ def agent_schedules(request: WorkspaceRequest, handle: str) -> HttpResponse:
     """What stands, with a form for admins: `?edit=` fills it with one. POST saves, or with `show` only says when."""
     agent = access_agent(request, handle)
     editing = _edited_schedule(request, agent)
-    problem: Problem | None = None
+    form = ScheduleForm(request, agent, editing)
     times: tuple[str, ...] = ()
-    form: Mapping[str, str] = _form_of(editing) if editing else EMPTY_FORM
     if request.method == "POST":
-        form = {name: request.POST.get(name, "") for name in EMPTY_FORM}
         try:
-            if "show" in request.POST:
-                times = _local_times(form["cron"], form["time_zone"])
-            else:
-                _save(request, agent, editing, form)
+            if form.is_valid() and "show" not in request.POST:
+                _save(request, agent, editing, form.draft())
                 return redirect("agent-schedules", request.workspace.slug, handle)
-        except Problem as error:
-            problem = error
+            elif "show" in request.POST and not {"cron", "time_zone"} & form.errors.keys():
+                times = form.times()
+        except Problem as problem:
+            form.add_problem(problem)
     rows = _rows(agent, request.access)
     page = {
         "agent": agent,
@@ -70,12 +128,10 @@ def agent_schedules(request: WorkspaceRequest, handle: str) -> HttpResponse:
         "any_active": any(row.schedule.is_active for row in rows),
         "form": form,
         "editing": editing,
-        "problem": problem,
         "times": times,
-        "places": _places(agent, request.access) if request.access.administers else (),
         "max_per_day": MAX_PROACTIVE_PER_DAY,
     }
-    return render(request, "agents/schedules.html", page, status=problem.status if problem else 200)
+    return render(request, "agents/schedules.html", page, status=form.status)
 
 
 @workspace_view
@@ -149,10 +205,15 @@ def _local_times(cron: str, time_zone: str) -> tuple[str, ...]:
     )
 
 
-def _form_of(schedule: Schedule) -> dict[str, str]:
-    place = f"t{schedule.thread_id}" if schedule.thread_id else f"c{schedule.channel_id}"
-    columns = {name: str(getattr(schedule, name)) for name in ("name", "cron", "time_zone", "prompt")}
-    return {**columns, "place": place, "is_active": "1" if schedule.is_active else ""}
+def _place_of(schedule: Schedule) -> str:
+    return f"t{schedule.thread_id}" if schedule.thread_id else f"c{schedule.channel_id}"
+
+
+def _initial(schedule: Schedule | None) -> dict[str, object]:
+    if schedule is None:
+        return {}
+    names = ("name", "cron", "time_zone", "prompt", "is_active")
+    return {**{name: getattr(schedule, name) for name in names}, "place": _place_of(schedule)}
 
 
 def _places(agent: Agent, access: Access) -> list[tuple[str, str]]:
@@ -170,26 +231,16 @@ def _places(agent: Agent, access: Access) -> list[tuple[str, str]]:
     ]
 
 
-def _save(request: WorkspaceRequest, agent: Agent, editing: Schedule | None, form: Mapping[str, str]) -> None:
+def _save(request: WorkspaceRequest, agent: Agent, editing: Schedule | None, draft: ScheduleDraft) -> None:
     """Raises Problem with the field that is wrong."""
-    channel, thread = _chosen_place(request.access, form["place"])
-    draft = ScheduleDraft(
-        name=form["name"],
-        cron=form["cron"],
-        time_zone=form["time_zone"],
-        prompt=form["prompt"].replace("\r\n", "\n"),
-        channel=channel,
-        thread=thread,
-        is_active=form["is_active"] == "1",
-    )
     if editing is None:
         create_schedule(agent=agent, by=request.access, draft=draft)
     else:
         update_schedule(schedule=editing, by=request.access, draft=draft)
 
 
-def _chosen_place(access: Access, place: str) -> tuple[Channel, Thread | None]:
-    """Of `c12` and `t34`. Raises Problem for what the asker does not see."""
+def _access_place(access: Access, place: str) -> tuple[Channel, Thread | None]:
+    """Of `c12` and `t34`. Raises ValidationError for what the asker does not see."""
     kind, number = place[:1], place[1:]
     pk = int(number) if number.isascii() and number.isdecimal() and len(number) < 19 else 0
     if kind == "t":
@@ -198,4 +249,4 @@ def _chosen_place(access: Access, place: str) -> tuple[Channel, Thread | None]:
             return thread.channel, thread
     elif channel := Channel.objects.visible_to(access).filter(pk=pk).first():
         return channel, None
-    raise Problem("Choose where it posts.", code="bad_place", field="place")
+    raise forms.ValidationError(NO_PLACE)

@@ -72,6 +72,7 @@ def test_an_admin_sets_a_schedule_and_it_posts_with_a_mark_and_a_way_to_stop_it(
     [
         ({"cron": "61 * * * *"}, "cannot be read"),
         ({"cron": "daily"}, "five fields"),
+        ({"cron": "0 9\x00", "show": "1"}, "Null characters"),
         ({"time_zone": "Mars"}, "no time zone"),
         ({"place": "t99999999"}, "Choose where it posts"),
         ({"place": "x\x00"}, "Choose where it posts"),
@@ -91,7 +92,7 @@ def test_what_is_wrong_is_said_and_what_was_typed_is_kept(
 
 
 def test_an_edit_changes_the_row_and_others_may_not(
-    ana: Member, dora: Member, ben: Member, sage: Agent, thread: Thread, enter: Enter
+    ana: Member, dora: Member, ben: Member, sage: Agent, thread: Thread, enter: Enter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = f"/w/{ana.workspace.slug}/agents/sage/schedules/"
     enter(ana).post(page, fields(thread))
@@ -100,6 +101,10 @@ def test_an_edit_changes_the_row_and_others_may_not(
     enter(ana).post(f"{page}?edit={pk}", fields(thread, cron="0 8 * * *", place=f"c{thread.channel_id}"))
     schedule = Schedule.objects.get()
     assert (schedule.cron, schedule.thread, schedule.channel) == ("0 8 * * *", None, thread.channel)
+    schedule.thread = thread  # one that is no longer among the newest
+    schedule.save()
+    monkeypatch.setattr("agents.web.schedules.MAX_THREADS_OFFERED", 0)
+    assert f'value="t{thread.pk}" selected' in enter(ana).get(f"{page}?edit={pk}").content.decode()
     assert enter(dora).post(page, fields(thread)).status_code == 403
     assert enter(dora).post(f"/w/{ana.workspace.slug}/schedules/{pk}/delete/").status_code == 403
     assert enter(ben).post(f"/w/{ana.workspace.slug}/schedules/{pk}/stop/").status_code == 404
