@@ -2,7 +2,7 @@
 
 import { chooseFiles, chosenFiles, fileNames, filesProblem, requestBody } from "./attach.js";
 import { all, body, elements, one, post, settled } from "./page.js";
-import { catchUp, conversation, isShown, toBottom } from "./feed.js";
+import { conversation, isShown, toBottom, toNewest } from "./feed.js";
 
 const form = one("#composer");
 const field = one("#composer-body");
@@ -102,7 +102,7 @@ async function deliver(text, key, files) {
     return;
   }
   if (!field.value) savedText = "";
-  if (!isShown(said.id)) await catchUp();
+  if (!isShown(said.id)) await toNewest();
   row.remove();
   toBottom();
 }

@@ -12,7 +12,8 @@ export const conversation = one("#conversation");
 const scroller = one("#scroller");
 const list = one("#messages");
 const newer = one("#newer");
-let unseen = 0;
+const unseen = new Set(); // ids of what others posted below what is in sight
+let loading = Promise.resolve();
 
 export const threadId = conversation ? Number(conversation.dataset.thread) : null;
 export const rows = () => rowsOf(list);
@@ -22,8 +23,8 @@ const isAtBottom = () => scroller.scrollHeight - scroller.scrollTop - scroller.c
 
 export function toBottom() {
   scroller.scrollTop = scroller.scrollHeight;
-  unseen = 0;
-  newer.hidden = true;
+  unseen.clear();
+  showNewer();
 }
 
 // --- rows in and out ----------------------------------------------------------------------------------------
@@ -80,7 +81,10 @@ async function load(line) {
 }
 
 const edges = new IntersectionObserver(
-  (seen) => seen.filter((entry) => entry.isIntersecting).forEach((entry) => load(entry.target)),
+  (seen) => {
+    const wanted = seen.filter((entry) => entry.isIntersecting).map((entry) => load(entry.target));
+    loading = Promise.all([loading, ...wanted]);
+  },
   { root: scroller, rootMargin: "400px 0px" },
 );
 
@@ -91,14 +95,14 @@ function answered(response, again) {
   return Boolean(response?.ok);
 }
 
-/** Fetch everything after the last row, and place it. Nothing is placed while later messages are not loaded. */
+/**
+ * Fetch everything after the last row, and place it. Nothing is placed while later messages are not loaded; those that
+ * are on their way come first: their answer may be older than what is asked for here.
+ */
 export const catchUp = oneAtATime(async () => {
   if (!conversation) return;
-  if (hasNewer()) {
-    unseen += 1;
-    showNewer();
-    return;
-  }
+  await loading;
+  if (hasNewer()) return;
   for (let page = 0; page < 8; page += 1) {
     const from = lastRow()?.dataset.seq ?? 0;
     const response = await getFragment(`${conversation.dataset.url}?after_seq=${from}&live=1`).catch(() => null);
@@ -120,13 +124,39 @@ function append(arrived) {
     trim(true);
     toBottom();
   } else {
-    unseen += arrived.filter((row) => row.dataset.mine !== "yes").length;
+    arrived.filter((row) => row.dataset.mine !== "yes").forEach((row) => unseen.add(Number(row.dataset.id)));
     showNewer();
   }
 }
 
+async function showNewest() {
+  const response = await getFragment(conversation.dataset.url).catch(() => null);
+  if (!response?.ok) return location.assign(conversation.dataset.url);
+  const found = elements(await response.text());
+  list.replaceChildren(...found, ...all("[data-pending]", list));
+  htmx.process(list);
+  all(".more-line", list).forEach((line) => edges.observe(line));
+  rows().forEach(watch);
+  const address = new URL(location.href);
+  ["at", "before_seq", "after_seq"].forEach((name) => address.searchParams.delete(name));
+  address.hash = "";
+  history.replaceState(history.state, "", address);
+}
+
+/** Leave what was said earlier for the newest messages; what is being sent stays below them. */
+export const toNewest = oneAtATime(async () => {
+  await loading;
+  if (hasNewer()) await (loading = showNewest());
+  await catchUp();
+  toBottom();
+});
+
 /** Show what an event holds of this thread's message. Only what it does not hold, or what came before, is fetched. */
 export function arrive(event) {
+  if (event.kind === "message_posted" && !event.mine && hasNewer()) {
+    unseen.add(event.message);
+    showNewer();
+  }
   if (event.fetch && event.kind === "message_posted") return catchUp();
   // An answer on its way is older than this: it is asked for again, or it would take back what is shown here.
   if (event.fetch || refetches.get(event.message)?.isRunning()) return refetch(event.message);
@@ -146,8 +176,8 @@ export function arrive(event) {
 }
 
 function showNewer() {
-  newer.hidden = unseen === 0;
-  newer.textContent = `${unseen} new ↓`;
+  newer.hidden = !unseen.size;
+  newer.textContent = `${unseen.size} new ↓`;
 }
 
 const refetches = new Map();
@@ -243,13 +273,13 @@ export function start() {
     event.preventDefault();
     markUnread(event.target);
   });
-  newer.addEventListener("click", () => (hasNewer() ? location.assign(conversation.dataset.url) : toBottom()));
+  newer.addEventListener("click", toNewest);
   let sticks = true;
   new ResizeObserver(() => { if (sticks && !hasNewer()) toBottom(); }).observe(scroller);
   scroller.addEventListener("scroll", () => {
     sticks = isAtBottom();
-    if (unseen && isAtBottom() && !hasNewer()) {
-      unseen = 0;
+    if (unseen.size && isAtBottom() && !hasNewer()) {
+      unseen.clear();
       showNewer();
     }
   }, { passive: true });

@@ -1,0 +1,54 @@
+"""Somebody reads what was said long ago in a thread while others go on in it."""
+
+import re
+
+from playwright.sync_api import APIResponse, Route, expect
+
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.journeys.memory_steps import go_to, import_conversation
+from tests.journeys.test_conversation import say
+
+
+def test_what_is_said_while_later_messages_load_is_shown(people: People, installation: Installation) -> None:
+    import_conversation(installation, "The nursery")
+    ana, other = people.ana(), people.ana()
+    for page in (ana, other):
+        go_to(page, "The nursery")
+    held: list[tuple[Route, APIResponse]] = []
+
+    def arrive_late(route: Route) -> None:
+        held.append((route, route.fetch()))
+
+    ana.route(re.compile(r"\?after_seq=\d+$"), arrive_late, times=1)
+    with ana.expect_request(re.compile(r"\?after_seq=\d+$")):
+        ana.goto(f"{ana.url.split('?')[0]}?at=3#m-3")
+        expect(ana.locator("#m-3")).to_be_in_viewport()
+        ana.locator("[data-newer]").scroll_into_view_if_needed()
+    hear = "({ detail }) => { document.body.dataset.heard = detail.kind; }"
+    ana.evaluate(f"() => document.addEventListener('openvibe:event', {hear})")
+    say(other, "A frost is coming tonight.")
+    expect(other.locator("#m-81")).to_contain_text("A frost is coming tonight.")
+    expect(ana.locator("body")).to_have_attribute("data-heard", "message_posted")
+    route, answer = held.pop()
+    route.fulfill(response=answer)
+    expect(ana.locator("#m-80")).to_be_attached()
+    expect(ana.locator("#m-81")).to_contain_text("A frost is coming tonight.")
+
+
+def test_whoever_writes_there_is_led_to_the_newest(people: People, installation: Installation) -> None:
+    import_conversation(installation, "The hothouse", 160)
+    ana = people.ana()
+    go_to(ana, "The hothouse")
+    ana.goto(f"{ana.url.split('?')[0]}?at=3#m-3")
+    expect(ana.locator("#m-3")).to_be_in_viewport()
+
+    say(ana, "Are these still the same beds?")
+    expect(ana.locator("#m-161")).to_contain_text("Are these still the same beds?")
+    expect(ana.locator("#m-161")).to_be_in_viewport()
+    expect(ana.locator("#m-160")).to_be_attached()
+    expect(ana.locator("#m-3")).to_have_count(0)
+    expect(ana.locator(".is-pending")).to_have_count(0)
+    assert "at=" not in ana.url
+    ana.locator("[data-older]").scroll_into_view_if_needed()
+    expect(ana.locator("#m-100")).to_be_attached()
