@@ -44,6 +44,19 @@ def test_meaning_is_found_and_nonsense_is_not(ana: Member, thread: Thread) -> No
     assert "Nothing you may see matches" in page(ana, q="zebra")
 
 
+def test_what_was_counted_is_said(ana: Member, thread: Thread, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openvibe.chat.web.search.MAX_BEST_HITS", 2)
+    monkeypatch.setattr("openvibe.chat.web.search.MAX_COUNTED_HITS", 4)
+    for number, counted in enumerate(("1 message,", "2 messages,", "3 messages,", "At least 4 messages,"), start=1):
+        say(thread, ana, f"Roses {number}")
+        shown = " ".join(page(ana, q="roses", order="newest").split())
+        assert f"> {counted} the newest first. <" in shown, counted
+    shown = " ".join(page(ana, q="roses", kind="text").split())
+    assert "The best 2 messages. To see all" in shown
+    assert 'href="?q=roses&amp;kind=text&amp;order=newest"' in shown
+    assert "Filters (1)" in shown
+
+
 def test_a_search_stays_in_its_thread(ana: Member, thread: Thread) -> None:
     other = make_thread(thread.channel, ana, "Elsewhere")
     say(thread, ana, "Roses here")
