@@ -117,7 +117,9 @@ def excerpt(hit: Message, words: str) -> SafeString:
 
 def excerpt_around(text: str, words: str) -> str:
     """At most 240 characters from the first word of the question on, its words between HIT_START and HIT_END."""
-    terms = [re.escape(term[: max(3, len(term) - 2)]) for term in query_terms(words)]
+    terms = [
+        (r"(?<!\w)" if term.isascii() else "") + re.escape(term[: max(3, len(term) - 2)]) for term in query_terms(words)
+    ]
     pattern = re.compile(rf"(?:{'|'.join(terms)})\w*", re.IGNORECASE) if terms else None
     first = pattern.search(text) if pattern else None
     start = max(first.start() - EXCERPT_CHARACTERS // 3, 0) if first else 0

@@ -20,9 +20,10 @@ def page(by: Member, **asked: str | int) -> str:
 
 
 def test_the_best_match_takes_any_word_and_marks_it(ana: Member, thread: Thread) -> None:
-    say(thread, ana, "Prune the roses in March")
+    say(thread, ana, "Prune the roses in March, after the frost")
     say(thread, ana, "Roses again")
     found = page(ana, q="when do we prune the roses?")
+    assert "the frost" in found
     assert "<mark>Prune</mark> the <mark>roses</mark>" in found
     assert found.index("in March") < found.index("again")
     assert 'value="newest" selected' not in found
