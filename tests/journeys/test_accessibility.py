@@ -1,4 +1,4 @@
-"""Pages anybody can use: no serious accessibility violation, in both themes and on a narrow screen."""
+"""Pages anybody can use: no accessibility violation but minor ones, in both themes and on a narrow screen."""
 
 import re
 from contextlib import nullcontext
@@ -17,7 +17,7 @@ PLUGINS = "/admin/memory/memoryplugin/"
 
 def violations(page: Page) -> list[str]:
     found = Axe().run(page).response["violations"]
-    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found if v["impact"] in ("serious", "critical")]
+    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found if v["impact"] != "minor"]
 
 
 def scrolls_sideways(page: Page) -> bool:
@@ -84,7 +84,7 @@ def test_memory_and_work_by_keyboard(people: People, scene: Scene) -> None:
     memory.focus()
     page.keyboard.press("Enter")
     expect(panel).to_be_focused()
-    leaves = panel.locator("summary", has_text="Leaf summaries")
+    leaves = panel.locator("summary", has_text="Summaries of messages")
     leaves.focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
