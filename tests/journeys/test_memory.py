@@ -77,7 +77,7 @@ def switch_to(admin: Page, title: str, *, happens: str) -> None:
 def compact_and_open(page: Page) -> None:
     panel = in_panel(page, "Memory")
     expect(panel).to_contain_text("80 messages in")
-    expect(panel).to_contain_text("It has not been compacted yet")
+    expect(panel).to_contain_text("Each compaction is drawn here")
     panel.get_by_role("button", name="Compact everything").click()
     expect(panel).to_contain_text(
         re.compile(r"Last\s+compacted\s+on\s+.+:\s+[\d,]+\s+→\s+[\d,]+\s+tokens,\s+1\s+new\s+summary\.")

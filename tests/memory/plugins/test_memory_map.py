@@ -161,7 +161,8 @@ def test_compact_now_and_everything_ask_once(ana: Member, dora: Member, thread: 
     answer = browser(ana).post(address(thread, "compact/"), {"full": "1"}, headers=HTMX).content.decode()
     assert Compaction.objects.get().full
     assert "<html" not in answer
-    assert "waits for a worker" in answer
+    assert "begins in a moment" in answer
+    assert "<progress" in answer
     assert answer.count("aria-disabled") == 2
     again = browser(ana).post(address(thread, "compact/"), headers=HTMX).content.decode()
     assert "under way already" in again
@@ -220,7 +221,7 @@ def test_before_and_after_and_why_it_failed_stand_there(ana: Member, thread: Thr
 
 
 def test_the_history_is_drawn_and_told(ana: Member, thread: Thread) -> None:
-    assert "has not been compacted yet" in page_of(ana, thread)
+    assert "Each compaction is drawn here" in page_of(ana, thread)
     over(thread)
     over(thread, tokens_before=11_500, full=True, trigger="hand", requested_by=ana.participant)
     page = page_of(ana, thread)
