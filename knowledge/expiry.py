@@ -59,8 +59,12 @@ def _add_one_year(at: datetime) -> datetime:
 
 
 def format_instant(at: datetime) -> str:
-    """`2026-03-01 09:30 UTC`; seconds only where there are some. Read back by `parse_expiry` it is the same instant."""
+    """`2026-03-01 09:30 UTC`; seconds only where there are some. The end of a day is that day alone: `2026-03-01`.
+
+    Read back by `parse_expiry` it is the same instant."""
     instant = at.astimezone(UTC)
+    if instant.time() == time() and instant.date() > date.min:
+        return f"{instant.date() - timedelta(days=1)}"
     seconds = ":%S.%f" if instant.microsecond else ":%S" if instant.second else ""
     return f"{instant:%Y-%m-%d %H:%M{seconds} UTC}"
 
@@ -128,7 +132,7 @@ class Freshness:
 
     @property
     def formatted_at(self) -> str:
-        """The instant to the minute, UTC; empty where there is none."""
+        """The day, or the instant to the minute (UTC); empty where there is none."""
         return format_instant(self.at) if self.at else ""
 
 

@@ -186,6 +186,7 @@ class Entry(Timestamped):
         indexes = [
             GinIndex(fields=["search"], gin_pending_list_limit=GIN_PENDING_LIST_KB, name="entry_search"),
             models.Index(fields=["workspace", "status", "-id"], name="entry_by_status"),
+            GinIndex(SearchVector("topic", config="simple"), name="entry_topic_words"),
             models.Index(fields=["workspace", "topic"], name="entry_by_topic"),
             models.Index("workspace", Upper("topic"), name="entry_by_topic_any_case"),
             models.Index(fields=["owner", "status"], name="entry_by_owner"),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import QuerySet
+from django.contrib.postgres.search import SearchQuery, SearchVector
+from django.db.models import Case, QuerySet, When
 from django.dispatch import receiver
 from django.urls import reverse
 from django.utils import timezone
@@ -25,9 +26,12 @@ from openvibe.chat.wiring import (
     INBOX_NOTES,
     MESSAGE_DECORATORS,
     PERSONAL_MESSAGE_VIEWS,
+    PLACE_SOURCES,
     QUOTE_KINDS,
     SIDEBAR_EXTRAS,
     InboxNote,
+    Place,
+    PlaceQuery,
     message_revised,
 )
 from openvibe.search.indexing import VECTOR_TABLES
@@ -52,6 +56,7 @@ def wire() -> None:
     PERSONAL_MESSAGE_VIEWS.add(pin_keepers)
     SIDEBAR_EXTRAS.add(sidebar_counts)
     INBOX_NOTES.add(inbox_notes)
+    PLACE_SOURCES.add(entry_places)
     VECTOR_TABLES.add(ENTRY_VECTORS)
     QUOTE_KINDS.add(ENTRY_QUOTES)
 
@@ -130,6 +135,25 @@ def _unseen_notices(access: Access) -> QuerySet[Notice]:
     """The asker's notices of entries they may still read."""
     unseen = Notice.objects.filter(participant_id=access.participant_id, seen_at=None)
     return unseen.filter(entry__in=Entry.objects.visible_to(access).order_by().values("pk"))
+
+
+def entry_places(access: Access, query: PlaceQuery) -> list[Place]:
+    """Entries in use or waiting whose topic is asked for, the recent ones first. One query, none without words or
+    recent entries."""
+    recent = query.recent_ids("k")
+    if not (query.words or recent):
+        return []
+    entries = Entry.objects.visible_to(access).filter(status__in=LIVE_STATUSES)
+    if query.words:
+        is_named = SearchQuery(query.tsquery, search_type="raw", config="simple")
+        entries = entries.annotate(names=SearchVector("topic", config="simple")).filter(names=is_named)
+        entries = entries.order_by(Case(When(pk__in=recent, then=0), default=1), "-use_count", "-pk")
+    else:
+        entries = entries.filter(pk__in=recent)
+    rows = entries.values_list("pk", "topic")[: query.limit]
+    return [
+        Place(f"k{pk}", topic, "Knowledge", reverse("knowledge-entry", args=[query.slug, pk])) for pk, topic in rows
+    ]
 
 
 @receiver(message_revised, dispatch_uid="knowledge.source_gone")

@@ -1,5 +1,6 @@
-"""Every address that is read takes as many statements for many rows as for one."""
+"""Every address that is read takes as many statements for many rows as for one; pages have a heading and a way back."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -125,6 +126,9 @@ def statements(world: World, name: str, path: str) -> int | None:
     with CaptureQueriesContext(connection) as seen:
         response = world.browser.get(url, headers=headers)
     assert response.status_code in (200, 302, 405), (name, url, response.content[:150])
+    if b'<div class="shell' in response.content:
+        assert re.search(rb'class="icon-button back"', response.content), f"a phone has no way back from {url}"
+        assert response.content.count(b"<h1") == 1, f"{url} has not one heading"
     return None if response.status_code == 405 else len(seen)
 
 

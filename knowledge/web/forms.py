@@ -26,6 +26,10 @@ ON_DATE = "on"
 _TAG_SEPARATORS = re.compile(r"[,\n;]")
 
 
+_PICKED = re.compile(r"(?:\d{4}-\d\d-\d\d(?P<time>T\d\d:\d\d(?::\d\d)?)?)?")
+"""What date pickers send, with a time or without."""
+
+
 @dataclass(frozen=True)
 class EntryFormData:
     """One form. `expires` is a preset or "on"; then `expires_on` says when. `tags` are divided by commas."""
@@ -43,6 +47,16 @@ class EntryFormData:
     note: str = ""
     based_on: int | None = None
     client_id: str = ""
+
+    @property
+    def expires_on_type(self) -> str:
+        """Of the input that can show `expires_on`: a date picker, one with a time, or a text where it is neither."""
+        match = _PICKED.fullmatch(self.expires_on)
+        try:
+            datetime.fromisoformat(self.expires_on or "2030-06-30")
+        except ValueError:
+            return "text"
+        return "text" if not match else "datetime-local" if match["time"] else "date"
 
     def expires_at(self) -> datetime | None:
         """The instant, UTC; of a preset to the minute. Raises Problem (field expires_at)."""
@@ -64,7 +78,7 @@ class EntryFormData:
 
     def changed_fields(self, entry: Entry) -> dict[str, Any]:
         """As `words`; an expiry that was left as it is may be past."""
-        if entry.expires_at and (self.expires, self.expires_on.strip()) == (ON_DATE, format_instant(entry.expires_at)):
+        if entry.expires_at and (self.expires, self.expires_on.strip()) == (ON_DATE, expiry_input(entry.expires_at)):
             return {**replace(self, expires="never").words(), "expires_at": KEEP}
         return self.words()
 
@@ -94,11 +108,16 @@ def form_data_of(entry: Entry) -> EntryFormData:
         visibility=entry.visibility,
         tags=", ".join(entry.tags),
         expires=ON_DATE if entry.expires_at else "never",
-        expires_on=format_instant(entry.expires_at) if entry.expires_at else "",
+        expires_on=expiry_input(entry.expires_at) if entry.expires_at else "",
         is_pinned=entry.is_pinned,
         owner=str(entry.owner_id),
         based_on=entry.version,
     )
+
+
+def expiry_input(at: datetime) -> str:
+    """An instant as date pickers have it, in UTC: `2026-03-01` for the end of that day, else `2026-03-01T09:30`."""
+    return format_instant(at).removesuffix(" UTC").replace(" ", "T")
 
 
 def whole_minute(at: datetime) -> datetime:

@@ -88,6 +88,7 @@ def entry_list(request: WorkspaceRequest) -> HttpResponse:
             topics=tuple(suggest_topics(request)),
         ),
         "is_narrowed": is_narrowed,
+        "is_capped": bool(params.get("q")) and page.paginator.count == MAX_HITS,
         "chips": _filter_chips(request, params),
         "query": query.urlencode(),
         "may_manage": may_manage(request.access),
@@ -148,6 +149,11 @@ class ListSearch:
     topics: tuple[str, ...]
     statuses: tuple[tuple[str, str], ...] = tuple(Entry.Status.choices)
     freshness_choices: tuple[tuple[str, str], ...] = FRESHNESS_CHOICES
+
+    @property
+    def filter_count(self) -> int:
+        """How many filters are on."""
+        return sum(map(bool, (self.topic, self.tag, self.status, self.owner, self.freshness)))
 
 
 def _newest_page(access: Access) -> Page[Any]:

@@ -76,13 +76,13 @@ def _groups(entries: Sequence[ContextEntry], tail_start: int) -> list[tuple[str,
     messages = [entry for entry in entries[:tail_start] if entry.summary_id is None]
     tail_about = "The newest messages, word for word. They are never summarised."
     groups: list[tuple[str, str, str, Sequence[ContextEntry]]] = [
-        ("tail", "Fresh tail", tail_about, entries[tail_start:]),
+        ("tail", "Recent messages", tail_about, entries[tail_start:]),
         ("open", "Not summarised yet", "Older messages that still stand word for word.", messages),
     ]
     for depth in sorted({entry.depth for entry in summaries}):
         key = f"condensed-{min(depth, 3)}" if depth else "leaf"
-        title = f"Condensed, depth {depth}" if depth else "Leaf summaries"
-        about = "Each stands for several summaries." if depth else "Each stands for a stretch of messages."
+        title = f"Summaries of summaries, level {depth}" if depth else "Summaries of messages"
+        about = "Each sums up several summaries." if depth else "Each sums up messages in a row."
         groups.append((key, title, about, [entry for entry in summaries if entry.depth == depth]))
     return groups
 

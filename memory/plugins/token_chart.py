@@ -1,7 +1,8 @@
 """The token chart of a thread's memory map: tokens over time, with a mark for each compaction. Plain values, no
 database."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -44,13 +45,33 @@ class TokenChart(NamedTuple):
     width: int = CHART_WIDTH
     height: int = CHART_HEIGHT
 
+    @property
+    def ticks(self) -> tuple[int, int, int]:
+        """Tokens at the top, in the middle and at the bottom."""
+        top = round(max(self.max_tokens, 1) * HEADROOM)
+        return top, top // 2, 0
+
+
+class Growth(NamedTuple):
+    """Tokens of messages that came at `at`: measured between two compactions by what was said."""
+
+    at: datetime
+    tokens: int
+
 
 def build_token_chart(
-    steps: Sequence[CompactionStep], *, starts_at: datetime, now: datetime, tokens: int, threshold: int, target: int
+    steps: Sequence[CompactionStep],
+    growth: Sequence[Growth] = (),
+    *,
+    starts_at: datetime,
+    now: datetime,
+    tokens: int,
+    threshold: int,
+    target: int,
 ) -> TokenChart:
-    """The history from `starts_at` until `now`, when it is `tokens`. `steps` oldest first.
+    """The history from `starts_at` until `now`, when it is `tokens`. `steps` and `growth` oldest first.
 
-    Only what was measured is drawn: between two compactions the line is straight.
+    The line rises when messages came, up to what the next compaction measured, and falls at each compaction.
     """
     max_tokens = max([tokens, threshold, *(size for step in steps for size in (step.before, step.after))])
     seconds = max((now - starts_at).total_seconds(), 1.0)
@@ -62,9 +83,8 @@ def build_token_chart(
         return round(CHART_HEIGHT - CHART_HEIGHT * size / (max(max_tokens, 1) * HEADROOM), 1)
 
     marks = tuple(ChartMark(x(step.at), y(step.before), y(step.after), step) for step in steps)
-    steps_down = [(mark.x, height) for mark in marks for height in (mark.before_y, mark.after_y)]
-    points = [(0.0, float(CHART_HEIGHT)), *steps_down, (float(CHART_WIDTH), y(tokens))]
-    line = " ".join(f"{across},{down}" for across, down in points)
+    sizes = _sizes_over_time(steps, growth, starts_at=starts_at, now=now, tokens=tokens)
+    line = " ".join(f"{x(at)},{y(size)}" for at, size in sizes)
     return TokenChart(
         line,
         f"0,{CHART_HEIGHT} {line} {CHART_WIDTH},{CHART_HEIGHT}",
@@ -75,3 +95,21 @@ def build_token_chart(
         now,
         max_tokens,
     )
+
+
+def _sizes_over_time(
+    steps: Sequence[CompactionStep], growth: Sequence[Growth], *, starts_at: datetime, now: datetime, tokens: int
+) -> Iterator[tuple[datetime, int]]:
+    """Times that never run back, each with the size then; two sizes at one time are a jump."""
+    pending, size, last_at = deque(growth), 0, starts_at
+    yield starts_at, 0
+    for at, before, after in [*steps, CompactionStep(now, tokens, tokens)]:
+        at = max(at, last_at)
+        while pending and pending[0].at <= at:
+            came = pending.popleft()
+            last_at = max(came.at, last_at)
+            yield last_at, size
+            size = min(size + came.tokens, max(before, size))
+            yield last_at, size
+        yield from ((at, size), (at, before), (at, after))
+        size, last_at = after, at

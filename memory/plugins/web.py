@@ -3,7 +3,7 @@
 Whoever sees the thread sees its map; the summaries and messages are asked for through a session each time."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import messages
@@ -26,9 +26,10 @@ from memory.plugins.registry import provider_for
 from memory.plugins.sessions import COMPACTION_TARGET, COMPACTION_THRESHOLD, context_budget, open_session
 from memory.plugins.summary_tree import BAR_WIDTH, build_summary_tree, tree_lines
 from memory.plugins.tasks import enqueue_compaction_on_commit
-from memory.plugins.token_chart import CompactionStep, TokenChart, build_token_chart
+from memory.plugins.token_chart import CompactionStep, Growth, TokenChart, build_token_chart
 from openvibe.base.markdown import render_markdown
 from openvibe.base.params import MAX_ID, int_param
+from openvibe.base.prepared_statements import fetch_unprepared
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.registers import Register
 from openvibe.chat.models import Thread
@@ -207,11 +208,35 @@ def _token_chart(thread: Thread, finished: list[Compaction], *, tokens: int, bud
     if not steps:
         return None
     steps.sort(key=lambda step: step.at)
+    starts_at, now = (
+        steps[0].at if len(finished) == MAX_HISTORY else min(thread.created_at, steps[0].at),
+        timezone.now(),
+    )
     return build_token_chart(
         steps,
-        starts_at=steps[0].at if len(finished) == MAX_HISTORY else min(thread.created_at, steps[0].at),
-        now=timezone.now(),
+        _growth(thread, starts_at, now),
+        starts_at=starts_at,
+        now=now,
         tokens=tokens,
         threshold=int(budget * COMPACTION_THRESHOLD),
         target=int(budget * COMPACTION_TARGET),
     )
+
+
+_SELECT_GROWTH = """
+SELECT width_bucket(extract(epoch FROM created_at)::float8, %(start)s, %(end)s, %(parts)s), sum(token_count)::bigint
+FROM chat_message WHERE thread_id = %(thread)s AND deleted_at IS NULL GROUP BY 1 ORDER BY 1
+"""
+GROWTH_PARTS = 120
+
+
+def _growth(thread: Thread, starts_at: datetime, now: datetime) -> list[Growth]:
+    """Tokens of the thread's messages, summed up over parts of the time; those of before stand at the start. One
+    statement."""
+    start, end = starts_at.timestamp(), max(now.timestamp(), starts_at.timestamp() + 1)
+    values = {"start": start, "end": end, "parts": GROWTH_PARTS, "thread": thread.pk}
+    width = (end - start) / GROWTH_PARTS
+    return [
+        Growth(starts_at + timedelta(seconds=max(part - 1, 0) * width), tokens)
+        for part, tokens in fetch_unprepared(_SELECT_GROWTH, values)
+    ]

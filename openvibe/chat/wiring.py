@@ -6,6 +6,7 @@ a text."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -77,6 +78,59 @@ class InboxNote:
 
 INBOX_NOTES: Register[Callable[[Access], Sequence[InboxNote]]] = Register("openvibe.chat.wiring.INBOX_NOTES")
 """What needs the reader besides new messages, the newest first."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Somewhere to go. `key`: a letter for its kind and its id; `detail`: what it is, in words."""
+
+    key: str
+    name: str
+    detail: str
+    href: str
+
+
+@dataclass(frozen=True)
+class PlaceQuery:
+    """The first words of names, as somebody types them, and the keys of the places where she was, the newest first."""
+
+    slug: str
+    text: str
+    recent: Sequence[str] = ()
+    limit: int = 8
+
+    @property
+    def words(self) -> list[str]:
+        """At most eight, lower-case, without the marks around them."""
+        stripped = (re.sub(r"^\W+|\W+$", "", word) for word in self.text.lower()[:100].split())
+        return [word for word in stripped if word][:8]
+
+    @property
+    def tsquery(self) -> str:
+        """Every word begins a word of the name; one like `v2.3` is one for PostgreSQL, or several."""
+        return " & ".join(f"({' | '.join(_prefix_terms(word))})" for word in self.words)
+
+    @property
+    def like_patterns(self) -> list[str]:
+        """The same for `LIKE ALL`, of a text that begins with a space."""
+        return ["% " + re.sub(r"([\\%_])", r"\\\1", word) + "%" for word in self.words]
+
+    def recent_ids(self, kind: str) -> list[int]:
+        """Of one kind, by the letter of its keys."""
+        return [int(key[1:]) for key in self.recent if key.startswith(kind)]
+
+
+def _prefix_terms(word: str) -> list[str]:
+    parts = re.findall(r"\w+", word)
+    whole = "'" + word.replace("\\", "\\\\").replace("'", "''") + "':*"
+    return [whole] if parts == [word] else [whole, "(" + " & ".join(f"'{part}':*" for part in parts) + ")"]
+
+
+PLACE_SOURCES: Register[Callable[[Access, PlaceQuery], Sequence[Place]]] = Register(
+    "openvibe.chat.wiring.PLACE_SOURCES"
+)
+"""Where else the command palette goes, the recent ones first; one statement each, over an index. Without words: those
+of the query's recent places that the asker may see."""
 
 REPLY_DENIED_REASONS: Register[Callable[[Sequence[Participant], Thread, str], Mapping[int, str]]] = Register(
     "openvibe.chat.wiring.REPLY_DENIED_REASONS"

@@ -26,8 +26,8 @@ function newThread() {
 
 const press = (selector) => one(selector, currentRow() ?? document)?.click();
 
-/** [keys, what it does, how]. Others may add theirs with `register`. */
-const shortcuts = [
+/** [keys, what it does, how]; without keys it is done from the command palette alone. Others may add with `register`. */
+export const shortcuts = [
   ["/", "Search", () => location.assign(`${workspace}search/`)],
   ["j", "Next message or thread", () => move(1)],
   ["k", "Previous message or thread", () => move(-1)],
@@ -43,21 +43,21 @@ const shortcuts = [
   ["p", "Pin to knowledge", () => press("[data-pin]")],
   ["g k", "Go to knowledge", () => location.assign(`${workspace}knowledge/`)],
   ["g m", "Go to mentions", () => location.assign(`${workspace}mentions/`)],
-  ["?", "This help", () => showHelp()],
+  ["?", "Keyboard help", () => showHelp()],
 ];
 
-/** A page's own key takes the place of the general one. */
-export function register(keys, label, run) {
-  const at = shortcuts.findIndex(([taken]) => taken === keys);
-  if (at < 0) shortcuts.push([keys, label, run]);
-  else shortcuts[at] = [keys, label, run];
+/** A page's own key takes the place of the general one. `isHere` tells whether it can be done on this page. */
+export function register(keys, label, run, isHere = () => true) {
+  const at = keys ? shortcuts.findIndex(([taken]) => taken === keys) : -1;
+  if (at < 0) shortcuts.push([keys, label, run, isHere]);
+  else shortcuts[at] = [keys, label, run, isHere];
 }
 
 function showHelp() {
   const dialog = one("#help");
   const list = document.createElement("dl");
   list.className = "help-list";
-  for (const [keys, label] of shortcuts) {
+  for (const [keys, label] of shortcuts.filter(([some]) => some)) {
     const term = document.createElement("dt");
     keys.split(" ").forEach((key) => {
       const cap = document.createElement("kbd");
@@ -88,7 +88,7 @@ function onKey(event) {
   const typed = first ? `${first} ${event.key.toLowerCase()}` : event.key.toLowerCase();
   first = "";
   clearTimeout(timer);
-  const found = shortcuts.find(([keys]) => keys === typed);
+  const found = shortcuts.find(([keys]) => keys && keys === typed);
   if (found) {
     event.preventDefault();
     found[2]();

@@ -122,7 +122,7 @@ function press(key) {
 
 function startReview() {
   if (!one("#knowledge-review")) return;
-  for (const [key, label] of [["r", "Renew, or bring back"], ["e", "Edit the entry"], ["s", "Supersede the entry"], ["a", "Archive the entry"], ["y", "Accept the suggestion"], ["n", "Reject the suggestion"], ["b", "Both hold"], ["1", "The first holds instead"], ["2", "The second holds instead"]]) register(key, label, () => press(key));
+  for (const [key, label] of [["r", "Renew, or bring back"], ["e", "Edit the entry"], ["s", "Supersede the entry"], ["a", "Archive the entry"], ["y", "Accept the suggestion"], ["n", "Reject the suggestion"], ["b", "Keep both"], ["1", "Keep the first"], ["2", "Keep the second"]]) register(key, label, () => press(key));
 }
 
 document.addEventListener("submit", ({ target }) => {

@@ -145,7 +145,8 @@ const shownChannel = /\/c\/(\d+)\//.exec(location.pathname)?.[1];
 /** What stands on a page besides a conversation, and what the sidebar cannot be told of, is fetched when it changed. */
 function refreshWhatIsMeant(event) {
   if (IN_THREADS.includes(event.kind)) return;
-  if (!["message_posted", "read_changed", "dive_changed"].includes(event.kind) && !event.new) sidebarSoon();
+  const isTold = event.thread || event.kind !== "read_changed"; // all was marked as read: of no channel in particular
+  if (!isTold || (!["message_posted", "read_changed", "dive_changed"].includes(event.kind) && !event.new)) sidebarSoon();
   if (conversation || event.dive || (shownChannel && event.channel && String(event.channel) !== shownChannel)) return;
   if (event.kind !== "message_posted" || !moveUp(event)) partsSoon();
 }

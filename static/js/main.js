@@ -6,6 +6,7 @@ import * as composer from "./composer.js";
 import * as live from "./live.js";
 import * as panel from "./panel.js";
 import * as keys from "./keys.js";
+import * as commandPalette from "./command_palette.js";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax`;
@@ -14,6 +15,8 @@ document.addEventListener("click", (event) => {
   const { target } = event;
   if (target.closest("[data-dismiss]")) target.closest(".toast").remove();
   if (target.closest("[data-sidebar]")) one(".shell").classList.toggle("shows-sidebar");
+  const filters = target.closest("[data-filters]");
+  if (filters) filters.setAttribute("aria-expanded", String(filters.getAttribute("aria-expanded") !== "true"));
   const copy = target.closest("[data-copy-text]");
   if (copy) navigator.clipboard?.writeText(copy.dataset.copyText).then(() => toast("Copied."));
   all("details.menu[open]").forEach((menu) => { if (!menu.contains(target)) menu.open = false; });
@@ -49,4 +52,4 @@ body.addEventListener("htmx:responseError", (event) => {
 });
 body.addEventListener("htmx:sendError", () => toast("The server cannot be reached. Nothing was changed; try again in a moment."));
 
-[feed, composer, panel, keys, live].forEach((part) => part.start());
+[feed, composer, panel, keys, commandPalette, live].forEach((part) => part.start());

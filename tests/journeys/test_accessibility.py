@@ -1,4 +1,4 @@
-"""Pages anybody can use: no serious accessibility violation, in both themes and on a narrow screen."""
+"""Pages anybody can use: no accessibility violation but minor ones, in both themes and on a narrow screen."""
 
 import re
 from contextlib import nullcontext
@@ -17,7 +17,7 @@ PLUGINS = "/admin/memory/memoryplugin/"
 
 def violations(page: Page) -> list[str]:
     found = Axe().run(page).response["violations"]
-    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found if v["impact"] in ("serious", "critical")]
+    return [f"{v['id']}: {v['nodes'][0]['html'][:160]}" for v in found if v["impact"] != "minor"]
 
 
 def scrolls_sideways(page: Page) -> bool:
@@ -84,7 +84,7 @@ def test_memory_and_work_by_keyboard(people: People, scene: Scene) -> None:
     memory.focus()
     page.keyboard.press("Enter")
     expect(panel).to_be_focused()
-    leaves = panel.locator("summary", has_text="Leaf summaries")
+    leaves = panel.locator("summary", has_text="Summaries of messages")
     leaves.focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
@@ -121,3 +121,35 @@ def test_by_keyboard_alone(people: People, installation: Installation) -> None:
     page.keyboard.press("Escape")
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
+
+
+def test_the_command_palette_goes_searches_and_does(people: People, installation: Installation) -> None:
+    page = people.ana()
+    start_thread(page, "Watering plan", "Twelve litres.")
+    thread = page.url
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.locator("#composer-body").focus()
+    page.keyboard.press("Control+k")
+    palette = page.locator("#palette")
+    expect(palette.get_by_role("option", selected=True)).to_have_count(1)
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    expect(page.locator("#composer-body")).to_be_focused()
+
+    page.goto("/w/willow/")
+    page.get_by_role("button", name="Menu").first.click()
+    page.get_by_role("button", name="Jump to").click()
+    expect(palette.get_by_role("option").first).to_contain_text("Watering plan")  # where she was
+    page.keyboard.type("watering")
+    expect(palette.get_by_role("option")).to_have_text([re.compile("Watering plan"), re.compile("Search messages")])
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(re.escape(thread.partition("#")[0])))
+
+    page.keyboard.press("Control+k")
+    page.keyboard.type("litres")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("searchbox")).to_have_value("litres")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("keyboard help")
+    page.keyboard.press("Enter")
+    expect(page.locator("#help")).to_be_visible()

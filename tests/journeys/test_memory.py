@@ -47,7 +47,7 @@ def test_plugins_are_switched_in_the_middle_of_a_conversation(people: People, in
     answer_to(ana, "and how many?")
     assert "We planted forty quinces." in model.last_prompt
     panel = in_panel(ana, "Memory")
-    expect(panel).to_contain_text("stand for 5 messages.")
+    expect(panel).to_contain_text("5 messages in")
     expect(panel.get_by_role("button", name="Compact now")).to_have_count(0)
 
     switch_to(admin, "Lossless memory", happens="this is new:")
@@ -55,7 +55,7 @@ def test_plugins_are_switched_in_the_middle_of_a_conversation(people: People, in
     for said in ("We planted forty quinces.", "which trees are they?", "and how many?"):
         assert said in model.last_prompt
     panel = in_panel(ana, "Memory")
-    expect(panel).to_contain_text("stand for 7 messages.")
+    expect(panel).to_contain_text("7 messages in")
     expect(panel.get_by_role("button", name="Compact now")).to_be_visible()
     ana.goto(f"{ana.url.split('?')[0]}preview/vibe/")
     ana.get_by_text("history", exact=True).click()
@@ -76,8 +76,8 @@ def switch_to(admin: Page, title: str, *, happens: str) -> None:
 
 def compact_and_open(page: Page) -> None:
     panel = in_panel(page, "Memory")
-    expect(panel).to_contain_text("stand for 80 messages.")
-    expect(panel).to_contain_text("It has not been compacted yet")
+    expect(panel).to_contain_text("80 messages in")
+    expect(panel).to_contain_text("Each compaction is drawn here")
     panel.get_by_role("button", name="Compact everything").click()
     expect(panel).to_contain_text(
         re.compile(r"Last\s+compacted\s+on\s+.+:\s+[\d,]+\s+→\s+[\d,]+\s+tokens,\s+1\s+new\s+summary\.")
@@ -85,7 +85,7 @@ def compact_and_open(page: Page) -> None:
     before, after = re.findall(r"[\d,]+", panel.locator(".map-state strong").last.inner_text())
     assert int(after.replace(",", "")) < int(before.replace(",", ""))
     expect(panel.locator(".plot-mark")).to_have_count(1)
-    panel.get_by_text("Leaf summaries", exact=True).click()
+    panel.get_by_text("Summaries of messages", exact=True).click()
     panel.get_by_text(re.compile(r"^\s*60\s+messages")).click()
     expect(panel).to_contain_text("They spoke about roses and 4711.")
     expect(panel.locator(".map-original").first).to_contain_text("Bed 1: the roses")
@@ -100,7 +100,7 @@ def compact_and_open(page: Page) -> None:
 def forget_the_code(page: Page) -> None:
     """Delete a message that stands in a summary: its words leave the open map, and no later prompt holds them."""
     panel = in_panel(page, "Memory")
-    panel.get_by_text("Leaf summaries", exact=True).click()
+    panel.get_by_text("Summaries of messages", exact=True).click()
     panel.get_by_text(re.compile(r"^\s*60\s+messages")).click()
     expect(panel.locator(".map-words")).to_contain_text("They spoke about roses and 4711.")
     page.once("dialog", lambda dialog: dialog.accept())

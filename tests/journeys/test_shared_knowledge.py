@@ -125,7 +125,7 @@ def said_wrong(page: Page, reply: Locator) -> None:
     """In the viewer of a reply: the entry it had before it was wrong."""
     reply.get_by_role("link", name=re.compile(r"^\s*Context")).click()
     panel = page.locator("#panel")
-    expect(panel.get_by_role("heading", name="What Moss saw")).to_be_visible()
+    expect(panel.get_by_role("heading", name="Prompt of Moss")).to_be_visible()
     panel.locator("summary").filter(has_text="knowledge").click()
     used = panel.locator(".knowledge-used").filter(has_text="Water needed")
     used.get_by_text("This was wrong").click()
@@ -154,7 +154,7 @@ def superseded(page: Page) -> None:
     page.goto("/w/willow/knowledge/?q=litres+of+water")
     page.get_by_role("link", name="Water needed").first.click()
     page.get_by_role("link", name="Supersede").click()
-    page.get_by_label("What holds").fill(f"- {REPLACED}, since the new beds")
+    page.get_by_label("Content").fill(f"- {REPLACED}, since the new beds")
     page.get_by_role("button", name="Supersede", exact=True).click()
     expect(page.locator(".knowledge-entry")).to_contain_text(REPLACED)
 

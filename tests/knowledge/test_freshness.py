@@ -59,6 +59,7 @@ def test_every_standing_has_its_words(entry: Standing, state: str, words: str) -
 
 def test_the_exact_instant_is_at_hand() -> None:
     assert compute_freshness(Standing(expires_at=NOW), NOW).formatted_at == "2026-03-01 12:00 UTC"
+    assert compute_freshness(Standing(expires_at=datetime(2027, 1, 6, tzinfo=UTC)), NOW).formatted_at == "2027-01-05"
     assert compute_freshness(Standing(), NOW).formatted_at == ""
 
 

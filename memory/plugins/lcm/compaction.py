@@ -240,6 +240,8 @@ class CompactionPasses:
         before = planner.total_cost(self.conversation_id, ALL_ITEMS if self.is_full else MEASURED_ITEMS)
         if self.progress is not None:
             self.pending_messages = self._pending_message_count()
+            if self.pending_messages:
+                self.progress(0, self.pending_messages)  # the first summary may take a minute
         rounds = self._run_full() if self.is_full else self._run_incremental(before)
         note = BUDGET_SPENT_NOTE if self.is_budget_spent else ""
         return CompactionResult(before, before - self.saved_tokens, tuple(self.created), rounds, note)

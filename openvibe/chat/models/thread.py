@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pgtrigger
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVector
 from django.db import models
 from django.db.models import Q
 
@@ -69,7 +71,10 @@ class Thread(Timestamped):
                 fields=["channel", "external_id"], condition=~Q(external_id=""), name="thread_imported_once"
             ),
         ]
-        indexes = [models.Index(fields=["channel", "-last_message_at"], name="thread_recent")]
+        indexes = [
+            models.Index(fields=["channel", "-last_message_at"], name="thread_recent"),
+            GinIndex(SearchVector("title", config="simple"), name="thread_title_words"),
+        ]
         triggers = [
             pgtrigger.Trigger(
                 name="dive_stands_in_its_thread",

@@ -27,6 +27,7 @@ from openvibe.chat.queries.conversations import (
     with_last_read_seq,
 )
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
+from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
     Sidebar,
@@ -68,6 +69,7 @@ __all__ = [
     "channels_for_admin",
     "filter_unread",
     "find_messages",
+    "find_places",
     "including_instructions",
     "list_channel_threads",
     "list_messages",
@@ -76,6 +78,7 @@ __all__ = [
     "message_page",
     "messages_mentioning",
     "newest_agent_draft",
+    "parse_recent",
     "participants_known_to",
     "quote_notes",
     "read_attachment",

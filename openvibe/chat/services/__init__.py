@@ -24,6 +24,7 @@ from openvibe.chat.services.messages import (
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
 from openvibe.chat.services.threads import (
     create_thread,
+    mark_all_read,
     mark_read,
     mark_unread_from,
     save_draft,
@@ -55,6 +56,7 @@ __all__ = [
     "import_thread",
     "is_archived",
     "keep_quote",
+    "mark_all_read",
     "mark_read",
     "mark_unread_from",
     "post_message",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Greatest
 from django.utils import timezone
@@ -10,7 +10,7 @@ from django.utils import timezone
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title
-from openvibe.chat.models import Channel, Draft, ReadMarker, Thread
+from openvibe.chat.models import Channel, Draft, ReadMarker, Thread, reach_of
 from openvibe.chat.services.permissions import check_not_dive, may_manage_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -117,6 +117,31 @@ def mark_read(*, thread: Thread, by: Access, seq: int) -> int:
         ReadMarker.objects.filter(pk=marker.pk).update(last_read_seq=Greatest(F("last_read_seq"), seq))
     _emit_read_changed(thread, by)
     return seq
+
+
+_MARK_ALL_READ = """
+WITH unread AS (
+    SELECT t.id, t.last_seq FROM chat_thread t
+    LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = %(asker)s
+    WHERE t.channel_id = ANY(%(channels)s::bigint[]) AND t.parent_id IS NULL
+        AND t.last_seq > coalesce(r.last_read_seq, 0)
+)
+INSERT INTO chat_readmarker (thread_id, participant_id, last_read_seq)
+SELECT id, %(asker)s, last_seq FROM unread ORDER BY id
+ON CONFLICT (participant_id, thread_id) DO UPDATE
+SET last_read_seq = greatest(chat_readmarker.last_read_seq, excluded.last_read_seq)
+"""
+
+
+@transaction.atomic
+def mark_all_read(*, by: Access) -> int:
+    """Everything said so far in every thread the asker sees is read; dives count nowhere. How many threads that was."""
+    with connection.cursor() as cursor:
+        cursor.execute(_MARK_ALL_READ, {"asker": by.participant_id, "channels": reach_of(by).channels})
+        count = cursor.rowcount
+    if count:
+        emit("read_changed", workspace_id=by.workspace_id, participant_id=by.participant_id)
+    return count
 
 
 @transaction.atomic

@@ -3,19 +3,26 @@
 from functools import partial
 
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from openvibe.base.params import int_param
 from openvibe.base.problems import Missing, Problem
+from openvibe.chat import services
 from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
 from openvibe.chat.queries import list_unread_threads, messages_mentioning
 from openvibe.chat.web.live import PageFrames
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.chat.wiring import INBOX_NOTES
-from openvibe.workspaces.decorators import WorkspaceRequest, problem_response, request_timezone, workspace_view
+from openvibe.workspaces.decorators import (
+    WorkspaceRequest,
+    problem_response,
+    request_timezone,
+    wants_json,
+    workspace_view,
+)
 from openvibe.workspaces.models import User
 from openvibe.workspaces.queries import access_member
 
@@ -39,6 +46,14 @@ def next_unread(request: WorkspaceRequest) -> HttpResponse:
     thread = next((item for item in list_unread_threads(request.access, limit=2).items if item.pk != here), None)
     to = redirect("thread", request.workspace.slug, thread.pk) if thread else None
     return to or redirect("inbox", request.workspace.slug)
+
+
+@workspace_view
+@require_POST
+def read_all(request: WorkspaceRequest) -> HttpResponse:
+    """Mark all as read."""
+    count = services.mark_all_read(by=request.access)
+    return JsonResponse({"read": count}) if wants_json(request) else redirect("inbox", request.workspace.slug)
 
 
 @workspace_view

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
@@ -15,18 +16,22 @@ from openvibe.base.markdown import plain_text
 from openvibe.base.params import date_param, int_param
 from openvibe.base.text import MAX_BODY_CHARACTERS
 from openvibe.chat.models import Message, Thread
-from openvibe.chat.queries import HIT_END, HIT_START, search_messages
+from openvibe.chat.queries import HIT_END, HIT_START, find_places, parse_recent, search_messages
 from openvibe.chat.search.thread import SEARCHED_KINDS
 from openvibe.chat.search.workspace import best_messages
+from openvibe.chat.wiring import PlaceQuery
 from openvibe.search.lexical import query_terms
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 PAGE_SIZE = 50
+MAX_BEST_HITS = 50
+"""Of the best match, which has no end: everything bears on a question a little."""
 MAX_COUNTED_HITS = 1_000
 """Hits that are counted, and can be paged through: all there are may be half of the workspace."""
 EXCERPT_CHARACTERS = 240
 MAX_QUERY_CHARACTERS = 400
-FILTERS = ("channel", "thread", "author", "kind", "since", "until")
+SHOWN_FILTERS = ("channel", "author", "kind", "since", "until")
+FILTERS = ("thread", *SHOWN_FILTERS)
 OPERATORS = re.compile(r'"|(?:^|\s)-\w|\sOR\s')
 
 
@@ -43,6 +48,7 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     }
     words, groups = params.get("q", ""), []
     page: Page[Any] | None = None
+    limit = MAX_COUNTED_HITS
     thread_id, kind = int_param(request.GET, "thread"), params.get("kind", "")
     is_best_match = bool(words) and (params.get("order") or ("newest" if OPERATORS.search(words) else "best")) == "best"
     if any(params.get(name) for name in ("q", *FILTERS)):
@@ -57,8 +63,9 @@ def search(request: WorkspaceRequest) -> HttpResponse:
             until=date_param(request.GET, "until"),
         )
         kinds = [kind] if kind else SEARCHED_KINDS
-        newest = hits.values_list("pk", flat=True)[:MAX_COUNTED_HITS]
-        results: Any = best_messages(request.access, words, hits, kinds=kinds) if is_best_match else newest
+        limit = MAX_BEST_HITS if is_best_match else MAX_COUNTED_HITS
+        newest: Any = hits.values_list("pk", flat=True)[:limit]
+        results = best_messages(request.access, words, hits, max_hits=limit, kinds=kinds) if is_best_match else newest
         page = Paginator(results, PAGE_SIZE).get_page(request.GET.get("page"))
         if not is_best_match:  # the newest are chosen among messages alone: joined, all of them may be read first
             by_id = hits.in_bulk([*page])
@@ -67,17 +74,30 @@ def search(request: WorkspaceRequest) -> HttpResponse:
     threads = Thread.objects.visible_to(request.access)
     query = request.GET.copy()
     query.pop("page", None)
+    newest_first = query.copy()
+    newest_first["order"] = "newest"
     context = {
         "params": params,
         "is_best_match": is_best_match,
         "groups": groups,
         "page": page,
-        "is_capped": page is not None and page.paginator.count == MAX_COUNTED_HITS,
+        "is_capped": page is not None and page.paginator.count == limit,
+        "filter_count": sum(bool(params.get(name)) for name in ("order", *SHOWN_FILTERS)),
+        "newest_first": f"?{newest_first.urlencode()}",
         "thread": threads.filter(pk=thread_id).first() if thread_id is not None else None,
         "kinds": Message.Kind.choices,
         "query": query.urlencode(),
     }
     return render(request, "chat/search.html", context)
+
+
+@workspace_view
+@require_safe
+def places(request: WorkspaceRequest) -> JsonResponse:
+    """What the command palette finds by name: `q`, and `recent`, keys of places with commas between them."""
+    text, recent = request.GET.get("q", "").replace("\x00", ""), parse_recent(request.GET.get("recent", ""))
+    found = find_places(request.access, PlaceQuery(request.workspace.slug, text, recent))
+    return JsonResponse({"places": [asdict(place) for place in found]})
 
 
 def group_by_thread(hits: Iterable[Message], words: str) -> list[tuple[Thread, list[tuple[Message, SafeString]]]]:
@@ -97,7 +117,9 @@ def excerpt(hit: Message, words: str) -> SafeString:
 
 def excerpt_around(text: str, words: str) -> str:
     """At most 240 characters from the first word of the question on, its words between HIT_START and HIT_END."""
-    terms = [re.escape(term[: max(3, len(term) - 2)]) for term in query_terms(words)]
+    terms = [
+        (r"(?<!\w)" if term.isascii() else "") + re.escape(term[: max(3, len(term) - 2)]) for term in query_terms(words)
+    ]
     pattern = re.compile(rf"(?:{'|'.join(terms)})\w*", re.IGNORECASE) if terms else None
     first = pattern.search(text) if pattern else None
     start = max(first.start() - EXCERPT_CHARACTERS // 3, 0) if first else 0

@@ -20,9 +20,10 @@ def page(by: Member, **asked: str | int) -> str:
 
 
 def test_the_best_match_takes_any_word_and_marks_it(ana: Member, thread: Thread) -> None:
-    say(thread, ana, "Prune the roses in March")
+    say(thread, ana, "Prune the roses in March, after the frost")
     say(thread, ana, "Roses again")
     found = page(ana, q="when do we prune the roses?")
+    assert "the frost" in found
     assert "<mark>Prune</mark> the <mark>roses</mark>" in found
     assert found.index("in March") < found.index("again")
     assert 'value="newest" selected' not in found
@@ -42,6 +43,19 @@ def test_meaning_is_found_and_nonsense_is_not(ana: Member, thread: Thread) -> No
     embed_pending_messages()
     assert "wire transfer" in page(ana, q="money payment bill bank")
     assert "Nothing you may see matches" in page(ana, q="zebra")
+
+
+def test_what_was_counted_is_said(ana: Member, thread: Thread, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openvibe.chat.web.search.MAX_BEST_HITS", 2)
+    monkeypatch.setattr("openvibe.chat.web.search.MAX_COUNTED_HITS", 4)
+    for number, counted in enumerate(("1 message,", "2 messages,", "3 messages,", "At least 4 messages,"), start=1):
+        say(thread, ana, f"Roses {number}")
+        shown = " ".join(page(ana, q="roses", order="newest").split())
+        assert f"> {counted} the newest first. <" in shown, counted
+    shown = " ".join(page(ana, q="roses", kind="text").split())
+    assert "The best 2 messages. To see all" in shown
+    assert 'href="?q=roses&amp;kind=text&amp;order=newest"' in shown
+    assert "Filters (1)" in shown
 
 
 def test_a_search_stays_in_its_thread(ana: Member, thread: Thread) -> None:

@@ -173,18 +173,29 @@ def test_a_date_typed_is_the_end_of_that_day_and_read_back_exactly(ana: Member) 
     entry = Entry.objects.get()
     assert entry.expires_at is not None
     assert entry.expires_at.isoformat() == "2044-03-28T00:00:00+00:00"
-    form = text(client, at(ana, f"{entry.pk}/edit/"))
-    assert 'value="2044-03-28 00:00 UTC"' in form
-    client.post(at(ana, f"{entry.pk}/edit/"), filled(content="New", expires="on", expires_on="2044-03-28 00:00 UTC"))
+    page = text(client, at(ana, f"{entry.pk}/"))
+    assert ("2044-03-27</time>, end of the day" in page, "2044-03-28 00:00" in page) == (True, False)
+    assert 'type="date" name="expires_on" value="2044-03-27"' in text(client, at(ana, f"{entry.pk}/edit/"))
+    client.post(at(ana, f"{entry.pk}/edit/"), filled(content="New", expires="on", expires_on="2044-03-27"))
     entry.refresh_from_db()
     assert entry.expires_at.isoformat() == "2044-03-28T00:00:00+00:00"
     assert entry.content == "New"
 
 
+@pytest.mark.parametrize(
+    ("typed", "widget"),
+    [("2044-03-27T09:30", "datetime-local"), ("2044-02-31", "text"), ("next week", "text"), ("", "date")],
+)
+def test_a_date_is_picked_and_what_is_none_is_shown_again(ana: Member, typed: str, widget: str) -> None:
+    sent = filled(expires="on", expires_on=typed, content="")
+    page = " ".join(signed_in(ana).post(at(ana, "new/"), sent).content.decode().split())
+    assert f'type="{widget}" name="expires_on" value="{typed}"' in page
+
+
 def test_what_is_over_can_still_be_mended(ana: Member) -> None:
     entry = make_entry(ana, expires_at=timezone.now() + timedelta(days=1))
     Entry.objects.filter(pk=entry.pk).update(expires_at="2020-01-01T00:00:00Z")
-    said = filled(content="Better words.", expires="on", expires_on="2020-01-01 00:00 UTC")
+    said = filled(content="Better words.", expires="on", expires_on="2019-12-31")
     assert signed_in(ana).post(at(ana, f"{entry.pk}/edit/"), said).status_code == 302
     entry.refresh_from_db()
     assert entry.content == "Better words."

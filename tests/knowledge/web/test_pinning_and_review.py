@@ -138,7 +138,7 @@ def test_contradictions_stand_side_by_side_until_somebody_says_what_holds(ana: M
     pair = contradicting(ana)
     client = signed_in(ana)
     page = text(client, at(ana, "review/"))
-    for said in ("$29 or $31?", "Starter costs $29.", "Starter costs $31.", "Both hold"):
+    for said in ("$29 or $31?", "Starter costs $29.", "Starter costs $31.", "Keep both"):
         assert said in page
     assert "$29 or $31?" in text(client, at(ana, f"{pair.first_id}/"))
     settle = at(ana, f"review/{pair.pk}/settle/")

@@ -56,7 +56,7 @@ def test_blocks_stand_on_the_page_with_their_size(ana: Member, own: ContextBlock
     page = page_of(ana)
     assert "We say &lt;hello&gt;." in page
     assert f"{own.list()[1].tokens} / 300 tokens" in page
-    assert "Nothing written yet." in page
+    assert "Empty." in page
     assert "Make read-only" in page
 
 
@@ -69,7 +69,7 @@ def test_an_admin_makes_edits_locks_and_deletes(ana: Member, vibe: Agent) -> Non
     assert "Small ones." in saved.content.decode()
     assert 'id="agent-blocks"' in saved.content.decode()
     locked = send(ana, "blocks/customers/", do="lock", seen=f"{block.pk}.2").content.decode()
-    assert "Let it be changed" in locked
+    assert "Allow edits" in locked
     assert 'aria-label="Edit customers"' not in locked
     refused = send(ana, "blocks/customers/", do="delete", seen=f"{block.pk}.3")
     assert refused.status_code == 403
@@ -193,7 +193,7 @@ def test_admins_see_all_notes_and_members_their_own(ana: Member, dora: Member, v
         assert "Ana likes roses." in page
         assert "Dora likes tulips." in page
     for page in (page_of(dora), page_of(dora, "notes/")):
-        assert "What it noted about you" in page
+        assert "Notes about you" in page
         assert "Dora likes tulips." in page
         assert "Ana likes roses." not in page
     assert signed_in(dora).get(f"{home(dora)}notes/ana/").status_code == 404
@@ -206,7 +206,7 @@ def test_a_member_clears_what_was_noted_about_her_for_good(dora: Member, vibe: A
     note(vibe, dora, "Dora likes tulips.")
     assert send(dora, "notes/dora/", do="save", text="Always right.", version="2").status_code == 403
     page = send(dora, "notes/dora/", do="clear", version="2").content.decode()
-    assert "It has noted nothing about you." in page
+    assert "No notes about you." in page
     assert not CarriedVersion.objects.exclude(content="").exists()
 
 

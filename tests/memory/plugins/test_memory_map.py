@@ -58,9 +58,9 @@ def test_page_and_panel_show_the_shelves(ana: Member, thread: Thread, headers: d
     page = page_of(ana, thread, **headers)
     assert ("<html" in page) is (not headers)
     for words in (
-        "Fresh tail",
+        "Recent messages",
         "Not summarised yet",
-        "Leaf summaries",
+        "Summaries of messages",
         "Compact now",
         "Compact everything",
         "messages 1–4",
@@ -75,7 +75,7 @@ def test_page_and_panel_show_the_shelves(ana: Member, thread: Thread, headers: d
 def test_a_summary_opens_to_its_constituents_and_those_to_the_messages(ana: Member, thread: Thread) -> None:
     leaves = remembered(thread, ana)
     above = condensed(leaves[0].conversation, leaves, "All of it.")
-    assert "Condensed, depth 1" in page_of(ana, thread)
+    assert "Summaries of summaries, level 1" in page_of(ana, thread)
     opened = page_of(ana, thread, f"{above.pk}/?inside", **HTMX)
     assert "All of it." in opened
     assert f"/memory/{leaves[0].pk}/?inside" in opened
@@ -149,7 +149,7 @@ def test_with_simple_memory_it_says_what_there_is(ana: Member, thread: Thread) -
     MemoryPlugin.objects.create(workspace=ana.workspace, name="memory/simple", enabled=True)
     page = page_of(ana, thread)
     assert "makes no summaries" in page
-    assert "Fresh tail" not in page
+    assert "Recent messages" not in page
     assert browser(ana).get(address(thread, f"{first.pk}/")).status_code == 404
 
 
@@ -161,7 +161,8 @@ def test_compact_now_and_everything_ask_once(ana: Member, dora: Member, thread: 
     answer = browser(ana).post(address(thread, "compact/"), {"full": "1"}, headers=HTMX).content.decode()
     assert Compaction.objects.get().full
     assert "<html" not in answer
-    assert "waits for a worker" in answer
+    assert "begins in a moment" in answer
+    assert "<progress" in answer
     assert answer.count("aria-disabled") == 2
     again = browser(ana).post(address(thread, "compact/"), headers=HTMX).content.decode()
     assert "under way already" in again
@@ -184,7 +185,7 @@ def test_a_guest_looks_and_does_not_compact(ana: Member, ben: Member, thread: Th
     remembered(thread, ana)
     add_to_channel(channel=thread.channel, participant=ben.participant, by=access(ana))
     page = page_of(ben, thread)
-    assert "Fresh tail" in page
+    assert "Recent messages" in page
     assert "Compact now" not in page
     assert browser(ben).post(address(thread, "compact/")).status_code == 403
     assert not Compaction.objects.exists()
@@ -203,7 +204,7 @@ def test_how_far_a_compaction_is(ana: Member, thread: Thread) -> None:
     page = page_of(ana, thread, "?part=state", **HTMX)
     assert "1,200 of 4,000 messages" in page
     assert '<progress max="4000" value="1200"' in page
-    assert "Fresh tail" not in page
+    assert "Recent messages" not in page
 
 
 def test_before_and_after_and_why_it_failed_stand_there(ana: Member, thread: Thread) -> None:
@@ -220,7 +221,7 @@ def test_before_and_after_and_why_it_failed_stand_there(ana: Member, thread: Thr
 
 
 def test_the_history_is_drawn_and_told(ana: Member, thread: Thread) -> None:
-    assert "has not been compacted yet" in page_of(ana, thread)
+    assert "Each compaction is drawn here" in page_of(ana, thread)
     over(thread)
     over(thread, tokens_before=11_500, full=True, trigger="hand", requested_by=ana.participant)
     page = page_of(ana, thread)

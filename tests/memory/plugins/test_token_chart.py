@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.plugins.token_chart import CHART_HEIGHT, CHART_WIDTH, CompactionStep, build_token_chart
+from memory.plugins.token_chart import CHART_HEIGHT, CHART_WIDTH, CompactionStep, Growth, build_token_chart
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 sizes = st.integers(0, 10_000_000)
@@ -14,13 +14,24 @@ steps = st.lists(st.tuples(st.integers(0, 10_000), sizes, sizes), max_size=20).m
 )
 
 
-@given(steps, sizes, st.integers(0, 20_000))
+growths = st.lists(st.tuples(st.integers(0, 20_000), sizes), max_size=20).map(
+    lambda found: [Growth(BEGIN + timedelta(minutes=at), tokens) for at, tokens in sorted(found)]
+)
+
+
+@given(steps, growths, sizes, st.integers(0, 20_000))
 @settings(deadline=None)
 def test_every_point_is_inside_and_time_runs_to_the_right(
-    history: list[CompactionStep], tokens: int, ends: int
+    history: list[CompactionStep], growth: list[Growth], tokens: int, ends: int
 ) -> None:
     chart = build_token_chart(
-        history, starts_at=BEGIN, now=BEGIN + timedelta(minutes=ends), tokens=tokens, threshold=11_250, target=7_500
+        history,
+        growth,
+        starts_at=BEGIN,
+        now=BEGIN + timedelta(minutes=ends),
+        tokens=tokens,
+        threshold=11_250,
+        target=7_500,
     )
     points = [tuple(map(float, point.split(","))) for point in chart.line.split()]
     assert all(0 <= x <= CHART_WIDTH and 0 <= y <= CHART_HEIGHT for x, y in points)
@@ -42,3 +53,25 @@ def test_a_compaction_is_a_step_down() -> None:
     assert mark.x == CHART_WIDTH / 2
     assert mark.before_y < chart.threshold_y < chart.target_y < mark.after_y
     assert chart.max_tokens == 12_000
+
+
+def test_what_came_in_seconds_rises_in_seconds() -> None:
+    at = BEGIN + timedelta(hours=1)
+    chart = build_token_chart(
+        [CompactionStep(at, 12_000, 7_000)],
+        [Growth(BEGIN, 12_500), Growth(at + timedelta(minutes=30), 1_000)],
+        starts_at=BEGIN,
+        now=at + timedelta(hours=1),
+        tokens=8_000,
+        threshold=11_250,
+        target=7_500,
+    )
+    (mark,) = chart.marks
+    points = [tuple(map(float, point.split(","))) for point in chart.line.split()]
+    assert (0.0, mark.before_y) in points  # at once, and not above what the compaction measured
+    assert [x for x, y in points if mark.after_y > y > mark.before_y] == [
+        CHART_WIDTH * 3 / 4,
+        CHART_WIDTH,
+        CHART_WIDTH,
+        CHART_WIDTH,
+    ]

@@ -79,7 +79,7 @@ def test_a_row_is_written_changed_checked_off_and_opened_again(ana: Member, thre
     assert (item.version, item.data) == (2, {"budget": "200 €"})
 
     assert client.post(address, {"do": "done", "version": 2}).status_code == 302
-    assert "Done and dropped" in client.get(at(thread)).content.decode()
+    assert "Closed" in client.get(at(thread)).content.decode()
     client.post(address, {"do": "reopen", "version": 3})
     item.refresh_from_db()
     assert item.state == "open"

@@ -1,0 +1,90 @@
+"""What the command palette finds by name, and what it does: only what somebody may see, in few statements."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from openvibe.chat.models import Thread
+from openvibe.chat.queries import list_unread_threads
+from openvibe.workspaces.models import Member
+from tests.factories import access, make_channel, make_entry, make_thread, say
+
+SignedIn = Callable[[Member], Client]
+
+
+def find(browser: Client, home: str, **asked: str) -> list[tuple[str, str]]:
+    answer = browser.get(f"{home}places/", asked)
+    assert answer.status_code == 200
+    places: list[dict[str, Any]] = answer.json()["places"]
+    assert all(browser.get(place["href"].partition("#")[0]).status_code == 200 for place in places)
+    return [(place["name"], place["detail"]) for place in places]
+
+
+def test_names_are_found_by_the_beginnings_of_their_words(
+    ana: Member, dora: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    make_thread(thread.channel, ana, "Release v2.3 follow-up: Dora's list")
+    make_entry(ana, topic="Release dates")
+    browser = signed_in(ana)
+    titled = ("Release v2.3 follow-up: Dora's list", "Thread in #general")
+    assert find(browser, home, q="REL") == [titled, ("Release dates", "Knowledge")]
+    for typed in ("v2", "v2.3", "follow-up rel", "follow up", "dora's", "up:"):
+        assert titled in find(browser, home, q=typed), typed
+    assert find(browser, home, q="dor")[-1] == ("Dora", "@dora")
+    assert find(browser, home, q="elease") == []
+
+
+def test_recent_places_come_first_and_alone_without_words(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    first, second = (make_thread(thread.channel, ana, f"Roses {name}") for name in ("red", "white"))
+    entry = make_entry(ana, topic="Roses and lilies")
+    browser, recent = signed_in(ana), f"t{first.pk},k{entry.pk},x1,t,t-1,t{9**16}"
+    assert find(browser, home, q="roses", recent=recent)[0][0] == first.title
+    assert find(browser, home, q="roses", recent=f"t{second.pk}")[0][0] == second.title
+    assert [name for name, _ in find(browser, home, recent=recent)] == [first.title, entry.topic]
+    assert find(browser, home) == []
+
+
+def test_what_somebody_may_not_see_does_not_exist(
+    ana: Member, ben: Member, cleo: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    secret = make_thread(make_channel(ana, "board", private=True), ana, "Board salaries")
+    entry = make_entry(ana, topic="Salaries", visibility="restricted")
+    recent = f"t{secret.pk},k{entry.pk}"
+    assert len(find(signed_in(ana), home, q="salaries")) == 2
+    for asked in ({"q": "salaries"}, {"recent": recent}, {"q": "s", "recent": recent}):
+        assert find(signed_in(ben), home, **asked) == []
+    assert find(signed_in(ben), home, q="ana") == []  # a guest without channels knows nobody
+    assert signed_in(cleo).get(f"{home}places/?q=salaries").status_code == 404
+
+
+@pytest.mark.parametrize("q", ["'", "\\", "%", "_", "a & | !b:*", "\x00", "🌹", "x" * 10_000, "玫瑰", "'\\' :* ''"])
+def test_any_text_may_be_typed(ana: Member, thread: Thread, home: str, signed_in: SignedIn, q: str) -> None:
+    assert find(signed_in(ana), home, q=q, recent=f"{q},t1") == []
+
+
+def test_an_answer_takes_two_statements(ana: Member, thread: Thread, home: str, signed_in: SignedIn) -> None:
+    make_entry(ana, topic=thread.title)
+    browser = signed_in(ana)
+    browser.get(f"{home}places/?q=a")
+    with CaptureQueriesContext(connection) as statements:
+        assert len(browser.get(f"{home}places/", {"q": thread.title}).json()["places"]) == 2
+    assert len(statements) == 4 + 2  # session, user, member, what she reaches
+
+
+def test_all_is_marked_as_read_and_said_to_nobody_else(
+    ana: Member, dora: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    say(thread, dora, "Seen")
+    for each in (thread, make_thread(make_channel(ana, "board", private=True), ana, "Salaries")):
+        say(each, ana, "Look")
+    assert signed_in(dora).post(f"{home}read/", headers={"accept": "application/json"}).json() == {"read": 1}
+    assert list_unread_threads(access(dora)).total == 0
+    say(thread, dora, "Again")
+    assert list_unread_threads(access(ana)).total == 1
+    assert signed_in(dora).post(f"{home}read/").status_code == 302
