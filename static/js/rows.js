@@ -109,16 +109,18 @@ document.addEventListener("htmx:afterSettle", () => {
 });
 
 // --- the menu of a message ----------------------------------------------------------------------------------
-/** Where there is room for it: above its button when what scrolls ends below it. */
+/** Where there is room for it: above its button when what scrolls ends below it, and never beyond its sides. */
 function arrange(menu) {
   const list = one(".menu-list", menu);
   const room = menu.closest(".scroller, .dive-scroller")?.getBoundingClientRect();
-  menu.classList.remove("opens-up", "opens-right");
+  menu.classList.remove("opens-up");
+  list.style.translate = "";
   if (!menu.open || !room) return;
   const size = list.getBoundingClientRect();
   const top = menu.getBoundingClientRect().top;
   menu.classList.toggle("opens-up", size.bottom > room.bottom && top - size.height > room.top);
-  menu.classList.toggle("opens-right", size.left < room.left);
+  const overhang = Math.max(room.left + 8 - size.left, 0) || Math.min(room.right - 8 - size.right, 0);
+  list.style.translate = `${overhang}px 0`;
   list.scrollIntoView({ block: "nearest" });
 }
 document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more")) arrange(target); }, true);
