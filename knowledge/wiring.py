@@ -63,10 +63,11 @@ def wire() -> None:
 
 @dataclass(frozen=True)
 class EntryPin:
-    """An entry made from a message. Hashable: rendered messages are cached by it."""
+    """An entry made from a message; `is_proposed`: nobody accepted it yet. Hashable: rendered messages are cached by it."""
 
     entry_id: int
     topic: str
+    is_proposed: bool
 
 
 def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
@@ -75,15 +76,16 @@ def pins_by_message(messages: Sequence[Message], access: Access) -> dict[int, di
     if not ids or access.knowledge == "none":
         return {}
     pins_by_id: dict[int, tuple[EntryPin, ...]] = {}
-    for pk, topic, message_id in _live_pins.rows(access, array_literal(ids)):
-        pins_by_id[message_id] = (*pins_by_id.get(message_id, ()), EntryPin(pk, topic))
+    for pk, topic, message_id, status in _live_pins.rows(access, array_literal(ids)):
+        pin = EntryPin(pk, topic, is_proposed=status == Entry.Status.PROPOSED)
+        pins_by_id[message_id] = (*pins_by_id.get(message_id, ()), pin)
     return {message_id: {"pins": pins} for message_id, pins in pins_by_id.items()}
 
 
 @AccessQuery
 def _live_pins(access: Access, ids: int) -> QuerySet[Any, Any]:
     entries = Entry.objects.visible_to(access).filter(source_message__id__any_of=ids, status__in=LIVE_STATUSES)
-    return entries.order_by("id").values_list("pk", "topic", "source_message_id")
+    return entries.order_by("id").values_list("pk", "topic", "source_message_id", "status")
 
 
 def pin_keepers(messages: Sequence[Message]) -> dict[int, set[int]]:

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Left
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.text import Truncator
 from django.views.decorators.http import require_POST
 
-from agents.models import Run, Snapshot, TrustChange
+from agents.models import Run, TrustChange
 from agents.runs.lifecycle import regenerate_run, retry_run, stop_run
 from agents.runs.timeline import run_timeline
 from agents.tasks import enqueue_run_on_commit
@@ -95,7 +95,10 @@ def _render_runs(request: WorkspaceRequest, run: Run) -> HttpResponse:
 
 @dataclass(frozen=True)
 class RunCard:
-    """One run as its message shows it. `label` is its state as a sentence; `tokens` is input and output together.
+    """One run as its message shows it. `label` is its state as a sentence.
+
+    `tokens_read`: of its prompt, of which `budget` was the ceiling (0 where none was assembled here), as the context
+    viewer counts; `tokens_written`: of all answers of the model.
 
     `question`: the beginning of the message it answers. `regenerates` and `answered_again`: the replies before and
     after it to the same message, by id.
@@ -106,7 +109,9 @@ class RunCard:
     state: str
     label: str
     model: str
-    tokens: int
+    tokens_read: int
+    budget: int
+    tokens_written: int
     error: str
     has_context: bool
     question: str
@@ -186,7 +191,8 @@ def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
     later_changes = TrustChange.objects.filter(agent=OuterRef("agent"), created_at__gt=OuterRef("reply__created_at"))
     runs = runs.select_related("agent__participant", "approval", "regenerates", "schedule").only(*RUN_CARD_FIELDS)
     return runs.annotate(
-        has_context=Exists(Snapshot.objects.filter(run=OuterRef("pk"))),
+        prompt_tokens=F("snapshot__tokens"),
+        prompt_budget=F("snapshot__budget"),
         question=Left("trigger__body", 2 * MAX_QUESTION_CHARACTERS),
         answered_again=Subquery(again[:1]),
         level_then=Coalesce(Subquery(later_changes.order_by("id").values("level_before")[:1]), F("agent__level")),
@@ -194,7 +200,7 @@ def _card_rows(runs: QuerySet[Run]) -> QuerySet[Run]:
 
 
 def _run_card(run: Run, access: Access) -> RunCard:
-    """The run for this asker. Expects `agent__participant` and `approval` loaded and `has_context` annotated."""
+    """The run for this asker. Expects `agent__participant` and `approval` loaded, and what `_card_rows` adds."""
     is_person = not access.is_agent
     is_retriable = run.state in (Run.State.FAILED, Run.State.STOPPED)
     return RunCard(
@@ -203,9 +209,11 @@ def _run_card(run: Run, access: Access) -> RunCard:
         state=run.state,
         label=_run_state_label(run),
         model=run.model,
-        tokens=run.input_tokens + run.output_tokens,
+        tokens_read=getattr(run, "prompt_tokens", None) or run.input_tokens,
+        budget=getattr(run, "prompt_budget", None) or 0,
+        tokens_written=run.output_tokens,
         error=run.error,
-        has_context=bool(getattr(run, "has_context", False)),
+        has_context=getattr(run, "prompt_budget", None) is not None,
         regenerates=run.regenerates.reply_id if run.regenerates else None,
         question=Truncator(" ".join(getattr(run, "question", "").split())).chars(MAX_QUESTION_CHARACTERS),
         answered_again=getattr(run, "answered_again", None),

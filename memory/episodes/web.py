@@ -75,7 +75,7 @@ def _feedback_response(request: WorkspaceRequest, message: Message, **more: Any)
     if not request.htmx:
         return redirect("message", request.workspace.slug, message.pk)
     extras = feedback_by_message([message], request.access).get(message.pk, {})
-    return render(request, "memory/_feedback.html", {"message": message, "extras": extras, **more})
+    return render(request, "memory/_feedback_change.html", {"message": message, "extras": extras, **more})
 
 
 DECISIONS: dict[str, Callable[..., Proposal]] = {

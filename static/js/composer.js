@@ -1,8 +1,9 @@
 // The composer: drafts, mentions, sending with a key of its own, retry.
 
 import { chooseFiles, chosenFiles, fileNames, filesProblem, requestBody } from "./attach.js";
-import { all, body, elements, one, post, settled } from "./page.js";
-import { conversation, isShown, toBottom, toNewest } from "./feed.js";
+import { all, body, elements, getFragment, one, oneAtATime, post, settled } from "./page.js";
+import { conversation, currentRow, isShown, threadId, toBottom, toNewest } from "./feed.js";
+import { leadBack } from "./rows.js";
 
 const form = one("#composer");
 const field = one("#composer-body");
@@ -46,8 +47,14 @@ function showProblem(text) {
   one(".composer-box", form).before(line);
 }
 
+// What is on its way outlives a reload of the page, but for its files.
+const OUTBOX = `outbox-${threadId}`;
+const outbox = () => JSON.parse(sessionStorage.getItem(OUTBOX) ?? "[]");
+const keep = (letters) => { if (letters.length) sessionStorage.setItem(OUTBOX, JSON.stringify(letters)); else sessionStorage.removeItem(OUTBOX); };
+const forget = (key) => keep(outbox().filter((letter) => letter.key !== key));
+
 function pendingRow(text, key) {
-  const [row] = elements('<li class="message is-pending starts-group"><article class="message-box"><div class="message-side"></div><div class="message-main"><div class="prose"></div><p class="hint send-state">Sending…</p></div></article></li>');
+  const row = one("#pending-row").content.firstElementChild.cloneNode(true);
   row.dataset.pending = key;
   one(".prose", row).textContent = text;
   list.append(row);
@@ -58,9 +65,10 @@ function pendingRow(text, key) {
 
 function offerRetry(row, text, key, files, problem) {
   row.classList.add("is-failed");
+  if (!problem.status) row.resend = () => { row.remove(); return deliver(text, key, files); };
   const state = one(".send-state", row);
   state.classList.add("send-problem");
-  state.textContent = `Not sent. ${problem.message} `;
+  state.textContent = problem.status ? `Not sent. ${problem.message} ` : "Not sent yet: there is no connection. It is sent once it is back. ";
   const again = document.createElement("button");
   again.type = "button";
   again.className = "button";
@@ -74,6 +82,7 @@ function offerRetry(row, text, key, files, problem) {
   back.className = "button quiet";
   back.textContent = "Back to the composer";
   back.addEventListener("click", () => {
+    forget(key);
     row.remove();
     putBack(text, files);
   });
@@ -88,19 +97,34 @@ function putBack(text, files) {
   saveSoon();
 }
 
+/** Send what waits for the connection, in the order it was written. */
+const resend = oneAtATime(async () => {
+  for (const row of all("[data-pending].is-failed", list)) await row.resend?.();
+});
+
+function showUnsent() {
+  for (const { text, key } of outbox()) {
+    if (one(`[data-client="${CSS.escape(key)}"]`, list)) forget(key);
+    else offerRetry(pendingRow(text, key), text, key, [], { message: "The page was left before it was sent.", status: 1 });
+  }
+}
+
 async function deliver(text, key, files) {
+  keep([...outbox().filter((letter) => letter.key !== key), { text, key }]);
   const row = pendingRow([text, fileNames(files)].filter(Boolean).join("\n"), key);
   let said;
   try {
     said = await post(form.action, {}, { body: requestBody({ body: text, client_id: key }, files) });
   } catch (problem) {
     if (problem.status >= 400 && problem.status < 500 && problem.status !== 401) {
+      forget(key);
       row.remove();
       putBack(text, files);
       showProblem(problem.message);
     } else offerRetry(row, text, key, files, problem);
     return;
   }
+  forget(key);
   if (!field.value) savedText = "";
   if (!isShown(said.id)) await toNewest();
   row.remove();
@@ -225,11 +249,12 @@ function onNameKey(event) {
 
 // --- what an agent will read --------------------------------------------------------------------------------
 async function showPreview() {
-  if (!preview?.getAttribute("hx-get")) return;
+  if (!preview?.dataset.url) return;
   const text = field.value;
   const said = [...text.matchAll(/@([a-z0-9][a-z0-9_-]*)/gi)].map((match) => match[1].toLowerCase());
   const following = text.trim() ? field.dataset.followers.split(" ").filter(Boolean) : [];
   const known = said.length || following.length ? await knownNames() : [];
+  if (field.value !== text) return previewSoon(); // somebody typed on, or sent it, while the names came
   const agents = known.filter((who) => who.kind === "agent" && (said.includes(who.handle) || following.includes(who.handle)));
   const key = agents.map((who) => who.handle).join(",");
   if (preview.dataset.agents === key) return;
@@ -237,7 +262,10 @@ async function showPreview() {
   if (!key) return preview.replaceChildren();
   const named = agents.filter((who) => said.includes(who.handle)).map((who) => `@${who.handle}`).join(" ");
   const query = new URLSearchParams({ text: text.length > MOST_PREVIEWED ? `${named} ${text.slice(0, MOST_PREVIEWED)}` : text });
-  htmx.ajax("GET", `${preview.getAttribute("hx-get")}?${query}`, { target: preview, swap: "innerHTML" });
+  const response = await getFragment(`${preview.dataset.url}?${query}`).catch(() => null);
+  if (preview.dataset.agents !== key) return;
+  if (response?.ok) preview.replaceChildren(...elements(await response.text()));
+  if (!response?.ok || preview.dataset.agents !== key) preview.replaceChildren();
 }
 const previewSoon = settled(showPreview, 500);
 
@@ -253,9 +281,10 @@ function onKey(event) {
     const mine = all('.message[data-mine="yes"] [data-edit]', list).at(-1);
     if (mine) {
       event.preventDefault();
+      leadBack(mine.closest(".message"), field);
       mine.click();
     }
-  } else if (event.key === "Escape") field.blur();
+  } else if (event.key === "Escape") (currentRow() ?? one("#scroller")).focus({ preventScroll: true });
 }
 
 export function start() {
@@ -265,7 +294,10 @@ export function start() {
     if (sends(event)) {
       event.preventDefault();
       editing.requestSubmit();
-    } else if (event.key === "Escape") one("[data-cancel]", editing)?.click();
+    } else if (event.key === "Escape") {
+      event.preventDefault();
+      one("[data-cancel]", editing)?.click();
+    }
   });
   if (!form || !conversation) return;
   box.id = "names";
@@ -289,6 +321,8 @@ export function start() {
     send();
   });
   addEventListener("pagehide", saveOnLeaving);
+  document.addEventListener("openvibe:connected", resend);
+  showUnsent();
   grown();
   if (field.value) showPreview();
 }

@@ -2,6 +2,7 @@
 
 import { chooseFiles, chosenFiles, filesProblem, requestBody } from "./attach.js";
 import { all, body, elements, focusWithin, getFragment, one, oneAtATime, post, settled, workspace } from "./page.js";
+import { close as closePanel } from "./panel.js";
 import { addWords, isInHand, place, rowsOf, seqOf } from "./rows.js";
 
 const NEAR_BOTTOM = 80;
@@ -206,6 +207,7 @@ function onShown() {
   stays.observe(scroller());
   scroller().addEventListener("scroll", () => { sticks = isAtBottom(); }, { passive: true });
   readSoon();
+  if (document.activeElement === body) (one("#dive-body", shown) ?? shown).focus({ preventScroll: true }); // the form is gone
 }
 
 document.addEventListener("openvibe:event", onEvent);
@@ -214,6 +216,7 @@ document.addEventListener("htmx:afterSettle", () => {
   renewStale();
 });
 document.addEventListener("htmx:afterRequest", renewStale);
+document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more")) renewStale(); }, true);
 document.addEventListener("visibilitychange", readSoon);
 document.addEventListener("input", (event) => { if (event.target.id === "dive-body") draftSoon(); });
 document.addEventListener("keydown", (event) => {
@@ -223,7 +226,10 @@ document.addEventListener("keydown", (event) => {
   } else if (event.target.id === "dive-body" && sends(event)) {
     event.preventDefault();
     event.target.form.requestSubmit();
-  } else if (event.target.id === "dive-body" && event.key === "Escape") event.target.blur();
+  } else if (event.key === "Escape" && event.target.matches?.("#dive-body, [data-start-body]")) {
+    event.preventDefault();
+    if (event.target.value.trim() || !closePanel()) event.target.closest("#dive").focus({ preventScroll: true }); // what was typed stays
+  }
 });
 document.addEventListener("submit", (event) => {
   if (event.target.id !== "dive-composer") return;

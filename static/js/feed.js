@@ -208,11 +208,31 @@ let readSeq = conversation ? Number(conversation.dataset.readSeq) : 0;
 let seenSeq = readSeq;
 let marksRead = true;
 
+const SEEN = `seen-${threadId}`;
+
+/** What was seen here before the server was told of it is not new: the line stands below it, or nowhere. */
+function placeNewLine() {
+  const seen = Number(sessionStorage.getItem(SEEN) ?? 0);
+  sessionStorage.removeItem(SEEN);
+  const line = one("#new");
+  if (!line || lineSeq(line) > seen) return;
+  seenSeq = seen;
+  const next = rows().find((row) => seqOf(row) > seen && row.dataset.mine !== "yes");
+  if (next) one(".message-box", next).before(line);
+  else line.remove();
+  tellReadSoon();
+}
+const lineSeq = (line) => seqOf(line.closest(".message"));
+
 /** Told soon, but not again at once while much is said; and before the page is left. */
 async function tellReadNow() {
   if (!marksRead || seenSeq <= readSeq) return;
   readSeq = seenSeq;
-  await post(conversation.dataset.readUrl, { seq: readSeq }, { keepalive: true }).catch(() => { readSeq = 0; });
+  sessionStorage.setItem(SEEN, seenSeq);
+  await post(conversation.dataset.readUrl, { seq: readSeq }, { keepalive: true }).then(
+    () => { if (readSeq === seenSeq) sessionStorage.removeItem(SEEN); },
+    () => { readSeq = 0; },
+  );
 }
 const tellReadSoon = spread(() => { if (document.visibilityState === "visible") tellReadNow(); }, 600, READ_PAUSE);
 
@@ -228,6 +248,7 @@ const watch = (row) => reading?.observe(row);
 
 async function markUnread(form) {
   marksRead = false;
+  sessionStorage.removeItem(SEEN);
   const seq = new FormData(form).get("seq");
   await post(conversation.dataset.readUrl, { seq, unread: "1" })
     .then(() => toast("Unread from here. Reading goes on when you come back."))
@@ -258,8 +279,6 @@ function onClick(event) {
     event.preventDefault();
     const address = new URL(event.target.closest("[data-copy]").href);
     navigator.clipboard?.writeText(address.href).then(() => toast("Link copied."), () => toast(address.href, { lasts: true }));
-  } else if (row && matchMedia("(hover: none)").matches && !event.target.closest("a, button, summary, input, textarea")) {
-    rows().forEach((other) => other.classList.toggle("is-active", other === row && !row.classList.contains("is-active")));
   }
 }
 
@@ -293,10 +312,12 @@ export function start() {
     stale.forEach((row) => refetch(Number(row.dataset.id)));
   };
   document.addEventListener("htmx:afterRequest", renewStale);
+  document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more")) renewStale(); }, true);
   document.addEventListener("htmx:afterSwap", () => {
     renewStale();
     rows().forEach(watch);
   });
+  placeNewLine();
   const named = location.hash.startsWith("#m-") ? location.hash.slice(1) : conversation.dataset.at && `m-${conversation.dataset.at}`;
   const here = named && document.getElementById(named);
   if (named && !here && !conversation.dataset.at) location.replace(`?at=${named.slice(2)}${location.hash}`);

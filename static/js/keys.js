@@ -17,14 +17,21 @@ function newThread() {
   const form = one("#new-thread");
   if (form) {
     form.open = true;
-    one("input[name=title]", form).focus();
+    one("#new-thread-title").focus();
     return;
   }
   const channel = one(".crumb") ?? one('#sidebar a[href*="/c/"]');
-  if (channel) location.assign(`${channel.getAttribute("href")}#new-thread`);
+  if (channel) location.assign(`${channel.getAttribute("href")}#new-thread-title`);
 }
 
 const press = (selector) => one(selector, currentRow() ?? document)?.click();
+
+function openMenu() {
+  const menu = one(".message-more", currentRow() ?? document);
+  if (!menu) return;
+  menu.open = true;
+  one(".menu-item", menu).focus();
+}
 
 /** [keys, what it does, how]; without keys it is done from the command palette alone. Others may add with `register`. */
 export const shortcuts = [
@@ -36,6 +43,7 @@ export const shortcuts = [
   ["r", "Reply to the message", () => reply(currentRow())],
   ["d", "Dive from the message", () => press("[data-dive]")],
   ["e", "Edit your message", () => press("[data-edit]")],
+  ["m", "More to do with the message", openMenu],
   ["x", "What the agent read", () => press('a[href*="/context/"]')],
   ["+", "Helpful", () => press(".thumb")],
   ["-", "Not helpful", () => press(".thumb + .thumb")],
@@ -100,5 +108,5 @@ function onKey(event) {
 
 export function start() {
   if (body.dataset.shortcuts === "on") document.addEventListener("keydown", onKey);
-  if (location.hash === "#new-thread" && one("#new-thread")) newThread();
+  if (location.hash.startsWith("#new-thread") && one("#new-thread")) newThread();
 }

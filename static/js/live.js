@@ -1,7 +1,7 @@
 // One event stream per tab. Events hold what the page needs of them: messages of the thread that is shown as HTML, what
 // the sidebar marks as data. The little that they do not hold is fetched, not by all pages at once.
 
-import { all, body, getFragment, one, oneAtATime, spread, workspace } from "./page.js";
+import { all, announce, body, getFragment, one, oneAtATime, spread, workspace } from "./page.js";
 import { arrive, catchUp, conversation, threadId } from "./feed.js";
 import { forgetNames } from "./composer.js";
 
@@ -179,6 +179,35 @@ async function onGone() {
   else gone();
 }
 
+// --- the connection -----------------------------------------------------------------------------------------
+const GRACE = 1000; // a stream that ends and begins again at once is no loss
+let lossTimer = null;
+
+function showLoss() {
+  if (body.dataset.connection === "lost") return;
+  body.dataset.connection = "lost";
+  for (const place of all("#composer, .composer-closed, #dive-foot")) {
+    const line = document.createElement("p");
+    line.className = "connection";
+    line.textContent = "The connection is lost. What you write is kept here; OpenVibe tries again and shows what came meanwhile.";
+    place.prepend(line);
+  }
+  announce("The connection is lost.");
+}
+
+function onConnected() {
+  clearTimeout(lossTimer);
+  lossTimer = null;
+  body.dataset.live = "on";
+  if (body.dataset.connection === "lost") {
+    delete body.dataset.connection;
+    all(".connection").forEach((line) => line.remove());
+    announce("The connection is back.");
+    catchUp();
+  }
+  document.dispatchEvent(new CustomEvent("openvibe:connected"));
+}
+
 /** An event this page was told before: only a dive that is older than it, just put on the page, needs it again. */
 function onEventAgain(given) {
   const event = JSON.parse(given.data);
@@ -198,9 +227,10 @@ function connect(after = last) {
   });
   source.addEventListener("gone", onGone);
   source.addEventListener("reload", () => location.reload());
-  source.addEventListener("open", () => { body.dataset.live = "on"; });
+  source.addEventListener("open", onConnected);
   source.addEventListener("error", () => {
     body.dataset.live = "off";
+    lossTimer ??= setTimeout(showLoss, GRACE);
     if (source?.readyState !== EventSource.CLOSED) return;
     // Refused, or a server without streams: look now and then instead.
     setTimeout(() => {
@@ -222,6 +252,12 @@ export function start() {
     if (watched.includes(Number(dive.dataset.thread)) && after === Number(last)) return;
     source.close();
     connect(after);
+  });
+  addEventListener("offline", showLoss); // the stream may take minutes to notice
+  addEventListener("online", () => {
+    if (!source) return;
+    source.close();
+    connect();
   });
   addEventListener("pagehide", () => source?.close());
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });

@@ -105,6 +105,21 @@ export function focusWithin(root, target, options = { preventScroll: true }) {
   if (!root.contains(document.activeElement)) target?.focus(options);
 }
 
+const MARKS = ["class", "href", "name", "aria-label"];
+
+/** What stands in `root` for an element that was replaced: by its id, else by what it is and does. */
+function successor(old, root) {
+  const named = old.id && one(`#${CSS.escape(old.id)}`, root);
+  return named || all(old.localName, root).find((other) => MARKS.every((name) => other.getAttribute(name) === old.getAttribute(name)));
+}
+
+/** Give the keyboard back to an element that was replaced or hidden: to its successor in `root`, to what opens it, or to `root`. */
+export function refocus(old, root) {
+  const same = root.contains(old) ? old : successor(old, root);
+  const target = same?.checkVisibility() ? same : one(":scope > summary", same?.closest("details:not([open])") ?? root);
+  (target?.checkVisibility() ? target : root).focus({ preventScroll: true });
+}
+
 /** HTML of this server as elements. */
 export function elements(html) {
   const template = document.createElement("template");

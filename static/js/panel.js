@@ -1,10 +1,11 @@
 // The right panel: its address stands in the URL as ?panel=, so that it survives a reload.
 
-import { all, body, focusWithin, one, workspace } from "./page.js";
+import { all, body, focusWithin, one, refocus, workspace } from "./page.js";
 
 const panel = one("#panel");
 const shell = one(".shell");
 let opener = null;
+let openerRow = ""; // the id of the message it stands in: rows are replaced as they change
 let trail = []; // addresses of what was shown before, when a link inside the panel opened the next
 
 const shown = () => new URL(location.href).searchParams.get("panel") ?? "";
@@ -22,6 +23,7 @@ export async function open(href, from = null) {
   const isInside = from && panel.contains(from);
   if (!isInside) {
     opener = from;
+    openerRow = from?.closest(".message")?.id ?? "";
     trail = [];
   } else if (shown()) trail.push(shown());
   await show(url);
@@ -40,7 +42,7 @@ export function close() {
   shell.classList.remove("has-panel");
   panel.replaceChildren();
   setAddress("");
-  opener?.focus?.();
+  if (opener) refocus(opener, document.getElementById(openerRow) ?? one("#main"));
   opener = null;
   trail = [];
   return true;

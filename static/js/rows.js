@@ -1,12 +1,12 @@
 // Messages in a list, of a thread or of a dive: each where its number belongs, none taken from under anybody's hands.
 
-import { all, announce, elements, one } from "./page.js";
+import { all, announce, elements, one, refocus } from "./page.js";
 
 export const rowsOf = (list) => (list ? all(".message[data-seq]", list) : []);
 export const seqOf = (row) => Number(row.dataset.seq);
 
-/** Whether somebody is typing in this row, or waits for the answer to something pressed in it. */
-export const isInHand = (row) => Boolean(one("[data-editing], .htmx-request", row));
+/** Whether somebody is typing in this row, has its menu open, or waits for the answer to something pressed in it. */
+export const isInHand = (row) => Boolean(one("[data-editing], .message-more[open], .htmx-request", row));
 
 function tellState(row, before) {
   if (row.dataset.agent !== "yes" || before === row.dataset.state) return;
@@ -42,10 +42,10 @@ export function place(row, list) {
     }
     keepNewLine(old, row);
     for (const name of ["is-active", "is-here"]) if (old.classList.contains(name)) row.classList.add(name);
-    const hadFocus = document.activeElement === old;
+    const held = old.contains(document.activeElement) ? document.activeElement : null;
     tellState(row, old.dataset.state);
     old.replaceWith(row);
-    if (hadFocus) row.focus({ preventScroll: true });
+    if (held) refocus(held, row);
   } else {
     const pending = row.dataset.client && one(`[data-pending="${CSS.escape(row.dataset.client)}"]`, list);
     const after = rowsOf(list).findLast((other) => seqOf(other) < seqOf(row));
@@ -74,6 +74,105 @@ export function addWords({ message, from, to, words, done, tail }, list) {
     last.before(...elements(done));
     last.textContent = tail;
   } else last.append(Array.from(words).slice(length - from).join(""));
+  last.classList.toggle("is-json", /^\s*(```(json)?\s*)?\{/.test(last.textContent)); // a draft for the form, not for people
   row.dataset.length = to;
   return true;
 }
+
+// --- the keyboard stays in the row --------------------------------------------------------------------------
+let held = null;
+
+/** Somebody came to this row's form from elsewhere, and is led back there once it is closed. */
+export const leadBack = (row, to) => { held = { row: row.id, element: to, isElsewhere: true }; };
+
+document.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  const row = document.activeElement?.closest(".message") ?? detail.target?.closest?.(".message");
+  if (!row || (held?.isElsewhere && held.row === row.id)) return;
+  held = row.contains(document.activeElement) ? { row: row.id, element: document.activeElement } : null;
+});
+document.addEventListener("htmx:afterSettle", () => {
+  const reason = one(".feedback-more[data-just-given]");
+  if (reason) {
+    delete reason.dataset.justGiven;
+    one("textarea", reason).focus({ preventScroll: true });
+    reason.scrollIntoView({ block: "nearest" });
+    held = null;
+    return;
+  }
+  const row = held && document.getElementById(held.row);
+  if (!row || one(".edit-form", row)) return;
+  if (document.activeElement === document.body) {
+    if (held.isElsewhere) held.element.focus();
+    else refocus(held.element, row);
+  }
+  held = null;
+});
+
+// --- the menu of a message ----------------------------------------------------------------------------------
+/** Where there is room for it: above its button when what scrolls ends below it, and never beyond its sides. */
+function arrange(menu) {
+  const list = one(".menu-list", menu);
+  const room = menu.closest(".scroller, .dive-scroller")?.getBoundingClientRect();
+  menu.classList.remove("opens-up");
+  list.style.translate = "";
+  if (!menu.open || !room) return;
+  const size = list.getBoundingClientRect();
+  const top = menu.getBoundingClientRect().top;
+  menu.classList.toggle("opens-up", size.bottom > room.bottom && top - size.height > room.top);
+  const overhang = Math.max(room.left + 8 - size.left, 0) || Math.min(room.right - 8 - size.right, 0);
+  list.style.translate = `${overhang}px 0`;
+  list.scrollIntoView({ block: "nearest" });
+}
+document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more")) arrange(target); }, true);
+document.addEventListener("click", ({ target }) => {
+  const menu = target.closest?.(".message-more .menu-item")?.closest("details");
+  if (!menu) return;
+  const hadFocus = menu.contains(document.activeElement);
+  menu.open = false;
+  if (hadFocus) one("summary", menu).focus({ preventScroll: true });
+});
+
+// --- a long press, where nothing can be pointed at ----------------------------------------------------------
+const LONG_PRESS = 500;
+const STEADY = 10; // pixels
+let press = null;
+
+function endPress() {
+  if (!press) return;
+  clearTimeout(press.timer);
+  press.row.classList.remove("is-pressed");
+  press = null;
+}
+
+/** Of all messages but this one. */
+function hideActions(except) {
+  all(".message.is-active").forEach((row) => row.classList.toggle("is-active", row === except));
+}
+
+function showActions() {
+  const { row } = press;
+  hideActions(row);
+  row.classList.add("is-active");
+  one(".message-bar", row)?.scrollIntoView({ block: "nearest" });
+  press.isLong = true;
+  getSelection()?.removeAllRanges();
+  navigator.vibrate?.(10);
+}
+
+document.addEventListener("pointerdown", ({ target, pointerType, isPrimary, clientX: x, clientY: y }) => {
+  endPress();
+  const row = target.closest?.(".message[data-id]");
+  if (!row || pointerType !== "touch" || !isPrimary || target.closest("a, button, summary, input, textarea")) return;
+  press = { row, x, y, isLong: false, timer: setTimeout(showActions, LONG_PRESS) };
+  row.classList.add("is-pressed");
+});
+document.addEventListener("pointermove", ({ clientX, clientY }) => {
+  if (press && !press.isLong && Math.hypot(clientX - press.x, clientY - press.y) > STEADY) endPress();
+});
+["pointerup", "pointercancel"].forEach((name) => document.addEventListener(name, endPress)); // scrolling cancels
+document.addEventListener("click", ({ target }) => hideActions(target.closest?.(".message.is-active")));
+document.addEventListener("contextmenu", (event) => { // some systems take less than half a second for a long press
+  if (!press) return;
+  if (!press.isLong) showActions();
+  event.preventDefault();
+});

@@ -114,6 +114,93 @@ def test_a_form_that_is_asked_for_outlives_a_change_of_its_message(people: Peopl
     expect(replies(ana)).to_contain_text("Recorded")
 
 
+def test_the_keyboard_never_falls_back_to_the_page(people: People, installation: Installation) -> None:
+    ana = people.ana(viewport={"width": 1440, "height": 640})
+    start_thread(ana, "By keys", "Hello.\n\n" + "A long story.\n\n" * 20)
+    composer, press = ana.locator("#composer-body"), ana.keyboard.press
+    composer.press_sequentially("@vibe and now?")
+    expect(ana.locator(".preview-line")).to_contain_text("of 8k tokens")
+    composer.press("Enter")
+    expect(replies(ana)).to_have_attribute("data-state", "complete")
+    expect(ana.locator("#composer-preview")).to_be_empty()
+    reply, last = replies(ana).first, replies(ana).last
+    composer.press("Escape")
+    expect(reply).to_be_focused()
+
+    press("-")
+    reason = reply.get_by_label("What should it do differently?")
+    expect(reason).to_be_focused()
+    expect(reply.get_by_role("button", name="Save")).to_be_in_viewport(ratio=1)
+    ana.keyboard.type("Be brief.")
+    press("Control+Enter")
+    expect(reply.get_by_text("Change what you said")).to_be_focused()
+
+    reply.focus()
+    press("m")
+    reply.get_by_role("button", name="Regenerate").press("Enter")
+    expect(last.get_by_role("link", name="Another answer")).to_be_visible()
+    expect(reply.get_by_role("link", name="Replaced by another answer below")).to_be_visible()
+    expect(reply.locator("summary", has=ana.locator(".icon"))).to_be_focused()
+    read = last.locator(".run-facts").inner_text()
+    last.focus()
+    press("x")
+    size = ana.locator("#panel .context-size strong")
+    expect(size).to_be_visible()
+    assert size.inner_text() in read
+    press("Escape")
+    expect(last.get_by_role("link", name="Context")).to_be_focused()
+
+    own = ana.locator('.message[data-mine="yes"]').last
+    for key, place in (("Escape", composer), ("Enter", composer)):
+        composer.press("ArrowUp")
+        expect(own.locator("textarea")).to_be_focused()
+        ana.keyboard.type(" Indeed.")
+        press(key)
+        expect(place).to_be_focused()
+    expect(own).to_contain_text("edited")
+    own.focus()
+    press("d")
+    expect(ana.locator("[data-start-body]")).to_be_focused()
+    press("Escape")
+    expect(ana.locator("#panel")).to_be_hidden()
+    expect(own.get_by_role("link", name="Dive")).to_be_focused()
+    press("c")
+    expect(ana.locator("#new-thread-title")).to_be_focused()
+
+
+def test_a_long_press_shows_what_there_is_to_do(people: People, installation: Installation) -> None:
+    ana = people.ana(viewport={"width": 360, "height": 640}, has_touch=True, is_mobile=True)
+    ana.goto(thread_with_a_reply(people, "By touch"))
+    touch, place = ana.context.new_cdp_session(ana), replies(ana).locator(".prose").bounding_box()
+    assert place
+    points = [{"x": place["x"] + 20 + 60 * step, "y": place["y"] + 8} for step in (0, 1)]
+
+    def move(kind: str, *at: dict[str, float]) -> None:
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": list(at)})
+
+    move("touchStart", points[0])
+    expect(replies(ana)).to_have_class(re.compile("is-pressed"))
+    move("touchMove", points[1])  # it was no press
+    expect(replies(ana)).not_to_have_class(re.compile("is-pressed"))
+    move("touchEnd")
+    expect(replies(ana).get_by_role("link", name="Reply")).to_be_hidden()
+    move("touchStart", points[0])
+    for name in ("Reply", "Dive", "Pin to knowledge", "Context"):
+        expect(replies(ana).get_by_role("link", name=name)).to_be_visible()
+    move("touchEnd")
+    bar = replies(ana).locator(".message-bar").bounding_box()
+    assert bar
+    assert bar["x"] + bar["width"] <= 360
+    expect(ana.locator("[data-hint]")).to_be_hidden()
+
+
+def thread_with_a_reply(people: People, title: str) -> str:
+    page = people.ana()
+    start_thread(page, title, "@vibe hello")
+    expect(replies(page)).to_have_attribute("data-state", "complete")
+    return page.url
+
+
 def test_an_open_page_asks_for_nothing_that_it_was_told(people: People, installation: Installation) -> None:
     ana, other = people.ana(), people.ana()
     start_thread(ana, "Told once", "Hello.")
@@ -262,17 +349,34 @@ def test_nothing_is_missed_while_the_server_restarts(people: People, installatio
     start_thread(ana, "Restart", "First.")
     again.goto(ana.url)
     expect(again.get_by_text("First.")).to_be_visible()
+    go_on = installation.model.holds_back_after_first_words("Second, while nobody could see it.")
+    say(ana, "@vibe write slowly")
+    expect(replies(ana).locator(".prose")).to_contain_text("Second")
+    expect(ana.locator('body[data-live="on"]')).to_be_attached()
+    served = installation.url
+    for page in (ana, again):  # what is asked for while the server is away is refused, however soon it is back
+        page.route(f"{served}/**", lambda route: route.abort("connectionrefused"))
     installation.kill("web")
+    expect(ana.locator("#composer .connection")).to_be_visible(timeout=3_000)
+    expect(replies(ana).get_by_text("Vibe is writing")).to_be_hidden()
+    for words in ("Third, unsent.", "Fourth, unsent."):
+        say(ana, words)
+        unsent = ana.locator("#messages > li").last
+        expect(unsent).to_contain_text("Not sent yet")
+        expect(unsent.locator(".author")).to_have_text("Ana")
+    go_on.set()
 
-    def is_back() -> bool:
-        try:
-            return installation.serve.status("/healthz") == 200
-        except OSError:
-            return False
-
-    wait_until(is_back, "the web process is back")
-    say(ana, "Second, after the restart.")
-    expect(again.locator("#messages").get_by_text("Second, after the restart.")).to_have_count(1, timeout=30_000)
+    for page in (ana, again):
+        page.unroute_all(behavior="wait")
+    rows = again.locator("#messages .message[data-seq] .prose")
+    expect(rows.nth(4)).to_have_text("Fourth, unsent.", timeout=30_000)
+    expect(rows.nth(3)).to_have_text("Third, unsent.")
+    expect(rows.nth(2)).to_contain_text("Second, while nobody could see it.")
+    expect(ana.locator(".connection, .is-pending")).to_have_count(0)
+    expect(ana.locator("#messages .message[data-seq]")).to_have_count(5)
+    ana.reload()
+    expect(ana.locator("#messages .message[data-seq]")).to_have_count(5)
+    expect(ana.locator(".new-line")).to_have_count(0)  # it was seen live
 
 
 def test_hostile_text_stays_text(people: People, installation: Installation) -> None:

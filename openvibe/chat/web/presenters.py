@@ -2,6 +2,7 @@
 
 A page shows fifty messages and most were shown before, so what was rendered is cached."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,10 +22,10 @@ from openvibe.base.query_cache import CompiledQuery, array_literal
 from openvibe.chat.models import Dive, DiveResult, Message, Thread
 from openvibe.chat.queries import message_page
 from openvibe.chat.wiring import MESSAGE_DECORATORS
-from openvibe.llm.drafts import ResultDraft
+from openvibe.llm.drafts import ResultDraft, parse_draft, render_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest
-from openvibe.workspaces.models import Workspace
+from openvibe.workspaces.models import IMPORTED_KINDS, Workspace
 
 register = Library()
 """Tags of templates that `{% load conversation %}`."""
@@ -134,13 +135,17 @@ GROUPING_INTERVAL = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class MessageRow:
-    """One message on the page. `starts_day` and `starts_group` follow from the message ahead of it."""
+    """One message on the page. `starts_day`, `starts_group` and `shows_origin` follow from the message ahead of it.
+
+    `shows_origin`: whether it says that it was imported, once for all that follow it on the same day.
+    """
 
     message: Message
     html: SafeString
     extras: dict[str, object]
     starts_group: bool
     starts_day: bool
+    shows_origin: bool
     is_first_new: bool
     is_mine: bool
     mentions_me: bool
@@ -200,10 +205,11 @@ def message_row(
     handles = frozenset(mention["handle"] for mention in mentions)
     return MessageRow(
         message=message,
-        html=render_unfinished(message.body) if is_writing else render_safe_html(message.body, handles),
+        html=render_unfinished(message.body) if is_writing else render_safe_html(_readable_body(message), handles),
         extras=extras,
         starts_group=starts_day or is_first_new or not _continues_group(message, previous),
         starts_day=starts_day,
+        shows_origin=_is_imported(message) and (starts_day or previous is None or not _is_imported(previous)),
         is_first_new=is_first_new,
         is_mine=is_mine,
         mentions_me=any(mention["participant_id"] == access.participant_id for mention in mentions),
@@ -215,6 +221,21 @@ def message_row(
         result=result,
         files=file_chips(message),
     )
+
+
+def _is_imported(message: Message) -> bool:
+    return message.author.kind in IMPORTED_KINDS
+
+
+def _readable_body(message: Message) -> str:
+    """The text; a result that an agent drafted in JSON as the form takes it from there: headline, points, full text."""
+    if not (message.author.is_agent and JSON_START.match(message.body)):
+        return message.body
+    draft = parse_draft(message.body)
+    return message.body if draft is None else render_draft(draft)
+
+
+JSON_START = re.compile(r"\s*(```(json)?\s*)?\{")
 
 
 def render_unfinished(body: str) -> SafeString:

@@ -61,6 +61,7 @@ def _render_thread_page(
 ) -> HttpResponse:
     surroundings = read_surroundings(thread, request.access)
     is_closed = thread.archived_at is not None or thread.channel.archived_at is not None
+    me = request.member.participant
     context = {
         "thread": thread,
         "channel": thread.channel,
@@ -75,6 +76,7 @@ def _render_thread_page(
             problem=problem.message if problem else "",
             followers=surroundings.followers,
             enter_sends=request.member.enter_sends,
+            author=SidebarParticipant(me.pk, me.handle, me.name, level=None),
         ),
     }
     return render(request, "chat/thread.html", context, status=problem.status if problem else 200)
@@ -82,7 +84,7 @@ def _render_thread_page(
 
 @dataclass(frozen=True)
 class Composer:
-    """What `chat/_composer.html` shows. `problem`: why the text could not be posted, if it was."""
+    """What `chat/_composer.html` shows to `author`. `problem`: why the text could not be posted, if it was."""
 
     thread_id: int
     title: str
@@ -91,6 +93,7 @@ class Composer:
     problem: str
     followers: tuple[NamedAgent, ...]
     enter_sends: bool
+    author: SidebarParticipant
     max_characters: int = MAX_BODY_CHARACTERS
 
 
@@ -267,7 +270,8 @@ def _redirect_to_message(request: WorkspaceRequest, message: Message) -> HttpRes
 
 
 def _render_fragment(request: WorkspaceRequest, message: Message) -> HttpResponse:
-    before = Message.objects.filter(thread_id=message.thread_id, seq=message.seq - 1).first()
+    ahead = Message.objects.filter(thread_id=message.thread_id, seq=message.seq - 1)
+    before = ahead.select_related("author").first()
     row = message_rows([message], request.access, before=before)[0]
     return render(request, "chat/_message.html", {"row": row, "thread": message.thread})
 

@@ -88,6 +88,8 @@ def test_one_query_whatever_the_number_of_runs(
     assert isinstance(shown, RunCard)
     assert shown.may_regenerate
     assert shown.has_context
+    assert (shown.tokens_read, shown.budget) == (answered.snapshot.tokens, answered.snapshot.budget)
+    assert shown.tokens_written == answered.output_tokens
     assert all("waiting" in found[message.pk] for message in waiting)
 
 
@@ -127,5 +129,5 @@ def test_answers_point_at_each_other_and_keep_the_level_of_their_day(ana: Member
     assert extras[run.reply_id or 0]["run"].regenerates == answered.reply_id
     assert [extras[pk or 0]["level"] for pk in (answered.reply_id, outside.pk)] == [2, 3]
     page = signed_in(ana).get(f"/w/{ana.workspace.slug}/t/{answered.thread_id}/").content.decode()
-    assert "Answered again below" in page
+    assert "Replaced by another answer below" in page
     assert "“@vibe when do we prune the apple trees?”" in page

@@ -1,5 +1,6 @@
 """What each of the cast gets to see."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -12,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 from agents.models import Agent
 from openvibe.chat.models import Channel, Message, Thread
 from openvibe.chat.services import add_to_channel, create_reply, update_thread
-from openvibe.workspaces.models import Member
+from openvibe.workspaces.models import Member, Participant
 from tests.factories import access, attach, make_agent, make_channel, make_thread, say
 
 SignedIn = Callable[[Member], Client]
@@ -234,3 +235,31 @@ def test_the_panel_survives_a_reload_and_stays_inside_the_workspace(
     assert f'hx-get="{home}m/1/history/"'.encode() in browser.get(address, {"panel": "m/1/history/"}).content
     for foreign in ("//elsewhere.example/", "../../admin/", "https://elsewhere.example/"):
         assert b'hx-trigger="load"' not in browser.get(address, {"panel": foreign}).content
+
+
+def test_an_imported_conversation_says_so_once_a_day(
+    ana: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    kinds = {"imported": "Rosa", "assistant": "Bot"}
+    speakers = [
+        Participant.objects.create(workspace=ana.workspace, kind=kind, handle=kind, name=kinds[kind]) for kind in kinds
+    ]
+    for day in (1, 2):
+        for n, speaker in enumerate(speakers * 2):
+            at = datetime(2026, 3, day, 12, n, tzinfo=UTC)
+            Message.objects.create(thread=thread, author=speaker, body="Said.", created_at=at)
+    page = signed_in(ana).get(f"{home}t/{thread.pk}/").content.decode()
+    assert page.count(">Imported</span>") == 2
+    assert page.count(">Assistant</span>") == 4
+
+
+def test_a_result_drafted_in_json_is_shown_in_words(
+    ana: Member, vibe: Agent, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    draft = '```json\n{"headline": "Prune in March", "key_points": ["Before the buds open", "With care"]}\n```'
+    for body in (draft, '{"a": 1}'):
+        Message.objects.create(thread=thread, author=vibe.participant, body=body)
+    page = signed_in(ana).get(f"{home}t/{thread.pk}/").content.decode()
+    assert "headline&quot;" not in page
+    assert re.search(r"<h\d>Headline</h\d>\s*<p>Prune in March</p>", page)
+    assert '{"a": 1}' in page  # other JSON is what the agent meant to say

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from agents.models import Agent
 from knowledge.models import Contradiction, Entry, Notice
-from knowledge.services import flag_entry
+from knowledge.services import accept_entry, flag_entry
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.services import add_to_channel, delete_message
 from openvibe.workspaces.models import Member
@@ -38,6 +38,14 @@ def test_pinning_a_result_takes_two_requests(ana: Member, thread: Thread) -> Non
     assert "Typed in vain?" in second
     assert f"knowledge/{entry.pk}/" in text(client, address)
     assert Entry.objects.filter(source="result").count() == 1
+
+
+def test_what_an_agent_suggested_is_no_pin_until_somebody_accepts_it(ana: Member, vibe: Agent, thread: Thread) -> None:
+    entry = make_suggestion(vibe, source_message=say(thread, ana, "Prune in March, I think."))
+    client, address = signed_in(ana), f"/w/{ana.workspace.slug}/t/{thread.pk}/"
+    assert f"Suggested as {entry.topic}" in text(client, address)
+    accept_entry(entry=entry, by=access(ana))
+    assert f"Pinned as {entry.topic}" in text(client, address)
 
 
 def test_what_is_private_begins_restricted_and_says_so(ana: Member, dora: Member, ben: Member) -> None:
