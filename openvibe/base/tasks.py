@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from allauth.usersessions.models import UserSession
 from celery import shared_task
 from django.contrib.sessions.models import Session
 from django.db import connection
@@ -36,3 +37,4 @@ def delete_expired_events() -> None:
 def delete_expired_sessions() -> None:
     """Sign-ins that ended by themselves; Django leaves their rows where they are."""
     Session.objects.filter(expire_date__lt=timezone.now()).delete()
+    UserSession.objects.exclude(session_key__in=Session.objects.values("session_key")).delete()

@@ -3,11 +3,13 @@
 from django.urls import path
 
 from openvibe.workspaces.web import views
+from openvibe.workspaces.web.sessions import sessions
 
 urlpatterns = [
     path("", views.home, name="home"),
     path("workspaces/new/", views.workspace_create, name="workspace-create"),
     path("join/<str:token>/", views.join, name="join"),
+    path("accounts/sessions/", sessions, name="sessions"),
     path("theme/", views.save_theme, name="theme"),
     path("w/<slug:slug>/profile/", views.profile, name="profile"),
     path("w/<slug:slug>/settings/", views.workspace_settings, name="workspace-settings"),
