@@ -26,3 +26,29 @@ def test_nothing_stays_on_the_screen_when_the_session_ends(people: People) -> No
     expect(page.get_by_role("link", name="Sign in")).to_be_focused()
     page.go_back()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_passkey_signs_in_without_a_password(people: People) -> None:
+    """With Chromium's own virtual authenticator; passkeys need a name, so the page is asked for as localhost."""
+    page = people.page()
+    home = people.installation.url.replace("127.0.0.1", "localhost")
+    people.neighbours = (home,)
+    devices = page.context.new_cdp_session(page)
+    devices.send("WebAuthn.enable")
+    options = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True}
+    options |= {"isUserVerified": True, "automaticPresenceSimulation": True}
+    devices.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+    page.goto(f"{home}/accounts/login/?next=/accounts/2fa/")
+    page.get_by_label("Email").fill(people.installation.email)
+    page.get_by_label("Password").fill(people.installation.password)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.get_by_role("link", name="Add a passkey").click()
+    page.get_by_label("Password").fill(people.installation.password)
+    page.get_by_role("button", name="Confirm").click()
+    page.get_by_label("Passwordless").check()
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("heading", name="Recovery Codes")).to_be_visible()
+    page.goto(f"{home}/accounts/sessions/")
+    page.get_by_role("button", name="Sign out here").click()
+    page.get_by_role("button", name="Use a passkey").click()
+    page.wait_for_url("**/w/**")
