@@ -116,6 +116,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "openvibe.base.middleware.CompressionMiddleware",
     "openvibe.base.middleware.PathContentSecurityPolicyMiddleware",
+    "openvibe.base.middleware.PrivateCacheMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "openvibe.base.middleware.SlashMiddleware",
     "django.middleware.common.CommonMiddleware",
