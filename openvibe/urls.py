@@ -19,6 +19,8 @@ api_urlpatterns: list[URLPattern | URLResolver] = [
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("accounts/", include("allauth.account.urls")),
+    path("accounts/2fa/", include("allauth.mfa.urls")),
+    path("accounts/social/", include("allauth.socialaccount.urls")),
     path("api/v1/", include(api_urlpatterns)),
     path("", include("agents.mcp.urls")),
     path("v1/", include("agents.openai_api.urls")),

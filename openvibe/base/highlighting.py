@@ -13,11 +13,13 @@ from pygments.token import STANDARD_TYPES
 MAX_HIGHLIGHTED_CHARACTERS = 8_000
 """Of one block. Colouring time grows with length, for some texts faster than evenly; longer code is plain."""
 
-MAX_HIGHLIGHTED_TOTAL = 24_000
-"""Of all blocks of one text together."""
+MAX_HIGHLIGHTED_TOTAL = 12_000
+"""Of all blocks of one text together; characters of slow languages count more. At worst about 120 ms."""
 
 _MAX_LINE_CHARACTERS = 500
-_SLOW_LANGUAGE_LIMITS = {"csharp": 1_500, "java": 2_000}  # their lexers try every line as the start of a method
+_SLOW_LANGUAGE_LIMITS = {"csharp": 800, "java": 2_000, "scala": 2_000}
+_SLOW_LANGUAGE_COSTS = {"csharp": 12, "java": 5, "scala": 3}
+# The lexers of the first two try every line as the start of a method; that of Scala every parenthesis as a pattern.
 _LONG_WHITESPACE = re.compile(r"\s{120}")
 
 # A list, because a lexer is code run on a stranger's text: these were measured on hostile input.
@@ -52,15 +54,24 @@ CODE_CLASSES = frozenset({name for name in STANDARD_TYPES.values() if name} | {f
 _FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
 
 
+def highlighting_cost(code: str, language: str) -> int:
+    """What colouring may cost at worst, in characters of an ordinary language; 0 for code that is shown plain."""
+    return len(code) * _SLOW_LANGUAGE_COSTS.get(language, 1) if _may_be_highlighted(code, language) else 0
+
+
 def highlight_code(code: str, language: str) -> str:
     """Code as escaped HTML, its words in `<span class>` when its size allows. `language` is a value of LANGUAGES."""
-    if (
-        len(code) > _SLOW_LANGUAGE_LIMITS.get(language, MAX_HIGHLIGHTED_CHARACTERS)
-        or _LONG_WHITESPACE.search(code)
-        or any(len(line) > _MAX_LINE_CHARACTERS for line in code.splitlines())
-    ):
+    if not _may_be_highlighted(code, language):
         return html.escape(code)
     return highlight(code, _get_lexer(language), _FORMATTER)
+
+
+def _may_be_highlighted(code: str, language: str) -> bool:
+    return (
+        len(code) <= _SLOW_LANGUAGE_LIMITS.get(language, MAX_HIGHLIGHTED_CHARACTERS)
+        and not _LONG_WHITESPACE.search(code)
+        and all(len(line) <= _MAX_LINE_CHARACTERS for line in code.splitlines())
+    )
 
 
 @cache

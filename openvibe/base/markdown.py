@@ -20,7 +20,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 
-from openvibe.base.highlighting import CODE_CLASSES, LANGUAGES, MAX_HIGHLIGHTED_TOTAL, highlight_code
+from openvibe.base.highlighting import CODE_CLASSES, LANGUAGES, MAX_HIGHLIGHTED_TOTAL, highlight_code, highlighting_cost
 from openvibe.base.text import HANDLE_PATTERN
 
 _SAFE_LINK_PATTERN = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
@@ -132,8 +132,14 @@ def _strip_trailing_punctuation(url: str) -> str:
     return url
 
 
-MAX_PARSER_STEPS = 60_000
-"""An ordinary text of 100,000 characters takes under half of it."""
+MAX_PARSER_STEPS = 20_000
+"""An ordinary text of 100,000 characters takes 3,000 to 15,000; so many take about 150 ms of processor time."""
+
+MAX_TABLE_BARS = 20_000
+"""A table's cells are made all at once, before a step is counted; a text has at most a cell for each of its bars."""
+
+_STEPS_OF_SIGN = {"[": 3, "!": 3, "<": 3}
+"""Each may begin a link, which is looked for to the end of the text."""
 
 _STEPS_KEY = "steps taken"
 
@@ -152,7 +158,7 @@ def _count_block_step(state: StateBlock, start_line: int, end_line: int, silent:
 
 
 def _count_inline_step(state: StateInline, silent: bool) -> bool:
-    return _add_steps(state.env, 1)
+    return _add_steps(state.env, _STEPS_OF_SIGN.get(state.src[state.pos], 1))
 
 
 def _add_steps(env: object, steps: int) -> bool:
@@ -192,7 +198,7 @@ def render_markdown(body: str, *, handles: frozenset[str] = frozenset()) -> str:
     CommonMark with tables, strikethrough, bare web addresses as links, single newlines as breaks and
     highlighted fences. `@name` becomes `<span class="mention">` when `name` is in `handles` (lower case).
     Unfinished Markdown (a reply still being written) renders as far as it goes. A text that is too large
-    or nested too deeply to read as Markdown is shown whole, as plain text in `<pre class="plain">`.
+    or nested too deeply to read as Markdown is shown whole, as plain text in `<pre class="plain">`, and says so.
     """
     return _render_long(body, handles) if len(body) > _LONG_BODY_CHARACTERS else _render_short(body, handles)
 
@@ -234,10 +240,13 @@ def plain_text(body: str, *, separator: str = " ") -> str:
     return separator.join(text for block in blocks if (text := " ".join(block.split())))
 
 
+PLAIN_NOTE = '<p class="hint">Shown as it was written: too long, too deep or too full of marks to be formatted.</p>'
+
+
 def _render(body: str, handles: frozenset[str]) -> str:
     tokens = _parse(body)
     if tokens is None:
-        return f'<pre class="plain">{html.escape(_replace_unencodable(body))}</pre>\n'
+        return f'<pre class="plain">{html.escape(_replace_unencodable(body))}</pre>\n{PLAIN_NOTE}\n'
     for token in tokens:
         if token.type == "inline" and handles:
             token.children = _mark_mentions(token.children or [], handles)
@@ -253,12 +262,12 @@ def _render(body: str, handles: frozenset[str]) -> str:
 
 
 _render_short = lru_cache(maxsize=2048)(_render)
-_render_long = lru_cache(maxsize=64)(_render)  # few: they take much memory; hostile ones take seconds to render once
+_render_long = lru_cache(maxsize=64)(_render)  # few: they take much memory; hostile ones take long to render once
 
 
 def _parse(body: str) -> list[Token] | None:
     """Return the tokens of a body, or None when it is too large, too deep or too costly to read."""
-    if len(body) > MAX_MARKDOWN_CHARACTERS:
+    if len(body) > MAX_MARKDOWN_CHARACTERS or body.count("|") > MAX_TABLE_BARS:
         return None
     try:
         tokens = _PARSER.parse(_replace_unencodable(body), {})
@@ -321,7 +330,7 @@ def _render_code(_: RendererHTML, tokens: Sequence[Token], index: int, options: 
     language = LANGUAGES.get(token.info.split()[0].lower()) if token.info.split() else None
     if language is None:
         return f'<pre class="code" tabindex="0"><code>{html.escape(token.content)}</code></pre>\n'
-    code, total = html.escape(token.content), env.get(_HIGHLIGHTED_KEY, 0) + len(token.content)
+    code, total = html.escape(token.content), env.get(_HIGHLIGHTED_KEY, 0) + highlighting_cost(token.content, language)
     if total <= MAX_HIGHLIGHTED_TOTAL:
         code, env[_HIGHLIGHTED_KEY] = highlight_code(token.content, language), total
     return f'<pre class="code" tabindex="0"><code class="language-{language}">{code}</code></pre>\n'

@@ -90,6 +90,20 @@ class CompressionMiddleware(GZipMiddleware):
         return super().process_response(request, response)
 
 
+class PrivateCacheMiddleware:
+    """What a session opened is kept by no cache, the browser's neither: after a sign-out "Back" shows nothing.
+    Answers that say themselves how long they hold, files above all, keep their word."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if "Cookie" in response.headers.get("Vary", ""):
+            response.headers.setdefault("Cache-Control", "private, no-store")
+        return response
+
+
 class PathContentSecurityPolicyMiddleware(CSPMiddleware):
     """The strict policy everywhere, loosened for /admin/ alone."""
 

@@ -15,6 +15,18 @@ class Timestamped(models.Model):
         abstract = True
 
 
+class CacheEntry(models.Model):
+    """A row of Django's cache (`DatabaseCache`, which reads and writes it): what processes on all machines share for a
+    while. Rate limits of sign-in and one-time codes that were used are kept here."""
+
+    cache_key = models.CharField(max_length=255, primary_key=True)
+    value = models.TextField()
+    expires = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return self.cache_key
+
+
 class Event(models.Model):
     """Something changed that a page may be showing: ids only, never text.
 

@@ -2,13 +2,14 @@
 
 from datetime import timedelta
 
+from allauth.usersessions.models import UserSession
 from celery import shared_task
 from django.contrib.sessions.models import Session
 from django.db import connection
 from django.utils import timezone
 
 from openvibe.base.events import EVENT_RETENTION_HOURS
-from openvibe.base.models import Event
+from openvibe.base.models import CacheEntry, Event
 from openvibe.base.planner_statistics import analyze_changed_tables
 
 DOCTOR_CHANNEL = "openvibe_doctor"
@@ -34,5 +35,7 @@ def delete_expired_events() -> None:
 
 @shared_task(name="base.forget_sessions", ignore_result=True)
 def delete_expired_sessions() -> None:
-    """Sign-ins that ended by themselves; Django leaves their rows where they are."""
+    """Sign-ins and counted attempts that ended by themselves; Django leaves their rows where they are."""
     Session.objects.filter(expire_date__lt=timezone.now()).delete()
+    CacheEntry.objects.filter(expires__lt=timezone.now()).delete()
+    UserSession.objects.exclude(session_key__in=Session.objects.values("session_key")).delete()

@@ -84,6 +84,10 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "allauth",
     "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
+    "allauth.usersessions",
     "csp",
     "django_htmx",
     "drf_spectacular",
@@ -112,15 +116,18 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "openvibe.base.middleware.CompressionMiddleware",
     "openvibe.base.middleware.PathContentSecurityPolicyMiddleware",
+    "openvibe.base.middleware.PrivateCacheMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "openvibe.base.middleware.SlashMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "openvibe.workspaces.middleware.LastSeenMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "openvibe.workspaces.middleware.TwoFactorMiddleware",
 ]
 ROOT_URLCONF = "openvibe.urls"
 WSGI_APPLICATION = "openvibe.wsgi.application"
@@ -154,6 +161,13 @@ TEMPLATES = [
 DATABASES = {"default": database_settings(ENV.database_url, VAR)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 ATOMIC_REQUESTS = False
+CACHES = {  # shared by all processes: rate limits of sign-in, one-time codes that were used
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "base_cacheentry",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    }
+}
 CELERY_BROKER_URL = ENV.celery_broker_url or "pgmq://localhost"  # the database; openvibe/celery.py adds where it is
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
     {}
@@ -230,6 +244,47 @@ ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_SESSION_REMEMBER = True
 ACCOUNT_LOGOUT_ON_GET = False
 ACCOUNT_PREVENT_ENUMERATION = True
+ALLAUTH_TRUSTED_PROXY_COUNT = ENV.trusted_proxies
+ACCOUNT_RATE_LIMITS = {
+    "login": "120/m/ip",  # what one address may cost in hashes of passwords, right ones too
+    "login_failed": "20/m/ip,5/5m/key",  # of unknown browsers; the key: address and account (`AccountAdapter`)
+    "login_account": "50/h/key",  # of all unknown browsers at one account
+    "login_known_browser": "10/5m/key",
+    "invitation": "60/h/user",
+    "reset_password": "20/m/ip,5/h/key",
+}
+ACCOUNT_EMAIL_NOTIFICATIONS = bool(ENV.email_url)  # of changed passwords and factors
+MFA_ADAPTER = "openvibe.workspaces.web.two_factor.TwoFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # accounts come by invitation, not by address
+MFA_TOTP_ISSUER = "OpenVibe"
+MFA_TOTP_TOLERANCE = 1  # of 30 seconds before and after, for clocks that differ
+MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not ENV.production  # http://localhost
+TWO_FACTOR_REQUIRED = ENV.two_factor_required
+OIDC_URL = ENV.oidc_url
+if ENV.production and OIDC_URL and not OIDC_URL.startswith("https://"):
+    raise ImproperlyConfigured("OPENVIBE_OIDC_URL must start with https://: whoever stands between could be anybody.")
+SOCIALACCOUNT_ADAPTER = "openvibe.workspaces.oidc.SocialAccountAdapter"
+SOCIALACCOUNT_LOGIN_ON_GET = True  # `openvibe.workspaces.oidc.login` says why
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = True  # only where the provider verified the address: the adapter decides
+SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True
+SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {
+    "openid_connect": {
+        "OAUTH_PKCE_ENABLED": True,
+        "APPS": [
+            {
+                "provider_id": "sso",
+                "name": ENV.oidc_name,
+                "client_id": ENV.oidc_client_id,
+                "secret": ENV.oidc_client_secret,
+                "settings": {"server_url": ENV.oidc_url},
+            }
+        ]
+        if ENV.oidc_url
+        else [],
+    }
+}
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/accounts/login/"

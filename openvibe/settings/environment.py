@@ -5,7 +5,7 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -32,6 +32,11 @@ class Environment(BaseSettings):
     )
     allowed_hosts: str = Field(
         "localhost,127.0.0.1,[::1]", description="Comma-separated host names this server answers to."
+    )
+    trusted_proxies: int = Field(
+        0,
+        ge=0,
+        description="Proxies of your own in front that add to X-Forwarded-For; sign-ins are limited by address.",
     )
     csrf_trusted_origins: str = Field("", description="Comma-separated origins allowed to post, with scheme.")
     database_url: str = Field("", alias="DATABASE_URL", description="An outside PostgreSQL ≥ 15 with pgvector.")
@@ -64,6 +69,16 @@ class Environment(BaseSettings):
     )
     from_email: str = Field("OpenVibe <openvibe@localhost>", description="Sender of outgoing mail.")
     open_signup: bool = Field(False, description="Let anybody make an account without an invitation.")
+    oidc_url: str = Field(
+        "",
+        description="Address of an OpenID Connect provider people may sign in by: https://id.example.org/realms/team.",
+    )
+    oidc_client_id: str = Field("", description="What that provider knows OpenVibe as.")
+    oidc_client_secret: str = Field("", description="And the secret that goes with it.")
+    oidc_name: str = Field("single sign-on", description="What the button calls the provider: Sign in with ….")
+    two_factor_required: Literal["", "admins", "everyone"] = Field(
+        "", description="Who must sign in with a second factor, a passkey or the provider: admins, everyone, or nobody."
+    )
     log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR.")
 
 

@@ -3,6 +3,9 @@
 from typing import Any, ClassVar
 
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
+from allauth.usersessions.models import UserSession
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.password_validation import validate_password
@@ -26,8 +29,10 @@ from openvibe.workspaces.services import (
     update_snippet,
 )
 
-if admin.site.is_registered(EmailAddress):  # addresses are changed with the account, below
-    admin.site.unregister(EmailAddress)
+# Addresses are changed with the account, below; the rest is allauth's to write, and holds secrets.
+for allauth_model in (EmailAddress, Authenticator, SocialAccount, SocialApp, SocialToken, UserSession):
+    if admin.site.is_registered(allauth_model):
+        admin.site.unregister(allauth_model)
 
 
 class WorkspaceForm(SameWorkspaceForm):
@@ -263,6 +268,14 @@ class UserAdmin(WorkspaceScopedAdmin):
     search_fields = ("email", "name")
     ordering = ("email",)
     fields = ("name", "email", "new_password", "is_active", "is_staff", "is_superuser")
+
+    actions = ("remove_second_factors",)
+
+    @admin.action(description="Remove second factors (the person lost them)")
+    def remove_second_factors(self, request: HttpRequest, users: models.QuerySet[User]) -> None:
+        """The password alone signs in again; whoever is signed in stays so."""
+        Authenticator.objects.filter(user__in=users).delete()
+        messages.success(request, "Removed. Make sure that it was really they who asked.")
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         if form.cleaned_data["new_password"]:

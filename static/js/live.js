@@ -14,6 +14,7 @@ let mayBeGone = false;
 // --- what is fetched again ----------------------------------------------------------------------------------
 const refreshSidebar = oneAtATime(async () => {
   const response = await getFragment(`${workspace}sidebar/`).catch(() => null);
+  if (response?.status === 401) return signedOut();
   if (response?.status === 404) return gone();
   if (!response?.ok || one("#sidebar details[open]")) return;
   const sidebar = one("#sidebar");
@@ -35,6 +36,7 @@ const refreshParts = oneAtATime(async () => {
   mayBeGone = false;
   const response = await fetch(location.href, { cache: "no-store" }).catch(() => null);
   if (response && [403, 404].includes(response.status)) return gone();
+  if (response?.redirected && response.url.includes("/accounts/")) return signedOut();
   if (!response?.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
   const parts = conversation ? [".feed-head"] : ["[data-refresh]"];
@@ -78,6 +80,29 @@ export function gone() {
   one("#panel").replaceChildren();
   one(".shell").classList.remove("has-panel");
   getFragment(`${workspace}sidebar/`).then((response) => { if (!response.ok) one("#sidebar").replaceChildren(); }, () => {});
+}
+
+/** The session ended, here or elsewhere: nothing of the workspace stays, neither here nor on the way back. */
+function signedOut() {
+  source?.close();
+  source = null;
+  document.title = "Signed out · OpenVibe";
+  const note = document.createElement("main");
+  note.className = "gone";
+  const words = document.createElement("h1");
+  words.textContent = "You are signed out";
+  const next = document.createElement("p");
+  next.textContent = "Your session ended on this device. Drafts that were saved are still there when you sign in again.";
+  const link = document.createElement("a");
+  link.className = "button primary";
+  link.href = `/accounts/login/?next=${encodeURIComponent(location.pathname + location.search)}`;
+  link.textContent = "Sign in";
+  note.append(words, next, link);
+  note.setAttribute("role", "alert");
+  body.className = "plain";
+  body.dataset.live = "off";
+  body.replaceChildren(note);
+  link.focus();
 }
 
 // --- what the sidebar shows ---------------------------------------------------------------------------------
@@ -176,6 +201,7 @@ async function onGone() {
   source?.close();
   const response = await getFragment(`${workspace}sidebar/`).catch(() => null);
   if (response?.ok) setTimeout(() => connect(), RETRY);
+  else if (response?.status === 401) signedOut();
   else gone();
 }
 

@@ -66,6 +66,7 @@ class People:
         self.browser, self.installation, self.signed_in_ana = browser, installation, signed_in_ana
         self.contexts: list[BrowserContext] = []
         self.complaints: list[str] = []
+        self.neighbours: tuple[str, ...] = ()
 
     def page(self, **options: object) -> Page:
         context = self.browser.new_context(base_url=self.installation.url, **options)  # type: ignore[arg-type]
@@ -77,7 +78,7 @@ class People:
         return page
 
     def _stays_here(self, url: str) -> None:
-        if not url.startswith((self.installation.url, "data:", "blob:")):
+        if not url.startswith((self.installation.url, *self.neighbours, "data:", "blob:")):
             self.complaints.append(f"left the machine: {url}")
 
     def ana(self, **options: object) -> Page:

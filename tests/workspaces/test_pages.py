@@ -88,7 +88,7 @@ def test_a_link_taken_back_leads_nowhere(ana: Member, home: str, signed_in: Sign
     browser = signed_in(ana)
     link = invite(browser, home)
     browser.post(f"{home}invitations/{Invitation.objects.get().pk}/revoke/")
-    assert b"not valid any more" in Client().get(link).content
+    assert b"was taken back" in Client().get(link).content
 
 
 def test_removing_a_member_ends_their_access_at_once(

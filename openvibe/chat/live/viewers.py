@@ -86,7 +86,7 @@ def refresh_viewers(viewers: Collection[Viewer]) -> None:
             and (viewer.session_key is None or viewer.password in ("", password))
         )
         viewer.access = access if holds and access and access.workspace_id == viewer.workspace_id else None
-        viewer.password = password
+        viewer.password = viewer.password or password
         viewer.own_ids = own_ids.get(viewer.participant_id, frozenset())
         reads_public = viewer.access is not None and viewer.access.reads_public_channels
         viewer.public_ids = public_ids.get(viewer.workspace_id, frozenset()) if reads_public else frozenset()

@@ -1,4 +1,5 @@
-"""Verbs that write: workspaces, members and invitations, instructions and their snippets; meters background calls."""
+"""Verbs that write: workspaces, members and invitations, instructions and their snippets, sessions; meters
+background calls."""
 
 from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS
 from openvibe.workspaces.services.instructions import (
@@ -11,6 +12,7 @@ from openvibe.workspaces.services.instructions import (
     delete_snippet,
     update_snippet,
 )
+from openvibe.workspaces.services.sessions import describe_browser, end_sessions
 from openvibe.workspaces.services.workspace import (
     BUDGET_CHECK,
     TOKENS_LEFT,
@@ -46,6 +48,8 @@ __all__ = [
     "create_snippet",
     "create_workspace",
     "delete_snippet",
+    "describe_browser",
+    "end_sessions",
     "generate_handle",
     "meter_client",
     "remove_member",

@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.text import slugify
 
 from openvibe.api.models import Token
@@ -250,8 +251,19 @@ def access_invitation(token: str) -> Invitation:
     """The invitation of a link. Raises Missing when it is unknown, expired, used up or taken back."""
     invitation = Invitation.objects.select_related("workspace").filter(token_hash=Token.digest(token)).first()
     if invitation is None or not invitation.is_open:
-        raise Missing("This invitation is not valid any more. Ask the person who sent it for a new one.")
+        raise Missing(f"{_closed_reason(invitation)} Ask the person who sent it for a new one.")
     return invitation
+
+
+def _closed_reason(invitation: Invitation | None) -> str:
+    """Told to holders of the link alone: nobody guesses one."""
+    if invitation is None:
+        return "This is no invitation; perhaps a part of the link is missing."
+    if invitation.revoked_at is not None:
+        return "This invitation was taken back."
+    if invitation.uses_left <= 0:
+        return "This invitation has been used up: as many people joined by it as it was made for."
+    return f"This invitation expired on {date_format(invitation.expires_at, 'j F Y')}."
 
 
 @transaction.atomic

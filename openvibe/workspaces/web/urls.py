@@ -1,13 +1,21 @@
 """Addresses of people and workspaces."""
 
-from django.urls import path
+from django.urls import include, path
 
+from openvibe.workspaces import oidc
 from openvibe.workspaces.web import views
+from openvibe.workspaces.web.sessions import sessions
 
+account_urlpatterns = [
+    path("sessions/", sessions, name="sessions"),
+    path("oidc/<str:provider_id>/login/", oidc.login, name="openid_connect_login"),
+    path("oidc/<str:provider_id>/login/callback/", oidc.callback, name="openid_connect_callback"),
+]
 urlpatterns = [
     path("", views.home, name="home"),
     path("workspaces/new/", views.workspace_create, name="workspace-create"),
     path("join/<str:token>/", views.join, name="join"),
+    path("accounts/", include(account_urlpatterns)),
     path("theme/", views.save_theme, name="theme"),
     path("w/<slug:slug>/profile/", views.profile, name="profile"),
     path("w/<slug:slug>/settings/", views.workspace_settings, name="workspace-settings"),

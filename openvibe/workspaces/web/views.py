@@ -6,6 +6,8 @@ from typing import Any
 
 import structlog
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import ratelimit
+from allauth.core.internal.ratelimit import get_ip
 from django import forms
 from django.conf import settings
 from django.contrib import messages
@@ -28,6 +30,7 @@ from openvibe.workspaces.decorators import (
     problem_response,
     workspace_view,
 )
+from openvibe.workspaces.known_browsers import browser_key, is_known_browser, remember_browser
 from openvibe.workspaces.models import Invitation, Member, Snippet, User, Workspace
 
 INVITATION_SESSION_KEY = "invitation"
@@ -67,6 +70,34 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ha
 
     def clean_email(self, email: str) -> str:
         return str(super().clean_email(email)).lower()
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Wrong guesses are counted by address and account together, so that nobody locks another out. Many addresses
+        guessing at one account wait, too; a browser that has signed in to it before does not wait for either."""
+        email = str(credentials.get("email", "")).lower()
+        if is_known_browser(request, email):
+            allowed = ratelimit.consume(request, action="login_known_browser", key=browser_key(request))
+        else:
+            super().pre_authenticate(request, **credentials)
+            allowed = ratelimit.consume(request, action="login_account", key=email)
+        if not allowed:
+            raise self.validation_error("too_many_login_attempts")
+
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        return f"{super()._get_login_attempts_cache_key(request, **credentials)}:{get_ip(request)}"
+
+    def _delete_login_attempts_cached_email(self, request: HttpRequest, **credentials: Any) -> None:
+        super()._delete_login_attempts_cached_email(request, **credentials)
+        ratelimit.clear(request, action="login_account", key=str(credentials.get("email", "")).lower())
+
+    def post_login(self, request: HttpRequest, user: User, **values: Any) -> HttpResponse:
+        response: HttpResponse = super().post_login(request, user, **values)
+        remember_browser(request, response, user)
+        return response
+
+    def reauthenticate(self, user: User, password: str) -> bool:
+        """By the account's address, also where allauth keeps none of its own."""
+        return bool(self.authenticate(self.request, email=user.email, password=password) == user)
 
 
 @login_required
@@ -177,6 +208,8 @@ def member_change(request: WorkspaceRequest, member_id: int) -> HttpResponse:
 def invitation_create(request: WorkspaceRequest) -> HttpResponse:
     """Make a link; it is shown once, on this answer."""
     try:
+        if not ratelimit.consume(request, action="invitation"):
+            raise Refused("You made many links within an hour. Wait a little, or make one for more people.")
         _, token = services.create_invitation(
             workspace=request.workspace,
             by=request.access,

@@ -1,0 +1,78 @@
+"""Middleware that knows accounts: when a session was last used, and whether it was opened well enough."""
+
+import time
+from collections.abc import Callable
+
+from allauth.account.authentication import get_authentication_records
+from allauth.usersessions.models import UserSession
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect
+from django.utils import timezone
+
+from openvibe.api.problems import MEDIA_TYPE, problem_body
+from openvibe.base.problems import Refused
+from openvibe.workspaces.decorators import wants_json
+from openvibe.workspaces.models import Member, User
+from openvibe.workspaces.receivers import FACTOR_SESSION_KEY
+
+SEEN_SESSION_KEY = "seen"
+SEEN_SECONDS = 300
+"""So long the page of one's sessions may lag behind: a request costs a statement more once in this time."""
+
+
+class LastSeenMiddleware:
+    """Keeps `UserSession.last_seen_at`, and the session alive while it is used."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if settings.SESSION_COOKIE_NAME in request.COOKIES:
+            now = int(time.time())
+            if now - request.session.get(SEEN_SESSION_KEY, 0) > SEEN_SECONDS and request.user.is_authenticated:
+                request.session[SEEN_SESSION_KEY] = now
+                rows = UserSession.objects.filter(session_key=request.session.session_key, user=request.user.pk)
+                if not rows.update(last_seen_at=timezone.now()):
+                    UserSession.objects.create_from_request(request)
+        return self.get_response(request)
+
+
+STRONG_METHODS = ("mfa", "socialaccount")
+"""Of allauth's records: a second factor or a passkey; the operator's provider, which asks for its own."""
+
+
+class TwoFactorMiddleware:
+    """Where the operator requires two factors (`OPENVIBE_TWO_FACTOR_REQUIRED`), a session opened by a password alone
+    leads to the page that adds one, and to nothing else. Tokens of the API are not asked."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        is_asked = bool(settings.TWO_FACTOR_REQUIRED) and settings.SESSION_COOKIE_NAME in request.COOKIES
+        if is_asked and not request.path.startswith(("/accounts/", settings.STATIC_URL)) and _lacks_factor(request):
+            if wants_json(request) or request.headers.get("HX-Request") or request.path.startswith("/api/"):
+                return JsonResponse(TWO_FACTOR_PROBLEM, status=403, content_type=MEDIA_TYPE)
+            return redirect("mfa_index")
+        return self.get_response(request)
+
+
+TWO_FACTOR_PROBLEM = problem_body(
+    Refused("Add a second factor first: your settings, Two-factor authentication.", code="two_factor_required")
+)
+
+
+def _lacks_factor(request: HttpRequest) -> bool:
+    user = request.user
+    if not isinstance(user, User) or request.session.get(FACTOR_SESSION_KEY) or _has_strong_record(request):
+        return False
+    if settings.TWO_FACTOR_REQUIRED == "everyone" or user.is_staff:
+        return True
+    roles = (Member.Role.OWNER, Member.Role.ADMIN)
+    return Member.objects.filter(user=user, role__in=roles, removed_at=None).exists()
+
+
+def _has_strong_record(request: HttpRequest) -> bool:
+    records = get_authentication_records(request, request.user)
+    return any(record.get("method") in STRONG_METHODS for record in records)

@@ -1,0 +1,37 @@
+"""The page of one's own sessions: where one is signed in, since when, and how to end it."""
+
+from allauth.usersessions.models import UserSession
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from openvibe.base.params import MAX_ID
+from openvibe.workspaces.decorators import request_timezone
+from openvibe.workspaces.models import User
+from openvibe.workspaces.services import describe_browser, end_sessions
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def sessions(request: HttpRequest) -> HttpResponse:
+    """Where the person is signed in. POST ends one of them, `session`, or all others."""
+    assert isinstance(request.user, User)
+    current = request.session.session_key or ""
+    if request.method == "POST":
+        wanted = request.POST.get("session", "")
+        pk = min(int(wanted), MAX_ID) if wanted.isascii() and wanted.isdigit() and len(wanted) < 19 else None
+        if wanted and pk is None:
+            return redirect("sessions")
+        count = end_sessions(user=request.user, keep=current, pk=pk)
+        messages.success(request, f"Signed out in {count} other {'place' if count == 1 else 'places'}.")
+        return redirect("sessions")
+    rows = UserSession.objects.purge_and_list(request.user)
+    listed = [
+        {"row": row, "browser": describe_browser(row.user_agent), "is_current": row.session_key == current}
+        for row in sorted(rows, key=lambda row: (row.session_key != current, -row.last_seen_at.timestamp()))
+    ]
+    with timezone.override(request_timezone(request)):
+        return render(request, "account/sessions.html", {"sessions": listed})

@@ -1,0 +1,54 @@
+"""Accounts in a real browser: a session that ends leaves nothing on the screen."""
+
+from playwright.sync_api import expect
+
+from tests.journeys.conftest import People, sign_in
+
+
+def test_nothing_stays_on_the_screen_when_the_session_ends(people: People) -> None:
+    first, phone = people.page(), people.page()
+    for page in (first, phone):
+        sign_in(page, people.installation.email, people.installation.password)
+    page = first.context.new_page()
+    page.goto("/w/willow/")
+    page.locator(".thread-item a").first.click()
+    expect(page.locator("#messages .message").first).to_be_visible()
+    title = page.locator("h1").inner_text()
+    expect(page.locator("body")).to_have_attribute("data-live", "on")
+
+    phone.goto("/accounts/sessions/")
+    phone.get_by_role("button", name="Sign out everywhere else").click()
+
+    expect(page.get_by_role("heading", name="You are signed out")).to_be_visible(timeout=5_000)
+    assert title not in page.content()
+    assert page.title() == "Signed out · OpenVibe"
+    assert page.locator(".message, #sidebar, #composer").count() == 0
+    expect(page.get_by_role("link", name="Sign in")).to_be_focused()
+    page.go_back()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_passkey_signs_in_without_a_password(people: People) -> None:
+    """With Chromium's own virtual authenticator; passkeys need a name, so the page is asked for as localhost."""
+    page = people.page()
+    home = people.installation.url.replace("127.0.0.1", "localhost")
+    people.neighbours = (home,)
+    devices = page.context.new_cdp_session(page)
+    devices.send("WebAuthn.enable")
+    options = {"protocol": "ctap2", "transport": "internal", "hasResidentKey": True, "hasUserVerification": True}
+    options |= {"isUserVerified": True, "automaticPresenceSimulation": True}
+    devices.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+    page.goto(f"{home}/accounts/login/?next=/accounts/2fa/")
+    page.get_by_label("Email").fill(people.installation.email)
+    page.get_by_label("Password").fill(people.installation.password)
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.get_by_role("link", name="Add a passkey").click()
+    page.get_by_label("Password").fill(people.installation.password)
+    page.get_by_role("button", name="Confirm").click()
+    page.get_by_label("Passwordless").check()
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_role("heading", name="Recovery Codes")).to_be_visible()
+    page.goto(f"{home}/accounts/sessions/")
+    page.get_by_role("button", name="Sign out here").click()
+    page.get_by_role("button", name="Use a passkey").click()
+    page.wait_for_url("**/w/**")

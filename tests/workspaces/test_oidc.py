@@ -1,0 +1,105 @@
+"""Signing in by a provider that the operator named."""
+
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from allauth.socialaccount.models import SocialAccount
+from django.http import HttpResponse
+from django.test import Client
+from pytest_django import Settings
+
+from openvibe.workspaces.models import Member, User
+from openvibe.workspaces.services import create_invitation
+from tests.factories import PASSWORD, access
+from tests.workspaces.oidc_provider import CLIENT, Provider, provider_serving
+
+LOGIN = "/accounts/oidc/sso/login/"
+ANA = {"sub": "1", "email": "Ana@example.org", "email_verified": True, "name": "Ana of the provider"}
+EMIL = {"sub": "2", "email": "Emil@example.org", "email_verified": True, "name": "Emil"}
+
+
+@pytest.fixture
+def provider(settings: Settings) -> Iterator[type[Provider]]:
+    with provider_serving(**ANA) as (served, url):
+        app = {"provider_id": "sso", "name": "Garden ID", **CLIENT, "settings": {"server_url": url}}
+        settings.OIDC_URL = url
+        settings.SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"OAUTH_PKCE_ENABLED": True, "APPS": [app]}}
+        yield served
+
+
+def come_back(browser: Client) -> HttpResponse:
+    leaving = browser.get(LOGIN)
+    assert leaving.status_code == 302
+    state = parse_qs(urlsplit(leaving["Location"]).query)["state"][0]
+    answer: HttpResponse = browser.get(f"{LOGIN}callback/", {"code": "a-code", "state": state})
+    return answer
+
+
+def test_a_verified_address_is_the_account_that_has_it(provider: type[Provider], ana: Member, home: str) -> None:
+    browser = Client()
+    assert "Sign in with Garden ID" in browser.get("/accounts/login/").content.decode()
+    assert come_back(browser).status_code == 302
+    assert browser.get(home).status_code == 200
+    assert SocialAccount.objects.get().user == ana.user
+    ana.user.refresh_from_db()
+    assert not ana.user.has_usable_password()  # whoever chose it had not shown that the address is theirs
+
+
+@pytest.mark.parametrize("verified", [False, None, "false"])
+def test_an_address_nobody_verified_is_nobodys(
+    verified: object, provider: type[Provider], ana: Member, home: str
+) -> None:
+    provider.claims = {**ANA, "email_verified": verified}
+    browser = Client()
+    come_back(browser)
+    assert browser.get(home).status_code == 302
+    assert not SocialAccount.objects.exists()
+    assert Client().post("/accounts/login/", {"login": "ana@example.org", "password": PASSWORD}).status_code == 302
+
+
+def test_a_new_person_needs_an_invitation(provider: type[Provider], ana: Member, home: str) -> None:
+    provider.claims = EMIL
+    assert "Accounts come by invitation" in come_back(Client()).content.decode()
+    assert not User.objects.filter(email="emil@example.org").exists()
+    _, token = create_invitation(workspace=ana.workspace, by=access(ana), role="member")
+    browser = Client()
+    browser.get(f"/join/{token}/")
+    assert come_back(browser)["Location"] == f"/join/{token}/"
+    assert browser.post(f"/join/{token}/")["Location"] == home
+    member = Member.objects.get(user__email="emil@example.org")
+    assert member.participant.name == "Emil"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"document": b"<html>down</html>"},
+        {"document": [1]},
+        {"document": b"[" + b"1," * 600_000 + b"1]"},
+        {"token_endpoint": "http://127.0.0.2:9/token"},
+        {"userinfo": ["nobody"]},
+        {"userinfo": {"email": "ana@example.org"}},
+    ],
+    ids=["html", "a list", "large", "inward", "no claims", "no subject"],
+)
+def test_what_a_provider_answers_wrongly_is_said(
+    changes: dict[str, object], provider: type[Provider], ana: Member, home: str
+) -> None:
+    provider.changes = changes
+    browser = Client()
+    leaving = browser.get(LOGIN)
+    if leaving.status_code == 302:
+        state = parse_qs(urlsplit(leaving["Location"]).query)["state"][0]
+        leaving = browser.get(f"{LOGIN}callback/", {"code": "a-code", "state": state})
+    assert "You are not signed in" in leaving.content.decode()
+    assert browser.get(home).status_code == 302
+
+
+def test_who_signs_in_by_the_provider_is_nobody_elses_to_decide(provider: type[Provider], ana: Member) -> None:
+    """A link on another site starts nothing; a state from elsewhere ends nowhere; without a provider there is none."""
+    away = Client().get(LOGIN, headers={"Sec-Fetch-Site": "cross-site"})
+    assert away["Location"] == "/accounts/login/"
+    assert provider.calls == []
+    assert "not signed in" in Client().get(f"{LOGIN}callback/", {"code": "a-code", "state": "x"}).content.decode()
+    assert Client().get("/accounts/oidc/other/login/").status_code == 404

@@ -1,0 +1,120 @@
+"""Where one is signed in: seen, ended one by one or all at once, and what streams from there ends with it."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from allauth.usersessions.models import UserSession
+from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.models import Session
+from django.test import Client
+from django.utils import timezone
+
+from openvibe.chat.live.viewers import Viewer, refresh_viewers
+from openvibe.workspaces.middleware import SEEN_SECONDS, SEEN_SESSION_KEY
+from openvibe.workspaces.models import Member, User
+from openvibe.workspaces.services import describe_browser
+from tests.factories import PASSWORD
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+EDGE = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/140.0 Safari/537.36 Edg/140.0"
+PAGE = "/accounts/sessions/"
+
+
+def sign_in(user: User, user_agent: str = FIREFOX) -> Client:
+    browser = Client(headers={"User-Agent": user_agent})
+    answer = browser.post("/accounts/login/", {"login": user.email, "password": PASSWORD})
+    assert answer.status_code == 302
+    return browser
+
+
+def row_of(browser: Client) -> UserSession:
+    return UserSession.objects.get(session_key=browser.session.session_key)
+
+
+def is_signed_in(browser: Client) -> bool:
+    return SESSION_KEY in browser.session
+
+
+def test_somebody_sees_her_sessions_and_ends_them(ana: Member, dora: Member, home: str) -> None:
+    here, work, phone, other = sign_in(ana.user), sign_in(ana.user, EDGE), sign_in(ana.user), sign_in(dora.user)
+    page = here.get(PAGE).content.decode()
+    assert page.count("Firefox on Linux") == 3  # two of them, and the name on one's button
+    assert "Edge on Windows" in page
+    here.post(PAGE, {"session": row_of(other).pk})
+    here.post(PAGE, {"session": row_of(work).pk})
+    assert [is_signed_in(browser) for browser in (here, work, phone, other)] == [True, False, True, True]
+    unlisted = sign_in(ana.user)
+    row_of(unlisted).delete()  # a session from before they were listed
+    here.post(PAGE)
+    assert [is_signed_in(browser) for browser in (here, phone, unlisted, other)] == [True, False, False, True]
+    assert phone.get(home).status_code == 302
+    assert here.post(PAGE, {"session": "x"}).status_code == 302
+    assert is_signed_in(here)
+
+
+def test_last_seen_is_written_once_in_a_while(ana: Member, home: str) -> None:
+    browser = sign_in(ana.user)
+    browser.get(home)
+    long_ago = timezone.now() - timedelta(days=2)
+    UserSession.objects.update(last_seen_at=long_ago)
+    browser.get(home)
+    assert row_of(browser).last_seen_at == long_ago
+    session = browser.session
+    session[SEEN_SESSION_KEY] -= SEEN_SECONDS + 1
+    session.save()
+    browser.get(home)
+    assert row_of(browser).last_seen_at > long_ago
+
+
+def sign_out(browser: Client, user: User) -> None:
+    browser.post("/accounts/logout/")
+
+
+def change_password(browser: Client, user: User) -> None:
+    user.set_password("another horse battery")
+    user.save()
+
+
+def deactivate(browser: Client, user: User) -> None:
+    User.objects.filter(pk=user.pk).update(is_active=False)
+
+
+def delete_session(browser: Client, user: User) -> None:
+    Session.objects.all().delete()
+
+
+def expire_session(browser: Client, user: User) -> None:
+    Session.objects.update(expire_date=timezone.now())
+
+
+def end_elsewhere(browser: Client, user: User) -> None:
+    sign_in(user).post(PAGE)
+
+
+@pytest.mark.parametrize("end", [sign_out, change_password, deactivate, delete_session, expire_session, end_elsewhere])
+def test_a_stream_ends_with_its_session(end: Callable[[Client, User], None], ana: Member, home: str) -> None:
+    """Asked anew every `REFRESH_SECONDS` by every process that has a stream."""
+    browser = sign_in(ana.user)
+    key = browser.session.session_key
+    viewer = Viewer(ana.workspace_id, ana.participant_id, session_key=key, password=ana.user.password)
+    refresh_viewers([viewer])
+    assert viewer.access
+    end(browser, ana.user)
+    refresh_viewers([viewer])
+    assert viewer.access is None
+    assert browser.get(f"{home}events/").status_code == 401
+    assert browser.get(f"{home}sidebar/", headers={"HX-Request": "true"}).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "name"),
+    [
+        (EDGE, "Edge on Windows"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_0) Version/18.0 Mobile/15E148 Safari/604.1", "Safari on iOS"),
+        ("Mozilla/5.0 (Linux; Android 15) Chrome/140.0 Mobile Safari/537.36", "Chrome on Android"),
+        ("curl/8", "Unknown browser"),
+    ],
+)
+def test_browsers_have_names(user_agent: str, name: str) -> None:
+    assert describe_browser(user_agent) == name
