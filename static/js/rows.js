@@ -43,9 +43,11 @@ export function place(row, list) {
     keepNewLine(old, row);
     for (const name of ["is-active", "is-here"]) if (old.classList.contains(name)) row.classList.add(name);
     const hadFocus = document.activeElement === old;
+    const held = !hadFocus && old.contains(document.activeElement) ? document.activeElement : null;
     tellState(row, old.dataset.state);
     old.replaceWith(row);
     if (hadFocus) row.focus({ preventScroll: true });
+    else if (held) (document.getElementById(held.id) ?? row).focus({ preventScroll: true });
   } else {
     const pending = row.dataset.client && one(`[data-pending="${CSS.escape(row.dataset.client)}"]`, list);
     const after = rowsOf(list).findLast((other) => seqOf(other) < seqOf(row));

@@ -143,6 +143,13 @@ class AttachmentOut(serializers.Serializer[Any]):
     sha256 = serializers.CharField(read_only=True, help_text="Of the content in UTF-8.")
 
 
+class EmojiOut(serializers.Serializer[Any]):
+    """An emoji on a message; `messages/{id}/reactions/` says who put it there."""
+
+    emoji = serializers.CharField(read_only=True)
+    count = serializers.IntegerField(read_only=True, help_text="Of participants.")
+
+
 class MessageOut(serializers.ModelSerializer[Message]):
     """A deleted message keeps its place: `deleted_at` is set and `body` is empty."""
 
@@ -151,6 +158,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
     mentions = MentionOut(source="mentioned", many=True, read_only=True)
     tokens = serializers.IntegerField(source="token_count", read_only=True, help_text="Of the body (o200k_base).")
     attachments = AttachmentOut(source="attached", many=True, read_only=True)
+    reactions = EmojiOut(source="reacted", many=True, read_only=True, help_text="In the order of their first use.")
 
     class Meta:
         model = Message
@@ -167,6 +175,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "tokens",
             "mentions",
             "attachments",
+            "reactions",
             "created_at",
             "edited_at",
             "deleted_at",
@@ -188,6 +197,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "tokens": instance.token_count,
             "mentions": [{"handle": each["handle"], "note": each["note"]} for each in instance.mentioned],
             "attachments": [_FILE.to_representation(file) for file in instance.attached],
+            "reactions": [{"emoji": row["emoji"], "count": len(row["people"])} for row in instance.reacted],
             "created_at": utc_text(instance.created_at),
             "edited_at": utc_text(instance.edited_at),
             "deleted_at": utc_text(instance.deleted_at),

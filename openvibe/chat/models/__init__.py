@@ -29,6 +29,7 @@ from openvibe.chat.models.reach import (
     sees_thread,
     visible_threads,
 )
+from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
 from openvibe.chat.models.thread import Draft, ReadMarker, Thread
 
 __all__ = [
@@ -37,6 +38,8 @@ __all__ = [
     "MAX_ATTACHMENTS",
     "MAX_ATTACHMENT_BYTES",
     "MAX_ATTACHMENT_NAME",
+    "MAX_EMOJI_CODE_POINTS",
+    "MAX_EMOJI_OF_MESSAGE",
     "AccessQuery",
     "Attachment",
     "Channel",
@@ -52,6 +55,7 @@ __all__ = [
     "MessageVector",
     "Quote",
     "Reach",
+    "Reaction",
     "ReadMarker",
     "Thread",
     "break_long_words",

@@ -8,10 +8,11 @@ from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, Func, Min, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
 from django.utils import timezone
@@ -29,6 +30,7 @@ from openvibe.chat.models import (
     Dive,
     Mention,
     Message,
+    Reaction,
     ReadMarker,
     Thread,
     break_long_words,
@@ -46,6 +48,9 @@ ATTACHMENT_FIELDS = ("id", "name", "media_type", "size", "token_count", "sha256"
 """What pages and the API show of a file besides its content."""
 
 MENTION_FIELDS = {"participant_id": "participant_id", "handle": "participant__handle", "note": "note"}
+
+MAX_REACTION_NAMES = 10
+"""Of those who put one emoji on a message, with the message; `Reaction` has all."""
 
 HIT_START, HIT_END = "\ue000", "\ue001"
 """Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
@@ -107,15 +112,29 @@ def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
-    """With author and level, in `mentioned` whom they name and in `attached` the files: all in the one query."""
+    """With author and level, in `mentioned` whom they name, in `attached` the files and in `reacted` the emoji: all in
+    the one query."""
     mentions = Mention.objects.filter(message=OuterRef("pk")).order_by("id")
     files = Attachment.objects.filter(message=OuterRef("pk")).order_by("position")
     return messages.select_related("author__agent").annotate(
         **{
             "mentioned": ArraySubquery(mentions.values(row=JSONObject(**MENTION_FIELDS))),
+            "reacted": ArraySubquery(_emoji_of_message()),
             "attached": ArraySubquery(files.values(row=JSONObject(**{name: name for name in ATTACHMENT_FIELDS}))),
         }
     )
+
+
+def _emoji_of_message() -> QuerySet[Any, Any]:
+    """Each emoji of a message, once: who put it there, and the names of the first of them."""
+    names = ArrayAgg("participant__name", order_by="id")
+    values = {
+        "emoji": F("emoji"),
+        "people": ArrayAgg("participant_id", order_by="id"),
+        "names": Func(names, template=f"(%(expressions)s)[1:{MAX_REACTION_NAMES}]"),
+    }
+    by_emoji = Reaction.objects.filter(message=OuterRef("pk")).values("emoji").annotate(first=Min("id"))
+    return by_emoji.annotate(row=JSONObject(**values)).order_by("first").values("row")
 
 
 def list_messages(

@@ -22,6 +22,7 @@ from openvibe.chat.services.messages import (
     update_message,
 )
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
+from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.threads import (
     create_thread,
     mark_read,
@@ -34,8 +35,10 @@ from openvibe.chat.services.threads import (
 
 __all__ = [
     "ERASED_TEXT",
+    "OFFERED_EMOJI",
     "ImportedLine",
     "ImportedThread",
+    "add_reaction",
     "add_to_channel",
     "archive_channel",
     "check_dive_active",
@@ -60,6 +63,7 @@ __all__ = [
     "post_message",
     "publish_dive",
     "remove_from_channel",
+    "remove_reaction",
     "request_draft",
     "save_draft",
     "set_instructions",
