@@ -145,7 +145,7 @@ const shownChannel = /\/c\/(\d+)\//.exec(location.pathname)?.[1];
 /** What stands on a page besides a conversation, and what the sidebar cannot be told of, is fetched when it changed. */
 function refreshWhatIsMeant(event) {
   if (IN_THREADS.includes(event.kind)) return;
-  if (!["message_posted", "read_changed", "dive_changed"].includes(event.kind) && !event.new) sidebarSoon();
+  if (!["message_posted", "read_changed", "dive_changed", "saved_changed"].includes(event.kind) && !event.new) sidebarSoon();
   if (conversation || event.dive || (shownChannel && event.channel && String(event.channel) !== shownChannel)) return;
   if (event.kind !== "message_posted" || !moveUp(event)) partsSoon();
 }

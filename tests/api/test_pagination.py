@@ -17,7 +17,7 @@ from memory.plugins.models import Compaction, SessionInfo
 from memory.work.approvals import request_approval
 from memory.work.services import create_work_item, log_progress
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import add_reaction, create_reply, publish_dive, start_dive
+from openvibe.chat.services import add_reaction, create_reply, publish_dive, save_message, start_dive
 from openvibe.llm.drafts import ResultDraft
 from openvibe.webhooks.models import Webhook
 from openvibe.webhooks.services import create_webhook, send_test
@@ -102,6 +102,7 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     other = factories.make_thread(thread.channel, ana, f"Thread {number}")
     other.allowed_agents.add(vibe.participant)
     asked = factories.say(thread, ana, f"@vibe question about roses {number}")
+    save_message(message=asked, by=access)
     reply = create_reply(thread=thread, author=vibe.participant, client_id=f"r{number}")
     Message.objects.filter(pk=reply.pk).update(state="complete", body="Roses.")
     Run.objects.get_or_create(
@@ -162,6 +163,7 @@ LISTS = [
     "threads/",
     "threads/{thread}/messages/",
     "messages/{message}/reactions/",
+    "saved/",
     "search/?q=roses",
     "runs/",
     "feedback/",

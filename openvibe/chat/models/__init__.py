@@ -30,6 +30,7 @@ from openvibe.chat.models.reach import (
     visible_threads,
 )
 from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
+from openvibe.chat.models.saved_message import SavedMessage
 from openvibe.chat.models.thread import Draft, ReadMarker, Thread
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "Reach",
     "Reaction",
     "ReadMarker",
+    "SavedMessage",
     "Thread",
     "break_long_words",
     "fresh",

@@ -12,7 +12,7 @@ from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
-from django.db.models import Exists, F, Func, Min, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, FilteredRelation, Func, Min, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
 from django.utils import timezone
@@ -32,6 +32,7 @@ from openvibe.chat.models import (
     Message,
     Reaction,
     ReadMarker,
+    SavedMessage,
     Thread,
     break_long_words,
     load_reach,
@@ -68,6 +69,13 @@ def messages_mentioning(access: Access) -> QuerySet[Message]:
         .select_related("thread__channel", "author__agent")
         .order_by("-id")
     )
+
+
+def saved_messages(access: Access) -> QuerySet[Message]:
+    """Messages the asker saved and may still see, with `saved_id`, which orders them, and `saved_at`."""
+    own = FilteredRelation("saved", condition=Q(saved__participant_id=access.participant_id))
+    messages = Message.objects.visible_to(access).annotate(own=own).filter(own__isnull=False)
+    return messages.annotate(saved_id=F("own__id"), saved_at=F("own__created_at"))
 
 
 def participants_known_to(access: Access) -> QuerySet[Participant]:
@@ -112,13 +120,14 @@ def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
-    """With author and level, in `mentioned` whom they name, in `attached` the files and in `reacted` the emoji: all in
-    the one query."""
+    """With author and level, in `mentioned` whom they name, in `attached` the files, in `reacted` the emoji and in
+    `savers` who saved them: all in the one query."""
     mentions = Mention.objects.filter(message=OuterRef("pk")).order_by("id")
     files = Attachment.objects.filter(message=OuterRef("pk")).order_by("position")
     return messages.select_related("author__agent").annotate(
         **{
             "mentioned": ArraySubquery(mentions.values(row=JSONObject(**MENTION_FIELDS))),
+            "savers": ArraySubquery(SavedMessage.objects.filter(message=OuterRef("pk")).values("participant_id")),
             "reacted": ArraySubquery(_emoji_of_message()),
             "attached": ArraySubquery(files.values(row=JSONObject(**{name: name for name in ATTACHMENT_FIELDS}))),
         }

@@ -23,6 +23,7 @@ from openvibe.chat.services.messages import (
 )
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
+from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
 from openvibe.chat.services.threads import (
     create_thread,
     mark_read,
@@ -43,6 +44,7 @@ __all__ = [
     "archive_channel",
     "check_dive_active",
     "check_not_archived",
+    "check_saves",
     "clean_message_body",
     "clean_speaker_name",
     "create_channel",
@@ -66,10 +68,12 @@ __all__ = [
     "remove_reaction",
     "request_draft",
     "save_draft",
+    "save_message",
     "set_instructions",
     "set_thread_access",
     "set_thread_followers",
     "start_dive",
+    "unsave_message",
     "update_channel",
     "update_message",
     "update_thread",

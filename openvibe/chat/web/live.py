@@ -2,7 +2,7 @@
 words, and what the sidebar says as data.
 
 HTML is made once for all who see the same: their workspace, role and time zone, and for those to whom the message
-shows something of their own (who wrote it, is named in it, judged it or reacted to it), once more."""
+shows something of their own (who wrote it, is named in it, judged it, reacted to it or saved it), once more."""
 
 import json
 from collections import defaultdict
@@ -144,11 +144,11 @@ def _sidebar_facts(event: LiveEvent, viewer: Viewer, batch: EventBatch) -> dict[
 
 def _is_personal(message: Message, viewer: Viewer, event: LiveEvent, batch: EventBatch) -> bool:
     """Whether the message shows this viewer something of their own: they wrote it, it names them, they
-    reacted to it, or an upper floor says so."""
+    reacted to it or saved it, or an upper floor says so."""
     mine = viewer.participant_id == message.author_id
     named = event.message is not None and viewer.participant_id in event.message.named
-    reacted = reacted_by(message, viewer.participant_id)
-    return mine or named or reacted or viewer.participant_id in _decorated_for(batch).get(message.pk, ())
+    marked = viewer.participant_id in message.savers or reacted_by(message, viewer.participant_id)
+    return mine or named or marked or viewer.participant_id in _decorated_for(batch).get(message.pk, ())
 
 
 def _decorated_for(batch: EventBatch) -> dict[int, set[int]]:

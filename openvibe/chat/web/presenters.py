@@ -191,6 +191,7 @@ class MessageRow:
     result: ResultCard | None
     files: tuple[FileChip, ...]
     reactions: tuple[ReactionChip, ...]
+    is_saved: bool
 
 
 def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
@@ -255,6 +256,7 @@ def message_row(
         result=result,
         files=file_chips(message),
         reactions=reaction_chips(message, access.participant_id),
+        is_saved=access.participant_id in message.savers,
     )
 
 

@@ -19,7 +19,7 @@ HTMX = {"HX-Request": "true"}
 
 
 def pressed(html: str) -> list[str]:
-    return re.findall(r'aria-pressed="(\w+)"', html)
+    return re.findall(r'class="reaction"[^>]+aria-pressed="(\w+)"', html)
 
 
 def test_a_chip_tells_who_and_is_taken_back_by_the_same_press(

@@ -1,12 +1,14 @@
-// The choice of emoji on a message: its key, closing it, and where the keyboard goes afterwards.
+// Reactions and saved messages: their keys, closing the choice of emoji, and where the keyboard goes afterwards.
 
-import { all, body, one } from "./page.js";
+import { all, body, one, workspace } from "./page.js";
 import { currentRow } from "./feed.js";
 import { register } from "./keys.js";
 
 const choices = () => all(".reactions[data-editing]");
 const close = (choice) => one("[data-close-reactions]", choice)?.click();
 
+register("s", "Save the message, or no longer", () => one("[data-save]", currentRow() ?? document)?.click());
+register("g s", "Go to saved messages", () => location.assign(`${workspace}saved/`));
 register(":", "Add a reaction to the message", () => one("[data-react]", currentRow() ?? document)?.click());
 
 document.addEventListener("click", (event) => {
