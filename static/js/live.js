@@ -134,7 +134,10 @@ function moveUp(event) {
     line.classList.add("is-unread");
     one(".thread-name", line).append(hidden(", something new"));
   }
-  if (!line.contains(document.activeElement)) line.parentElement.prepend(line);
+  if (line.matches(".is-pinned") || line.contains(document.activeElement)) return true;
+  const lastPinned = all(".is-pinned", line.parentElement).at(-1);
+  if (lastPinned) lastPinned.after(line);
+  else line.parentElement.prepend(line);
   return true;
 }
 

@@ -40,6 +40,7 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
     created_by = ParticipantOut(read_only=True, allow_null=True)
     allowed_agents = serializers.SerializerMethodField(help_text="Handles.")
     following_agents = serializers.SerializerMethodField(help_text="Handles.")
+    is_pinned = serializers.SerializerMethodField(help_text="Shown first in its channel.")
     last_read_seq = serializers.IntegerField(
         read_only=True, default=0, help_text="Up to which message the caller has read it; unread below `last_seq`."
     )
@@ -58,11 +59,15 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
             "created_by",
             "created_at",
             "archived_at",
+            "is_pinned",
             "last_seq",
             "last_read_seq",
             "last_message_at",
         )
         read_only_fields = fields
+
+    def get_is_pinned(self, thread: Thread) -> bool:
+        return thread.pin_slot is not None
 
     def get_allowed_agents(self, thread: Thread) -> list[str]:
         return [agent.handle for agent in thread.allowed_agents.all()]
@@ -87,6 +92,9 @@ class ThreadChange(serializers.Serializer[Any]):
     title = TextField(required=False)
     instructions = TextField(required=False, help_text=INSTRUCTIONS_HELP)
     archived = serializers.BooleanField(required=False)
+    is_pinned = serializers.BooleanField(
+        required=False, help_text="Shown first in its channel, which has at most 10 of them."
+    )
     access = serializers.ChoiceField(choices=Thread.Access.choices, required=False)
     allowed_agents = serializers.ListField(
         child=serializers.CharField(max_length=40), max_length=100, required=False, help_text=HANDLES_HELP

@@ -140,8 +140,8 @@ class OneThread(ApiView):
 
     @extend_schema(operation_id="threads_update", request=ThreadChange, responses=ThreadOut)
     def patch(self, request: Request, pk: int) -> Response:
-        """Rename, archive, or say which agents may know of it: admins and the person who began it. Instructions for
-        agents: admins."""
+        """Rename, archive, pin, or say which agents may know of it: admins and the person who began it. Instructions
+        for agents: admins."""
         access = request_access(request)
         thread, data = get_object_or_404(visible_threads(access), pk=pk), self.validated_body(ThreadChange)
         if "allowed_agents" in data and "access" not in data:
@@ -149,7 +149,9 @@ class OneThread(ApiView):
         agents = agents_by_handle(data.get("allowed_agents", ()), access)
         if "instructions" in data:
             services.set_instructions(scope=thread, by=access, text=data["instructions"])
-        if "title" in data or "archived" in data or not {"access", "instructions"} & set(data):
+        if "is_pinned" in data:
+            services.pin_thread(thread=thread, by=access, pinned=data["is_pinned"])
+        if "title" in data or "archived" in data or not {"access", "instructions", "is_pinned"} & set(data):
             services.update_thread(thread=thread, by=access, title=data.get("title"), archived=data.get("archived"))
         if "access" in data:
             services.set_thread_access(thread=thread, by=access, access=data["access"], allowed_agents=agents)

@@ -31,7 +31,7 @@ from openvibe.chat.models.reach import (
 )
 from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
 from openvibe.chat.models.saved_message import SavedMessage
-from openvibe.chat.models.thread import Draft, ReadMarker, Thread
+from openvibe.chat.models.thread import MAX_PINNED_THREADS, Draft, ReadMarker, Thread
 
 __all__ = [
     "EXTRACT_TOKENS",
@@ -41,6 +41,7 @@ __all__ = [
     "MAX_ATTACHMENT_NAME",
     "MAX_EMOJI_CODE_POINTS",
     "MAX_EMOJI_OF_MESSAGE",
+    "MAX_PINNED_THREADS",
     "AccessQuery",
     "Attachment",
     "Channel",
