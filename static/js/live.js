@@ -199,6 +199,7 @@ function connect(after = last) {
     onEvent(event);
   });
   source.addEventListener("gone", onGone);
+  source.addEventListener("presence", ({ data }) => document.dispatchEvent(new CustomEvent("openvibe:presence", { detail: JSON.parse(data) })));
   source.addEventListener("reload", () => location.reload());
   source.addEventListener("open", () => { body.dataset.live = "on"; });
   source.addEventListener("error", () => {

@@ -1,8 +1,12 @@
-// Reactions and saved messages: their keys, closing the choice of emoji, and where the keyboard goes afterwards.
+// Reactions, saved messages, who is here: their keys, closing the choice of emoji, and where the keyboard goes afterwards.
 
 import { all, body, one, workspace } from "./page.js";
 import { currentRow } from "./feed.js";
 import { register } from "./keys.js";
+
+document.addEventListener("openvibe:presence", ({ detail }) => {
+  all("[data-here]").forEach((dot) => { dot.hidden = !detail.includes(Number(dot.dataset.here)); });
+});
 
 const choices = () => all(".reactions[data-editing]");
 const close = (choice) => one("[data-close-reactions]", choice)?.click();

@@ -124,10 +124,11 @@ class ReadOut(serializers.Serializer[Any]):
 
 class PersonOut(serializers.ModelSerializer[Participant]):
     role = serializers.CharField(source="member.role", read_only=True, help_text="owner, admin, member or guest.")
+    is_here = serializers.BooleanField(read_only=True, help_text="Whether a page of theirs is open now.")
 
     class Meta:
         model = Participant
-        fields = ("id", "handle", "name", "role")
+        fields = ("id", "handle", "name", "role", "is_here")
         read_only_fields = fields
 
 

@@ -58,6 +58,7 @@ from openvibe.chat.search.thread import find_messages
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant, User
+from openvibe.workspaces.queries import is_here
 
 
 def visible_threads(access: Access) -> QuerySet[Thread]:
@@ -177,7 +178,7 @@ class People(ApiView):
     def get(self, request: Request) -> Response:
         """Members of the workspace that the caller may know of; a guest knows those of the channels she is in."""
         people = queries.participants_known_to(request_access(request)).filter(kind=Participant.Kind.MEMBER)
-        return self.paginated_response(people, PersonOut)
+        return self.paginated_response(people.annotate(is_here=is_here("pk")), PersonOut)
 
 
 class Search(ApiView):

@@ -65,6 +65,12 @@ class PageFrames:
         frame: bytes = batch.kept[key]
         return frame
 
+    def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
+        """Not for guests, who know only some of them: their sidebar says it when it is loaded."""
+        if viewer.access is None or viewer.access.is_guest:
+            return b""
+        return f"event: presence\ndata: {json.dumps(sorted(here))}\n\n".encode()
+
     def _encode(
         self,
         event: LiveEvent,

@@ -11,6 +11,7 @@ from openvibe.workspaces.services.instructions import (
     delete_snippet,
     update_snippet,
 )
+from openvibe.workspaces.services.presence import NOTE_SECONDS, note_presence
 from openvibe.workspaces.services.workspace import (
     BUDGET_CHECK,
     TOKENS_LEFT,
@@ -34,6 +35,7 @@ __all__ = [
     "INSTRUCTION_TEXTS",
     "MAX_INSTRUCTION_TOKENS",
     "MAX_SNIPPETS",
+    "NOTE_SECONDS",
     "TOKENS_LEFT",
     "WORKSPACE_CHECK",
     "InstructionText",
@@ -48,6 +50,7 @@ __all__ = [
     "delete_snippet",
     "generate_handle",
     "meter_client",
+    "note_presence",
     "remove_member",
     "revoke_invitation",
     "update_member_role",
