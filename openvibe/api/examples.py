@@ -15,6 +15,7 @@ PARAMETERS: Final[dict[str, Any]] = {
     "q": "When do I prune the roses?",
     "kind": "message",
     "ref": 346,
+    "emoji": "🎉",
     "number": 7,
     "If-Match": '"1"',
 }
@@ -76,6 +77,7 @@ BODIES: Final[dict[str, Any]] = {
     "messages_update": {"body": "When do I prune the climbers?"},
     "profile_update": {"content": "Ana likes short answers."},
     "progress_create": {"thread": 12, "checkpoint": "South beds pruned", "next_action": "Mulch them"},
+    "reactions_add": {"emoji": "🎉"},
     "runs_begin": {"message": 345},
     "runs_finish": {"attempt": 1, "body": "In March, before the buds open.", "model": "our-own", "output_tokens": 9},
     "runs_read": {"attempt": 1, "budget": 8000},

@@ -192,6 +192,7 @@ class Member(models.Model):
     removed_at = models.DateTimeField(null=True, blank=True)
     enter_sends = models.BooleanField(default=True, help_text="Enter sends a message, Shift+Enter breaks the line.")
     shortcuts = models.BooleanField(default=True, help_text="Single-key shortcuts.")
+    is_invisible = models.BooleanField(default=False, db_default=False, help_text="Nobody is shown when they are here.")
 
     class Meta:
         constraints = [
@@ -206,6 +207,17 @@ class Member(models.Model):
 
     def __str__(self) -> str:
         return f"{self.participant} ({self.role})"
+
+
+PRESENCE_SECONDS = 120
+"""How long somebody counts as here after a page of theirs was seen open."""
+
+
+class Presence(models.Model):
+    """When a page of somebody was last seen open."""
+
+    participant = models.OneToOneField(Participant, on_delete=models.CASCADE, primary_key=True, related_name="presence")
+    seen_at = models.DateTimeField(db_default=Now())
 
 
 class Invitation(models.Model):

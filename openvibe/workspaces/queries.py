@@ -2,11 +2,13 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.core.management.base import CommandError
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Now
 from django.http import HttpRequest
 
 from openvibe.base.includes import CutInclude, expand_includes
@@ -16,7 +18,16 @@ from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
 from openvibe.llm.tokens import count_tokens
 from openvibe.workspaces.access import Access, Role, role_access
-from openvibe.workspaces.models import MAX_INSTRUCTION_TOKENS, Member, Participant, Snippet, User, Workspace
+from openvibe.workspaces.models import (
+    MAX_INSTRUCTION_TOKENS,
+    PRESENCE_SECONDS,
+    Member,
+    Participant,
+    Presence,
+    Snippet,
+    User,
+    Workspace,
+)
 
 AGENT_ACCESS: Register[Callable[[Participant], Access | None]] = Register("openvibe.workspaces.queries.AGENT_ACCESS")
 """What a participant that is an agent may see now; None once it is deactivated."""
@@ -25,6 +36,23 @@ AGENT_ACCESSES: Register[Callable[[Iterable[Participant]], dict[int, Access]]] =
     "openvibe.workspaces.queries.AGENT_ACCESSES"
 )
 """The same for many agents at once, by participant id; those that are deactivated are left out."""
+
+
+def is_here(participant: str) -> Exists:
+    """Whether a page of somebody was seen open lately: of the participant that the rows name by this column."""
+    seen = Presence.objects.filter(participant=OuterRef(participant))
+    return Exists(seen.filter(seen_at__gt=Now() - timedelta(seconds=PRESENCE_SECONDS)))
+
+
+def here_by_workspace(workspace_ids: Iterable[int]) -> dict[int, frozenset[int]]:
+    """Participants who are here now, of these workspaces. One query, none without any."""
+    ids = set(workspace_ids)
+    here: dict[int, set[int]] = {workspace_id: set() for workspace_id in ids}
+    if ids:
+        rows = Participant.objects.filter(is_here("pk"), workspace__in=ids, kind=Participant.Kind.MEMBER)
+        for workspace_id, pk in rows.order_by().values_list("workspace_id", "pk"):
+            here[workspace_id].add(pk)
+    return {workspace_id: frozenset(pks) for workspace_id, pks in here.items()}
 
 
 @CompiledQuery

@@ -159,19 +159,22 @@ function moveUp(event) {
     line.classList.add("is-unread");
     one(".thread-name", line).append(hidden(", something new"));
   }
-  if (!line.contains(document.activeElement)) line.parentElement.prepend(line);
+  if (line.matches(".is-pinned") || line.contains(document.activeElement)) return true;
+  const lastPinned = all(".is-pinned", line.parentElement).at(-1);
+  if (lastPinned) lastPinned.after(line);
+  else line.parentElement.prepend(line);
   return true;
 }
 
 // --- the stream ---------------------------------------------------------------------------------------------
-const IN_THREADS = ["message_changed", "run_changed", "feedback_changed", "pins_changed", "work_changed", "memory_changed"];
+const IN_THREADS = ["message_changed", "reactions_changed", "run_changed", "feedback_changed", "pins_changed", "work_changed", "memory_changed"];
 const shownChannel = /\/c\/(\d+)\//.exec(location.pathname)?.[1];
 
 /** What stands on a page besides a conversation, and what the sidebar cannot be told of, is fetched when it changed. */
 function refreshWhatIsMeant(event) {
   if (IN_THREADS.includes(event.kind)) return;
   const isTold = event.thread || event.kind !== "read_changed"; // all was marked as read: of no channel in particular
-  if (!isTold || (!["message_posted", "read_changed", "dive_changed"].includes(event.kind) && !event.new)) sidebarSoon();
+  if (!isTold || (!["message_posted", "read_changed", "dive_changed", "saved_changed"].includes(event.kind) && !event.new)) sidebarSoon();
   if (conversation || event.dive || (shownChannel && event.channel && String(event.channel) !== shownChannel)) return;
   if (event.kind !== "message_posted" || !moveUp(event)) partsSoon();
 }
@@ -252,6 +255,7 @@ function connect(after = last) {
     onEvent(event);
   });
   source.addEventListener("gone", onGone);
+  source.addEventListener("presence", ({ data }) => document.dispatchEvent(new CustomEvent("openvibe:presence", { detail: JSON.parse(data) })));
   source.addEventListener("reload", () => location.reload());
   source.addEventListener("open", onConnected);
   source.addEventListener("error", () => {

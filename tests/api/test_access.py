@@ -101,6 +101,12 @@ ROWS = {
     "GET api-message": Row("messages/{message}/", "message"),
     "PATCH api-message": Row("messages/{message}/", "message", 200, OTHERS, body={"body": "Changed"}),
     "DELETE api-message": Row("messages/{message}/", "message", 204, OTHERS),
+    "GET api-saved": Row("saved/", but=NOT_AGENTS),
+    "PUT api-message-saved": Row("messages/{message}/saved/", "message", 204, NOT_AGENTS),
+    "DELETE api-message-saved": Row("messages/{message}/saved/", "message", 204, NOT_AGENTS),
+    "GET api-reactions": Row("messages/{message}/reactions/", "message"),
+    "POST api-reactions": Row("messages/{message}/reactions/", "message", 201, body={"emoji": "👍"}),
+    "DELETE api-reactions": Row("messages/{message}/reactions/?emoji=👍", "message", 204),
     # For whoever may delete the message; nothing repeats it.
     "GET api-message-quotes": Row("messages/{message}/quotes/", "message", 200, dict.fromkeys(OTHERS, 404)),
     "DELETE api-message-quote": Row("messages/{message}/quotes/message/1/", "message", 404),

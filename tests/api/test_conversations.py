@@ -175,3 +175,17 @@ def test_the_inbox_lists_what_the_page_lists(ana: Member, channel: Channel, by_t
     listed = [row["id"] for row in api.get("threads/?unread=true").json()["results"]]
 
     assert listed == [item.pk for item in list_unread_threads(factories.access(late)).items] == [opened.pk]
+
+
+def test_programs_of_people_save_too_and_agents_do_not(
+    ana: Member, thread: Thread, vibe: Agent, by_token: Enter
+) -> None:
+    message, api = factories.say(thread, ana, "Prune in March."), by_token(ana.participant)
+    for _ in range(2):
+        assert api.call("PUT", f"messages/{message.pk}/saved/").status_code == 204
+    (row,) = api.get("saved/").json()["results"]
+    assert (row["id"], row["thread_title"], row["channel"]) == (message.pk, thread.title, thread.channel_id)
+    assert row["saved_at"] >= row["created_at"]
+    assert api.call("DELETE", f"messages/{message.pk}/saved/").status_code == 204
+    assert api.get("saved/").json()["results"] == []
+    assert is_problem(by_token(vibe.participant).call("PUT", f"messages/{message.pk}/saved/"), 403, "people_only")

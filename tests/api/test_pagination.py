@@ -17,7 +17,7 @@ from memory.plugins.models import Compaction, SessionInfo
 from memory.work.approvals import request_approval
 from memory.work.services import create_work_item, log_progress
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import create_reply, publish_dive, start_dive
+from openvibe.chat.services import add_reaction, create_reply, publish_dive, save_message, start_dive
 from openvibe.llm.drafts import ResultDraft
 from openvibe.webhooks.models import Webhook
 from openvibe.webhooks.services import create_webhook, send_test
@@ -96,10 +96,13 @@ def test_a_cursor_of_another_list_or_none_is_refused(api: Api, ana: Member, thre
 def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     access = factories.access(ana)
     factories.make_channel(ana, f"channel-{number}")
-    factories.make_member(f"Member {number}", ana.workspace)
+    member = factories.make_member(f"Member {number}", ana.workspace)
+    first = thread.messages.order_by("seq").first() or factories.say(thread, ana, "Roses")
+    add_reaction(message=first, by=factories.access(member), emoji="🎉")
     other = factories.make_thread(thread.channel, ana, f"Thread {number}")
     other.allowed_agents.add(vibe.participant)
     asked = factories.say(thread, ana, f"@vibe question about roses {number}")
+    save_message(message=asked, by=access)
     reply = create_reply(thread=thread, author=vibe.participant, client_id=f"r{number}")
     Message.objects.filter(pk=reply.pk).update(state="complete", body="Roses.")
     Run.objects.get_or_create(
@@ -159,6 +162,8 @@ LISTS = [
     "people/",
     "threads/",
     "threads/{thread}/messages/",
+    "messages/{message}/reactions/",
+    "saved/",
     "search/?q=roses",
     "runs/",
     "feedback/",
@@ -197,7 +202,7 @@ def test_three_rows_cost_as_many_queries_as_one(
 
     row_of_each(ana, thread, vibe, 0)
     webhook, entry = Webhook.objects.earliest("pk").pk, Entry.objects.earliest("pk").pk
-    address = path.format(thread=thread.pk, entry=entry, webhook=webhook)
+    address = path.format(thread=thread.pk, entry=entry, webhook=webhook, message=Message.objects.earliest("pk").pk)
     api.get(address)  # the token's first use is noted
     few, queries = cost()
     for number in (1, 2):

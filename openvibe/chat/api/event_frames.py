@@ -39,6 +39,10 @@ class ApiFrames:
         frame: bytes = batch.kept[key]
         return frame
 
+    def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
+        """`people/` says it."""
+        return b""
+
     def _kind(self, event: LiveEvent, viewer: Viewer) -> str:
         """`mention` for a post that names the viewer, unless only posts are asked for."""
         if self.is_plain or (self.kinds and "mention" not in self.kinds):

@@ -40,6 +40,7 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
     created_by = ParticipantOut(read_only=True, allow_null=True)
     allowed_agents = serializers.SerializerMethodField(help_text="Handles.")
     following_agents = serializers.SerializerMethodField(help_text="Handles.")
+    is_pinned = serializers.SerializerMethodField(help_text="Shown first in its channel.")
     last_read_seq = serializers.IntegerField(
         read_only=True, default=0, help_text="Up to which message the caller has read it; unread below `last_seq`."
     )
@@ -58,11 +59,15 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
             "created_by",
             "created_at",
             "archived_at",
+            "is_pinned",
             "last_seq",
             "last_read_seq",
             "last_message_at",
         )
         read_only_fields = fields
+
+    def get_is_pinned(self, thread: Thread) -> bool:
+        return thread.pin_slot is not None
 
     def get_allowed_agents(self, thread: Thread) -> list[str]:
         return [agent.handle for agent in thread.allowed_agents.all()]
@@ -87,6 +92,9 @@ class ThreadChange(serializers.Serializer[Any]):
     title = TextField(required=False)
     instructions = TextField(required=False, help_text=INSTRUCTIONS_HELP)
     archived = serializers.BooleanField(required=False)
+    is_pinned = serializers.BooleanField(
+        required=False, help_text="Shown first in its channel, which has at most 10 of them."
+    )
     access = serializers.ChoiceField(choices=Thread.Access.choices, required=False)
     allowed_agents = serializers.ListField(
         child=serializers.CharField(max_length=40), max_length=100, required=False, help_text=HANDLES_HELP
@@ -116,10 +124,11 @@ class ReadOut(serializers.Serializer[Any]):
 
 class PersonOut(serializers.ModelSerializer[Participant]):
     role = serializers.CharField(source="member.role", read_only=True, help_text="owner, admin, member or guest.")
+    is_here = serializers.BooleanField(read_only=True, help_text="Whether a page of theirs is open now.")
 
     class Meta:
         model = Participant
-        fields = ("id", "handle", "name", "role")
+        fields = ("id", "handle", "name", "role", "is_here")
         read_only_fields = fields
 
 
@@ -143,6 +152,13 @@ class AttachmentOut(serializers.Serializer[Any]):
     sha256 = serializers.CharField(read_only=True, help_text="Of the content in UTF-8.")
 
 
+class EmojiOut(serializers.Serializer[Any]):
+    """An emoji on a message; `messages/{id}/reactions/` says who put it there."""
+
+    emoji = serializers.CharField(read_only=True)
+    count = serializers.IntegerField(read_only=True, help_text="Of participants.")
+
+
 class MessageOut(serializers.ModelSerializer[Message]):
     """A deleted message keeps its place: `deleted_at` is set and `body` is empty."""
 
@@ -151,6 +167,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
     mentions = MentionOut(source="mentioned", many=True, read_only=True)
     tokens = serializers.IntegerField(source="token_count", read_only=True, help_text="Of the body (o200k_base).")
     attachments = AttachmentOut(source="attached", many=True, read_only=True)
+    reactions = EmojiOut(source="reacted", many=True, read_only=True, help_text="In the order of their first use.")
 
     class Meta:
         model = Message
@@ -167,6 +184,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "tokens",
             "mentions",
             "attachments",
+            "reactions",
             "created_at",
             "edited_at",
             "deleted_at",
@@ -188,6 +206,7 @@ class MessageOut(serializers.ModelSerializer[Message]):
             "tokens": instance.token_count,
             "mentions": [{"handle": each["handle"], "note": each["note"]} for each in instance.mentioned],
             "attachments": [_FILE.to_representation(file) for file in instance.attached],
+            "reactions": [{"emoji": row["emoji"], "count": len(row["people"])} for row in instance.reacted],
             "created_at": utc_text(instance.created_at),
             "edited_at": utc_text(instance.edited_at),
             "deleted_at": utc_text(instance.deleted_at),

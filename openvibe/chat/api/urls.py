@@ -1,6 +1,6 @@
 from django.urls import path
 
-from openvibe.chat.api import dives, views
+from openvibe.chat.api import dives, reactions, saved, views
 
 urlpatterns = [
     path("people/", views.People.as_view(), name="api-people"),
@@ -12,6 +12,9 @@ urlpatterns = [
     path("threads/<int:pk>/messages/", views.Messages.as_view(), name="api-messages"),
     path("threads/<int:pk>/search/", views.MessagesBearing.as_view(), name="api-messages-search"),
     path("messages/<int:pk>/", views.OneMessage.as_view(), name="api-message"),
+    path("saved/", saved.Saved.as_view(), name="api-saved"),
+    path("messages/<int:pk>/saved/", saved.MessageSaved.as_view(), name="api-message-saved"),
+    path("messages/<int:pk>/reactions/", reactions.Reactions.as_view(), name="api-reactions"),
     path("messages/<int:pk>/quotes/", views.MessageQuotes.as_view(), name="api-message-quotes"),
     path("messages/<int:pk>/quotes/<slug:kind>/<int:ref>/", views.OneQuote.as_view(), name="api-message-quote"),
     path("attachments/<int:pk>/", views.OneAttachment.as_view(), name="api-attachment"),

@@ -58,6 +58,7 @@ from openvibe.chat.search.thread import find_messages
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant, User
+from openvibe.workspaces.queries import is_here
 
 
 def visible_threads(access: Access) -> QuerySet[Thread]:
@@ -140,8 +141,8 @@ class OneThread(ApiView):
 
     @extend_schema(operation_id="threads_update", request=ThreadChange, responses=ThreadOut)
     def patch(self, request: Request, pk: int) -> Response:
-        """Rename, archive, or say which agents may know of it: admins and the person who began it. Instructions for
-        agents: admins."""
+        """Rename, archive, pin, or say which agents may know of it: admins and the person who began it. Instructions
+        for agents: admins."""
         access = request_access(request)
         thread, data = get_object_or_404(visible_threads(access), pk=pk), self.validated_body(ThreadChange)
         if "allowed_agents" in data and "access" not in data:
@@ -149,7 +150,9 @@ class OneThread(ApiView):
         agents = agents_by_handle(data.get("allowed_agents", ()), access)
         if "instructions" in data:
             services.set_instructions(scope=thread, by=access, text=data["instructions"])
-        if "title" in data or "archived" in data or not {"access", "instructions"} & set(data):
+        if "is_pinned" in data:
+            services.pin_thread(thread=thread, by=access, pinned=data["is_pinned"])
+        if "title" in data or "archived" in data or not {"access", "instructions", "is_pinned"} & set(data):
             services.update_thread(thread=thread, by=access, title=data.get("title"), archived=data.get("archived"))
         if "access" in data:
             services.set_thread_access(thread=thread, by=access, access=data["access"], allowed_agents=agents)
@@ -175,7 +178,7 @@ class People(ApiView):
     def get(self, request: Request) -> Response:
         """Members of the workspace that the caller may know of; a guest knows those of the channels she is in."""
         people = queries.participants_known_to(request_access(request)).filter(kind=Participant.Kind.MEMBER)
-        return self.paginated_response(people, PersonOut)
+        return self.paginated_response(people.annotate(is_here=is_here("pk")), PersonOut)
 
 
 class Search(ApiView):

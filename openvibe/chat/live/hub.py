@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
+from math import inf
 
 import psycopg
 import structlog
@@ -24,10 +25,14 @@ from openvibe.base.models import Event
 from openvibe.chat.live.batch import EventBatch, ReplyProgress, read_batch
 from openvibe.chat.live.subscriber import RELOAD_FRAME, FrameFormat, StreamSubscriber
 from openvibe.chat.live.viewers import ACCESS_KINDS, refresh_viewers
+from openvibe.workspaces.queries import here_by_workspace
+from openvibe.workspaces.services import NOTE_SECONDS, note_presence
 
 POLL_SECONDS = 5.0
 REFRESH_SECONDS = 2.0
 """How often it is asked who may still listen."""
+PRESENCE_POLL_SECONDS = 15.0
+"""How often it is asked who is here, in other processes too."""
 STOP_CHECK_SECONDS = 0.5
 """How long the listener goes on at most after the last stream."""
 REPLAYED_BYTES = 1_000_000
@@ -56,6 +61,8 @@ class EventReader:
         self._feeds: dict[int, WorkspaceFeed] = {}
         self._due: set[int] = set()
         self._joining: deque[tuple[StreamSubscriber, int | None]] = deque()
+        self._noted_at: dict[int, float] = {}
+        self._next_presence = 0.0
 
     def submit(self, work: Callable[..., None], *values: object) -> None:
         with suppress(RuntimeError):  # the last stream has ended, or the interpreter is shutting down
@@ -109,6 +116,7 @@ class EventReader:
                 subscriber.end()  # its reader comes back
             raise
         _wake(subscribers)
+        self._tell_presence()
 
     def _join(self, subscriber: StreamSubscriber, after: int | None, first: int, last: int) -> None:
         is_kept = after in (0, None) or first <= after <= last or Event.objects.filter(position=after).exists()
@@ -136,6 +144,25 @@ class EventReader:
         """Streams of those who may not listen any more end; others see what they may see now."""
         with _snapshot():
             _refresh([subscriber for feed in self._feeds.values() for subscriber in feed.subscribers])
+        self._tell_presence()
+
+    def _tell_presence(self) -> None:
+        """Note who has a page open in this process, and tell all pages who is here where that has changed."""
+        now = time.monotonic()
+        open_pages = {
+            one.viewer.participant_id
+            for feed in self._feeds.values()
+            for one in feed.subscribers
+            if one.viewer.session_key is not None and one.viewer.access is not None
+        }
+        due = {pk for pk in open_pages if self._noted_at.get(pk, -inf) + NOTE_SECONDS <= now}
+        if not due and now < self._next_presence:
+            return
+        note_presence(due)
+        self._noted_at = {pk: now if pk in due else self._noted_at[pk] for pk in open_pages}
+        self._next_presence = now + PRESENCE_POLL_SECONDS
+        here = here_by_workspace(self._feeds)
+        _put({one: frame for feed in self._feeds.values() for one, frame in feed.presence_frames(here)})
 
 
 def _retained_positions(workspace_id: int) -> tuple[int, int]:
@@ -152,6 +179,14 @@ class WorkspaceFeed:
         self.position = position
         self.subscribers: set[StreamSubscriber] = set()
         self._progress: dict[int, ReplyProgress] = {}
+
+    def presence_frames(self, here: Mapping[int, frozenset[int]]) -> Iterator[tuple[StreamSubscriber, bytes]]:
+        """For those who were last told something else."""
+        now_here = here[self.workspace_id]
+        for subscriber in self.subscribers:
+            if subscriber.told_here != now_here:
+                subscriber.told_here = now_here
+                yield subscriber, subscriber.format.presence_frame(now_here, subscriber.viewer)
 
     def read_news(self) -> bool:
         """Tell everybody what is new; whether there is more."""

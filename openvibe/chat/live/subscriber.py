@@ -38,10 +38,15 @@ class FrameFormat(Protocol):
         """The frame for this viewer, who sees the event; empty when there is nothing to tell."""
         ...
 
+    def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
+        """Who is here now, for this viewer; empty where that is not told."""
+        ...
+
 
 @dataclass(eq=False)
 class StreamSubscriber:
-    """`position`: up to which event it was told before it was live. `put` and `end` are called by the reader."""
+    """`position`: up to which event it was told before it was live; `told_here`: who it was told is here. `put` and
+    `end` are called by the reader."""
 
     viewer: Viewer
     format: FrameFormat
@@ -51,6 +56,7 @@ class StreamSubscriber:
     is_live: bool = False
     is_ended: bool = False
     has_left: bool = False
+    told_here: frozenset[int] | None = None
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     task: asyncio.Task[object] | None = field(default_factory=asyncio.current_task)
     wakeup: asyncio.Event = field(default_factory=asyncio.Event)

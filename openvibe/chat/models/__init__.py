@@ -29,7 +29,9 @@ from openvibe.chat.models.reach import (
     sees_thread,
     visible_threads,
 )
-from openvibe.chat.models.thread import Draft, ReadMarker, Thread
+from openvibe.chat.models.reaction import MAX_EMOJI_CODE_POINTS, MAX_EMOJI_OF_MESSAGE, Reaction
+from openvibe.chat.models.saved_message import SavedMessage
+from openvibe.chat.models.thread import MAX_PINNED_THREADS, Draft, ReadMarker, Thread
 
 __all__ = [
     "EXTRACT_TOKENS",
@@ -37,6 +39,9 @@ __all__ = [
     "MAX_ATTACHMENTS",
     "MAX_ATTACHMENT_BYTES",
     "MAX_ATTACHMENT_NAME",
+    "MAX_EMOJI_CODE_POINTS",
+    "MAX_EMOJI_OF_MESSAGE",
+    "MAX_PINNED_THREADS",
     "AccessQuery",
     "Attachment",
     "Channel",
@@ -52,7 +57,9 @@ __all__ = [
     "MessageVector",
     "Quote",
     "Reach",
+    "Reaction",
     "ReadMarker",
+    "SavedMessage",
     "Thread",
     "break_long_words",
     "fresh",

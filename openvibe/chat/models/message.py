@@ -195,12 +195,28 @@ class Message(models.Model):
                 condition=pgtrigger.Q(new__deleted_at__isnull=False),
                 func="DELETE FROM chat_attachment WHERE message_id = NEW.id; RETURN NULL;",
             ),
+            pgtrigger.Trigger(
+                name="loses_reactions_and_saves",
+                operation=pgtrigger.UpdateOf("deleted_at"),
+                when=pgtrigger.After,
+                condition=pgtrigger.Q(new__deleted_at__isnull=False),
+                func=(
+                    "DELETE FROM chat_reaction WHERE message_id = NEW.id;"
+                    " DELETE FROM chat_savedmessage WHERE message_id = NEW.id;"
+                    " RETURN NULL;"
+                ),
+            ),
         ]
 
     attached: Sequence[Mapping[str, Any]] = ()
     """Its files without their content, where `with_authors_and_mentions` read it."""
     mentioned: Sequence[Mapping[str, Any]] = ()
     """Whom it names (`participant_id`, `handle`, `note`), where `with_authors_and_mentions` read it."""
+    reacted: Sequence[Mapping[str, Any]] = ()
+    """Its emoji in the order of their first use (`emoji`, `people`: ids, `names`: the first of them), where
+    `with_authors_and_mentions` read it."""
+    savers: Sequence[int] = ()
+    """Participants who saved it, where `with_authors_and_mentions` read it: for nobody's eyes but their own."""
 
     def __str__(self) -> str:
         return f"{self.author} #{self.seq}"

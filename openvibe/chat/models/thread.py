@@ -16,6 +16,9 @@ from openvibe.chat.models.reach import visible_threads
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant, Workspace
 
+MAX_PINNED_THREADS = 10
+"""Of one channel."""
+
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
     def visible_to(self, access: Access) -> ThreadQuerySet:
@@ -60,6 +63,10 @@ class Thread(Timestamped):
         default=0, db_default=0, editable=False, help_text="Messages of the imported conversation that are there."
     )
 
+    pin_slot = models.PositiveSmallIntegerField(
+        null=True, blank=True, editable=False, help_text="Its place among the pinned ones of its channel."
+    )
+
     objects: ClassVar[models.Manager[Thread]] = ThreadQuerySet.as_manager()
 
     class Meta:
@@ -69,6 +76,13 @@ class Thread(Timestamped):
             ),
             models.UniqueConstraint(
                 fields=["channel", "external_id"], condition=~Q(external_id=""), name="thread_imported_once"
+            ),
+            models.UniqueConstraint(
+                fields=["channel", "pin_slot"], condition=Q(pin_slot__isnull=False), name="thread_pin_slot_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(pin_slot=None) | Q(pin_slot__gte=1, pin_slot__lte=MAX_PINNED_THREADS, parent=None),
+                name="thread_pin_slot_bounded",
             ),
         ]
         indexes = [

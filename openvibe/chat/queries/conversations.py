@@ -8,10 +8,11 @@ from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from django.contrib.postgres.aggregates import ArrayAgg
 from django.contrib.postgres.expressions import ArraySubquery
 from django.contrib.postgres.search import SearchHeadline, SearchQuery
 from django.db import models
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, FilteredRelation, Func, Min, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
 from django.http import HttpRequest
 from django.utils import timezone
@@ -29,7 +30,9 @@ from openvibe.chat.models import (
     Dive,
     Mention,
     Message,
+    Reaction,
     ReadMarker,
+    SavedMessage,
     Thread,
     break_long_words,
     load_reach,
@@ -47,6 +50,9 @@ ATTACHMENT_FIELDS = ("id", "name", "media_type", "size", "token_count", "sha256"
 
 MENTION_FIELDS = {"participant_id": "participant_id", "handle": "participant__handle", "note": "note"}
 
+MAX_REACTION_NAMES = 10
+"""Of those who put one emoji on a message, with the message; `Reaction` has all."""
+
 HIT_START, HIT_END = "\ue000", "\ue001"
 """Around the words a search found: private-use characters, so that the text can be escaped before they are replaced."""
 
@@ -63,6 +69,13 @@ def messages_mentioning(access: Access) -> QuerySet[Message]:
         .select_related("thread__channel", "author__agent")
         .order_by("-id")
     )
+
+
+def saved_messages(access: Access) -> QuerySet[Message]:
+    """Messages the asker saved and may still see, with `saved_id`, which orders them, and `saved_at`."""
+    own = FilteredRelation("saved", condition=Q(saved__participant_id=access.participant_id))
+    messages = Message.objects.visible_to(access).annotate(own=own).filter(own__isnull=False)
+    return messages.annotate(saved_id=F("own__id"), saved_at=F("own__created_at"))
 
 
 def participants_known_to(access: Access) -> QuerySet[Participant]:
@@ -107,15 +120,30 @@ def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]
 
 
 def with_authors_and_mentions(messages: QuerySet[Message]) -> QuerySet[Message]:
-    """With author and level, in `mentioned` whom they name and in `attached` the files: all in the one query."""
+    """With author and level, in `mentioned` whom they name, in `attached` the files, in `reacted` the emoji and in
+    `savers` who saved them: all in the one query."""
     mentions = Mention.objects.filter(message=OuterRef("pk")).order_by("id")
     files = Attachment.objects.filter(message=OuterRef("pk")).order_by("position")
     return messages.select_related("author__agent").annotate(
         **{
             "mentioned": ArraySubquery(mentions.values(row=JSONObject(**MENTION_FIELDS))),
+            "savers": ArraySubquery(SavedMessage.objects.filter(message=OuterRef("pk")).values("participant_id")),
+            "reacted": ArraySubquery(_emoji_of_message()),
             "attached": ArraySubquery(files.values(row=JSONObject(**{name: name for name in ATTACHMENT_FIELDS}))),
         }
     )
+
+
+def _emoji_of_message() -> QuerySet[Any, Any]:
+    """Each emoji of a message, once: who put it there, and the names of the first of them."""
+    names = ArrayAgg("participant__name", order_by="id")
+    values = {
+        "emoji": F("emoji"),
+        "people": ArrayAgg("participant_id", order_by="id"),
+        "names": Func(names, template=f"(%(expressions)s)[1:{MAX_REACTION_NAMES}]"),
+    }
+    by_emoji = Reaction.objects.filter(message=OuterRef("pk")).values("emoji").annotate(first=Min("id"))
+    return by_emoji.annotate(row=JSONObject(**values)).order_by("first").values("row")
 
 
 def list_messages(

@@ -12,6 +12,7 @@ from psycopg import sql
 from openvibe.base.prepared_statements import fetch_prepared
 from openvibe.chat.models import reach_of
 from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import PRESENCE_SECONDS
 
 MAX_PEOPLE = 40
 _IS_NEW = """(r.id IS NOT NULL OR t.last_message_at >=
@@ -55,7 +56,10 @@ SELECT to_json(ARRAY(
     SELECT json_build_array(k.id, k.handle, k.name, a.level)
     FROM known k JOIN agents_agent a ON a.participant_id = k.id WHERE k.kind = 'agent' ORDER BY k.name, k.id
 )), to_json(ARRAY(
-    SELECT json_build_array(k.id, k.handle, k.name, NULL)
+    SELECT json_build_array(k.id, k.handle, k.name, NULL, EXISTS (
+        SELECT FROM workspaces_presence s
+        WHERE s.participant_id = k.id AND s.seen_at > now() - make_interval(secs => %(presence)s)
+    ))
     FROM known k WHERE k.kind = 'member' ORDER BY k.name, k.id LIMIT %(max_people)s
 )), to_json(ARRAY(
     SELECT json_build_array(w.slug, w.name)
@@ -94,12 +98,14 @@ class SidebarChannel:
 
 @dataclass(frozen=True)
 class SidebarParticipant:
-    """Somebody active whom the asker knows: a guest knows only those of her channels. `level` is an agent's."""
+    """Somebody active whom the asker knows: a guest knows only those of her channels. `level` is an agent's;
+    `is_here`: a page of theirs is open."""
 
     pk: int
     handle: str
     name: str
     level: int | None
+    is_here: bool = False
 
     @property
     def is_agent(self) -> bool:
@@ -134,6 +140,7 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
         "is_guest": access.is_guest,
         "channels": reach_of(access).channels,
         "max_people": MAX_PEOPLE,
+        "presence": PRESENCE_SECONDS,
     }
     ((channels, agents, people, workspaces),) = fetch_prepared(_sidebar_statement(), values)
     return Sidebar(

@@ -16,7 +16,8 @@ from openvibe.workspaces.access import Access
 _SELECT_THREADS = """
 WITH listed AS (
     SELECT t.id, t.title, c.name AS channel, t.created_by_id, t.last_seq, t.access,
-        coalesce(t.last_message_at, t.created_at) AS at, unread.is_it
+        coalesce(t.last_message_at, t.created_at) AS at, unread.is_it,
+        t.pin_slot IS NOT NULL AND NOT %(is_inbox)s AS pinned
     FROM chat_thread t
     JOIN chat_channel c ON c.id = t.channel_id
     LEFT JOIN chat_readmarker r ON r.thread_id = t.id AND r.participant_id = %(asker)s
@@ -28,16 +29,18 @@ WITH listed AS (
         AND (NOT %(is_inbox)s OR (unread.is_it AND c.archived_at IS NULL))
 )
 SELECT (SELECT count(*) FROM listed), to_json(ARRAY(
-    SELECT json_build_array(l.id, l.title, l.channel, p.name, l.last_seq, l.access, l.at, coalesce(l.is_it, false))
-    FROM (SELECT * FROM listed ORDER BY at DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s) l
-    LEFT JOIN workspaces_participant p ON p.id = l.created_by_id ORDER BY l.at DESC, l.id DESC
+    SELECT json_build_array(l.id, l.title, l.channel, p.name, l.last_seq, l.access, l.at, coalesce(l.is_it, false),
+        l.pinned)
+    FROM (SELECT * FROM listed ORDER BY pinned DESC, at DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s) l
+    LEFT JOIN workspaces_participant p ON p.id = l.created_by_id ORDER BY l.pinned DESC, l.at DESC, l.id DESC
 ))
 """
 
 
 @dataclass(frozen=True)
 class ThreadItem:
-    """A thread in a list. `creator` is None where whoever began it is gone; `at`: of its newest message, or its own."""
+    """A thread in a list. `creator` is None where whoever began it is gone; `at`: of its newest message, or its own;
+    `pinned`: first in the list of its channel."""
 
     pk: int
     title: str
@@ -47,11 +50,12 @@ class ThreadItem:
     access: str
     at: datetime
     unread: bool
+    pinned: bool = False
 
 
 @dataclass(frozen=True)
 class ThreadList:
-    """Some of them, the one last written in first, and how many there are in all."""
+    """Some of them, the pinned ones and then the one last written in first, and how many there are in all."""
 
     items: list[ThreadItem]
     total: int
@@ -79,7 +83,7 @@ def _threads_statement() -> str:
 def _list_threads(access: Access, values: dict[str, object]) -> ThreadList:
     ((total, rows),) = fetch_prepared(_threads_statement(), {**values, "asker": access.participant_id})
     items = [
-        ThreadItem(pk, title, channel, creator, last_seq, kind, datetime.fromisoformat(at), unread)
-        for pk, title, channel, creator, last_seq, kind, at, unread in rows
+        ThreadItem(pk, title, channel, creator, last_seq, kind, datetime.fromisoformat(at), unread, pinned)
+        for pk, title, channel, creator, last_seq, kind, at, unread, pinned in rows
     ]
     return ThreadList(items, total)

@@ -22,11 +22,14 @@ from openvibe.chat.services.messages import (
     update_message,
 )
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
+from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
+from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
 from openvibe.chat.services.threads import (
     create_thread,
     mark_all_read,
     mark_read,
     mark_unread_from,
+    pin_thread,
     save_draft,
     set_thread_access,
     set_thread_followers,
@@ -35,12 +38,15 @@ from openvibe.chat.services.threads import (
 
 __all__ = [
     "ERASED_TEXT",
+    "OFFERED_EMOJI",
     "ImportedLine",
     "ImportedThread",
+    "add_reaction",
     "add_to_channel",
     "archive_channel",
     "check_dive_active",
     "check_not_archived",
+    "check_saves",
     "clean_message_body",
     "clean_speaker_name",
     "create_channel",
@@ -59,15 +65,19 @@ __all__ = [
     "mark_all_read",
     "mark_read",
     "mark_unread_from",
+    "pin_thread",
     "post_message",
     "publish_dive",
     "remove_from_channel",
+    "remove_reaction",
     "request_draft",
     "save_draft",
+    "save_message",
     "set_instructions",
     "set_thread_access",
     "set_thread_followers",
     "start_dive",
+    "unsave_message",
     "update_channel",
     "update_message",
     "update_thread",

@@ -10,7 +10,7 @@ from django.utils import timezone
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title
-from openvibe.chat.models import Channel, Draft, ReadMarker, Thread, reach_of
+from openvibe.chat.models import MAX_PINNED_THREADS, Channel, Draft, ReadMarker, Thread, reach_of
 from openvibe.chat.services.permissions import check_not_dive, may_manage_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -53,7 +53,7 @@ def create_thread(
 
 @transaction.atomic
 def update_thread(*, thread: Thread, by: Access, title: str | None = None, archived: bool | None = None) -> Thread:
-    """Rename or archive: the person who began it, or an admin."""
+    """Rename or archive, which unpins it: the person who began it, or an admin."""
     check_not_dive(thread)
     if not may_manage_thread(thread, by):
         raise Refused("Only admins and the person who began a thread may change it.")
@@ -61,9 +61,39 @@ def update_thread(*, thread: Thread, by: Access, title: str | None = None, archi
         thread.title = clean_thread_title(title)
     if archived is not None:
         thread.archived_at = timezone.now() if archived else None
-    thread.save(update_fields=["title", "archived_at", "updated_at"])
+        thread.pin_slot = None if archived else thread.pin_slot
+    thread.save(update_fields=["title", "archived_at", "pin_slot", "updated_at"])
     emit_thread_changed(thread)
     return thread
+
+
+@transaction.atomic
+def pin_thread(*, thread: Thread, by: Access, pinned: bool) -> Thread:
+    """Show the thread first in its channel, or no longer: the person who began it, or an admin. Raises Refused when the
+    channel has MAX_PINNED_THREADS, or the thread is archived."""
+    check_not_dive(thread)
+    if not may_manage_thread(thread, by):
+        raise Refused("Only admins and the person who began a thread may pin it.")
+    Channel.objects.select_for_update(no_key=True).get(pk=thread.channel_id)
+    thread.refresh_from_db(fields=["pin_slot", "archived_at"])
+    if pinned == (thread.pin_slot is not None):
+        return thread
+    if pinned and thread.archived_at is not None:
+        raise Refused("This thread is archived. Bring it back before you pin it.", code="archived")
+    thread.pin_slot = _free_pin_slot(thread) if pinned else None
+    thread.save(update_fields=["pin_slot", "updated_at"])
+    emit_thread_changed(thread)
+    return thread
+
+
+def _free_pin_slot(thread: Thread) -> int:
+    """The channel's lowest free place, its row locked."""
+    pinned = Thread.objects.filter(channel=thread.channel_id, pin_slot__isnull=False)
+    free = set(range(1, MAX_PINNED_THREADS + 1)) - set(pinned.values_list("pin_slot", flat=True))
+    if not free:
+        message = f"A channel has at most {MAX_PINNED_THREADS} pinned threads. Unpin another first."
+        raise Refused(message, code="too_many_pinned")
+    return min(free)
 
 
 @transaction.atomic

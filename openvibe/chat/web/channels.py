@@ -27,6 +27,7 @@ from openvibe.chat.services.permissions import may_manage_channel
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
+from openvibe.workspaces.queries import is_here
 
 MAX_DERIVED_TITLE_CHARACTERS = 80
 
@@ -72,7 +73,7 @@ def channel_members(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
     context = {
         "channel": channel,
         "agents": agents_with_access(channel),
-        "people": members_with_access(channel).annotate(added=Exists(added)),
+        "people": members_with_access(channel).annotate(added=Exists(added), is_here=is_here("pk")),
         "added_ids": set(channel.memberships.values_list("participant_id", flat=True)),
         "others": [] if request.access.is_guest else addable.order_by("kind", "name"),
         "may_manage": may_manage_channel(channel, request.access),

@@ -2,7 +2,7 @@
 words, and what the sidebar says as data.
 
 HTML is made once for all who see the same: their workspace, role and time zone, and for those to whom the message
-shows something of their own (who wrote it, is named in it, judged it), once more."""
+shows something of their own (who wrote it, is named in it, judged it, reacted to it or saved it), once more."""
 
 import json
 from collections import defaultdict
@@ -18,6 +18,7 @@ from openvibe.chat.web.presenters import (
     decorate_messages,
     dive_chips,
     message_row,
+    reacted_by,
     render_message,
     render_safe_html,
     result_cards,
@@ -63,6 +64,12 @@ class PageFrames:
             batch.kept[key] = self._encode(event, facts, message, viewer, personal, batch)
         frame: bytes = batch.kept[key]
         return frame
+
+    def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
+        """Not for guests, who know only some of them: their sidebar says it when it is loaded."""
+        if viewer.access is None or viewer.access.is_guest:
+            return b""
+        return f"event: presence\ndata: {json.dumps(sorted(here))}\n\n".encode()
 
     def _encode(
         self,
@@ -142,11 +149,12 @@ def _sidebar_facts(event: LiveEvent, viewer: Viewer, batch: EventBatch) -> dict[
 
 
 def _is_personal(message: Message, viewer: Viewer, event: LiveEvent, batch: EventBatch) -> bool:
-    """Whether the message shows this viewer something of their own: they wrote it, it names them, or an upper floor
-    says so."""
+    """Whether the message shows this viewer something of their own: they wrote it, it names them, they
+    reacted to it or saved it, or an upper floor says so."""
     mine = viewer.participant_id == message.author_id
     named = event.message is not None and viewer.participant_id in event.message.named
-    return mine or named or viewer.participant_id in _decorated_for(batch).get(message.pk, ())
+    marked = viewer.participant_id in message.savers or reacted_by(message, viewer.participant_id)
+    return mine or named or marked or viewer.participant_id in _decorated_for(batch).get(message.pk, ())
 
 
 def _decorated_for(batch: EventBatch) -> dict[int, set[int]]:

@@ -61,6 +61,45 @@ class ResultCard:
 
 
 @dataclass(frozen=True)
+class ReactionChip:
+    """An emoji on a message. `names` is a sentence's subject; `code` names it in the page: it is plain ASCII."""
+
+    emoji: str
+    count: int
+    names: str
+    is_own: bool
+
+    @property
+    def code(self) -> str:
+        return "-".join(f"{ord(point):x}" for point in self.emoji)
+
+
+def reaction_chips(message: Message, participant_id: int) -> tuple[ReactionChip, ...]:
+    """The emoji of a message that was read with them, as this participant sees them. No query."""
+    return tuple(
+        ReactionChip(
+            row["emoji"],
+            count=len(row["people"]),
+            names=_names_words(row["names"], len(row["people"])),
+            is_own=participant_id in row["people"],
+        )
+        for row in message.reacted
+    )
+
+
+def _names_words(names: Sequence[str], count: int) -> str:
+    """ "Ana", "Ana and Ben", "Ana, Ben and 3 others"."""
+    others = count - len(names)
+    parts = [*names, f"{others} other{pluralize(others)}"] if others else list(names)
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+
+
+def reacted_by(message: Message, participant_id: int) -> bool:
+    """Whether one of the emoji of a message that was read with them is this participant's. No query."""
+    return any(participant_id in row["people"] for row in message.reacted)
+
+
+@dataclass(frozen=True)
 class FileChip:
     """A file of a message; `size` and `tokens` in words."""
 
@@ -156,6 +195,8 @@ class MessageRow:
     dives: tuple[DiveChip, ...]
     result: ResultCard | None
     files: tuple[FileChip, ...]
+    reactions: tuple[ReactionChip, ...]
+    is_saved: bool
 
 
 def decorate_messages(messages: Sequence[Message], access: Access) -> dict[int, dict[str, object]]:
@@ -220,6 +261,8 @@ def message_row(
         dives=dives,
         result=result,
         files=file_chips(message),
+        reactions=reaction_chips(message, access.participant_id),
+        is_saved=access.participant_id in message.savers,
     )
 
 

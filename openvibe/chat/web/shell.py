@@ -18,7 +18,7 @@ from openvibe.workspaces.decorators import WorkspaceRequest
 register = Library()
 """Tags of templates that `{% load shell %}`."""
 
-LINKED_VIEWS = frozenset({"agent", "inbox", "knowledge", "mentions", "search"})
+LINKED_VIEWS = frozenset({"agent", "inbox", "knowledge", "mentions", "saved", "search"})
 PANEL_PATH = re.compile(r"[a-z0-9][a-z0-9/_-]{0,200}")
 
 

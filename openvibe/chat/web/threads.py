@@ -107,6 +107,7 @@ class ThreadHead:
     access: str
     is_archived: bool
     is_closed: bool
+    is_pinned: bool
     creator: str
     channel_id: int
     channel_name: str
@@ -140,6 +141,7 @@ def _thread_head(
         access=thread.access,
         is_archived=thread.archived_at is not None,
         is_closed=is_closed,
+        is_pinned=thread.pin_slot is not None,
         creator=thread.created_by.name if thread.created_by else "",
         channel_id=channel.pk,
         channel_name=channel.name,
@@ -181,12 +183,16 @@ def post_from_composer(
 @workspace_view
 @require_POST
 def thread_edit(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
-    """Rename (`title`), archive and bring back (`archived` 1 or 0), or say what agents are told (`instructions`)."""
+    """Rename (`title`), archive and bring back (`archived` 1 or 0), pin and unpin (`pinned` 1 or 0), or say what agents
+    are told (`instructions`)."""
     thread = access_thread(request.access, thread_id)
     if "instructions" in request.POST:
         services.set_instructions(scope=thread, by=request.access, text=request.POST["instructions"])
         return redirect("thread", request.workspace.slug, thread.pk)
-    archived = {"1": True, "0": False}.get(request.POST.get("archived", ""))
+    archived, pinned = ({"1": True, "0": False}.get(request.POST.get(name, "")) for name in ("archived", "pinned"))
+    if pinned is not None:
+        services.pin_thread(thread=thread, by=request.access, pinned=pinned)
+        return redirect("thread", request.workspace.slug, thread.pk)
     services.update_thread(thread=thread, by=request.access, title=request.POST.get("title"), archived=archived)
     return redirect("thread", request.workspace.slug, thread.pk)
 

@@ -2,11 +2,12 @@
 
 from django.urls import path
 
-from openvibe.chat.web import channels, dives, inbox, quotes, search, threads, tokens
+from openvibe.chat.web import channels, dives, inbox, quotes, reactions, saved, search, threads, tokens
 
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
     path("mentions/", inbox.mentions, name="mentions"),
+    path("saved/", saved.saved, name="saved"),
     path("next/", inbox.next_unread, name="next-unread"),
     path("sidebar/", inbox.sidebar, name="sidebar"),
     path("read/", inbox.read_all, name="read-all"),
@@ -38,6 +39,8 @@ urlpatterns = [
     path("m/<int:message_id>/", threads.message, name="message"),
     path("m/<int:message_id>/edit/", threads.message_edit, name="message-edit"),
     path("m/<int:message_id>/delete/", threads.message_delete, name="message-delete"),
+    path("m/<int:message_id>/save/", saved.message_save, name="message-save"),
+    path("m/<int:message_id>/reactions/", reactions.message_reactions, name="message-reactions"),
     path("m/<int:message_id>/quotes/", quotes.message_quotes, name="message-quotes"),
     path("files/<int:attachment_id>/", threads.attachment, name="attachment"),
     path("m/<int:message_id>/history/", threads.message_history, name="message-history"),

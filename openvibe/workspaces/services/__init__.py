@@ -12,6 +12,7 @@ from openvibe.workspaces.services.instructions import (
     delete_snippet,
     update_snippet,
 )
+from openvibe.workspaces.services.presence import NOTE_SECONDS, note_presence
 from openvibe.workspaces.services.sessions import describe_browser, end_sessions
 from openvibe.workspaces.services.workspace import (
     BUDGET_CHECK,
@@ -36,6 +37,7 @@ __all__ = [
     "INSTRUCTION_TEXTS",
     "MAX_INSTRUCTION_TOKENS",
     "MAX_SNIPPETS",
+    "NOTE_SECONDS",
     "TOKENS_LEFT",
     "WORKSPACE_CHECK",
     "InstructionText",
@@ -52,6 +54,7 @@ __all__ = [
     "end_sessions",
     "generate_handle",
     "meter_client",
+    "note_presence",
     "remove_member",
     "revoke_invitation",
     "update_member_role",

@@ -28,6 +28,7 @@ from openvibe.llm.values import ChatMessage, Completion, StreamEnd, ToolSpec, Us
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Invitation, Member, Participant, Spending, User, Workspace, handle_validator
 from openvibe.workspaces.services.instructions import WORKSPACE_CHECK, clean_instructions
+from openvibe.workspaces.services.presence import forget_presence
 
 
 @transaction.atomic
@@ -204,8 +205,10 @@ def update_member_role(*, member: Member, role: str, by: Access) -> Member:
 
 
 @transaction.atomic
-def update_profile(*, member: Member, name: str, theme: str, enter_sends: bool, shortcuts: bool) -> Member:
-    """Change one's own name (everywhere), theme and habits in this workspace."""
+def update_profile(
+    *, member: Member, name: str, theme: str, enter_sends: bool, shortcuts: bool, is_invisible: bool = False
+) -> Member:
+    """Change one's own name (everywhere), theme and habits in this workspace. Who is invisible is here for nobody."""
     name = " ".join(name.split())
     if not name or len(name) > 80 or "\x00" in name:
         raise Problem("Give a name of 1 to 80 characters.", code="bad_name", field="name")
@@ -214,8 +217,10 @@ def update_profile(*, member: Member, name: str, theme: str, enter_sends: bool, 
     member.user.name, member.user.theme = name, theme
     member.user.save(update_fields=["name", "theme"])
     Participant.objects.filter(member__user=member.user).update(name=name)
-    member.enter_sends, member.shortcuts = enter_sends, shortcuts
-    member.save(update_fields=["enter_sends", "shortcuts"])
+    member.enter_sends, member.shortcuts, member.is_invisible = enter_sends, shortcuts, is_invisible
+    member.save(update_fields=["enter_sends", "shortcuts", "is_invisible"])
+    if is_invisible:
+        forget_presence(member)
     emit("members_changed", workspace_id=member.workspace_id)
     return member
 

@@ -32,6 +32,7 @@ from openvibe.workspaces.decorators import (
 )
 from openvibe.workspaces.known_browsers import browser_key, is_known_browser, remember_browser
 from openvibe.workspaces.models import Invitation, Member, Snippet, User, Workspace
+from openvibe.workspaces.queries import is_here
 
 INVITATION_SESSION_KEY = "invitation"
 log = structlog.get_logger(__name__)
@@ -173,6 +174,7 @@ def render_members(request: WorkspaceRequest, *, problem: Problem | None = None,
         invitations = invitations.none()
     if request.access.is_guest:
         active_members = active_members.filter(pk=request.member.pk)
+    active_members = active_members.annotate(is_here=is_here("participant"))
     context = {
         "members": active_members.select_related("participant", "user").order_by("participant__name", "id"),
         "roles": [choice for choice in Member.Role.choices if choice[0] != "owner" or request.access.role == "owner"],
@@ -323,6 +325,7 @@ def profile(request: WorkspaceRequest) -> HttpResponse:
                 theme=request.POST.get("theme", ""),
                 enter_sends="enter_sends" in request.POST,
                 shortcuts="shortcuts" in request.POST,
+                is_invisible="is_invisible" in request.POST,
             )
             messages.success(request, "Saved.")
             return redirect("profile", request.workspace.slug)

@@ -1,6 +1,7 @@
 """A reader of an event stream, speaking ASGI to the whole application from a thread of its own."""
 
 import asyncio
+import json
 import queue
 import threading
 from collections.abc import MutableMapping
@@ -56,6 +57,7 @@ class Reader:
         self._frames: queue.Queue[Frame | None] = queue.Queue()
         self._started = threading.Event()
         self._text = ""
+        self.here: list[list[int]] = []
         self.status = 0
         self.content_type = ""
 
@@ -113,5 +115,7 @@ class Reader:
 
     def _take(self, block: str) -> None:
         fields = dict(line.split(": ", 1) for line in block.split("\n") if line and not line.startswith(":"))
-        if "data" in fields:
+        if fields.get("event") == "presence":  # it comes when it comes: whoever asks for it looks here
+            self.here.append(json.loads(fields["data"]))
+        elif "data" in fields:
             self._frames.put(Frame(fields.get("id", ""), fields.get("event", ""), fields["data"]))

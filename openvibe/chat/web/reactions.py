@@ -1,0 +1,56 @@
+"""Emoji on a message: choosing one, adding it, taking it away."""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods
+from django_htmx.http import reswap, retarget
+
+from openvibe.base.problems import Missing, Problem
+from openvibe.chat import services
+from openvibe.chat.models import Message
+from openvibe.chat.queries import access_message
+from openvibe.chat.web.presenters import reaction_chips
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def message_reactions(request: WorkspaceRequest, message_id: int) -> HttpResponse:
+    """The choice of emoji, or with `?close` what stands without it; POST takes one to `add` or to `remove`."""
+    message = access_message(request.access, message_id)
+    if message.is_deleted:
+        raise Missing("This message was deleted.")
+    if request.method != "POST":
+        return _render_reactions(request, message, is_choosing="close" not in request.GET)
+    change = services.remove_reaction if "remove" in request.POST else services.add_reaction
+    typed = request.POST.get("remove") or request.POST.get("add", "")
+    try:
+        changed = change(message=message, by=request.access, emoji=typed)
+    except Missing:
+        raise
+    except Problem as problem:
+        return _render_refused(request, message, problem, typed)
+    if not request.htmx:
+        return redirect("message", request.workspace.slug, message.pk)
+    return _render_reactions(request, access_message(request.access, message_id), changed=changed)
+
+
+def _render_reactions(request: WorkspaceRequest, message: Message, *, status: int = 200, **more: Any) -> HttpResponse:
+    name = "chat/_reactions.html" if request.htmx else "chat/reactions.html"
+    context = {
+        "message": message,
+        "thread": message.thread,
+        "reactions": reaction_chips(message, request.access.participant_id),
+        "offered": services.OFFERED_EMOJI,
+        **more,
+    }
+    return render(request, name, context, status=status)
+
+
+def _render_refused(request: WorkspaceRequest, message: Message, problem: Problem, typed: str) -> HttpResponse:
+    response = _render_reactions(
+        request, message, status=problem.status, is_choosing=True, problem=problem.message, typed=typed[:80]
+    )
+    return reswap(retarget(response, f"#reactions-{message.pk}"), "outerHTML") if request.htmx else response

@@ -1,0 +1,36 @@
+"""Messages that a person saved: the page of them, saving and removing."""
+
+from django.core.paginator import Paginator
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from openvibe.chat import services
+from openvibe.chat.queries import access_message, saved_messages
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+
+PAGE_SIZE = 50
+
+
+@workspace_view
+@require_safe
+def saved(request: WorkspaceRequest) -> HttpResponse:
+    """Those the reader may still see, the last saved first."""
+    messages = saved_messages(request.access).select_related("thread__channel", "author__agent").order_by("-saved_id")
+    page = Paginator(messages, PAGE_SIZE).get_page(request.GET.get("page"))
+    return render(request, "chat/saved.html", {"page": page})
+
+
+@workspace_view
+@require_POST
+def message_save(request: WorkspaceRequest, message_id: int) -> HttpResponse:
+    """Save the message, or with `remove` no longer; back to the page of saved ones `from` there."""
+    message, is_saved = access_message(request.access, message_id), "remove" not in request.POST
+    change = services.save_message if is_saved else services.unsave_message
+    change(message=message, by=request.access)
+    if request.htmx:
+        context = {"message": message, "slug": request.workspace.slug, "is_saved": is_saved}
+        return render(request, "chat/_save_action.html", context)
+    if request.POST.get("from") == "saved":
+        return redirect("saved", request.workspace.slug)
+    return redirect("message", request.workspace.slug, message.pk)
