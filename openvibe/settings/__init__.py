@@ -312,6 +312,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "EpisodeKind": "memory.models.Episode.Kind",
         "ParticipantKind": "openvibe.workspaces.models.Participant.Kind",
         "MessageState": "openvibe.chat.models.Message.State",
+        "LevelEnum": "agents.models.Agent.Level",
+        "NotificationLevel": "openvibe.workspaces.models.NotificationLevel",
         "RunState": "agents.models.Run.State",
         "ProposalKind": "memory.models.Proposal.Kind",
         "ProposalState": "memory.models.Proposal.State",

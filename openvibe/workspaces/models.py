@@ -175,6 +175,14 @@ ASSISTANT_KINDS = (Participant.Kind.AGENT, Participant.Kind.ASSISTANT)
 """Kinds of speakers that are no persons."""
 
 
+class NotificationLevel(models.TextChoices):
+    """What somebody is notified of. `nothing`, chosen for one channel or thread, mutes it."""
+
+    ALL = "all", "All messages"
+    MENTIONS = "mentions", "Mentions"
+    NOTHING = "nothing", "Nothing"
+
+
 class Member(models.Model):
     """A user's place in a workspace. `removed_at` ends every access at once and keeps what they said."""
 
@@ -192,12 +200,22 @@ class Member(models.Model):
     removed_at = models.DateTimeField(null=True, blank=True)
     enter_sends = models.BooleanField(default=True, help_text="Enter sends a message, Shift+Enter breaks the line.")
     shortcuts = models.BooleanField(default=True, help_text="Single-key shortcuts.")
+    notify_level = models.CharField(
+        max_length=8,
+        choices=NotificationLevel.choices,
+        default=NotificationLevel.MENTIONS,
+        db_default=NotificationLevel.MENTIONS,
+        help_text="What the member is notified of where no channel or thread says otherwise.",
+    )
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["workspace", "user"], name="member_once_per_workspace"),
             models.CheckConstraint(
                 condition=Q(role__in=["owner", "admin", "member", "guest"]), name="member_role_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(notify_level__in=["all", "mentions", "nothing"]), name="member_notify_level_known"
             ),
         ]
 

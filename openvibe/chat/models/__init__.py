@@ -19,6 +19,7 @@ from openvibe.chat.models.message import (
     MessageVector,
     break_long_words,
 )
+from openvibe.chat.models.notification import NotificationPreference
 from openvibe.chat.models.reach import (
     Reach,
     fresh,
@@ -50,6 +51,7 @@ __all__ = [
     "MessageRevision",
     "MessageToEmbed",
     "MessageVector",
+    "NotificationPreference",
     "Quote",
     "Reach",
     "ReadMarker",

@@ -21,6 +21,7 @@ from openvibe.chat.services.messages import (
     post_message,
     update_message,
 )
+from openvibe.chat.services.notifications import check_is_person, set_default_notification_level, set_notification_level
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
 from openvibe.chat.services.threads import (
     create_thread,
@@ -39,6 +40,7 @@ __all__ = [
     "add_to_channel",
     "archive_channel",
     "check_dive_active",
+    "check_is_person",
     "check_not_archived",
     "clean_message_body",
     "clean_speaker_name",
@@ -62,7 +64,9 @@ __all__ = [
     "remove_from_channel",
     "request_draft",
     "save_draft",
+    "set_default_notification_level",
     "set_instructions",
+    "set_notification_level",
     "set_thread_access",
     "set_thread_followers",
     "start_dive",

@@ -1,0 +1,61 @@
+"""What a person is notified of: her default, and her choice for one channel or thread."""
+
+from django.db import transaction
+
+from openvibe.base.events import emit
+from openvibe.base.problems import Problem, Refused
+from openvibe.chat.models import Channel, NotificationPreference, Thread
+from openvibe.chat.services.permissions import check_not_dive
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Member, NotificationLevel
+
+
+def clean_notification_level(level: str) -> str:
+    if level not in NotificationLevel.values:
+        raise Problem("Choose all, mentions or nothing.", code="bad_notification_level", field="level")
+    return level
+
+
+def check_is_person(by: Access) -> None:
+    if by.is_agent:
+        raise Refused("Only people are notified. An agent is told of everything it sees by the event stream.")
+
+
+@transaction.atomic
+def set_notification_level(*, scope: Channel | Thread, by: Access, level: str) -> str:
+    """What `by` is notified of in a channel or a thread that she sees; empty for what holds around it. Her open pages
+    are told."""
+    check_is_person(by)
+    if isinstance(scope, Thread):
+        check_not_dive(scope)
+        where = {"participant_id": by.participant_id, "thread": scope}
+    else:
+        where = {"participant_id": by.participant_id, "channel": scope}
+    if level:
+        level = clean_notification_level(level)
+        NotificationPreference.objects.update_or_create(**where, defaults={"level": level})
+    else:
+        NotificationPreference.objects.filter(**where).delete()
+    emit_notifications_changed(by, scope)
+    return level
+
+
+@transaction.atomic
+def set_default_notification_level(*, by: Access, level: str) -> str:
+    """What `by` is notified of where she chose nothing else."""
+    check_is_person(by)
+    level = clean_notification_level(level)
+    Member.objects.filter(participant=by.participant_id).update(notify_level=level)
+    emit_notifications_changed(by)
+    return level
+
+
+def emit_notifications_changed(by: Access, scope: Channel | Thread | None = None) -> None:
+    """Tell her own open pages."""
+    emit(
+        "notifications_changed",
+        workspace_id=by.workspace_id,
+        channel_id=scope.channel_id if isinstance(scope, Thread) else scope and scope.pk,
+        thread_id=scope.pk if isinstance(scope, Thread) else None,
+        participant_id=by.participant_id,
+    )

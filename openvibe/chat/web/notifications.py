@@ -1,0 +1,142 @@
+"""What the reader is notified of: the menu at the head of threads and channels, and her own page."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST
+
+from openvibe.base.forms import ServiceForm
+from openvibe.base.problems import Problem
+from openvibe.chat import services
+from openvibe.chat.models import Channel, Thread
+from openvibe.chat.queries import access_channel, access_thread, notification_preferences, read_surroundings
+from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.models import NotificationLevel
+
+CHOICES = (
+    (NotificationLevel.ALL, "All messages"),
+    (NotificationLevel.MENTIONS, "Mentions"),
+    (NotificationLevel.NOTHING, "Nothing (mute)"),
+)
+LABELS = dict(NotificationLevel.choices)
+MAX_LISTED = 500
+
+
+@dataclass(frozen=True)
+class NotifyMenu:
+    """What `chat/_notify_menu.html` shows: the choice for one channel or thread. `chosen` is empty where nothing was,
+    `default` is what holds then, and `origin` says whence."""
+
+    action: str
+    what: str
+    chosen: str
+    default: str
+    origin: str
+    choices: tuple[tuple[str, str], ...] = CHOICES
+
+    @property
+    def is_muted(self) -> bool:
+        return self.chosen == NotificationLevel.NOTHING
+
+    @property
+    def label(self) -> str:
+        return LABELS[NotificationLevel(self.chosen or self.default)]
+
+    @property
+    def default_label(self) -> str:
+        return f"{self.origin}: {LABELS[NotificationLevel(self.default)].lower()}"
+
+
+def thread_notify_menu(request: WorkspaceRequest, thread: Thread, chosen: str, of_channel: str) -> NotifyMenu:
+    action = reverse("thread-notify", args=[request.workspace.slug, thread.pk])
+    origin = f"As #{thread.channel.name}" if of_channel else "Your default"
+    return NotifyMenu(action, "thread", chosen, of_channel or request.member.notify_level, origin)
+
+
+def channel_notify_menu(request: WorkspaceRequest, channel: Channel) -> NotifyMenu:
+    """Of a channel that was looked up by `access_channel`."""
+    action = reverse("channel-notify", args=[request.workspace.slug, channel.pk])
+    chosen = str(getattr(channel, "notify_level", ""))
+    return NotifyMenu(action, "channel", chosen, request.member.notify_level, "Your default")
+
+
+@workspace_view
+@require_POST
+def thread_notify(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
+    """Choose `level` for the thread; empty for what holds in its channel."""
+    thread = access_thread(request.access, thread_id)
+    services.set_notification_level(scope=thread, by=request.access, level=request.POST.get("level", ""))
+    if not request.htmx:
+        return _redirect_back(request, "thread", thread.pk)
+    chosen = read_surroundings(thread, request.access)
+    menu = thread_notify_menu(request, thread, chosen.notify_level, chosen.channel_notify_level)
+    return render(request, "chat/_notify_menu.html", {"menu": menu, "is_open": True})
+
+
+@workspace_view
+@require_POST
+def channel_notify(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
+    """Choose `level` for the channel; empty for the reader's default."""
+    channel = access_channel(request.access, channel_id)
+    level = services.set_notification_level(scope=channel, by=request.access, level=request.POST.get("level", ""))
+    if not request.htmx:
+        return _redirect_back(request, "channel", channel.pk)
+    vars(channel)["notify_level"] = level
+    return render(request, "chat/_notify_menu.html", {"menu": channel_notify_menu(request, channel), "is_open": True})
+
+
+def _redirect_back(request: WorkspaceRequest, view: str, pk: int) -> HttpResponse:
+    slug = request.workspace.slug
+    return redirect("notifications", slug) if "listed" in request.POST else redirect(view, slug, pk)
+
+
+class NotificationForm(ServiceForm):
+    """What a person is notified of, where no channel or thread says otherwise."""
+
+    level = forms.ChoiceField(
+        label="Notify me of", choices=NotificationLevel.choices, widget=forms.RadioSelect, required=False
+    )
+
+
+@dataclass(frozen=True)
+class ListedPreference:
+    """A choice as the page lists it."""
+
+    href: str
+    name: str
+    place: str
+    menu: NotifyMenu
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def notifications(request: WorkspaceRequest) -> HttpResponse:
+    """The reader's default and her choices for channels and threads."""
+    member = request.member
+    form = NotificationForm(request.POST if request.method == "POST" else None, initial={"level": member.notify_level})
+    if request.method == "POST" and form.is_valid():
+        try:
+            services.set_default_notification_level(by=request.access, level=form.cleaned_data["level"])
+            messages.success(request, "Saved.")
+            return redirect("notifications", request.workspace.slug)
+        except Problem as problem:
+            form.add_problem(problem)
+    context: dict[str, Any] = {"form": form, "listed": _listed_preferences(request)}
+    return render(request, "chat/notifications.html", context, status=form.status)
+
+
+def _listed_preferences(request: WorkspaceRequest) -> list[ListedPreference]:
+    slug, listed = request.workspace.slug, []
+    for each in notification_preferences(request.access)[:MAX_LISTED]:
+        view, row = ("thread", each.thread) if each.thread else ("channel", each.channel)
+        assert row is not None
+        place = f"#{row.channel.name}" if isinstance(row, Thread) else ""
+        action = reverse(f"{view}-notify", args=[slug, row.pk])
+        menu = NotifyMenu(action, view, each.level, request.member.notify_level, "Your default")
+        listed.append(ListedPreference(reverse(view, args=[slug, row.pk]), str(row), place, menu))
+    return listed
