@@ -1,5 +1,7 @@
 """What a person is notified of: her default, and her choice for one channel or thread."""
 
+from typing import Any
+
 from django.db import transaction
 
 from openvibe.base.events import emit
@@ -26,11 +28,12 @@ def set_notification_level(*, scope: Channel | Thread, by: Access, level: str) -
     """What `by` is notified of in a channel or a thread that she sees; empty for what holds around it. Her open pages
     are told."""
     check_is_person(by)
+    where: dict[str, Any] = {"participant_id": by.participant_id}
     if isinstance(scope, Thread):
         check_not_dive(scope)
-        where = {"participant_id": by.participant_id, "thread": scope}
+        where["thread"] = scope
     else:
-        where = {"participant_id": by.participant_id, "channel": scope}
+        where["channel"] = scope
     if level:
         level = clean_notification_level(level)
         NotificationPreference.objects.update_or_create(**where, defaults={"level": level})
@@ -55,7 +58,7 @@ def emit_notifications_changed(by: Access, scope: Channel | Thread | None = None
     emit(
         "notifications_changed",
         workspace_id=by.workspace_id,
-        channel_id=scope.channel_id if isinstance(scope, Thread) else scope and scope.pk,
+        channel_id=scope.channel_id if isinstance(scope, Thread) else scope.pk if scope else None,
         thread_id=scope.pk if isinstance(scope, Thread) else None,
         participant_id=by.participant_id,
     )
