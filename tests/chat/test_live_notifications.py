@@ -23,6 +23,7 @@ from openvibe.chat.services import (
 )
 from openvibe.chat.web.live import PageFrames
 from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import pause_notifications
 from tests.factories import access, make_agent, say
 
 pytestmark = pytest.mark.django_db
@@ -65,6 +66,14 @@ def test_each_is_notified_as_she_chose_and_nobody_of_her_own(ana: Member, dora: 
     set_notification_level(scope=thread, by=access(dora), level="nothing")
     say(thread, ana, "Good morning, @dora")
     assert notified(dora) == [False]
+
+
+def test_nobody_is_disturbed_who_does_not_want_to_be(ana: Member, dora: Member, thread: Thread) -> None:
+    pause_notifications(user=dora.user, until=timezone.now() + timedelta(minutes=5))
+    say(thread, ana, "Good morning, @dora")
+    assert notified(dora) == [False]
+    pause_notifications(user=dora.user, until=timezone.now() - timedelta(minutes=5))
+    assert notified(dora) == [True]
 
 
 def test_an_answer_is_told_when_it_is_finished_and_never_again(

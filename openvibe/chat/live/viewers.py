@@ -6,7 +6,7 @@ token that expires, an account that is closed."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from django.contrib.sessions.models import Session
@@ -17,7 +17,7 @@ from openvibe.api.models import Token
 from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
 from openvibe.workspaces.access import Access, Role, role_access
-from openvibe.workspaces.models import Member, NotificationLevel, Participant
+from openvibe.workspaces.models import DoNotDisturb, Member, NotificationLevel, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES
 
 ACCESS_KINDS = ("access_changed", "agent_changed", "channel_changed", "members_changed")
@@ -39,6 +39,7 @@ class Viewer:
     own_ids: frozenset[int] = frozenset()
     notify_level: str = NotificationLevel.NOTHING
     """A member's default."""
+    do_not_disturb: DoNotDisturb = field(default_factory=DoNotDisturb)
 
     def sees(self, event: LiveEvent) -> bool:
         """Whether the viewer may know of the event now: the rule of `visible_to`, asked of one row.
@@ -71,7 +72,8 @@ class Viewer:
             return False
         level, _ = self.level_for(event, batch)
         is_named = self.participant_id in message.named
-        return level == NotificationLevel.ALL or (level == NotificationLevel.MENTIONS and is_named)
+        is_wanted = level == NotificationLevel.ALL or (level == NotificationLevel.MENTIONS and is_named)
+        return is_wanted and self.do_not_disturb.ends_at(timezone.now()) is None
 
     def _agent_sees(self, event: LiveEvent, access: Access) -> bool:
         thread = event.thread
@@ -98,7 +100,7 @@ def refresh_viewers(viewers: Collection[Viewer]) -> None:
     own_ids = _own_channel_ids(accesses)
     for viewer in viewers:
         access = accesses.get(viewer.participant_id)
-        password, viewer.notify_level = habits.get(viewer.participant_id, NO_HABITS)
+        password, viewer.notify_level, viewer.do_not_disturb = habits.get(viewer.participant_id, NO_HABITS)
         holds = (
             (viewer.token_id is None or viewer.token_id in tokens)
             and (viewer.session_key is None or viewer.session_key in sessions)
@@ -111,21 +113,23 @@ def refresh_viewers(viewers: Collection[Viewer]) -> None:
         viewer.public_ids = public_ids.get(viewer.workspace_id, frozenset()) if reads_public else frozenset()
 
 
-NO_HABITS = ("", NotificationLevel.NOTHING)
+Habits = tuple[str, str, DoNotDisturb]
+NO_HABITS: Habits = ("", NotificationLevel.NOTHING, DoNotDisturb())
 
 
-def _standing_accesses(participant_ids: Collection[int]) -> tuple[dict[int, Access], dict[int, tuple[str, str]]]:
-    """What each may see; of members, what signs their sessions and what they are notified of."""
+def _standing_accesses(participant_ids: Collection[int]) -> tuple[dict[int, Access], dict[int, Habits]]:
+    """What each may see; of members, what signs their sessions and what they are notified of, and when not."""
     members = Member.objects.filter(participant__in=participant_ids, removed_at=None, user__is_active=True)
     columns = ("participant_id", "workspace_id", "role", "user__password", "notify_level")
-    rows = list(members.values_list(*columns).order_by())
+    hours = ("user__dnd_until", "user__dnd_start", "user__dnd_end", "user__time_zone")
+    rows = list(members.values_list(*columns, *hours).order_by())
     accesses = {}
     for pk, workspace_id, role, *_ in rows:
         accesses[pk] = role_access(workspace_id=workspace_id, participant_id=pk, role=cast(Role, role))
     if rest := set(participant_ids) - accesses.keys():
         agents = Participant.objects.filter(pk__in=rest, kind=Participant.Kind.AGENT).select_related("agent")
         accesses |= AGENT_ACCESSES.only()(agents)
-    return accesses, {pk: (password, level) for pk, _, _, password, level in rows}
+    return accesses, {row[0]: (row[3], row[4], DoNotDisturb(*row[5:])) for row in rows}
 
 
 def _open_sessions(viewers: Iterable[Viewer]) -> set[str]:

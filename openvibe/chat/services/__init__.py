@@ -21,7 +21,12 @@ from openvibe.chat.services.messages import (
     post_message,
     update_message,
 )
-from openvibe.chat.services.notifications import check_is_person, set_default_notification_level, set_notification_level
+from openvibe.chat.services.notifications import (
+    check_is_person,
+    set_default_notification_level,
+    set_notification_level,
+    update_notification_settings,
+)
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
 from openvibe.chat.services.threads import (
     create_thread,
@@ -72,5 +77,6 @@ __all__ = [
     "start_dive",
     "update_channel",
     "update_message",
+    "update_notification_settings",
     "update_thread",
 ]

@@ -1,5 +1,6 @@
 """What a person is notified of: her default, and her choice for one channel or thread."""
 
+from datetime import time
 from typing import Any
 
 from django.db import transaction
@@ -10,6 +11,7 @@ from openvibe.chat.models import Channel, NotificationPreference, Thread
 from openvibe.chat.services.permissions import check_not_dive
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, NotificationLevel
+from openvibe.workspaces.services import set_quiet_hours
 
 
 def clean_notification_level(level: str) -> str:
@@ -51,6 +53,15 @@ def set_default_notification_level(*, by: Access, level: str) -> str:
     Member.objects.filter(participant=by.participant_id).update(notify_level=level)
     emit_notifications_changed(by)
     return level
+
+
+@transaction.atomic
+def update_notification_settings(
+    *, member: Member, by: Access, level: str, dnd_start: time | None, dnd_end: time | None, zone: str
+) -> None:
+    """A person's default, and when she is never disturbed: see `set_quiet_hours`."""
+    set_default_notification_level(by=by, level=level)
+    set_quiet_hours(user=member.user, start=dnd_start, end=dnd_end, zone=zone)
 
 
 def emit_notifications_changed(by: Access, scope: Channel | Thread | None = None) -> None:

@@ -1,6 +1,7 @@
 """What the reader is notified of: the menu at the head of threads and channels, and her own page."""
 
 from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from typing import Any
 
 from django import forms
@@ -8,6 +9,8 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST
 
 from openvibe.base.forms import ServiceForm
@@ -15,8 +18,9 @@ from openvibe.base.problems import Problem
 from openvibe.chat import services
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import access_channel, access_thread, notification_preferences, read_surroundings
-from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
+from openvibe.workspaces.decorators import WorkspaceRequest, request_timezone, workspace_view
 from openvibe.workspaces.models import NotificationLevel
+from openvibe.workspaces.services import pause_notifications
 
 CHOICES = (
     (NotificationLevel.ALL, "All messages"),
@@ -95,12 +99,19 @@ def _redirect_back(request: WorkspaceRequest, view: str, pk: int) -> HttpRespons
     return redirect("notifications", slug) if "listed" in request.POST else redirect(view, slug, pk)
 
 
+TIME_ATTRIBUTES = {"type": "time"}
+
+
 class NotificationForm(ServiceForm):
     """What a person is notified of, where no channel or thread says otherwise."""
 
     level = forms.ChoiceField(
         label="Notify me of", choices=NotificationLevel.choices, widget=forms.RadioSelect, required=False
     )
+    dnd_start = forms.TimeField(
+        label="Do not disturb every day from", widget=forms.TimeInput(TIME_ATTRIBUTES, "%H:%M"), required=False
+    )
+    dnd_end = forms.TimeField(label="to", widget=forms.TimeInput(TIME_ATTRIBUTES, "%H:%M"), required=False)
 
 
 @dataclass(frozen=True)
@@ -117,16 +128,22 @@ class ListedPreference:
 @require_http_methods(["GET", "HEAD", "POST"])
 def notifications(request: WorkspaceRequest) -> HttpResponse:
     """The reader's default and her choices for channels and threads."""
-    member = request.member
-    form = NotificationForm(request.POST if request.method == "POST" else None, initial={"level": member.notify_level})
+    member, user = request.member, request.user
+    initial = {"level": member.notify_level, "dnd_start": user.dnd_start, "dnd_end": user.dnd_end}
+    form = NotificationForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST" and form.is_valid():
         try:
-            services.set_default_notification_level(by=request.access, level=form.cleaned_data["level"])
+            zone = request.COOKIES.get("zone", "")
+            services.update_notification_settings(member=member, by=request.access, zone=zone, **form.cleaned_data)
             messages.success(request, "Saved.")
             return redirect("notifications", request.workspace.slug)
         except Problem as problem:
             form.add_problem(problem)
-    context: dict[str, Any] = {"form": form, "listed": _listed_preferences(request)}
+    context: dict[str, Any] = {
+        "form": form,
+        "listed": _listed_preferences(request),
+        "zone": request_timezone(request).key,
+    }
     return render(request, "chat/notifications.html", context, status=form.status)
 
 
@@ -140,3 +157,24 @@ def _listed_preferences(request: WorkspaceRequest) -> list[ListedPreference]:
         menu = NotifyMenu(action, view, each.level, request.member.notify_level, "Your default")
         listed.append(ListedPreference(reverse(view, args=[slug, row.pk]), str(row), place, menu))
     return listed
+
+
+PAUSES = {"30": timedelta(minutes=30), "120": timedelta(hours=2)}
+MORNING = time(8)
+
+
+@workspace_view
+@require_POST
+def do_not_disturb(request: WorkspaceRequest) -> HttpResponse:
+    """No notifications for so many minutes (`for`: 30 or 120), until 8:00 `tomorrow`, or `off`; then back to the
+    page."""
+    chosen, now = request.POST.get("for", ""), timezone.now()
+    if chosen not in (*PAUSES, "tomorrow", "off"):
+        raise Problem("Choose 30, 120, tomorrow or off.", code="bad_pause", field="for")
+    until = now + PAUSES[chosen] if chosen in PAUSES else None
+    if chosen == "tomorrow":
+        until = timezone.make_aware(datetime.combine(timezone.localdate(now) + timedelta(days=1), MORNING))
+    pause_notifications(user=request.user, until=until)
+    referrer = request.headers.get("Referer", "")
+    is_own_page = url_has_allowed_host_and_scheme(referrer, {request.get_host()}, require_https=request.is_secure())
+    return redirect(referrer) if is_own_page else redirect("inbox", request.workspace.slug)

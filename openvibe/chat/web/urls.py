@@ -10,6 +10,7 @@ urlpatterns = [
     path("next/", inbox.next_unread, name="next-unread"),
     path("sidebar/", inbox.sidebar, name="sidebar"),
     path("notifications/", notifications.notifications, name="notifications"),
+    path("do-not-disturb/", notifications.do_not_disturb, name="do-not-disturb"),
     path("search/", search.search, name="search"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke/", tokens.token_revoke, name="token-revoke"),

@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Callable
+from datetime import time
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from openvibe.chat.models import NotificationPreference, Thread
 from openvibe.chat.services import start_dive
@@ -77,3 +80,37 @@ def test_what_she_does_not_see_does_not_exist_and_dives_have_no_menu(
     ):
         assert browser.post(f"{home}{path}notify/", {"level": "all"}).status_code == status
     assert not NotificationPreference.objects.exists()
+
+
+def test_do_not_disturb_is_turned_on_in_her_menu_and_off_again(dora: Member, home: str, signed_in: SignedIn) -> None:
+    browser = signed_in(dora)
+    browser.cookies["zone"] = "Europe/Berlin"
+    for chosen, least, most in (("30", 0.49, 0.51), ("120", 1.99, 2.01), ("tomorrow", 7, 33)):
+        here = f"http://testserver{home}search/"
+        answer = browser.post(f"{home}do-not-disturb/", {"for": chosen}, headers={"Referer": here})
+        assert answer.headers["Location"] == here
+        dora.user.refresh_from_db()
+        hours = (dora.user.dnd_until - timezone.now()).total_seconds() / 3600
+        assert least <= hours <= most
+        assert "Do not disturb until" in browser.get(home).content.decode()
+    assert timezone.localtime(dora.user.dnd_until, ZoneInfo("Europe/Berlin")).hour == 8
+    answer = browser.post(f"{home}do-not-disturb/", {"for": "off"}, headers={"Referer": "https://elsewhere.example/"})
+    assert answer.headers["Location"] == home
+    assert "Do not disturb until" not in browser.get(home).content.decode()
+    assert browser.post(f"{home}do-not-disturb/", {"for": "ever"}).status_code == 400
+
+
+def test_daily_hours_keep_the_browsers_zone_and_come_whole(dora: Member, home: str, signed_in: SignedIn) -> None:
+    browser, address = signed_in(dora), f"{home}notifications/"
+    browser.cookies["zone"] = "Europe/Berlin"
+    form = {"level": "mentions", "dnd_start": "22:00", "dnd_end": "07:00"}
+    assert browser.post(address, form).status_code == 302
+    dora.user.refresh_from_db()
+    assert (dora.user.dnd_start, dora.user.dnd_end) == (time(22), time(7))
+    assert dora.user.time_zone == "Europe/Berlin"
+    for wrong in ({"dnd_end": ""}, {"dnd_start": "25:00"}, {"dnd_end": "22:00"}):
+        answer = browser.post(address, {**form, **wrong})
+        assert (answer.status_code, b"form-problem" in answer.content) == (400, True)
+    assert browser.post(address, {"level": "mentions"}).status_code == 302
+    dora.user.refresh_from_db()
+    assert dora.user.dnd_start is None
