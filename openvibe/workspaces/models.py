@@ -225,6 +225,14 @@ class NotificationLevel(models.TextChoices):
     NOTHING = "nothing", "Nothing"
 
 
+class DigestFrequency(models.TextChoices):
+    """How often missed mentions are mailed at most."""
+
+    OFF = "off", "Off"
+    HOURLY = "hourly", "At most once an hour"
+    DAILY = "daily", "At most once a day"
+
+
 class Member(models.Model):
     """A user's place in a workspace. `removed_at` ends every access at once and keeps what they said."""
 
@@ -249,6 +257,15 @@ class Member(models.Model):
         db_default=NotificationLevel.MENTIONS,
         help_text="What the member is notified of where no channel or thread says otherwise.",
     )
+    digest = models.CharField(
+        max_length=6,
+        blank=True,
+        choices=DigestFrequency.choices,
+        default="",
+        db_default="",
+        help_text="E-mails about missed mentions; empty: daily where e-mail is set up.",
+    )
+    digest_sent_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
         constraints = [
@@ -259,6 +276,7 @@ class Member(models.Model):
             models.CheckConstraint(
                 condition=Q(notify_level__in=["all", "mentions", "nothing"]), name="member_notify_level_known"
             ),
+            models.CheckConstraint(condition=Q(digest__in=["", "off", "hourly", "daily"]), name="member_digest_known"),
         ]
 
     stream_position: int | None = None

@@ -19,7 +19,7 @@ from openvibe.chat.models.message import (
     MessageVector,
     break_long_words,
 )
-from openvibe.chat.models.notification import NotificationPreference
+from openvibe.chat.models.notification import MailedMention, NotificationPreference
 from openvibe.chat.models.reach import (
     Reach,
     fresh,
@@ -46,6 +46,7 @@ __all__ = [
     "DiveResult",
     "Draft",
     "Erasure",
+    "MailedMention",
     "Mention",
     "Message",
     "MessageRevision",

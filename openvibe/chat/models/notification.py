@@ -1,11 +1,14 @@
-"""What a person is notified of in a channel or a thread, where she chose something else than her default."""
+"""What a person is notified of in a channel or a thread, where she chose something else than her default; and which
+mentions were mailed to her."""
 
 from __future__ import annotations
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from openvibe.chat.models.channel import Channel
+from openvibe.chat.models.message import Message
 from openvibe.chat.models.thread import Thread
 from openvibe.workspaces.models import NotificationLevel, Participant
 
@@ -34,3 +37,15 @@ class NotificationPreference(models.Model):
 
     def __str__(self) -> str:
         return f"{self.level} of {self.channel or self.thread}"
+
+
+class MailedMention(models.Model):
+    """A mention that was mailed, or is about to be: committed before the e-mail leaves. Of the message, not of its
+    `Mention`: an edit makes that anew."""
+
+    participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="+", db_index=False)
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="+")
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["participant", "message"], name="mention_mailed_once")]

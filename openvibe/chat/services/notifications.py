@@ -10,7 +10,7 @@ from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Channel, NotificationPreference, Thread
 from openvibe.chat.services.permissions import check_not_dive
 from openvibe.workspaces.access import Access
-from openvibe.workspaces.models import Member, NotificationLevel
+from openvibe.workspaces.models import DigestFrequency, Member, NotificationLevel
 from openvibe.workspaces.services import set_quiet_hours
 
 
@@ -57,9 +57,14 @@ def set_default_notification_level(*, by: Access, level: str) -> str:
 
 @transaction.atomic
 def update_notification_settings(
-    *, member: Member, by: Access, level: str, dnd_start: time | None, dnd_end: time | None, zone: str
+    *, member: Member, by: Access, level: str, dnd_start: time | None, dnd_end: time | None, zone: str, digest: str = ""
 ) -> None:
-    """A person's default, and when she is never disturbed: see `set_quiet_hours`."""
+    """A person's default, when she is never disturbed (`set_quiet_hours`), and how often missed mentions are mailed to
+    her: empty leaves that as it is."""
+    if digest and digest not in DigestFrequency.values:
+        raise Problem("Choose off, hourly or daily.", code="bad_digest", field="digest")
+    if digest:
+        Member.objects.filter(pk=member.pk).update(digest=digest)
     set_default_notification_level(by=by, level=level)
     set_quiet_hours(user=member.user, start=dnd_start, end=dnd_end, zone=zone)
 

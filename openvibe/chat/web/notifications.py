@@ -5,6 +5,7 @@ from datetime import datetime, time, timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -16,10 +17,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 from openvibe.base.forms import ServiceForm
 from openvibe.base.problems import Problem
 from openvibe.chat import services
+from openvibe.chat.digests import effective_digest
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import access_channel, access_thread, notification_preferences, read_surroundings
 from openvibe.workspaces.decorators import WorkspaceRequest, request_timezone, workspace_view
-from openvibe.workspaces.models import NotificationLevel
+from openvibe.workspaces.models import DigestFrequency, NotificationLevel
 from openvibe.workspaces.services import pause_notifications
 
 CHOICES = (
@@ -112,6 +114,9 @@ class NotificationForm(ServiceForm):
         label="Do not disturb every day from", widget=forms.TimeInput(TIME_ATTRIBUTES, "%H:%M"), required=False
     )
     dnd_end = forms.TimeField(label="to", widget=forms.TimeInput(TIME_ATTRIBUTES, "%H:%M"), required=False)
+    digest = forms.ChoiceField(
+        label="E-mail mentions that I missed", choices=DigestFrequency.choices, widget=forms.RadioSelect, required=False
+    )
 
 
 @dataclass(frozen=True)
@@ -129,8 +134,15 @@ class ListedPreference:
 def notifications(request: WorkspaceRequest) -> HttpResponse:
     """The reader's default and her choices for channels and threads."""
     member, user = request.member, request.user
-    initial = {"level": member.notify_level, "dnd_start": user.dnd_start, "dnd_end": user.dnd_end}
+    initial = {
+        "level": member.notify_level,
+        "digest": effective_digest(member),
+        "dnd_start": user.dnd_start,
+        "dnd_end": user.dnd_end,
+    }
     form = NotificationForm(request.POST if request.method == "POST" else None, initial=initial)
+    if not settings.EMAIL_CONFIGURED:
+        del form.fields["digest"]
     if request.method == "POST" and form.is_valid():
         try:
             zone = request.COOKIES.get("zone", "")
@@ -142,6 +154,8 @@ def notifications(request: WorkspaceRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "form": form,
         "listed": _listed_preferences(request),
+        "email_configured": settings.EMAIL_CONFIGURED,
+        "email_minutes": settings.DIGEST_AFTER_MINUTES,
         "zone": request_timezone(request).key,
     }
     return render(request, "chat/notifications.html", context, status=form.status)

@@ -90,6 +90,7 @@ def test_do_not_disturb_is_turned_on_in_her_menu_and_off_again(dora: Member, hom
         answer = browser.post(f"{home}do-not-disturb/", {"for": chosen}, headers={"Referer": here})
         assert answer.headers["Location"] == here
         dora.user.refresh_from_db()
+        assert dora.user.dnd_until
         hours = (dora.user.dnd_until - timezone.now()).total_seconds() / 3600
         assert least <= hours <= most
         assert "Do not disturb until" in browser.get(home).content.decode()
