@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path, re_path
 
 from openvibe.api.views import NotHere, Schema, docs
+from openvibe.chat.web.unsubscribe import unsubscribe
 
 api_urlpatterns: list[URLPattern | URLResolver] = [
     path("schema/", Schema.as_view(), name="api-schema"),
@@ -25,6 +26,7 @@ urlpatterns = [
     path("", include("agents.mcp.urls")),
     path("v1/", include("agents.openai_api.urls")),
     path("", include("openvibe.workspaces.web.urls")),
+    path("unsubscribe/<str:token>/", unsubscribe, name="unsubscribe"),
     path("w/<slug:slug>/", include("openvibe.chat.web.urls")),
     path("w/<slug:slug>/", include("openvibe.webhooks.web.urls")),
     path("w/<slug:slug>/", include("memory.urls")),

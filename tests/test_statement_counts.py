@@ -30,6 +30,7 @@ UNCOUNTED = """
 api-schema api-docs api-not-here join api-events events attachment api-attachment knowledge-export api-knowledge-export
 api-run-context run-context-tab result-full work-handoff api-snippet api-memory-summary thread-memory-summary
 api-memory-stats api-block context-preview-tab api-schedule openai-not-here
+unsubscribe
 """
 """They show no rows, are streams and files, or show one row that this world does not have."""
 OF_AGENTS = (

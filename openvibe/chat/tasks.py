@@ -11,6 +11,14 @@ def erase_texts_task() -> None:
     erase_texts()
 
 
+@shared_task(name="chat.send_digests", ignore_result=True, expires=60)
+def send_digests_task() -> None:
+    """Whoever missed a mention and wants it is mailed."""
+    from openvibe.chat.digests import send_due_digests
+
+    send_due_digests()
+
+
 TURN_SECONDS = 8.0
 """What waits longer is gone on with at the next turn, so that no worker is kept from answering people."""
 

@@ -11,7 +11,14 @@ from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from kombu import Queue
 
-from openvibe.settings.environment import ROOT, Environment, database_settings, mail_settings, read_or_create_secret_key
+from openvibe.settings.environment import (
+    ROOT,
+    Environment,
+    database_settings,
+    mail_settings,
+    public_url,
+    read_or_create_secret_key,
+)
 
 ENV = Environment()
 BASE_DIR = ROOT
@@ -215,6 +222,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "review sessions": {"task": "memory.review_sessions", "schedule": 3_600.0},
     "embed messages": {"task": "chat.embed_messages", "schedule": 10.0},
     "erase texts": {"task": "chat.erase_texts", "schedule": 10.0},
+    "send digests": {"task": "chat.send_digests", "schedule": 60.0},
     "send webhooks": {"task": "webhooks.send_due", "schedule": 3.0},
     "forget deliveries": {"task": "webhooks.forget_deliveries", "schedule": 86_400.0},
     "expire entries": {"task": "knowledge.expire_entries", "schedule": 60.0},
@@ -300,6 +308,9 @@ STORAGES = {
     "staticfiles": {"BACKEND": "openvibe.runner.bootstrap.StaticStorage"},
 }
 WHITENOISE_USE_FINDERS = True
+PUBLIC_URL = public_url(ENV)
+EMAIL_CONFIGURED = bool(ENV.email_url)
+DIGEST_AFTER_MINUTES = ENV.digest_after_minutes
 DEFAULT_FROM_EMAIL = ENV.from_email
 globals().update(mail_settings(ENV.email_url))
 
@@ -367,6 +378,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "EpisodeKind": "memory.models.Episode.Kind",
         "ParticipantKind": "openvibe.workspaces.models.Participant.Kind",
         "MessageState": "openvibe.chat.models.Message.State",
+        "LevelEnum": "agents.models.Agent.Level",
+        "NotificationLevel": "openvibe.workspaces.models.NotificationLevel",
         "RunState": "agents.models.Run.State",
         "ProposalKind": "memory.models.Proposal.Kind",
         "ProposalState": "memory.models.Proposal.State",

@@ -68,6 +68,12 @@ class Environment(BaseSettings):
         "", description="smtp://user:password@host:port for outgoing mail; empty prints it to the log."
     )
     from_email: str = Field("OpenVibe <openvibe@localhost>", description="Sender of outgoing mail.")
+    public_url: str = Field(
+        "", description="Where people reach this server, for links in e-mails: https://chat.example.org."
+    )
+    digest_after_minutes: int = Field(
+        30, ge=1, description="Minutes for which a mention stays unread before it is mailed to whoever missed it."
+    )
     open_signup: bool = Field(False, description="Let anybody make an account without an invitation.")
     oidc_url: str = Field(
         "",
@@ -103,6 +109,17 @@ def database_settings(url: str, var: Path) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "OPTIONS": options,
     }
+
+
+def public_url(env: Environment) -> str:
+    """Where people reach this server. Unless it is said: the first allowed host over https in production, else this
+    machine."""
+    if env.public_url:
+        if urlsplit(env.public_url).scheme not in ("http", "https") or not urlsplit(env.public_url).hostname:
+            raise ImproperlyConfigured("OPENVIBE_PUBLIC_URL must read https://chat.example.org.")
+        return env.public_url
+    host = env.allowed_hosts.partition(",")[0].strip().lstrip(".")
+    return f"https://{host}" if env.production and host.strip("*") else f"http://localhost:{env.port}"
 
 
 CONSOLE_BACKEND = "django.core.mail.backends.console.EmailBackend"

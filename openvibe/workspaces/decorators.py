@@ -2,9 +2,9 @@
 something is wrong. `request_access` says the same of an API call."""
 
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
@@ -15,13 +15,13 @@ from rest_framework.request import Request
 
 from openvibe.api.auth import caller_of
 from openvibe.base.problems import Missing, Problem, Unavailable
+from openvibe.base.time_zones import time_zone_or_utc
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Member, User, Workspace
 from openvibe.workspaces.queries import access_member, member_access
 
 P = ParamSpec("P")
 LAST_WORKSPACE_SESSION_KEY = "last_workspace"
-_timezone_names = cache(available_timezones)
 
 
 class WorkspaceRequest(HttpRequest):
@@ -74,9 +74,9 @@ def _attach_workspace(request: WorkspaceRequest, slug: str) -> None:
 
 
 def request_timezone(request: HttpRequest) -> ZoneInfo:
-    """The reader's time zone: the page's own JavaScript keeps its name in a cookie. UTC until then."""
-    name = request.COOKIES.get("zone", "")
-    return ZoneInfo(name if name in _timezone_names() else "UTC")
+    """The reader's time zone: what she chose, else what her browser says (the page's own JavaScript keeps its name in a
+    cookie). UTC until then."""
+    return time_zone_or_utc(getattr(request.user, "time_zone", "") or request.COOKIES.get("zone", ""))
 
 
 def wants_json(request: HttpRequest) -> bool:

@@ -1,17 +1,20 @@
 """Users, workspaces, and who speaks in them."""
 
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
 from typing import Any, ClassVar
 
 import pgtrigger
 from django.contrib.auth.models import AbstractBaseUser, BaseUserManager, PermissionsMixin
 from django.core.validators import RegexValidator
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 from django.db.models.functions import Lower, Now
 from django.utils import timezone
 
 from openvibe.base.models import Timestamped
 from openvibe.base.text import HANDLE_PATTERN
+from openvibe.base.time_zones import time_zone_or_utc
 
 handle_validator = RegexValidator(
     rf"^{HANDLE_PATTERN}\Z", "Use 1 to 32 of a-z, 0-9, - and _, starting with a letter or digit."
@@ -25,6 +28,28 @@ snippet_name_validator = RegexValidator(
 MAX_INSTRUCTION_TOKENS = 2_000
 """Tokens of the instructions of one scope, with all that they include. Those of the organisation always fit beside the
 SOUL in P0."""
+
+
+@dataclass(frozen=True)
+class DoNotDisturb:
+    """When somebody wants no notifications: `until` an instant, and every day from `start` to `end` in her time `zone`,
+    over midnight where `end` is the earlier one."""
+
+    until: datetime | None = None
+    start: time | None = None
+    end: time | None = None
+    zone: str = ""
+
+    def ends_at(self, now: datetime) -> datetime | None:
+        """When she may be disturbed again; None when she may be now."""
+        ends = [self.until] if self.until and self.until > now else []
+        if self.start is not None and self.end is not None:
+            local = now.astimezone(time_zone_or_utc(self.zone))
+            is_late, is_early = local.time() >= self.start, local.time() < self.end
+            if (is_late and is_early) if self.start < self.end else (is_late or is_early):
+                day = local.date() if is_early else local.date() + timedelta(days=1)
+                ends.append(datetime.combine(day, self.end, local.tzinfo))
+        return max(ends, default=None)
 
 
 class UserManager(BaseUserManager["User"]):
@@ -51,6 +76,12 @@ class User(AbstractBaseUser, PermissionsMixin):
     theme = models.CharField(
         max_length=6, choices=[("system", "As the system"), ("light", "Light"), ("dark", "Dark")], default="system"
     )
+    time_zone = models.CharField(
+        max_length=64, blank=True, default="", db_default="", help_text="As in Europe/Berlin; empty: as browsers say."
+    )
+    dnd_until = models.DateTimeField(null=True, blank=True, help_text="No notifications until then.")
+    dnd_start = models.TimeField(null=True, blank=True, help_text="No notifications daily from then, in her time zone.")
+    dnd_end = models.TimeField(null=True, blank=True)
     is_staff = models.BooleanField(default=False)
     is_active = models.BooleanField(default=True)
     date_joined = models.DateTimeField(default=timezone.now, editable=False)
@@ -62,7 +93,14 @@ class User(AbstractBaseUser, PermissionsMixin):
     REQUIRED_FIELDS: ClassVar[list[str]] = ["name"]
 
     class Meta:
-        constraints = [models.UniqueConstraint(Lower("email"), name="user_email_any_case")]
+        constraints = [
+            models.UniqueConstraint(Lower("email"), name="user_email_any_case"),
+            models.CheckConstraint(
+                condition=Q(dnd_start=None, dnd_end=None)
+                | (Q(dnd_start__isnull=False, dnd_end__isnull=False) & ~Q(dnd_start=F("dnd_end"))),
+                name="user_dnd_hours_whole",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name or self.email
@@ -71,6 +109,10 @@ class User(AbstractBaseUser, PermissionsMixin):
         return self.name
 
     get_short_name = get_full_name
+
+    @property
+    def do_not_disturb(self) -> DoNotDisturb:
+        return DoNotDisturb(self.dnd_until, self.dnd_start, self.dnd_end, self.time_zone)
 
 
 class Workspace(Timestamped):
@@ -175,6 +217,22 @@ ASSISTANT_KINDS = (Participant.Kind.AGENT, Participant.Kind.ASSISTANT)
 """Kinds of speakers that are no persons."""
 
 
+class NotificationLevel(models.TextChoices):
+    """What somebody is notified of. `nothing`, chosen for one channel or thread, mutes it."""
+
+    ALL = "all", "All messages"
+    MENTIONS = "mentions", "Mentions"
+    NOTHING = "nothing", "Nothing"
+
+
+class DigestFrequency(models.TextChoices):
+    """How often missed mentions are mailed at most."""
+
+    OFF = "off", "Off"
+    HOURLY = "hourly", "At most once an hour"
+    DAILY = "daily", "At most once a day"
+
+
 class Member(models.Model):
     """A user's place in a workspace. `removed_at` ends every access at once and keeps what they said."""
 
@@ -193,6 +251,22 @@ class Member(models.Model):
     enter_sends = models.BooleanField(default=True, help_text="Enter sends a message, Shift+Enter breaks the line.")
     shortcuts = models.BooleanField(default=True, help_text="Single-key shortcuts.")
     is_invisible = models.BooleanField(default=False, db_default=False, help_text="Nobody is shown when they are here.")
+    notify_level = models.CharField(
+        max_length=8,
+        choices=NotificationLevel.choices,
+        default=NotificationLevel.MENTIONS,
+        db_default=NotificationLevel.MENTIONS,
+        help_text="What the member is notified of where no channel or thread says otherwise.",
+    )
+    digest = models.CharField(
+        max_length=6,
+        blank=True,
+        choices=DigestFrequency.choices,
+        default="",
+        db_default="",
+        help_text="E-mails about missed mentions; empty: daily where e-mail is set up.",
+    )
+    digest_sent_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
         constraints = [
@@ -200,6 +274,10 @@ class Member(models.Model):
             models.CheckConstraint(
                 condition=Q(role__in=["owner", "admin", "member", "guest"]), name="member_role_known"
             ),
+            models.CheckConstraint(
+                condition=Q(notify_level__in=["all", "mentions", "nothing"]), name="member_notify_level_known"
+            ),
+            models.CheckConstraint(condition=Q(digest__in=["", "off", "hourly", "daily"]), name="member_digest_known"),
         ]
 
     stream_position: int | None = None

@@ -145,7 +145,9 @@ function markChannel(id, isUnread, count) {
 function onPosted(event) {
   const isRead = event.thread === threadId && document.visibilityState === "visible";
   if (event.mine || event.dive || isRead) return;
-  markChannel(event.channel, true, countOf(item(`c/${event.channel}/`)) + (event.named ? 1 : 0));
+  const link = item(`c/${event.channel}/`);
+  const isUnread = !event.muted || Boolean(link?.classList.contains("is-unread"));
+  markChannel(event.channel, isUnread, countOf(link) + (event.named ? 1 : 0));
 }
 
 /** The thread of a post moves to the top of the list that is shown; whether it is in it. */
@@ -155,7 +157,7 @@ function moveUp(event) {
   if (!count) return false;
   count.textContent = `${event.seq} message${event.seq === 1 ? "" : "s"}`;
   one("time", line).textContent = new Date().toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
-  if (!event.mine && !line.classList.contains("is-unread")) {
+  if (!event.mine && !event.muted && !line.classList.contains("is-unread")) {
     line.classList.add("is-unread");
     one(".thread-name", line).append(hidden(", something new"));
   }

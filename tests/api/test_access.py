@@ -89,6 +89,16 @@ ROWS = {
     "POST api-channels": Row("channels/", status=201, but={**NOT_AGENTS, "ben": 403}, body={"name": "new"}),
     "GET api-channel": Row("channels/{channel}/", "channel"),
     "PATCH api-channel": Row("channels/{channel}/", "channel", 200, OTHERS, body={"instructions": "Be brief."}),
+    "GET api-notifications": Row("notifications/", but=NOT_AGENTS),
+    "PATCH api-notifications": Row("notifications/", but=NOT_AGENTS, body={"level": "all"}),
+    "GET api-channel-notifications": Row("channels/{channel}/notifications/", "channel", but=NOT_AGENTS),
+    "PUT api-channel-notifications": Row(
+        "channels/{channel}/notifications/", "channel", but=NOT_AGENTS, body={"level": "nothing"}
+    ),
+    "GET api-thread-notifications": Row("threads/{thread}/notifications/", "thread", but=NOT_AGENTS),
+    "PUT api-thread-notifications": Row(
+        "threads/{thread}/notifications/", "thread", but=NOT_AGENTS, body={"level": None}
+    ),
     "GET api-people": Row("people/", lists="person"),
     "POST api-thread-read": Row("threads/{thread}/read/", "thread", body={"seq": 1}),
     "GET api-threads": Row("threads/", lists="thread"),

@@ -9,7 +9,7 @@ from openvibe.base.params import MAX_ID
 from openvibe.chat.models import Channel, Mention, Message, Thread
 from openvibe.chat.queries import MessageQuotes
 from openvibe.workspaces.api.serializers import ParticipantOut
-from openvibe.workspaces.models import Participant
+from openvibe.workspaces.models import NotificationLevel, Participant
 
 
 class ChannelOut(serializers.ModelSerializer[Channel]):
@@ -120,6 +120,29 @@ class ReadIn(serializers.Serializer[Any]):
 
 class ReadOut(serializers.Serializer[Any]):
     last_read_seq = serializers.IntegerField(help_text="Everything up to this message is read.")
+
+
+class NotificationsOut(serializers.Serializer[Any]):
+    level = serializers.ChoiceField(choices=NotificationLevel.choices, help_text="What holds.")
+    chosen = serializers.ChoiceField(
+        choices=NotificationLevel.choices,
+        allow_null=True,
+        help_text="The caller's own choice for it; null where what is around it holds (channel, then default).",
+    )
+
+
+class NotificationsIn(serializers.Serializer[Any]):
+    level = TextField(allow_null=True, help_text="all, mentions or nothing (mute); null for what is around it.")
+
+
+class DefaultNotificationsOut(serializers.Serializer[Any]):
+    level = serializers.ChoiceField(
+        choices=NotificationLevel.choices, help_text="What holds where no channel or thread says otherwise."
+    )
+
+
+class DefaultNotificationsIn(serializers.Serializer[Any]):
+    level = TextField(help_text="all, mentions or nothing.")
 
 
 class PersonOut(serializers.ModelSerializer[Participant]):

@@ -1,9 +1,18 @@
 from django.urls import path
 
-from openvibe.chat.api import dives, reactions, saved, views
+from openvibe.chat.api import dives, notifications, reactions, saved, views
 
 urlpatterns = [
     path("people/", views.People.as_view(), name="api-people"),
+    path("notifications/", notifications.Notifications.as_view(), name="api-notifications"),
+    path(
+        "channels/<int:pk>/notifications/",
+        notifications.ChannelNotifications.as_view(),
+        name="api-channel-notifications",
+    ),
+    path(
+        "threads/<int:pk>/notifications/", notifications.ThreadNotifications.as_view(), name="api-thread-notifications"
+    ),
     path("channels/", views.Channels.as_view(), name="api-channels"),
     path("channels/<int:pk>/", views.OneChannel.as_view(), name="api-channel"),
     path("threads/", views.Threads.as_view(), name="api-threads"),

@@ -3,20 +3,28 @@
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import cached_property
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import OuterRef
+from django.db.models import OuterRef, Q
+from django.db.models.functions import Left
+from django.utils import timezone
 
-from openvibe.base.markdown import last_block_start
+from openvibe.base.markdown import last_block_start, plain_text
 from openvibe.base.models import Event
-from openvibe.chat.models import Mention, Message, Thread
+from openvibe.chat.models import Mention, Message, NotificationPreference, Thread
 from openvibe.chat.queries import read_channel_unread, with_authors_and_mentions
 
 BATCH_SIZE = 200
 """Events."""
 MESSAGE_CHANGED = "message_changed"
+NEWS_AGE = timedelta(minutes=2)
+"""Nobody is notified of what is older: a page that was asleep is told of all that it missed."""
+NOTICE_CHARACTERS = 160
+SPOKEN_KINDS = (Message.Kind.TEXT, Message.Kind.DIVE_RESULT)
 
 
 class ThreadFacts(NamedTuple):
@@ -31,11 +39,14 @@ class ThreadFacts(NamedTuple):
 
 
 class MessageFacts(NamedTuple):
-    """A message as it is now. `named`: the participants it names."""
+    """A message as it is now. `named`: the participants it names; `is_complete`: nothing of it is still to come."""
 
     author_id: int
     kind: str
     named: frozenset[int]
+    is_complete: bool = True
+    is_changed: bool = False
+    """Edited or deleted."""
 
 
 class EventRow(NamedTuple):
@@ -47,6 +58,7 @@ class EventRow(NamedTuple):
     thread_id: int | None
     message_id: int | None
     participant_id: int | None
+    created_at: datetime | None = None
 
 
 @dataclass(eq=False)
@@ -60,6 +72,7 @@ class LiveEvent:
     thread_id: int | None
     message_id: int | None
     participant_id: int | None
+    created_at: datetime | None
     thread: ThreadFacts | None
     message: MessageFacts | None
     is_first: bool
@@ -68,6 +81,16 @@ class LiveEvent:
     @property
     def ids(self) -> dict[str, int | str | None]:
         return {"kind": self.kind, "channel": self.channel_id, "thread": self.thread_id, "message": self.message_id}
+
+    @cached_property
+    def announces(self) -> bool:
+        """Whether it is the news of a message that stands: said just now in no dive, or an answer that is finished."""
+        message, thread = self.message, self.thread
+        if message is None or thread is None or thread.parent_id is not None or self.created_at is None:
+            return False
+        is_news = self.kind == "message_posted" or (self.kind == MESSAGE_CHANGED and not message.is_changed)
+        is_recent = timezone.now() - self.created_at < NEWS_AGE
+        return is_news and is_recent and message.is_complete and message.kind in SPOKEN_KINDS
 
     @property
     def is_superseded(self) -> bool:
@@ -91,6 +114,13 @@ class NewWords(NamedTuple):
     words: str
     finished: str
     tail: str
+
+
+class Notice(NamedTuple):
+    """What a notification of a message shows."""
+
+    title: str
+    body: str
 
 
 @dataclass
@@ -140,6 +170,29 @@ class EventBatch:
                 tail, words = (body[tail_start:], "") if finished else ("", body[len(sent.body) :])
                 found[pk] = NewWords(len(sent.body), len(body), words, finished, tail)
         return found
+
+    @cached_property
+    def notification_levels(self) -> dict[tuple[int, int | None, int | None], str]:
+        """What people chose for the threads of posted and announced messages and their channels: by participant,
+        channel and thread, one of them None. One query, none without any."""
+        events = [event for event in self.events if event.kind == "message_posted" or event.announces]
+        threads = {event.thread_id: event.thread.channel_id for event in events if event.thread}
+        if not threads:
+            return {}
+        rows = NotificationPreference.objects.filter(Q(thread__in=threads) | Q(channel__in=set(threads.values())))
+        found = rows.values_list("participant_id", "channel_id", "thread_id", "level").order_by()
+        return {(participant, channel, thread): level for participant, channel, thread, level in found}
+
+    @cached_property
+    def notices(self) -> dict[int, Notice]:
+        """What notifications of announced messages show, by message id. One query."""
+        ids = {event.message_id or 0 for event in self.events if event.announces}
+        rows = Message.objects.filter(pk__in=ids).annotate(beginning=Left("body", 8 * NOTICE_CHARACTERS))
+        values = rows.values_list("pk", "author__name", "thread__title", "beginning").order_by()
+        return {
+            pk: Notice(f"{author} · {title}", shorten(plain_text(body), NOTICE_CHARACTERS, placeholder=" …"))
+            for pk, author, title, body in values
+        }
 
     @cached_property
     def channel_unread(self) -> dict[tuple[int, int], tuple[bool, int]]:
@@ -204,5 +257,8 @@ def _message_facts(ids: set[int]) -> dict[int, MessageFacts]:
         return {}
     named = Mention.objects.filter(message=OuterRef("pk")).order_by().values("participant_id")
     rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named))
-    values = rows.values_list("pk", "author_id", "kind", "named")
-    return {pk: MessageFacts(author, kind, frozenset(names)) for pk, author, kind, names in values}
+    values = rows.values_list("pk", "author_id", "kind", "named", "state", "edited_at", "deleted_at")
+    return {
+        pk: MessageFacts(author, kind, frozenset(names), state == Message.State.COMPLETE, bool(edited or deleted))
+        for pk, author, kind, names, state, edited, deleted in values
+    }

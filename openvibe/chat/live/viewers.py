@@ -6,7 +6,7 @@ token that expires, an account that is closed."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from django.contrib.sessions.models import Session
@@ -14,10 +14,10 @@ from django.db.models import Q
 from django.utils import timezone
 
 from openvibe.api.models import Token
-from openvibe.chat.live.batch import LiveEvent
+from openvibe.chat.live.batch import EventBatch, LiveEvent
 from openvibe.chat.models import Channel, ChannelMembership, Message, Thread
 from openvibe.workspaces.access import Access, Role, role_access
-from openvibe.workspaces.models import Member, Participant
+from openvibe.workspaces.models import DoNotDisturb, Member, NotificationLevel, Participant
 from openvibe.workspaces.queries import AGENT_ACCESSES
 
 ACCESS_KINDS = ("access_changed", "agent_changed", "channel_changed", "members_changed")
@@ -37,6 +37,9 @@ class Viewer:
     password: str = ""
     public_ids: frozenset[int] = frozenset()
     own_ids: frozenset[int] = frozenset()
+    notify_level: str = NotificationLevel.NOTHING
+    """A member's default."""
+    do_not_disturb: DoNotDisturb = field(default_factory=DoNotDisturb)
 
     def sees(self, event: LiveEvent) -> bool:
         """Whether the viewer may know of the event now: the rule of `visible_to`, asked of one row.
@@ -53,6 +56,24 @@ class Viewer:
         if channel_id is not None and channel_id not in self.public_ids and channel_id not in self.own_ids:
             return False
         return not access.is_agent or self._agent_sees(event, access)
+
+    def level_for(self, event: LiveEvent, batch: EventBatch) -> tuple[str, bool]:
+        """What the viewer is notified of where the message of the event stands, and whether she muted that place."""
+        levels, thread = batch.notification_levels, event.thread
+        chosen = levels.get((self.participant_id, None, event.thread_id)) or (
+            levels.get((self.participant_id, thread.channel_id, None), "") if thread else ""
+        )
+        return chosen or self.notify_level, chosen == NotificationLevel.NOTHING
+
+    def is_notified(self, event: LiveEvent, batch: EventBatch) -> bool:
+        """Whether a notification of the event, which the viewer sees, is shown to her: the one place of this rule."""
+        message = event.message
+        if message is None or not event.announces or message.author_id == self.participant_id:
+            return False
+        level, _ = self.level_for(event, batch)
+        is_named = self.participant_id in message.named
+        is_wanted = level == NotificationLevel.ALL or (level == NotificationLevel.MENTIONS and is_named)
+        return is_wanted and self.do_not_disturb.ends_at(timezone.now()) is None
 
     def _agent_sees(self, event: LiveEvent, access: Access) -> bool:
         thread = event.thread
@@ -73,13 +94,13 @@ class Viewer:
 
 def refresh_viewers(viewers: Collection[Viewer]) -> None:
     """Ask anew whether they may listen and what they may see. At most seven queries, whatever their number."""
-    accesses, passwords = _standing_accesses({viewer.participant_id for viewer in viewers})
+    accesses, habits = _standing_accesses({viewer.participant_id for viewer in viewers})
     sessions, tokens = _open_sessions(viewers), _valid_tokens(viewers)
     public_ids = _public_channel_ids({access.workspace_id for access in accesses.values()})
     own_ids = _own_channel_ids(accesses)
     for viewer in viewers:
         access = accesses.get(viewer.participant_id)
-        password = passwords.get(viewer.participant_id, "")
+        password, viewer.notify_level, viewer.do_not_disturb = habits.get(viewer.participant_id, NO_HABITS)
         holds = (
             (viewer.token_id is None or viewer.token_id in tokens)
             and (viewer.session_key is None or viewer.session_key in sessions)
@@ -92,17 +113,23 @@ def refresh_viewers(viewers: Collection[Viewer]) -> None:
         viewer.public_ids = public_ids.get(viewer.workspace_id, frozenset()) if reads_public else frozenset()
 
 
-def _standing_accesses(participant_ids: Collection[int]) -> tuple[dict[int, Access], dict[int, str]]:
-    """What each may see, and what signs members' sessions."""
+Habits = tuple[str, str, DoNotDisturb]
+NO_HABITS: Habits = ("", NotificationLevel.NOTHING, DoNotDisturb())
+
+
+def _standing_accesses(participant_ids: Collection[int]) -> tuple[dict[int, Access], dict[int, Habits]]:
+    """What each may see; of members, what signs their sessions and what they are notified of, and when not."""
     members = Member.objects.filter(participant__in=participant_ids, removed_at=None, user__is_active=True)
-    rows = list(members.values_list("participant_id", "workspace_id", "role", "user__password").order_by())
+    columns = ("participant_id", "workspace_id", "role", "user__password", "notify_level")
+    hours = ("user__dnd_until", "user__dnd_start", "user__dnd_end", "user__time_zone")
+    rows = list(members.values_list(*columns, *hours).order_by())
     accesses = {}
-    for pk, workspace_id, role, _ in rows:
+    for pk, workspace_id, role, *_ in rows:
         accesses[pk] = role_access(workspace_id=workspace_id, participant_id=pk, role=cast(Role, role))
     if rest := set(participant_ids) - accesses.keys():
         agents = Participant.objects.filter(pk__in=rest, kind=Participant.Kind.AGENT).select_related("agent")
         accesses |= AGENT_ACCESSES.only()(agents)
-    return accesses, {pk: password for pk, _, _, password in rows}
+    return accesses, {row[0]: (row[3], row[4], DoNotDisturb(*row[5:])) for row in rows}
 
 
 def _open_sessions(viewers: Iterable[Viewer]) -> set[str]:

@@ -19,6 +19,7 @@ from openvibe.chat.models.message import (
     MessageVector,
     break_long_words,
 )
+from openvibe.chat.models.notification import MailedMention, NotificationPreference
 from openvibe.chat.models.reach import (
     Reach,
     fresh,
@@ -50,11 +51,13 @@ __all__ = [
     "DiveResult",
     "Draft",
     "Erasure",
+    "MailedMention",
     "Mention",
     "Message",
     "MessageRevision",
     "MessageToEmbed",
     "MessageVector",
+    "NotificationPreference",
     "Quote",
     "Reach",
     "Reaction",

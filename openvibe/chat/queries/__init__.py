@@ -28,6 +28,7 @@ from openvibe.chat.queries.conversations import (
     with_last_read_seq,
 )
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
+from openvibe.chat.queries.notifications import chosen_notification_level, notification_level, notification_preferences
 from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
@@ -68,6 +69,7 @@ __all__ = [
     "agents_with_access",
     "attachments_of_thread",
     "channels_for_admin",
+    "chosen_notification_level",
     "filter_unread",
     "find_messages",
     "find_places",
@@ -79,6 +81,8 @@ __all__ = [
     "message_page",
     "messages_mentioning",
     "newest_agent_draft",
+    "notification_level",
+    "notification_preferences",
     "parse_recent",
     "participants_known_to",
     "quote_notes",

@@ -30,6 +30,7 @@ from openvibe.chat.models import (
     Dive,
     Mention,
     Message,
+    NotificationPreference,
     Reaction,
     ReadMarker,
     SavedMessage,
@@ -39,6 +40,7 @@ from openvibe.chat.models import (
     sees_channel,
     sees_thread,
 )
+from openvibe.chat.queries.notifications import muted_threads
 from openvibe.llm.drafts import EXTRACTED_NOTE, ResultDraft, extract_draft, parse_draft
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import IMPORTED_KINDS, Member, Participant
@@ -110,10 +112,11 @@ def with_last_read_seq(threads: QuerySet[Thread], access: Access) -> QuerySet[Th
 
 def filter_unread(threads: QuerySet[Thread], access: Access) -> QuerySet[Thread]:
     """Of threads with `last_read_seq` those that have something new, as the inbox lists them: nothing put away, and
-    to a member nothing from before she joined unless she opened it."""
+    to a member nothing from before she joined unless she opened it, and nothing that she muted."""
     threads = threads.filter(archived_at=None, channel__archived_at=None, last_seq__gt=F("last_read_seq"))
     if access.is_agent:
         return threads
+    threads = threads.exclude(muted_threads(access))
     joined = Member.objects.filter(participant_id=access.participant_id).values("joined_at")
     is_opened = Exists(ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id))
     return threads.filter(Q(is_opened) | Q(last_message_at__gte=Subquery(joined)))
@@ -287,13 +290,16 @@ def _one_or_missing(rows: Sequence[Row]) -> Row:
 
 
 def access_channel(access: Access, channel_id: int) -> Channel:
+    """With `notify_level`: what the asker chose to be notified of in it, empty where nothing."""
     rows: list[Channel] = _channel_by_id.objects(access, min(channel_id, MAX_ID))
     return _one_or_missing(rows)
 
 
 @AccessQuery
 def _channel_by_id(access: Access, channel_id: int) -> QuerySet[Channel]:
-    return Channel.objects.visible_to(access).filter(pk=channel_id)
+    chosen = NotificationPreference.objects.filter(channel=OuterRef("pk"), participant_id=access.participant_id)
+    channels = Channel.objects.visible_to(access).filter(pk=channel_id)
+    return channels.annotate(notify_level=Coalesce(Subquery(chosen.values("level")[:1]), Value("")))
 
 
 def access_thread(access: Access, thread_id: int) -> Thread:

@@ -16,16 +16,19 @@ from openvibe.workspaces.models import PRESENCE_SECONDS
 
 MAX_PEOPLE = 40
 _IS_NEW = """(r.id IS NOT NULL OR t.last_message_at >=
-    (SELECT joined_at FROM workspaces_member WHERE participant_id = {}))"""
+    (SELECT joined_at FROM workspaces_member WHERE participant_id = {asker}))
+    AND coalesce(
+        (SELECT n.level FROM chat_notificationpreference n WHERE n.participant_id = {asker} AND n.thread_id = t.id),
+        (SELECT n.level FROM chat_notificationpreference n
+            WHERE n.participant_id = {asker} AND n.channel_id = t.channel_id),
+        ''
+    ) <> 'nothing'"""
 
 
 def is_new_to(asker: LiteralString) -> sql.Composed:
     """Whether what was not read of a thread `t`, whose read marker is `r`, counts as new to somebody: what was said
-    before she joined does not, unless she has opened the thread."""
-    rule = (
-        "(r.id IS NOT NULL OR t.last_message_at >= (SELECT joined_at FROM workspaces_member WHERE participant_id = {}))"
-    )
-    return sql.SQL(rule).format(sql.SQL(asker))
+    before she joined does not, unless she has opened the thread, nor what is said where she muted it."""
+    return sql.SQL(_IS_NEW).format(asker=sql.SQL(asker))
 
 
 _SELECT_SIDEBAR = """
@@ -132,7 +135,7 @@ class Sidebar:
 
 def read_sidebar(access: Access, user_id: int) -> Sidebar:
     """One statement. What was said in a thread before the asker joined is new only where she has opened it; what is
-    said in dives counts nowhere: they are between two."""
+    said in dives counts nowhere: they are between two. What is muted is not unread; who is named in it is counted."""
     values = {
         "workspace": access.workspace_id,
         "asker": access.participant_id,

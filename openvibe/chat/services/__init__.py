@@ -21,6 +21,12 @@ from openvibe.chat.services.messages import (
     post_message,
     update_message,
 )
+from openvibe.chat.services.notifications import (
+    check_is_person,
+    set_default_notification_level,
+    set_notification_level,
+    update_notification_settings,
+)
 from openvibe.chat.services.permissions import check_dive_active, check_not_archived, is_archived
 from openvibe.chat.services.reactions import OFFERED_EMOJI, add_reaction, remove_reaction
 from openvibe.chat.services.saved_messages import check_saves, save_message, unsave_message
@@ -45,6 +51,7 @@ __all__ = [
     "add_to_channel",
     "archive_channel",
     "check_dive_active",
+    "check_is_person",
     "check_not_archived",
     "check_saves",
     "clean_message_body",
@@ -73,12 +80,15 @@ __all__ = [
     "request_draft",
     "save_draft",
     "save_message",
+    "set_default_notification_level",
     "set_instructions",
+    "set_notification_level",
     "set_thread_access",
     "set_thread_followers",
     "start_dive",
     "unsave_message",
     "update_channel",
     "update_message",
+    "update_notification_settings",
     "update_thread",
 ]

@@ -24,6 +24,7 @@ from openvibe.chat.queries import (
     scoped_instructions,
 )
 from openvibe.chat.services.permissions import may_manage_channel
+from openvibe.chat.web.notifications import channel_notify_menu
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
@@ -55,6 +56,7 @@ def render_channel_page(
         "form_data": form_data or {},
         "accesses": Thread.Access.choices,
         "may_manage": may_manage_channel(channel, request.access),
+        "notify": channel_notify_menu(request, channel),
     }
     return render(request, "chat/channel.html", context, status=problem.status if problem else 200)
 

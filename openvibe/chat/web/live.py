@@ -81,12 +81,13 @@ class PageFrames:
         batch: EventBatch,
     ) -> bytes:
         data = {**event.ids, **facts}
-        if message is not None:
-            data |= {"fetch": True} if batch.ids_only else self._row(event, message, viewer, personal, batch)
-        frame = _encode(event.position, data)
-        return (
-            frame if len(frame) <= MAX_FRAME_BYTES else _encode(event.position, {**event.ids, **facts, "fetch": True})
-        )
+        if "notify" in facts:
+            data["notify"] = batch.notices[event.message_id or 0]._asdict()
+        if message is None:
+            return _encode(event.position, data)
+        row = {"fetch": True} if batch.ids_only else self._row(event, message, viewer, personal, batch)
+        frame = _encode(event.position, data | row)
+        return frame if len(frame) <= MAX_FRAME_BYTES else _encode(event.position, {**data, "fetch": True})
 
     def _row(
         self, event: LiveEvent, message: Message, viewer: Viewer, personal: int, batch: EventBatch
@@ -133,8 +134,12 @@ def _sidebar_facts(event: LiveEvent, viewer: Viewer, batch: EventBatch) -> dict[
     """What the sidebar needs to know of an event, for this viewer."""
     if event.thread is None:
         return {}
+    notify: dict[str, object] = {"notify": True} if not batch.ids_only and viewer.is_notified(event, batch) else {}
     if event.kind == "message_posted" and event.message is not None:
+        _, is_muted = viewer.level_for(event, batch)
         return {
+            **notify,
+            **({"muted": True} if is_muted else {}),
             "mine": event.message.author_id == viewer.participant_id,
             "named": viewer.participant_id in event.message.named,
             "dive": event.thread.parent_id is not None,
@@ -145,7 +150,7 @@ def _sidebar_facts(event: LiveEvent, viewer: Viewer, batch: EventBatch) -> dict[
         return {"unread": unread, "mentions": named}
     if event.kind == "thread_changed":
         return {"new": event.thread.last_seq <= NEW_THREAD_SEQ}
-    return {}
+    return notify
 
 
 def _is_personal(message: Message, viewer: Viewer, event: LiveEvent, batch: EventBatch) -> bool:

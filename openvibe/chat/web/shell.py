@@ -3,11 +3,13 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any, cast
 
 from django.http import HttpRequest
 from django.template import Library
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from openvibe.base.fragments import render_fragments
@@ -37,6 +39,8 @@ class SidebarTop:
     notices: int
     mention_count: int
     to_review: object
+    quiet_until: str
+    is_paused: bool
 
 
 @dataclass
@@ -82,6 +86,7 @@ class Shell:
     @property
     def top(self) -> SidebarTop:
         request, channels, notices = self.request, self.channels, int(str(self.extras.get("notices") or 0))
+        now, quiet = timezone.now(), request.user.do_not_disturb
         return SidebarTop(
             slug=request.workspace.slug,
             name=request.workspace.name,
@@ -94,6 +99,8 @@ class Shell:
             notices=notices,
             mention_count=sum(channel.mention_count for channel in channels),
             to_review=self.extras.get("to_review"),
+            quiet_until=_time_in_words(quiet.ends_at(now)),
+            is_paused=quiet.until is not None and quiet.until > now,
         )
 
     def agent_links(self) -> SafeString:
@@ -105,6 +112,14 @@ class Shell:
         slug, asker = self.request.workspace.slug, self.request.access.participant_id
         rows = ({"slug": slug, "person": one, "is_asker": one.pk == asker} for one in self.sidebar.people)
         return render_fragments("chat/_sidebar_person.html", rows)
+
+
+def _time_in_words(moment: datetime | None) -> str:
+    """A time of the days to come, in the reader's zone; empty without one."""
+    if moment is None:
+        return ""
+    local, today = timezone.localtime(moment), timezone.localdate()
+    return f"{local:%H:%M}" if local.date() == today else f"{local:%a %-d %b, %H:%M}"
 
 
 @register.simple_tag(takes_context=True)

@@ -31,6 +31,7 @@ from openvibe.chat.queries import (
     scoped_instructions,
 )
 from openvibe.chat.services.permissions import may_manage_thread
+from openvibe.chat.web.notifications import NotifyMenu, thread_notify_menu
 from openvibe.chat.web.presenters import message_page_context, message_rows
 from openvibe.chat.web.shell import shell_of
 from openvibe.chat.wiring import PENDING_DECISIONS
@@ -120,6 +121,7 @@ class ThreadHead:
     agents: tuple[SidebarParticipant, ...]
     readers: tuple[SidebarParticipant, ...]
     pending_decisions: int
+    notify: NotifyMenu
     accesses: tuple[tuple[str, str], ...] = tuple(Thread.Access.choices)
 
     @property
@@ -154,6 +156,7 @@ def _thread_head(
         agents=shell_of(request).agents,
         readers=tuple(SidebarParticipant(one.pk, one.handle, one.name, one.agent.level) for one in readers),
         pending_decisions=sum(count(thread) for count in PENDING_DECISIONS),
+        notify=thread_notify_menu(request, thread, surroundings.notify_level, surroundings.channel_notify_level),
     )
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from openvibe.chat.web import channels, dives, inbox, quotes, reactions, saved, search, threads, tokens
+from openvibe.chat.web import channels, dives, inbox, notifications, quotes, reactions, saved, search, threads, tokens
 
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
@@ -11,6 +11,8 @@ urlpatterns = [
     path("next/", inbox.next_unread, name="next-unread"),
     path("sidebar/", inbox.sidebar, name="sidebar"),
     path("read/", inbox.read_all, name="read-all"),
+    path("notifications/", notifications.notifications, name="notifications"),
+    path("do-not-disturb/", notifications.do_not_disturb, name="do-not-disturb"),
     path("search/", search.search, name="search"),
     path("places/", search.places, name="places"),
     path("tokens/", tokens.tokens, name="tokens"),
@@ -21,11 +23,13 @@ urlpatterns = [
     path("c/<int:channel_id>/edit/", channels.channel_edit, name="channel-edit"),
     path("c/<int:channel_id>/members/", channels.channel_members, name="channel-members"),
     path("c/<int:channel_id>/members/change/", channels.channel_membership, name="channel-membership"),
+    path("c/<int:channel_id>/notify/", notifications.channel_notify, name="channel-notify"),
     path("c/<int:channel_id>/threads/", channels.thread_create, name="thread-create"),
     path("t/<int:thread_id>/", threads.thread, name="thread"),
     path("t/<int:thread_id>/edit/", threads.thread_edit, name="thread-edit"),
     path("t/<int:thread_id>/agents/", threads.thread_agents, name="thread-agents"),
     path("t/<int:thread_id>/read/", threads.thread_read, name="thread-read"),
+    path("t/<int:thread_id>/notify/", notifications.thread_notify, name="thread-notify"),
     path("t/<int:thread_id>/draft/", threads.thread_draft, name="thread-draft"),
     path("t/<int:thread_id>/names/", threads.thread_names, name="thread-names"),
     path("t/<int:thread_id>/dives/", dives.thread_dives, name="thread-dives"),

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, time, timedelta
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
@@ -21,6 +21,7 @@ from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.registers import Register
 from openvibe.base.text import MAX_HANDLE_CHARACTERS
+from openvibe.base.time_zones import is_time_zone
 from openvibe.llm.errors import BudgetExceeded
 from openvibe.llm.protocol import ModelClient, ModelStream
 from openvibe.llm.tokens import count_prompt_tokens, counter_for
@@ -206,16 +207,28 @@ def update_member_role(*, member: Member, role: str, by: Access) -> Member:
 
 @transaction.atomic
 def update_profile(
-    *, member: Member, name: str, theme: str, enter_sends: bool, shortcuts: bool, is_invisible: bool = False
+    *,
+    member: Member,
+    name: str,
+    theme: str,
+    enter_sends: bool,
+    shortcuts: bool,
+    is_invisible: bool = False,
+    time_zone: str = "",
 ) -> Member:
-    """Change one's own name (everywhere), theme and habits in this workspace. Who is invisible is here for nobody."""
+    """Change one's own name, theme and time zone (everywhere; empty: as the browser says), and habits in this workspace.
+
+    Who is invisible is here for nobody.
+    """
     name = " ".join(name.split())
     if not name or len(name) > 80 or "\x00" in name:
         raise Problem("Give a name of 1 to 80 characters.", code="bad_name", field="name")
     if theme not in ("system", "light", "dark"):
         raise Problem("Choose system, light or dark.", code="bad_theme", field="theme")
-    member.user.name, member.user.theme = name, theme
-    member.user.save(update_fields=["name", "theme"])
+    if time_zone and not is_time_zone(time_zone):
+        raise Problem("Choose a time zone of the list.", code="bad_zone", field="time_zone")
+    member.user.name, member.user.theme, member.user.time_zone = name, theme, time_zone
+    member.user.save(update_fields=["name", "theme", "time_zone"])
     Participant.objects.filter(member__user=member.user).update(name=name)
     member.enter_sends, member.shortcuts, member.is_invisible = enter_sends, shortcuts, is_invisible
     member.save(update_fields=["enter_sends", "shortcuts", "is_invisible"])
@@ -223,6 +236,25 @@ def update_profile(
         forget_presence(member)
     emit("members_changed", workspace_id=member.workspace_id)
     return member
+
+
+def pause_notifications(*, user: User, until: datetime | None) -> None:
+    """Do not disturb until then; None lets notifications come again. Daily hours stay as they are."""
+    user.dnd_until = until
+    user.save(update_fields=["dnd_until"])
+
+
+def set_quiet_hours(*, user: User, start: time | None, end: time | None, zone: str) -> None:
+    """Do not disturb daily from `start` to `end`; without both, never. Whoever chose no time zone keeps `zone`, which
+    her browser says: hours mean nothing without one."""
+    if (start is None) != (end is None):
+        raise Problem("Give both times, or none.", code="bad_hours", field="dnd_start" if start is None else "dnd_end")
+    if start is not None and start == end:
+        raise Problem("Give two different times, or none.", code="bad_hours", field="dnd_end")
+    user.dnd_start, user.dnd_end = start, end
+    if start is not None and not user.time_zone and is_time_zone(zone):
+        user.time_zone = zone
+    user.save(update_fields=["dnd_start", "dnd_end", "time_zone"])
 
 
 @transaction.atomic

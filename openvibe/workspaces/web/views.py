@@ -23,6 +23,7 @@ from openvibe.api.problems import INTERNAL_PROBLEM, MEDIA_TYPE, problem_body
 from openvibe.base.outages import unavailable_from
 from openvibe.base.params import MAX_ID
 from openvibe.base.problems import Missing, Problem, Refused
+from openvibe.base.time_zones import common_time_zones
 from openvibe.workspaces import services
 from openvibe.workspaces.decorators import (
     LAST_WORKSPACE_SESSION_KEY,
@@ -326,13 +327,15 @@ def profile(request: WorkspaceRequest) -> HttpResponse:
                 enter_sends="enter_sends" in request.POST,
                 shortcuts="shortcuts" in request.POST,
                 is_invisible="is_invisible" in request.POST,
+                time_zone=request.POST.get("time_zone", request.user.time_zone),
             )
             messages.success(request, "Saved.")
             return redirect("profile", request.workspace.slug)
         except Problem as raised:
             problem = raised
     themes = User._meta.get_field("theme").choices
-    return _render_form(request, "workspaces/profile.html", problem, themes=themes)
+    zones = {"zones": common_time_zones(), "browser_zone": request.COOKIES.get("zone", "")}
+    return _render_form(request, "workspaces/profile.html", problem, themes=themes, **zones)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -56,6 +56,7 @@ def test_what_is_said_elsewhere_is_told_as_ids_and_facts_for_the_sidebar(
             "named": True,
             "dive": False,
             "seq": message.seq,
+            "notify": {"title": "Ana · Pruning", "body": "secret words for @dora"},
         }
         update_message(message=message, by=access(ana), body="other words")
         assert told(reader.next()) == ("message_changed", message.pk)

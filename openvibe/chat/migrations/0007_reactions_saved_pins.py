@@ -8,7 +8,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("chat", "0005_imported_counts"), ("workspaces", "0006_trial_questions")]
+    dependencies = [("chat", "0006_thread_title_words"), ("workspaces", "0006_trial_questions")]
 
     operations = [
         migrations.CreateModel(

@@ -1,0 +1,21 @@
+"""Time zones by name, as people and browsers say them."""
+
+from functools import cache
+from zoneinfo import ZoneInfo, available_timezones
+
+_names = cache(available_timezones)
+
+
+def is_time_zone(name: str) -> bool:
+    return name in _names()
+
+
+def time_zone_or_utc(name: str) -> ZoneInfo:
+    """The zone of that name; UTC where there is none."""
+    return ZoneInfo(name if is_time_zone(name) else "UTC")
+
+
+@cache
+def common_time_zones() -> tuple[str, ...]:
+    """UTC, and those named after places, in order."""
+    return ("UTC", *sorted(name for name in _names() if "/" in name and not name.startswith(("Etc/", "SystemV/"))))

@@ -1,0 +1,75 @@
+"""Endpoints of what a person is notified of."""
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from openvibe.api.views import ApiView
+from openvibe.chat import queries, services
+from openvibe.chat.api.serializers import (
+    DefaultNotificationsIn,
+    DefaultNotificationsOut,
+    NotificationsIn,
+    NotificationsOut,
+)
+from openvibe.chat.models import Channel, Thread
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.decorators import request_access
+
+
+class Notifications(ApiView):
+    @extend_schema(operation_id="notifications_get", responses=DefaultNotificationsOut)
+    def get(self, request: Request) -> Response:
+        """What the caller is notified of where no channel or thread says otherwise. People only."""
+        access = request_access(request)
+        services.check_is_person(access)
+        return Response({"level": queries.notification_level(access)})
+
+    @extend_schema(
+        operation_id="notifications_update", request=DefaultNotificationsIn, responses=DefaultNotificationsOut
+    )
+    def patch(self, request: Request) -> Response:
+        """Another default."""
+        level = self.validated_body(DefaultNotificationsIn)["level"]
+        return Response({"level": services.set_default_notification_level(by=request_access(request), level=level)})
+
+
+class ChannelNotifications(ApiView):
+    @extend_schema(operation_id="channels_get_notifications", responses=NotificationsOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """What the caller is notified of in a channel. People only."""
+        access = request_access(request)
+        return _answer(access, queries.access_channel(access, pk))
+
+    @extend_schema(operation_id="channels_notify", request=NotificationsIn, responses=NotificationsOut)
+    def put(self, request: Request, pk: int) -> Response:
+        """Choose it. `nothing` mutes: what is new there is not marked as new."""
+        access = request_access(request)
+        return _choose(access, queries.access_channel(access, pk), self.validated_body(NotificationsIn)["level"])
+
+
+class ThreadNotifications(ApiView):
+    @extend_schema(operation_id="threads_get_notifications", responses=NotificationsOut)
+    def get(self, request: Request, pk: int) -> Response:
+        """What the caller is notified of in a thread. People only."""
+        access = request_access(request)
+        return _answer(access, get_object_or_404(Thread.objects.visible_to(access), pk=pk))
+
+    @extend_schema(operation_id="threads_notify", request=NotificationsIn, responses=NotificationsOut)
+    def put(self, request: Request, pk: int) -> Response:
+        """Choose it; it wins over the channel's. `nothing` mutes: what is new there is not marked as new."""
+        access = request_access(request)
+        thread = get_object_or_404(Thread.objects.visible_to(access), pk=pk)
+        return _choose(access, thread, self.validated_body(NotificationsIn)["level"])
+
+
+def _choose(access: Access, scope: Channel | Thread, level: str | None) -> Response:
+    services.set_notification_level(scope=scope, by=access, level=level or "")
+    return _answer(access, scope)
+
+
+def _answer(access: Access, scope: Channel | Thread) -> Response:
+    services.check_is_person(access)
+    chosen = queries.chosen_notification_level(access, scope)
+    return Response({"level": queries.notification_level(access, scope), "chosen": chosen or None})

@@ -1,0 +1,226 @@
+"""E-mail digests of mentions that somebody missed.
+
+Each mention is mailed at most once: the rows that say so are committed before the e-mail is handed over, so a worker
+that dies between the two loses that e-mail (the mentions still stand under *Mentions*) and never sends it twice."""
+
+import smtplib
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from textwrap import shorten
+from urllib.parse import urljoin
+
+import structlog
+from django.conf import settings
+from django.core.mail import EmailMultiAlternatives, get_connection
+from django.core.signing import BadSignature, Signer
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+
+from openvibe.base.markdown import plain_text
+from openvibe.base.masking import mask_secrets
+from openvibe.base.time_zones import time_zone_or_utc
+from openvibe.chat.models import MailedMention, Mention, Message, NotificationPreference, ReadMarker
+from openvibe.chat.queries import messages_mentioning
+from openvibe.workspaces.models import DigestFrequency, Member, NotificationLevel
+from openvibe.workspaces.queries import member_access
+
+MAX_AGE = timedelta(days=3)
+"""What was said longer ago is not mailed: whoever turns digests on is not sent the past."""
+PAUSES = {DigestFrequency.HOURLY: timedelta(hours=1), DigestFrequency.DAILY: timedelta(days=1)}
+"""Between two e-mails to one member, at least."""
+MAX_LISTED = 20
+MAX_CLAIMED = 200
+FIRST_WORDS = 160  # characters
+TURN_SECONDS = 40.0
+"""What is left is sent at the next turn."""
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class MissedMention:
+    """A mention as the e-mail shows it, in the reader's time."""
+
+    author: str
+    place: str
+    at: str
+    words: str
+    url: str
+
+
+def effective_digest(member: Member) -> str:
+    """What she chose; without a choice daily, where the operator has set up e-mail."""
+    return member.digest or (DigestFrequency.DAILY if settings.EMAIL_CONFIGURED else DigestFrequency.OFF)
+
+
+def send_due_digests(*, seconds: float = TURN_SECONDS) -> int:
+    """Mail everybody what she missed and wants to be mailed now; how many e-mails that were.
+
+    The mail server is reached before anything is claimed: while it is down nothing is lost.
+    """
+    ids = list(_due_members().order_by("?").values_list("pk", flat=True)) if settings.EMAIL_CONFIGURED else []
+    if not ids:
+        return 0
+    deadline, sent = time.monotonic() + seconds, 0
+    try:
+        with get_connection() as connection:
+            for pk in ids:
+                if time.monotonic() > deadline:
+                    break
+                email = _claim_digest(pk)
+                if email is None:
+                    continue
+                with suppress(smtplib.SMTPRecipientsRefused):  # an address that does not exist holds nobody up
+                    sent += connection.send_messages([email]) or 0
+    except (OSError, smtplib.SMTPException) as error:
+        log.warning("digests not sent, trying again", error=type(error).__name__)
+    return sent
+
+
+def _due_members() -> QuerySet[Member]:
+    """Members who have been mailed nothing for long enough and missed a mention that nobody mailed."""
+    now = timezone.now()
+    due = Q()
+    for choice, pause in PAUSES.items():
+        chosen = Q(digest__in=(choice, "")) if choice == DigestFrequency.DAILY else Q(digest=choice)
+        due |= chosen & (Q(digest_sent_at=None) | Q(digest_sent_at__lte=now - pause))
+    missed = Mention.objects.filter(
+        Q(message__created_at__gte=now - MAX_AGE, message__created_at__lte=now - _delay()),
+        participant=OuterRef("participant"),
+        message__deleted_at=None,
+        message__thread__parent=None,
+    )
+    seen = ReadMarker.objects.filter(participant=OuterRef("participant"), thread=OuterRef("message__thread"))
+    seen = seen.filter(last_read_seq__gte=OuterRef("message__seq"))
+    mailed = MailedMention.objects.filter(participant=OuterRef("participant"), message=OuterRef("message"))
+    standing = Member.objects.filter(due, removed_at=None, user__is_active=True)
+    return standing.filter(Exists(missed.filter(~Exists(seen), ~Exists(mailed)))).select_related("user", "workspace")
+
+
+def _delay() -> timedelta:
+    return timedelta(minutes=settings.DIGEST_AFTER_MINUTES)
+
+
+@transaction.atomic
+def _claim_digest(member_id: int) -> EmailMultiAlternatives | None:
+    """The e-mail for a member who is still due, its mentions marked as mailed once this returns; None where there is
+    nothing she may and wants to read."""
+    member = _due_members().select_for_update(of=("self",), skip_locked=True).filter(pk=member_id).first()
+    if member is None or member.user.do_not_disturb.ends_at(timezone.now()):
+        return None
+    messages = _missed_messages(member)
+    if not messages:
+        return None
+    MailedMention.objects.bulk_create(MailedMention(participant_id=member.participant_id, message=m) for m in messages)
+    member.digest_sent_at = timezone.now()
+    member.save(update_fields=["digest_sent_at"])
+    return _email(member, messages)
+
+
+def _missed_messages(member: Member) -> list[Message]:
+    """What names her, the newest first: what she sees now, has not read, did not mute and was not mailed."""
+    now = timezone.now()
+    mailed = MailedMention.objects.filter(participant=member.participant_id, message=OuterRef("pk"))
+    messages = messages_mentioning(member_access(member)).filter(
+        ~Exists(mailed), Q(("unseen", True)), created_at__gte=now - MAX_AGE, created_at__lte=now - _delay()
+    )
+    found = list(messages.exclude(author=member.participant_id).defer("search")[:MAX_CLAIMED])
+    rows = NotificationPreference.objects.filter(participant=member.participant_id)
+    rows = rows.filter(Q(thread__in={m.thread_id for m in found}) | Q(channel__in={m.thread.channel_id for m in found}))
+    choices = rows.values_list("channel", "thread", "level")
+    levels: dict[tuple[int | None, int | None], str] = {
+        (channel, thread): chosen for channel, thread, chosen in choices
+    }
+
+    def level(message: Message) -> str:
+        of_channel = levels.get((message.thread.channel_id, None))
+        return levels.get((None, message.thread_id)) or of_channel or member.notify_level
+
+    return [message for message in found if level(message) != NotificationLevel.NOTHING]
+
+
+def _email(member: Member, messages: Sequence[Message]) -> EmailMultiAlternatives:
+    with timezone.override(time_zone_or_utc(member.user.time_zone)):
+        mentions = [_missed_mention(member, message) for message in messages[:MAX_LISTED]]
+    workspace = member.workspace
+    link = urljoin(settings.PUBLIC_URL, reverse("unsubscribe", args=[unsubscribe_token(member)]))
+    context = {
+        "name": member.user.name,
+        "workspace": workspace.name,
+        "mentions": mentions,
+        "more": len(messages) - len(mentions),
+        "all_url": urljoin(settings.PUBLIC_URL, reverse("mentions", args=[workspace.slug])),
+        "settings_url": urljoin(settings.PUBLIC_URL, reverse("notifications", args=[workspace.slug])),
+        "unsubscribe_url": link,
+    }
+    subject = f"{len(messages)} mentions of you in {workspace.name}"
+    if len(messages) == 1:
+        subject = f"{mentions[0].author} mentioned you in “{messages[0].thread.title}”"
+    email = EmailMultiAlternatives(
+        " ".join(subject.split())[:200],
+        _plain_text(context, mentions),
+        to=[member.user.email],
+        headers={
+            "List-Unsubscribe": f"<{link}>",
+            "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+            "Auto-Submitted": "auto-generated",
+        },
+    )
+    email.attach_alternative(render_to_string("email/mentions.html", context), "text/html")
+    return email
+
+
+def _missed_mention(member: Member, message: Message) -> MissedMention:
+    thread = message.thread
+    words = shorten(mask_secrets(plain_text(message.body[: 8 * FIRST_WORDS])), FIRST_WORDS, placeholder=" …")
+    return MissedMention(
+        author=message.author.name,
+        place=f"#{thread.channel.name} · {thread.title}",
+        at=_time_in_words(message.created_at),
+        words=words,
+        url=urljoin(settings.PUBLIC_URL, reverse("message", args=[member.workspace.slug, message.pk])),
+    )
+
+
+def _time_in_words(moment: datetime) -> str:
+    return f"{timezone.localtime(moment):%a %-d %b, %H:%M} ({timezone.get_current_timezone_name()})"
+
+
+def _plain_text(context: dict[str, object], mentions: Sequence[MissedMention]) -> str:
+    """The same as the HTML, in lines."""
+    blocks = [f"You were mentioned in {context['workspace']} and have not read it yet."]
+    blocks += [f"{each.author} in {each.place}, {each.at}:\n{each.words}\n{each.url}" for each in mentions]
+    if context["more"]:
+        blocks.append(f"And {context['more']} more.")
+    blocks.append(f"All mentions: {context['all_url']}")
+    blocks.append(
+        f"When you get such e-mails: {context['settings_url']}\nNo more of them: {context['unsubscribe_url']}"
+    )
+    return "\n\n".join(blocks) + "\n"
+
+
+_signer = Signer(salt="openvibe.chat.digests.unsubscribe")
+
+
+def unsubscribe_token(member: Member) -> str:
+    """What ends this member's digests without a sign-in, and does nothing else. Good for as long as the secret key."""
+    return _signer.sign(str(member.pk))
+
+
+def member_to_unsubscribe(token: str) -> Member | None:
+    """Whose token it is; None for one that nobody was given."""
+    try:
+        number = int(_signer.unsign(token))
+    except (BadSignature, ValueError):
+        return None
+    return Member.objects.select_related("workspace").filter(pk=number).first()
+
+
+def stop_digests(member: Member) -> None:
+    member.digest = DigestFrequency.OFF
+    member.save(update_fields=["digest"])

@@ -1,0 +1,194 @@
+"""What the reader is notified of: the menu at the head of threads and channels, and her own page."""
+
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_http_methods, require_POST
+
+from openvibe.base.forms import ServiceForm
+from openvibe.base.problems import Problem
+from openvibe.chat import services
+from openvibe.chat.digests import effective_digest
+from openvibe.chat.models import Channel, Thread
+from openvibe.chat.queries import access_channel, access_thread, notification_preferences, read_surroundings
+from openvibe.workspaces.decorators import WorkspaceRequest, request_timezone, workspace_view
+from openvibe.workspaces.models import DigestFrequency, NotificationLevel
+from openvibe.workspaces.services import pause_notifications
+
+CHOICES = (
+    (NotificationLevel.ALL, "All messages"),
+    (NotificationLevel.MENTIONS, "Mentions"),
+    (NotificationLevel.NOTHING, "Nothing (mute)"),
+)
+LABELS = dict(NotificationLevel.choices)
+MAX_LISTED = 500
+
+
+@dataclass(frozen=True)
+class NotifyMenu:
+    """What `chat/_notify_menu.html` shows: the choice for one channel or thread. `chosen` is empty where nothing was,
+    `default` is what holds then, and `origin` says whence."""
+
+    action: str
+    what: str
+    chosen: str
+    default: str
+    origin: str
+    choices: tuple[tuple[str, str], ...] = CHOICES
+
+    @property
+    def is_muted(self) -> bool:
+        return self.chosen == NotificationLevel.NOTHING
+
+    @property
+    def label(self) -> str:
+        return LABELS[NotificationLevel(self.chosen or self.default)]
+
+    @property
+    def default_label(self) -> str:
+        return f"{self.origin}: {LABELS[NotificationLevel(self.default)].lower()}"
+
+
+def thread_notify_menu(request: WorkspaceRequest, thread: Thread, chosen: str, of_channel: str) -> NotifyMenu:
+    action = reverse("thread-notify", args=[request.workspace.slug, thread.pk])
+    origin = f"As #{thread.channel.name}" if of_channel else "Your default"
+    return NotifyMenu(action, "thread", chosen, of_channel or request.member.notify_level, origin)
+
+
+def channel_notify_menu(request: WorkspaceRequest, channel: Channel) -> NotifyMenu:
+    """Of a channel that was looked up by `access_channel`."""
+    action = reverse("channel-notify", args=[request.workspace.slug, channel.pk])
+    chosen = str(getattr(channel, "notify_level", ""))
+    return NotifyMenu(action, "channel", chosen, request.member.notify_level, "Your default")
+
+
+@workspace_view
+@require_POST
+def thread_notify(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
+    """Choose `level` for the thread; empty for what holds in its channel."""
+    thread = access_thread(request.access, thread_id)
+    services.set_notification_level(scope=thread, by=request.access, level=request.POST.get("level", ""))
+    if not request.htmx:
+        return _redirect_back(request, "thread", thread.pk)
+    chosen = read_surroundings(thread, request.access)
+    menu = thread_notify_menu(request, thread, chosen.notify_level, chosen.channel_notify_level)
+    return render(request, "chat/_notify_menu.html", {"menu": menu, "is_open": True})
+
+
+@workspace_view
+@require_POST
+def channel_notify(request: WorkspaceRequest, channel_id: int) -> HttpResponse:
+    """Choose `level` for the channel; empty for the reader's default."""
+    channel = access_channel(request.access, channel_id)
+    level = services.set_notification_level(scope=channel, by=request.access, level=request.POST.get("level", ""))
+    if not request.htmx:
+        return _redirect_back(request, "channel", channel.pk)
+    vars(channel)["notify_level"] = level
+    return render(request, "chat/_notify_menu.html", {"menu": channel_notify_menu(request, channel), "is_open": True})
+
+
+def _redirect_back(request: WorkspaceRequest, view: str, pk: int) -> HttpResponse:
+    slug = request.workspace.slug
+    return redirect("notifications", slug) if "listed" in request.POST else redirect(view, slug, pk)
+
+
+TIME_ATTRIBUTES = {"type": "time"}
+
+
+class NotificationForm(ServiceForm):
+    """What a person is notified of, where no channel or thread says otherwise."""
+
+    level = forms.ChoiceField(
+        label="Notify me of", choices=NotificationLevel.choices, widget=forms.RadioSelect, required=False
+    )
+    dnd_start = forms.TimeField(
+        label="Do not disturb every day from", widget=forms.TimeInput(TIME_ATTRIBUTES, "%H:%M"), required=False
+    )
+    dnd_end = forms.TimeField(label="to", widget=forms.TimeInput(TIME_ATTRIBUTES, "%H:%M"), required=False)
+    digest = forms.ChoiceField(
+        label="E-mail mentions that I missed", choices=DigestFrequency.choices, widget=forms.RadioSelect, required=False
+    )
+
+
+@dataclass(frozen=True)
+class ListedPreference:
+    """A choice as the page lists it."""
+
+    href: str
+    name: str
+    place: str
+    menu: NotifyMenu
+
+
+@workspace_view
+@require_http_methods(["GET", "HEAD", "POST"])
+def notifications(request: WorkspaceRequest) -> HttpResponse:
+    """The reader's default and her choices for channels and threads."""
+    member, user = request.member, request.user
+    initial = {
+        "level": member.notify_level,
+        "digest": effective_digest(member),
+        "dnd_start": user.dnd_start,
+        "dnd_end": user.dnd_end,
+    }
+    form = NotificationForm(request.POST if request.method == "POST" else None, initial=initial)
+    if not settings.EMAIL_CONFIGURED:
+        del form.fields["digest"]
+    if request.method == "POST" and form.is_valid():
+        try:
+            zone = request.COOKIES.get("zone", "")
+            services.update_notification_settings(member=member, by=request.access, zone=zone, **form.cleaned_data)
+            messages.success(request, "Saved.")
+            return redirect("notifications", request.workspace.slug)
+        except Problem as problem:
+            form.add_problem(problem)
+    context: dict[str, Any] = {
+        "form": form,
+        "listed": _listed_preferences(request),
+        "email_configured": settings.EMAIL_CONFIGURED,
+        "email_minutes": settings.DIGEST_AFTER_MINUTES,
+        "zone": request_timezone(request).key,
+    }
+    return render(request, "chat/notifications.html", context, status=form.status)
+
+
+def _listed_preferences(request: WorkspaceRequest) -> list[ListedPreference]:
+    slug, listed = request.workspace.slug, []
+    for each in notification_preferences(request.access)[:MAX_LISTED]:
+        view, row = ("thread", each.thread) if each.thread else ("channel", each.channel)
+        assert row is not None
+        place = f"#{row.channel.name}" if isinstance(row, Thread) else ""
+        action = reverse(f"{view}-notify", args=[slug, row.pk])
+        menu = NotifyMenu(action, view, each.level, request.member.notify_level, "Your default")
+        listed.append(ListedPreference(reverse(view, args=[slug, row.pk]), str(row), place, menu))
+    return listed
+
+
+PAUSES = {"30": timedelta(minutes=30), "120": timedelta(hours=2)}
+MORNING = time(8)
+
+
+@workspace_view
+@require_POST
+def do_not_disturb(request: WorkspaceRequest) -> HttpResponse:
+    """No notifications for so many minutes (`for`: 30 or 120), until 8:00 `tomorrow`, or `off`; then back to the
+    page."""
+    chosen, now = request.POST.get("for", ""), timezone.now()
+    if chosen not in (*PAUSES, "tomorrow", "off"):
+        raise Problem("Choose 30, 120, tomorrow or off.", code="bad_pause", field="for")
+    until = now + PAUSES[chosen] if chosen in PAUSES else None
+    if chosen == "tomorrow":
+        until = timezone.make_aware(datetime.combine(timezone.localdate(now) + timedelta(days=1), MORNING))
+    pause_notifications(user=request.user, until=until)
+    referrer = request.headers.get("Referer", "")
+    is_own_page = url_has_allowed_host_and_scheme(referrer, {request.get_host()}, require_https=request.is_secure())
+    return redirect(referrer) if is_own_page else redirect("inbox", request.workspace.slug)
