@@ -216,7 +216,7 @@ def update_profile(
     is_invisible: bool = False,
     time_zone: str = "",
 ) -> Member:
-    """Change one's own name, theme and time zone (everywhere; empty: as the browser says), and habits in this workspace.
+    """Change one's own name, theme, time zone (everywhere; empty: as the browser says), and habits in this workspace.
 
     Who is invisible is here for nobody.
     """
