@@ -65,7 +65,7 @@ def find_places(access: Access, query: PlaceQuery) -> list[Place]:
 
 
 def _thread_place(query: PlaceQuery, pk: int, title: str, channel: str, is_archived: bool) -> Place:
-    detail = f"Archived thread in #{channel}" if is_archived else f"Thread in #{channel}"
+    detail = f"#{channel}, archived" if is_archived else f"#{channel}"
     return Place(f"t{pk}", title, detail, reverse("thread", args=[query.slug, pk]))
 
 

@@ -168,7 +168,7 @@ def mark_all_read(*, by: Access) -> int:
     """Everything said so far in every thread the asker sees is read; dives count nowhere. How many threads that was."""
     with connection.cursor() as cursor:
         cursor.execute(_MARK_ALL_READ, {"asker": by.participant_id, "channels": reach_of(by).channels})
-        count = cursor.rowcount
+        count: int = cursor.rowcount
     if count:
         emit("read_changed", workspace_id=by.workspace_id, participant_id=by.participant_id)
     return count

@@ -30,7 +30,7 @@ def test_names_are_found_by_the_beginnings_of_their_words(
     make_thread(thread.channel, ana, "Release v2.3 follow-up: Dora's list")
     make_entry(ana, topic="Release dates")
     browser = signed_in(ana)
-    titled = ("Release v2.3 follow-up: Dora's list", "Thread in #general")
+    titled = ("Release v2.3 follow-up: Dora's list", "#general")
     assert find(browser, home, q="REL") == [titled, ("Release dates", "Knowledge")]
     for typed in ("v2", "v2.3", "follow-up rel", "follow up", "dora's", "up:"):
         assert titled in find(browser, home, q=typed), typed
