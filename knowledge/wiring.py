@@ -63,7 +63,7 @@ def wire() -> None:
 
 @dataclass(frozen=True)
 class EntryPin:
-    """An entry made from a message; `is_proposed`: nobody accepted it yet. Hashable: rendered messages are cached by it."""
+    """An entry made from a message, accepted by somebody or only proposed. Rendered messages are cached by it."""
 
     entry_id: int
     topic: str

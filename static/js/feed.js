@@ -275,10 +275,6 @@ function onClick(event) {
   if (event.target.closest("[data-reply]")) {
     event.preventDefault();
     reply(row);
-  } else if (event.target.closest("[data-copy]")) {
-    event.preventDefault();
-    const address = new URL(event.target.closest("[data-copy]").href);
-    navigator.clipboard?.writeText(address.href).then(() => toast("Link copied."), () => toast(address.href, { lasts: true }));
   }
 }
 

@@ -1,6 +1,6 @@
 // Messages in a list, of a thread or of a dive: each where its number belongs, none taken from under anybody's hands.
 
-import { all, announce, elements, one, refocus } from "./page.js";
+import { all, announce, elements, one, refocus, toast } from "./page.js";
 
 export const rowsOf = (list) => (list ? all(".message[data-seq]", list) : []);
 export const seqOf = (row) => Number(row.dataset.seq);
@@ -124,9 +124,24 @@ function arrange(menu) {
   list.scrollIntoView({ block: "nearest" });
 }
 document.addEventListener("toggle", ({ target }) => { if (target.matches?.(".message-more")) arrange(target); }, true);
-document.addEventListener("click", ({ target }) => {
-  const menu = target.closest?.(".message-more .menu-item")?.closest("details");
+
+async function copy(text, words) {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast(words);
+  } catch {
+    toast(text, { lasts: true }); // browsers keep the clipboard from pages without https
+  }
+}
+
+document.addEventListener("click", (event) => {
+  const item = event.target.closest?.(".message-more .menu-item");
+  const menu = item?.closest("details");
   if (!menu) return;
+  if (item.matches("[data-copy]")) {
+    event.preventDefault();
+    copy(item.href, "Link copied.");
+  } else if (item.matches("[data-copy-words]")) copy(one(".prose, .result", item.closest(".message")).innerText.trim(), "Text copied.");
   const hadFocus = menu.contains(document.activeElement);
   menu.open = false;
   if (hadFocus) one("summary", menu).focus({ preventScroll: true });
