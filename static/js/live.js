@@ -130,10 +130,17 @@ function moveUp(event) {
   if (!count) return false;
   count.textContent = `${event.seq} message${event.seq === 1 ? "" : "s"}`;
   one("time", line).textContent = new Date().toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const author = one("[data-author]", line);
+  if (author && event.preview !== undefined) {
+    author.textContent = event.author;
+    one("[data-preview]", line).textContent = event.preview;
+  }
   if (!event.mine && !line.classList.contains("is-unread")) {
     line.classList.add("is-unread");
     one(".thread-name", line).append(hidden(", something new"));
   }
+  // What was read stands below what was not, in the inbox: there the server says where one's own words lead.
+  if (event.mine && line.closest("#inbox")) return false;
   if (!line.contains(document.activeElement)) line.parentElement.prepend(line);
   return true;
 }
@@ -144,6 +151,8 @@ const shownChannel = /\/c\/(\d+)\//.exec(location.pathname)?.[1];
 
 /** What stands on a page besides a conversation, and what the sidebar cannot be told of, is fetched when it changed. */
 function refreshWhatIsMeant(event) {
+  const shows = one(`[data-refresh] .thread-item a[href="${workspace}t/${event.thread}/"]`);
+  if (event.kind === "run_changed" && shows) partsSoon();  // what an agent replied is shown once it is whole
   if (IN_THREADS.includes(event.kind)) return;
   if (!["message_posted", "read_changed", "dive_changed"].includes(event.kind) && !event.new) sidebarSoon();
   if (conversation || event.dive || (shownChannel && event.channel && String(event.channel) !== shownChannel)) return;

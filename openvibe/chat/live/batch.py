@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import OuterRef
+from django.db.models.functions import Left
 
 from openvibe.base.markdown import last_block_start
 from openvibe.base.models import Event
 from openvibe.chat.models import Mention, Message, Thread
-from openvibe.chat.queries import read_channel_unread, with_authors_and_mentions
+from openvibe.chat.queries import message_preview, read_channel_unread, with_authors_and_mentions
 
 BATCH_SIZE = 200
 """Events."""
@@ -31,11 +32,13 @@ class ThreadFacts(NamedTuple):
 
 
 class MessageFacts(NamedTuple):
-    """A message as it is now. `named`: the participants it names."""
+    """A message as it is now. `named`: whom it names; `author` and `preview` as lists of threads show it."""
 
     author_id: int
     kind: str
     named: frozenset[int]
+    author: str
+    preview: str
 
 
 class EventRow(NamedTuple):
@@ -203,6 +206,14 @@ def _message_facts(ids: set[int]) -> dict[int, MessageFacts]:
     if not ids:
         return {}
     named = Mention.objects.filter(message=OuterRef("pk")).order_by().values("participant_id")
-    rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named))
-    values = rows.values_list("pk", "author_id", "kind", "named")
-    return {pk: MessageFacts(author, kind, frozenset(names)) for pk, author, kind, names in values}
+    rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named), words=Left("body", 400))
+    return {
+        row.pk: MessageFacts(
+            row.author_id,
+            row.kind,
+            frozenset(row.named),
+            row.author.name,
+            message_preview(row.words, row.kind, row.state, is_deleted=row.is_deleted),
+        )
+        for row in rows.select_related("author").only("author", "kind", "state", "deleted_at", "author__name")
+    }

@@ -36,7 +36,16 @@ from openvibe.chat.queries.sidebar import (
     read_channel_unread,
     read_sidebar,
 )
-from openvibe.chat.queries.thread_lists import ThreadItem, ThreadList, list_channel_threads, list_unread_threads
+from openvibe.chat.queries.thread_lists import (
+    ImportNote,
+    Show,
+    ThreadItem,
+    ThreadList,
+    list_channel_threads,
+    list_inbox_threads,
+    list_unread_threads,
+    message_preview,
+)
 from openvibe.chat.queries.thread_page import NamedAgent, ThreadSurroundings, read_surroundings
 from openvibe.chat.search.thread import MessageHit, find_messages
 
@@ -45,11 +54,13 @@ __all__ = [
     "HIT_END",
     "HIT_START",
     "AgentDraft",
+    "ImportNote",
     "MessageHit",
     "MessageQuotes",
     "NamedAgent",
     "QuoteView",
     "ScopedInstructions",
+    "Show",
     "Sidebar",
     "SidebarChannel",
     "SidebarParticipant",
@@ -70,10 +81,12 @@ __all__ = [
     "find_messages",
     "including_instructions",
     "list_channel_threads",
+    "list_inbox_threads",
     "list_messages",
     "list_unread_threads",
     "members_with_access",
     "message_page",
+    "message_preview",
     "messages_mentioning",
     "newest_agent_draft",
     "participants_known_to",

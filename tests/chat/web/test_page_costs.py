@@ -82,7 +82,7 @@ def test_equal_values_are_rendered_once_and_tokens_stay_everybodys_own(
 
 def test_a_fragment_shows_its_values_in_the_readers_time_and_escapes_them() -> None:
     at = datetime(2026, 5, 1, 23, 30, tzinfo=UTC)
-    item = ThreadItem(1, "<b>Roses", "general", None, 1, "open", at, unread=False)
+    item = ThreadItem(1, "<b>Roses", "general", 1, "open", at, unread=False)
     shown = []
     for zone in ("UTC", "Asia/Tokyo"):
         with timezone.override(zone):
