@@ -82,7 +82,8 @@ export function gone() {
 
 // --- what the sidebar shows ---------------------------------------------------------------------------------
 const item = (path) => one(`#sidebar .nav-item[href="${workspace}${path}"]`);
-const channels = () => all(`#sidebar .nav-item[href^="${workspace}c/"]`);
+const channels = () => all("#sidebar .nav-item[data-channel]");
+const channelItem = (id) => one(`#sidebar .nav-item[data-channel="${id}"]`);
 const countOf = (link) => Number.parseInt(one(".count", link)?.textContent ?? "0", 10) || 0;
 
 function hidden(text) {
@@ -108,7 +109,7 @@ function mark(link, isUnread, count, of, says = true) {
 
 /** A channel has something new, or was read. */
 function markChannel(id, isUnread, count) {
-  const link = item(`c/${id}/`);
+  const link = channelItem(id);
   if (!link) return;
   mark(link, isUnread, count, " mentions");
   const mentions = channels().reduce((sum, each) => sum + countOf(each), 0);
@@ -119,8 +120,10 @@ function markChannel(id, isUnread, count) {
 
 function onPosted(event) {
   const isRead = event.thread === threadId && document.visibilityState === "visible";
-  if (event.mine || event.dive || isRead) return;
-  markChannel(event.channel, true, countOf(item(`c/${event.channel}/`)) + (event.named ? 1 : 0));
+  if (event.dive) return;
+  if (!channelItem(event.channel)) return sidebarSoon();  // the first that was said between these two
+  if (event.mine || isRead) return;
+  markChannel(event.channel, true, countOf(channelItem(event.channel)) + (event.named ? 1 : 0));
 }
 
 /** The thread of a post moves to the top of the list that is shown; whether it is in it. */

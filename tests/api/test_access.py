@@ -91,6 +91,8 @@ ROWS = {
     "PATCH api-channel": Row("channels/{channel}/", "channel", 200, OTHERS, body={"instructions": "Be brief."}),
     "GET api-people": Row("people/", lists="person"),
     "POST api-thread-read": Row("threads/{thread}/read/", "thread", body={"seq": 1}),
+    "GET api-direct-messages": Row("direct-messages/"),
+    "POST api-direct-messages": Row("direct-messages/", "agent", 201, NOT_AGENTS, body={"to": "{agent}"}),
     "GET api-threads": Row("threads/", lists="thread"),
     "POST api-threads": Row("threads/", "channel", 201, body={"channel": "{channel}", "title": "New"}),
     "GET api-thread": Row("threads/{thread}/", "thread"),

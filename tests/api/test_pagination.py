@@ -17,7 +17,7 @@ from memory.plugins.models import Compaction, SessionInfo
 from memory.work.approvals import request_approval
 from memory.work.services import create_work_item, log_progress
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import create_reply, publish_dive, start_dive
+from openvibe.chat.services import create_reply, open_direct_messages, publish_dive, start_dive
 from openvibe.llm.drafts import ResultDraft
 from openvibe.webhooks.models import Webhook
 from openvibe.webhooks.services import create_webhook, send_test
@@ -96,7 +96,8 @@ def test_a_cursor_of_another_list_or_none_is_refused(api: Api, ana: Member, thre
 def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     access = factories.access(ana)
     factories.make_channel(ana, f"channel-{number}")
-    factories.make_member(f"Member {number}", ana.workspace)
+    member = factories.make_member(f"Member {number}", ana.workspace)
+    open_direct_messages(by=access, recipient=member.participant)
     other = factories.make_thread(thread.channel, ana, f"Thread {number}")
     other.allowed_agents.add(vibe.participant)
     asked = factories.say(thread, ana, f"@vibe question about roses {number}")
@@ -157,6 +158,7 @@ def know_more(ana: Member, thread: Thread, number: int) -> None:
 LISTS = [
     "channels/",
     "people/",
+    "direct-messages/",
     "threads/",
     "threads/{thread}/messages/",
     "search/?q=roses",

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from openvibe.api.fields import IdField, SeqField, TextField, utc_text
@@ -69,6 +70,27 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
 
     def get_following_agents(self, thread: Thread) -> list[str]:
         return [agent.handle for agent in thread.following_agents.all()]
+
+
+class DirectMessagesOut(serializers.ModelSerializer[Thread]):
+    """`id` is that of the thread, in which messages are read and posted as in any."""
+
+    participants = serializers.SerializerMethodField(help_text="The two.")
+    last_read_seq = serializers.IntegerField(read_only=True, default=0, help_text="Unread below `last_seq`.")
+
+    class Meta:
+        model = Thread
+        fields = ("id", "participants", "created_at", "last_seq", "last_read_seq", "last_message_at")
+        read_only_fields = fields
+
+    @extend_schema_field(ParticipantOut(many=True))
+    def get_participants(self, thread: Thread) -> object:
+        two = [thread.channel.first_participant, thread.channel.second_participant]
+        return ParticipantOut(two, many=True).data
+
+
+class DirectMessagesIn(serializers.Serializer[Any]):
+    to = TextField(help_text="The handle of a person or an agent.")
 
 
 HANDLES_HELP = "Handles of agents; for access agent_restricted."

@@ -6,6 +6,7 @@ urlpatterns = [
     path("people/", views.People.as_view(), name="api-people"),
     path("channels/", views.Channels.as_view(), name="api-channels"),
     path("channels/<int:pk>/", views.OneChannel.as_view(), name="api-channel"),
+    path("direct-messages/", views.DirectMessages.as_view(), name="api-direct-messages"),
     path("threads/", views.Threads.as_view(), name="api-threads"),
     path("threads/<int:pk>/", views.OneThread.as_view(), name="api-thread"),
     path("threads/<int:pk>/read/", views.ThreadRead.as_view(), name="api-thread-read"),

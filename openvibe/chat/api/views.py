@@ -31,6 +31,8 @@ from openvibe.chat.api.serializers import (
     ChannelChange,
     ChannelIn,
     ChannelOut,
+    DirectMessagesIn,
+    DirectMessagesOut,
     EventsParams,
     FoundOut,
     MessageEdit,
@@ -53,7 +55,7 @@ from openvibe.chat.api.serializers import (
 from openvibe.chat.attachments import NewAttachment, read_uploads
 from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.models import Channel, Thread, fresh
 from openvibe.chat.search.thread import find_messages
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
@@ -106,6 +108,32 @@ class OneChannel(ApiView):
         channel, data = queries.access_channel(access, pk), self.validated_body(ChannelChange)
         services.set_instructions(scope=channel, by=access, text=data["instructions"])
         return Response(ChannelOut(channel).data)
+
+
+def visible_direct_messages(access: Access) -> QuerySet[Thread]:
+    """Threads of the asker's direct messages, with the two and `last_read_seq`."""
+    threads: QuerySet[Thread] = queries.with_last_read_seq(Thread.objects.visible_to(access), access)
+    threads = threads.filter(parent=None).exclude(channel__first_participant=None)
+    return threads.select_related("channel__first_participant", "channel__second_participant")
+
+
+class DirectMessages(ApiView):
+    @extend_schema(operation_id="direct_messages_list", responses=DirectMessagesOut(many=True))
+    def get(self, request: Request) -> Response:
+        """The caller's direct messages, newest first. Nobody else's: they are between two."""
+        return self.paginated_response(visible_direct_messages(request_access(request)), DirectMessagesOut)
+
+    @extend_schema(operation_id="direct_messages_open", request=DirectMessagesIn, responses={201: DirectMessagesOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """The direct messages with somebody, begun if there are none: the same two always have the same thread. Not for
+        agents, which answer there each message without being named."""
+        access = request_access(request)
+        handle = self.validated_body(DirectMessagesIn)["to"].strip().lstrip("@").lower()
+        recipient = get_object_or_404(queries.participants_known_to(access), handle=handle)
+        thread, _ = services.open_direct_messages(by=access, recipient=recipient)
+        shown = visible_direct_messages(fresh(access)).get(pk=thread.pk)
+        return Response(DirectMessagesOut(shown).data, status=201)
 
 
 class Threads(ApiView):

@@ -26,11 +26,13 @@ from openvibe.chat.queries.conversations import (
     with_authors_and_mentions,
     with_last_read_seq,
 )
+from openvibe.chat.queries.direct_messages import access_recipient, find_direct_thread, list_recipients
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
     Sidebar,
     SidebarChannel,
+    SidebarDirect,
     SidebarParticipant,
     SidebarWorkspace,
     read_channel_unread,
@@ -63,6 +65,7 @@ __all__ = [
     "Show",
     "Sidebar",
     "SidebarChannel",
+    "SidebarDirect",
     "SidebarParticipant",
     "SidebarWorkspace",
     "ThreadItem",
@@ -73,16 +76,19 @@ __all__ = [
     "access_dive",
     "access_message",
     "access_quotes",
+    "access_recipient",
     "access_thread",
     "agents_with_access",
     "attachments_of_thread",
     "channels_for_admin",
     "filter_unread",
+    "find_direct_thread",
     "find_messages",
     "including_instructions",
     "list_channel_threads",
     "list_inbox_threads",
     "list_messages",
+    "list_recipients",
     "list_unread_threads",
     "members_with_access",
     "message_page",

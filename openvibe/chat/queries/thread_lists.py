@@ -22,6 +22,7 @@ Show = Literal["all", "unread", "mentions"]
 _SELECT_THREADS = """
 WITH listed AS (
     SELECT t.id, t.title, c.name AS channel, t.last_seq, t.access,
+        c.first_participant_id + c.second_participant_id - %(asker)s AS other_id,
         coalesce(t.last_message_at, t.created_at) AS at, unread.is_it
     FROM chat_thread t
     JOIN chat_channel c ON c.id = t.channel_id
@@ -43,11 +44,13 @@ WITH listed AS (
 )
 SELECT (SELECT count(*) FROM listed), to_json(ARRAY(
     SELECT json_build_array(
-        l.id, l.title, l.channel, l.last_seq, l.access, l.at, l.is_it, p.name,
+        l.id, coalesce(o.name, l.title), CASE WHEN o.id IS NULL THEN l.channel ELSE '' END,
+        l.last_seq, l.access, l.at, l.is_it, p.name,
         left(m.body, 400), m.kind, m.state, m.deleted_at IS NOT NULL
     )
     FROM page l LEFT JOIN chat_message m ON m.thread_id = l.id AND m.seq = l.last_seq
-    LEFT JOIN workspaces_participant p ON p.id = m.author_id ORDER BY l.place
+    LEFT JOIN workspaces_participant p ON p.id = m.author_id
+    LEFT JOIN workspaces_participant o ON o.id = l.other_id ORDER BY l.place
 )), to_json(ARRAY(
     SELECT json_build_array(c.id, c.name, count(*), max(t.created_at))
     FROM chat_thread t JOIN chat_channel c ON c.id = t.channel_id
@@ -60,8 +63,9 @@ SELECT (SELECT count(*) FROM listed), to_json(ARRAY(
 
 @dataclass(frozen=True)
 class ThreadItem:
-    """A thread in a list. `author` and `preview`: of its newest message, empty without one; `at`: when it was said, or
-    the thread begun."""
+    """A thread in a list; direct messages have the other's name as their title, and no channel.
+
+    `author` and `preview`: of its newest message, empty without one; `at`: when it was said, or the thread begun."""
 
     pk: int
     title: str

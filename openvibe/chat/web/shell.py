@@ -11,7 +11,14 @@ from django.template import Library
 from django.utils.safestring import SafeString
 
 from openvibe.base.fragments import render_fragments
-from openvibe.chat.queries import Sidebar, SidebarChannel, SidebarParticipant, SidebarWorkspace, read_sidebar
+from openvibe.chat.queries import (
+    Sidebar,
+    SidebarChannel,
+    SidebarDirect,
+    SidebarParticipant,
+    SidebarWorkspace,
+    read_sidebar,
+)
 from openvibe.chat.wiring import SIDEBAR_EXTRAS
 from openvibe.workspaces.decorators import WorkspaceRequest
 
@@ -90,9 +97,9 @@ class Shell:
             is_superuser=request.user.is_superuser,
             theme=request.user.theme,
             here=self.here,
-            has_news=any(channel.unread for channel in channels) or notices > 0,
+            has_news=any(each.unread for each in (*channels, *self.sidebar.direct)) or notices > 0,
             notices=notices,
-            mention_count=sum(channel.mention_count for channel in channels),
+            mention_count=sum(each.mention_count for each in (*channels, *self.sidebar.direct)),
             to_review=self.extras.get("to_review"),
         )
 
@@ -100,6 +107,10 @@ class Shell:
         slug, here = self.request.workspace.slug, self.here
         rows = ({"slug": slug, "agent": agent, "here": here} for agent in self.agents)
         return render_fragments("chat/_sidebar_agent.html", rows)
+
+    @property
+    def direct(self) -> tuple[SidebarDirect, ...]:
+        return self.sidebar.direct
 
     def people_links(self) -> SafeString:
         slug, asker = self.request.workspace.slug, self.request.access.participant_id
@@ -114,6 +125,15 @@ def channel_links(context: Mapping[str, Any]) -> SafeString:
     current = getattr(context.get("channel"), "pk", None)
     rows = ({"slug": slug, "channel": one, "is_current": one.pk == current} for one in context["shell"].channels)
     return render_fragments("chat/_sidebar_channel.html", rows)
+
+
+@register.simple_tag(takes_context=True)
+def direct_links(context: Mapping[str, Any]) -> SafeString:
+    """`{% direct_links %}`: the direct messages of the sidebar; those of the page are marked."""
+    slug = context["request"].workspace.slug
+    current = getattr(context.get("channel"), "pk", None)
+    rows = ({"slug": slug, "direct": one, "is_current": one.channel_id == current} for one in context["shell"].direct)
+    return render_fragments("chat/_sidebar_direct.html", rows)
 
 
 def shell_of(request: WorkspaceRequest) -> Shell:

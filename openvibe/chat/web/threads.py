@@ -30,10 +30,11 @@ from openvibe.chat.queries import (
     read_surroundings,
     scoped_instructions,
 )
-from openvibe.chat.services.permissions import may_manage_thread
+from openvibe.chat.services.permissions import departure, may_manage_thread
 from openvibe.chat.web.presenters import message_page_context, message_rows
 from openvibe.chat.web.shell import shell_of
 from openvibe.chat.wiring import PENDING_DECISIONS
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
 
@@ -56,11 +57,17 @@ def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     return _render_thread_page(request, thread)
 
 
+ARCHIVED_NOTE = "This conversation is archived: it can be read, not written to."
+
+
 def _render_thread_page(
     request: WorkspaceRequest, thread: Thread, *, problem: Problem | None = None, text: str | None = None
 ) -> HttpResponse:
-    surroundings = read_surroundings(thread, request.access)
-    is_closed = thread.archived_at is not None or thread.channel.archived_at is not None
+    surroundings, channel = read_surroundings(thread, request.access), thread.channel
+    is_closed = thread.archived_at is not None or channel.archived_at is not None
+    other = other_participant(thread, request.access)
+    closed_reason = ARCHIVED_NOTE if is_closed else departure(channel)
+    answering = (NamedAgent(other.pk, other.handle),) if other and other.is_agent else surroundings.followers
     context = {
         "thread": thread,
         "channel": thread.channel,
@@ -69,11 +76,11 @@ def _render_thread_page(
         "head": _thread_head(request, thread, surroundings, is_closed),
         "composer": Composer(
             thread_id=thread.pk,
-            title=thread.title,
-            is_closed=is_closed,
+            title=other.name if other else thread.title,
+            closed_reason=closed_reason,
             text=text if text is not None else surroundings.draft,
             problem=problem.message if problem else "",
-            followers=surroundings.followers,
+            followers=answering,
             enter_sends=request.member.enter_sends,
         ),
     }
@@ -82,11 +89,13 @@ def _render_thread_page(
 
 @dataclass(frozen=True)
 class Composer:
-    """What `chat/_composer.html` shows. `problem`: why the text could not be posted, if it was."""
+    """What `chat/_composer.html` shows. `closed_reason`: why nothing can be written here, empty where it can.
+
+    `problem`: why the text could not be posted, if it was; `followers` answer every message."""
 
     thread_id: int
     title: str
-    is_closed: bool
+    closed_reason: str
     text: str
     problem: str
     followers: tuple[NamedAgent, ...]
@@ -97,7 +106,7 @@ class Composer:
 @dataclass(frozen=True)
 class ThreadHead:
     """What `chat/_thread_head.html` shows of a thread to somebody. `agents`: those the asker knows; `readers`: handle
-    and level of those that may read it."""
+    and level of those that may read it; `other`: with whom these direct messages are, if they are such."""
 
     thread_id: int
     title: str
@@ -116,6 +125,8 @@ class ThreadHead:
     agents: tuple[SidebarParticipant, ...]
     readers: tuple[SidebarParticipant, ...]
     pending_decisions: int
+    other: str = ""
+    is_other_agent: bool = False
     accesses: tuple[tuple[str, str], ...] = tuple(Thread.Access.choices)
 
     @property
@@ -131,9 +142,10 @@ def _thread_head(
     request: WorkspaceRequest, thread: Thread, surroundings: ThreadSurroundings, is_closed: bool
 ) -> ThreadHead:
     channel, readers = thread.channel, agents_with_access(thread)
+    other = other_participant(thread, request.access)
     return ThreadHead(
         thread_id=thread.pk,
-        title=thread.title,
+        title=other.name if other else thread.title,
         access=thread.access,
         is_archived=thread.archived_at is not None,
         is_closed=is_closed,
@@ -141,15 +153,23 @@ def _thread_head(
         channel_id=channel.pk,
         channel_name=channel.name,
         is_private=channel.is_private,
-        administers=request.access.administers,
-        may_change=may_manage_thread(thread, request.access),
+        administers=other is None and request.access.administers,
+        may_change=other is None and may_manage_thread(thread, request.access),
         own_instructions=thread.instructions,
         instructions=tuple(scoped_instructions(request.access, request.workspace, channel, thread)),
         surroundings=replace(surroundings, draft=""),
         agents=shell_of(request).agents,
         readers=tuple(SidebarParticipant(one.pk, one.handle, one.name, one.agent.level) for one in readers),
         pending_decisions=sum(count(thread) for count in PENDING_DECISIONS),
+        other=other.name if other else "",
+        is_other_agent=other is not None and other.is_agent,
     )
+
+
+def other_participant(thread: Thread, access: Access) -> Participant | None:
+    """With whom the reader has these direct messages; None in a channel."""
+    two = (thread.channel.first_participant, thread.channel.second_participant)
+    return next((one for one in two if one is not None and one.pk != access.participant_id), None)
 
 
 def post_from_composer(

@@ -2,13 +2,14 @@
 
 from django.urls import path
 
-from openvibe.chat.web import channels, dives, inbox, quotes, search, threads, tokens
+from openvibe.chat.web import channels, direct_messages, dives, inbox, quotes, search, threads, tokens
 
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
     path("mentions/", inbox.mentions, name="mentions"),
     path("next/", inbox.next_unread, name="next-unread"),
     path("sidebar/", inbox.sidebar, name="sidebar"),
+    path("direct/", direct_messages.direct_message, name="direct-message"),
     path("search/", search.search, name="search"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke/", tokens.token_revoke, name="token-revoke"),

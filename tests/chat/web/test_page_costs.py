@@ -66,7 +66,7 @@ def test_the_sidebar_counts_what_was_not_read_outside_dives_and_archives(
     mark_read(thread=Thread.objects.get(title="Read"), by=access(dora), seq=1)
 
     sidebar = re.sub(r"<[^>]+>|\s+", " ", signed_in(dora).get(f"{home}sidebar/").content.decode())
-    channels = re.sub(" +", " ", sidebar[sidebar.index("Channels") : sidebar.index("People")])
+    channels = re.sub(" +", " ", sidebar[sidebar.index("Channels") : sidebar.index("Direct")])
     assert channels == "Channels general , something new 2 mentions other "
 
 
