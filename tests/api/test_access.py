@@ -90,6 +90,7 @@ ROWS = {
     "GET api-channel": Row("channels/{channel}/", "channel"),
     "PATCH api-channel": Row("channels/{channel}/", "channel", 200, OTHERS, body={"instructions": "Be brief."}),
     "GET api-people": Row("people/", lists="person"),
+    "GET api-thread-export": Row("threads/{thread}/export/", "thread", 200, NOT_AGENTS),
     "POST api-thread-read": Row("threads/{thread}/read/", "thread", body={"seq": 1}),
     "GET api-direct-messages": Row("direct-messages/"),
     "POST api-direct-messages": Row("direct-messages/", "agent", 201, NOT_AGENTS, body={"to": "{agent}"}),

@@ -125,6 +125,12 @@ class ThreadsParams(serializers.Serializer[Any]):
     )
 
 
+class ThreadExportParams(serializers.Serializer[Any]):
+    form = serializers.ChoiceField(
+        choices=["jsonl", "md"], default="jsonl", help_text="jsonl can be imported again; md is for people."
+    )
+
+
 class ReadIn(serializers.Serializer[Any]):
     """One of the two."""
 

@@ -9,6 +9,7 @@ urlpatterns = [
     path("direct-messages/", views.DirectMessages.as_view(), name="api-direct-messages"),
     path("threads/", views.Threads.as_view(), name="api-threads"),
     path("threads/<int:pk>/", views.OneThread.as_view(), name="api-thread"),
+    path("threads/<int:pk>/export/", views.ThreadExport.as_view(), name="api-thread-export"),
     path("threads/<int:pk>/read/", views.ThreadRead.as_view(), name="api-thread-read"),
     path("threads/<int:pk>/messages/", views.Messages.as_view(), name="api-messages"),
     path("threads/<int:pk>/search/", views.MessagesBearing.as_view(), name="api-messages-search"),

@@ -7,8 +7,9 @@ from typing import cast
 
 from django.db.models import QuerySet
 from django.forms.models import model_to_dict
-from django.http import HttpResponseBase, QueryDict
+from django.http import HttpResponseBase, QueryDict, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.parsers import MultiPartParser
@@ -21,7 +22,7 @@ from openvibe.api.pagination import KeysetPagination
 from openvibe.api.parsers import BoundedJSONParser
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
-from openvibe.base.problems import Missing, Problem
+from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.base.streams import EVENT_STREAM_TYPE
 from openvibe.chat import queries, services
 from openvibe.chat.api.event_frames import ApiFrames
@@ -48,6 +49,7 @@ from openvibe.chat.api.serializers import (
     ReadOut,
     SearchParams,
     ThreadChange,
+    ThreadExportParams,
     ThreadIn,
     ThreadOut,
     ThreadsParams,
@@ -212,6 +214,28 @@ class Search(ApiView):
         """Messages the caller may read that hold these words, newest first."""
         messages = queries.search_messages(request_access(request), self.validated_query(SearchParams)["q"])
         return self.paginated_response(queries.with_authors_and_mentions(messages), FoundOut)
+
+
+class ThreadExport(ApiView):
+    @extend_schema(
+        operation_id="threads_export",
+        parameters=[ThreadExportParams],
+        responses={
+            (200, "application/x-ndjson"): OpenApiResponse(OpenApiTypes.STR),
+            (200, "text/markdown"): OpenApiResponse(OpenApiTypes.STR),
+        },
+    )
+    def get(self, request: Request, pk: int) -> HttpResponseBase:
+        """The thread as a file: who said what and when, deleted messages as deleted, files by name. People only."""
+        access, form = request_access(request), self.validated_query(ThreadExportParams)["form"]
+        thread = queries.access_thread(access, pk)
+        if access.is_agent:
+            raise Refused("Only people take a thread out as a file. Read its messages instead.", code="people_only")
+        lines = queries.export_thread(access, thread, form)
+        response = StreamingHttpResponse(lines, content_type=queries.EXPORT_TYPES[form])
+        name = queries.export_filename(thread, form)
+        response.headers["Content-Disposition"] = content_disposition_header(True, name) or ""
+        return response
 
 
 class Messages(ApiView):

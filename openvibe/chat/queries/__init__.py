@@ -27,6 +27,7 @@ from openvibe.chat.queries.conversations import (
     with_last_read_seq,
 )
 from openvibe.chat.queries.direct_messages import access_recipient, find_direct_thread, list_recipients
+from openvibe.chat.queries.export import EXPORT_TYPES, export_filename, export_thread
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
@@ -53,6 +54,7 @@ from openvibe.chat.search.thread import MessageHit, find_messages
 
 __all__ = [
     "ATTACHMENT_FIELDS",
+    "EXPORT_TYPES",
     "HIT_END",
     "HIT_START",
     "AgentDraft",
@@ -81,6 +83,8 @@ __all__ = [
     "agents_with_access",
     "attachments_of_thread",
     "channels_for_admin",
+    "export_filename",
+    "export_thread",
     "filter_unread",
     "find_direct_thread",
     "find_messages",

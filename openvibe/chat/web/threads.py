@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from django.db import transaction
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import content_disposition_header
@@ -18,6 +18,7 @@ from openvibe.chat import services
 from openvibe.chat.attachments import read_uploads
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import (
+    EXPORT_TYPES,
     NamedAgent,
     ScopedInstructions,
     SidebarParticipant,
@@ -26,6 +27,8 @@ from openvibe.chat.queries import (
     access_message,
     access_thread,
     agents_with_access,
+    export_filename,
+    export_thread,
     members_with_access,
     read_surroundings,
     scoped_instructions,
@@ -193,6 +196,21 @@ def post_from_composer(
     if wants_json(request):
         return JsonResponse({"id": message.pk, "seq": message.seq}, status=201)
     return redirect(f"{request.path}#{anchor}-{message.seq}")
+
+
+@workspace_view
+@require_safe
+def thread_export(request: WorkspaceRequest, thread_id: int) -> HttpResponseBase:
+    """The thread as a file, as `?format=` md (or anything else) or jsonl."""
+    thread = access_thread(request.access, thread_id)
+    form = "jsonl" if request.GET.get("format") == "jsonl" else "md"
+    return export_response(request.access, thread, form)
+
+
+def export_response(access: Access, thread: Thread, form: str) -> HttpResponseBase:
+    response = StreamingHttpResponse(export_thread(access, thread, form), content_type=EXPORT_TYPES[form])
+    response.headers["Content-Disposition"] = content_disposition_header(True, export_filename(thread, form)) or ""
+    return response
 
 
 @workspace_view

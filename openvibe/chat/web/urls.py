@@ -21,6 +21,7 @@ urlpatterns = [
     path("c/<int:channel_id>/members/change/", channels.channel_membership, name="channel-membership"),
     path("c/<int:channel_id>/threads/", channels.thread_create, name="thread-create"),
     path("t/<int:thread_id>/", threads.thread, name="thread"),
+    path("t/<int:thread_id>/export/", threads.thread_export, name="thread-export"),
     path("t/<int:thread_id>/edit/", threads.thread_edit, name="thread-edit"),
     path("t/<int:thread_id>/agents/", threads.thread_agents, name="thread-agents"),
     path("t/<int:thread_id>/read/", threads.thread_read, name="thread-read"),
