@@ -78,6 +78,28 @@ class InboxNote:
 INBOX_NOTES: Register[Callable[[Access], Sequence[InboxNote]]] = Register("openvibe.chat.wiring.INBOX_NOTES")
 """What needs the reader besides new messages, the newest first."""
 
+
+@dataclass(frozen=True)
+class LinkPreview:
+    """What a link to something says of it: its title, who wrote it, and its first words as plain text."""
+
+    title: str
+    author: str
+    words: str
+
+
+@dataclass(frozen=True)
+class LinkKind:
+    """Something with a page of its own that messages link to. `read`: of these ids those that the asker may see; one
+    query. `name` begins a reference to it, as in `knowledge-5`."""
+
+    name: str
+    read: Callable[[Access, Sequence[int]], Mapping[int, LinkPreview]]
+
+
+LINK_KINDS: Register[LinkKind] = Register("openvibe.chat.wiring.LINK_KINDS")
+"""What links may lead to besides threads and messages."""
+
 REPLY_DENIED_REASONS: Register[Callable[[Sequence[Participant], Thread, str], Mapping[int, str]]] = Register(
     "openvibe.chat.wiring.REPLY_DENIED_REASONS"
 )

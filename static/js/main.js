@@ -6,6 +6,7 @@ import * as composer from "./composer.js";
 import * as live from "./live.js";
 import * as panel from "./panel.js";
 import * as keys from "./keys.js";
+import * as previews from "./previews.js";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax`;
@@ -49,4 +50,4 @@ body.addEventListener("htmx:responseError", (event) => {
 });
 body.addEventListener("htmx:sendError", () => toast("The server cannot be reached. Nothing was changed; try again in a moment."));
 
-[feed, composer, panel, keys, live].forEach((part) => part.start());
+[feed, composer, panel, keys, live, previews].forEach((part) => part.start());

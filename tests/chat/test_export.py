@@ -88,7 +88,7 @@ def test_only_who_reads_the_thread_gets_the_file(ana: Member, ben: Member, threa
     address = f"/w/{ana.workspace.slug}/t/{thread.pk}/export/"
     answer = signed_in(ana).get(f"{address}?format=jsonl")
     assert answer["Content-Disposition"] == f'attachment; filename="pruning-{thread.pk}.jsonl"'
-    assert b"Roses." in b"".join(answer.streaming_content)
+    assert b"Roses." in answer.getvalue()
     assert signed_in(ben).get(address).status_code == 404
 
 

@@ -85,8 +85,8 @@ class DirectMessagesOut(serializers.ModelSerializer[Thread]):
 
     @extend_schema_field(ParticipantOut(many=True))
     def get_participants(self, thread: Thread) -> object:
-        two = [thread.channel.first_participant, thread.channel.second_participant]
-        return ParticipantOut(two, many=True).data
+        two = (thread.channel.first_participant, thread.channel.second_participant)
+        return ParticipantOut([one for one in two if one is not None], many=True).data
 
 
 class DirectMessagesIn(serializers.Serializer[Any]):

@@ -207,13 +207,14 @@ def _message_facts(ids: set[int]) -> dict[int, MessageFacts]:
         return {}
     named = Mention.objects.filter(message=OuterRef("pk")).order_by().values("participant_id")
     rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named), words=Left("body", 400))
+    columns = ("pk", "author_id", "kind", "named", "author__name", "words", "state", "deleted_at")
     return {
-        row.pk: MessageFacts(
-            row.author_id,
-            row.kind,
-            frozenset(row.named),
-            row.author.name,
-            message_preview(row.words, row.kind, row.state, is_deleted=row.is_deleted),
+        pk: MessageFacts(
+            author_id,
+            kind,
+            frozenset(names),
+            author,
+            message_preview(words, kind, state, is_deleted=deleted_at is not None),
         )
-        for row in rows.select_related("author").only("author", "kind", "state", "deleted_at", "author__name")
+        for pk, author_id, kind, names, author, words, state, deleted_at in rows.values_list(*columns)
     }

@@ -29,6 +29,7 @@ from openvibe.chat.queries.conversations import (
 from openvibe.chat.queries.direct_messages import access_recipient, find_direct_thread, list_recipients
 from openvibe.chat.queries.export import EXPORT_TYPES, export_filename, export_thread
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
+from openvibe.chat.queries.link_previews import read_link_previews
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
     Sidebar,
@@ -103,6 +104,7 @@ __all__ = [
     "quote_notes",
     "read_attachment",
     "read_channel_unread",
+    "read_link_previews",
     "read_sidebar",
     "read_surroundings",
     "scoped_instructions",

@@ -22,6 +22,5 @@ def access_recipient(by: Access, participant_id: int) -> Participant:
 
 def find_direct_thread(*, by: Access, participant_id: int) -> Thread | None:
     """The conversation of the asker with somebody, whether they are still there or not; None when there is none yet."""
-    first, second = sorted((by.participant_id, participant_id))
-    threads = Thread.objects.filter(channel__first_participant=first, channel__second_participant=second, parent=None)
-    return threads.first()
+    found: Thread | None = Thread.objects.direct_between(by.participant_id, participant_id).first()
+    return found

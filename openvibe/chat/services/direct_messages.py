@@ -5,7 +5,6 @@ from django.db import IntegrityError, transaction
 from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.chat.models import Channel, ChannelMembership, Thread
-from openvibe.chat.queries import find_direct_thread
 from openvibe.chat.services.threads import clean_thread_title
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
@@ -21,13 +20,14 @@ def open_direct_messages(*, by: Access, recipient: Participant) -> tuple[Thread,
         raise Refused("Agents answer direct messages; people begin them.")
     if recipient.pk == by.participant_id:
         raise Problem("Choose somebody else: direct messages are between two.", code="to_yourself", field="to")
-    if (existing := find_direct_thread(by=by, participant_id=recipient.pk)) is not None:
+    begun = Thread.objects.direct_between(by.participant_id, recipient.pk)
+    if (existing := begun.first()) is not None:
         return existing, False
     try:
         with transaction.atomic():
             return _create(by, recipient), True
     except IntegrityError:  # the other began it in the same moment
-        existing = find_direct_thread(by=by, participant_id=recipient.pk)
+        existing = begun.all().first()
         if existing is None:
             raise
         return existing, False

@@ -89,6 +89,7 @@ class Shell:
     @property
     def top(self) -> SidebarTop:
         request, channels, notices = self.request, self.channels, int(str(self.extras.get("notices") or 0))
+        conversations: list[SidebarChannel | SidebarDirect] = [*channels, *self.direct]
         return SidebarTop(
             slug=request.workspace.slug,
             name=request.workspace.name,
@@ -97,9 +98,9 @@ class Shell:
             is_superuser=request.user.is_superuser,
             theme=request.user.theme,
             here=self.here,
-            has_news=any(each.unread for each in (*channels, *self.sidebar.direct)) or notices > 0,
+            has_news=any(each.unread for each in conversations) or notices > 0,
             notices=notices,
-            mention_count=sum(each.mention_count for each in (*channels, *self.sidebar.direct)),
+            mention_count=sum(each.mention_count for each in conversations),
             to_review=self.extras.get("to_review"),
         )
 

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from openvibe.chat.web import channels, direct_messages, dives, inbox, quotes, search, threads, tokens
+from openvibe.chat.web import channels, direct_messages, dives, inbox, link_previews, quotes, search, threads, tokens
 
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
@@ -11,6 +11,7 @@ urlpatterns = [
     path("sidebar/", inbox.sidebar, name="sidebar"),
     path("direct/", direct_messages.direct_message, name="direct-message"),
     path("search/", search.search, name="search"),
+    path("previews/", link_previews.link_previews, name="link-previews"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<int:token_id>/revoke/", tokens.token_revoke, name="token-revoke"),
     path("events/", inbox.events, name="events"),
