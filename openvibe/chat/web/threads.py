@@ -326,11 +326,15 @@ def attachment(request: WorkspaceRequest, attachment_id: int) -> HttpResponse:
 @workspace_view
 @require_safe
 def message_history(request: WorkspaceRequest, message_id: int) -> HttpResponse:
-    """What an edited message said before, oldest first."""
+    """What an edited message says and said before, newest first, each with the time it was written."""
     message = access_message(request.access, message_id)
     if message.is_deleted:
         raise Missing("This message was deleted, and its history with it.")
-    context = {"message": message, "revisions": message.revisions.all(), "thread": message.thread}
+    revisions = list(message.revisions.order_by("replaced_at", "pk"))
+    written = [message.created_at, *(revision.replaced_at for revision in revisions)]
+    bodies = [*(revision.body for revision in revisions), message.body]
+    versions = [{"body": body, "at": at} for body, at in zip(bodies, written, strict=True)]
+    context = {"message": message, "versions": versions[::-1], "thread": message.thread}
     return render(request, "chat/_history.html" if request.htmx else "chat/history.html", context)
 
 

@@ -8,7 +8,7 @@ from django.test import Client
 
 from openvibe.chat.importing.readers import ImportedLine, ImportedThread
 from openvibe.chat.models import Thread
-from openvibe.chat.services import delete_message, mark_read
+from openvibe.chat.services import delete_message, mark_read, update_message
 from openvibe.chat.services.importing import import_thread
 from openvibe.chat.web import thread_lists
 from openvibe.workspaces.models import Member
@@ -104,3 +104,19 @@ def test_an_import_is_told_in_one_line_and_arrives_read(
     more = [ImportedLine("Pat", f"Point {n}") for n in range(3)]
     import_thread(channel=thread.channel, imported=ImportedThread("m1", "Meeting 1", more))
     assert titles(browser.get(f"{home}?show=unread").content) == ["Meeting 1", "Pruning"]
+
+
+def test_edit_history_tells_each_text_with_its_time_to_who_reads_the_thread(
+    ana: Member, dora: Member, ben: Member, thread: Thread, home: str, signed_in: SignedIn
+) -> None:
+    message = say(thread, ana, "In May.")
+    for text in ("In April.", "In March."):
+        update_message(message=message, by=access(ana), body=text)
+    address = f"{home}m/{message.pk}/history/"
+    page = signed_in(dora).get(address).content.decode()
+    assert re.findall(r'<pre class="plain">([^<]+)', page) == ["In March.", "In April.", "In May."]
+    times = re.findall(r'<time datetime="([^"]+)"', page)
+    assert times == sorted(times, reverse=True)
+    assert signed_in(ben).get(address).status_code == 404
+    delete_message(message=message, by=access(ana))
+    assert signed_in(ana).get(address).status_code == 404
