@@ -8,6 +8,7 @@ from agents.assembler.snapshots.store import erase_calls_about, erase_entry_from
 from agents.models import Agent, Run
 from agents.runs.lifecycle import fail_waiting_runs, request_draft_run, request_run, resume_runs, stop_runs_in_dive
 from agents.tasks import enqueue_run_on_commit
+from agents.trust import may_respond
 from knowledge.models import Entry
 from knowledge.services import entry_erased
 from memory.models import Approval, ProfileNote
@@ -44,6 +45,8 @@ def start_runs(
         if participant_id not in agents:
             continue
         task = Run.Task.MENTION if participant_id in mentioned_agents else Run.Task.THREAD
+        if message.thread.channel.is_direct and may_respond(agents[participant_id].level, "thread"):
+            task = Run.Task.THREAD  # it knows the whole conversation, which is with it
         if participant_id == dive_agent_id:
             task = Run.Task.DIVE
         run = request_run(agent=agents[participant_id], message=message, task=task)

@@ -20,16 +20,20 @@ from knowledge.queries import entries_to_review, open_contradictions
 from knowledge.quotes import ENTRY_QUOTES
 from knowledge.search import ENTRY_VECTORS
 from knowledge.services.validation import may_manage
+from openvibe.base.markdown import plain_text
 from openvibe.base.query_cache import array_literal
 from openvibe.chat.models import AccessQuery, Message
 from openvibe.chat.wiring import (
     INBOX_NOTES,
+    LINK_KINDS,
     MESSAGE_DECORATORS,
     PERSONAL_MESSAGE_VIEWS,
     PLACE_SOURCES,
     QUOTE_KINDS,
     SIDEBAR_EXTRAS,
     InboxNote,
+    LinkKind,
+    LinkPreview,
     Place,
     PlaceQuery,
     message_revised,
@@ -40,6 +44,7 @@ from openvibe.workspaces.models import Participant
 
 MAX_INBOX_NOTES = 20
 MAX_COUNTED = 100
+PREVIEW_CHARACTERS = 160
 _NOTICE_TEXTS = {
     "expired": "expired. Renew it, or let it go.",
     "contradiction": "may contradict another entry. Say what holds.",
@@ -57,6 +62,7 @@ def wire() -> None:
     SIDEBAR_EXTRAS.add(sidebar_counts)
     INBOX_NOTES.add(inbox_notes)
     PLACE_SOURCES.add(entry_places)
+    LINK_KINDS.add(LinkKind("knowledge", entry_previews))
     VECTOR_TABLES.add(ENTRY_VECTORS)
     QUOTE_KINDS.add(ENTRY_QUOTES)
 
@@ -113,6 +119,14 @@ def _waiting_ids(access: Access) -> QuerySet[Any, Any]:
     waiting = entries_to_review(access, timezone.now()), open_contradictions(access), _unseen_notices(access)
     ids = [ArraySubquery(rows.order_by().values("pk")[:MAX_COUNTED]) for rows in waiting]
     return Participant.objects.filter(pk=access.participant_id).values_list(*ids)
+
+
+def entry_previews(access: Access, ids: Sequence[int]) -> dict[int, LinkPreview]:
+    """What links to entries say, of those the asker may read. One query."""
+    rows = Entry.objects.visible_to(access).filter(pk__in=ids).select_related("author")
+    return {
+        row.pk: LinkPreview(row.topic, row.author.name, plain_text(row.content)[:PREVIEW_CHARACTERS]) for row in rows
+    }
 
 
 def inbox_notes(access: Access) -> list[InboxNote]:

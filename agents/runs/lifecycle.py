@@ -24,7 +24,7 @@ def request_run(*, agent: Agent, message: Message, task: str) -> Run | None:
     """
     reason = reply_denied_reason(agent, message.thread, task)
     if reason is not None:
-        if task in (Run.Task.MENTION, Run.Task.DIVE):
+        if task in (Run.Task.MENTION, Run.Task.DIVE) or message.thread.channel.is_direct:
             Mention.objects.update_or_create(
                 message=message, participant_id=agent.participant_id, defaults={"note": reason[:200]}
             )

@@ -103,6 +103,7 @@ BODIES: Final[dict[str, Any]] = {
     "sessions_update": {"info": {"source": "web shop", "language": "de"}},
     "snippets_create": {"name": "tone", "content": "Be brief."},
     "snippets_update": {"content": "Be brief and kind."},
+    "direct_messages_open": {"to": "zoe"},
     "threads_create": {"channel": 3, "title": "Pruning the roses"},
     "threads_mark_read": {"seq": 1},
     "threads_notify": {"level": "all"},

@@ -132,6 +132,27 @@ PLACE_SOURCES: Register[Callable[[Access, PlaceQuery], Sequence[Place]]] = Regis
 """Where else the command palette goes, the recent ones first; one statement each, over an index. Without words: those
 of the query's recent places that the asker may see."""
 
+
+class LinkPreview:
+    """What a link to something says of it: its title, who wrote it, and its first words as plain text."""
+
+    title: str
+    author: str
+    words: str
+
+
+@dataclass(frozen=True)
+class LinkKind:
+    """Something with a page of its own that messages link to. `read`: of these ids those that the asker may see; one
+    query. `name` begins a reference to it, as in `knowledge-5`."""
+
+    name: str
+    read: Callable[[Access, Sequence[int]], Mapping[int, LinkPreview]]
+
+
+LINK_KINDS: Register[LinkKind] = Register("openvibe.chat.wiring.LINK_KINDS")
+"""What links may lead to besides threads and messages."""
+
 REPLY_DENIED_REASONS: Register[Callable[[Sequence[Participant], Thread, str], Mapping[int, str]]] = Register(
     "openvibe.chat.wiring.REPLY_DENIED_REASONS"
 )

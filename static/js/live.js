@@ -107,7 +107,8 @@ function signedOut() {
 
 // --- what the sidebar shows ---------------------------------------------------------------------------------
 const item = (path) => one(`#sidebar .nav-item[href="${workspace}${path}"]`);
-const channels = () => all(`#sidebar .nav-item[href^="${workspace}c/"]`);
+const channels = () => all("#sidebar .nav-item[data-channel]");
+const channelItem = (id) => one(`#sidebar .nav-item[data-channel="${id}"]`);
 const countOf = (link) => Number.parseInt(one(".count", link)?.textContent ?? "0", 10) || 0;
 
 function hidden(text) {
@@ -133,7 +134,7 @@ function mark(link, isUnread, count, of, says = true) {
 
 /** A channel has something new, or was read. */
 function markChannel(id, isUnread, count) {
-  const link = item(`c/${id}/`);
+  const link = channelItem(id);
   if (!link) return;
   mark(link, isUnread, count, " mentions");
   const mentions = channels().reduce((sum, each) => sum + countOf(each), 0);
@@ -144,9 +145,11 @@ function markChannel(id, isUnread, count) {
 
 function onPosted(event) {
   const isRead = event.thread === threadId && document.visibilityState === "visible";
-  if (event.mine || event.dive || isRead) return;
-  const link = item(`c/${event.channel}/`);
-  const isUnread = !event.muted || Boolean(link?.classList.contains("is-unread"));
+  if (event.dive) return;
+  const link = channelItem(event.channel);
+  if (!link) return sidebarSoon();  // the first that was said between these two
+  if (event.mine || isRead) return;
+  const isUnread = !event.muted || link.classList.contains("is-unread");
   markChannel(event.channel, isUnread, countOf(link) + (event.named ? 1 : 0));
 }
 
@@ -157,10 +160,17 @@ function moveUp(event) {
   if (!count) return false;
   count.textContent = `${event.seq} message${event.seq === 1 ? "" : "s"}`;
   one("time", line).textContent = new Date().toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const author = one("[data-author]", line);
+  if (author && event.preview !== undefined) {
+    author.textContent = event.author;
+    one("[data-preview]", line).textContent = event.preview;
+  }
   if (!event.mine && !event.muted && !line.classList.contains("is-unread")) {
     line.classList.add("is-unread");
     one(".thread-name", line).append(hidden(", something new"));
   }
+  // What was read stands below what was not, in the inbox: there the server says where one's own words lead.
+  if (event.mine && line.closest("#inbox")) return false;
   if (line.matches(".is-pinned") || line.contains(document.activeElement)) return true;
   const lastPinned = all(".is-pinned", line.parentElement).at(-1);
   if (lastPinned) lastPinned.after(line);
@@ -174,6 +184,8 @@ const shownChannel = /\/c\/(\d+)\//.exec(location.pathname)?.[1];
 
 /** What stands on a page besides a conversation, and what the sidebar cannot be told of, is fetched when it changed. */
 function refreshWhatIsMeant(event) {
+  const shows = one(`[data-refresh] .thread-item a[href="${workspace}t/${event.thread}/"]`);
+  if (event.kind === "run_changed" && shows) partsSoon();  // what an agent replied is shown once it is whole
   if (IN_THREADS.includes(event.kind)) return;
   const isTold = event.thread || event.kind !== "read_changed"; // all was marked as read: of no channel in particular
   if (!isTold || (!["message_posted", "read_changed", "dive_changed", "saved_changed"].includes(event.kind) && !event.new)) sidebarSoon();

@@ -7,6 +7,7 @@ import * as live from "./live.js";
 import * as panel from "./panel.js";
 import * as keys from "./keys.js";
 import * as commandPalette from "./command_palette.js";
+import * as previews from "./previews.js";
 
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 if (zone) document.cookie = `zone=${zone}; path=/; max-age=31536000; samesite=lax`;
@@ -52,4 +53,4 @@ body.addEventListener("htmx:responseError", (event) => {
 });
 body.addEventListener("htmx:sendError", () => toast("The server cannot be reached. Nothing was changed; try again in a moment."));
 
-[feed, composer, panel, keys, commandPalette, live].forEach((part) => part.start());
+[feed, composer, panel, keys, commandPalette, live, previews].forEach((part) => part.start());

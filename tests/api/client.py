@@ -87,5 +87,5 @@ def check_described(method: str, answer: Any) -> None:
     content = responses[status].get("content", {})
     has_body = answer.streaming or answer.content
     assert media_type in content or not has_body, f"{method} {path} answers {media_type}, not {list(content)}"
-    if media_type.endswith("json"):
+    if media_type.endswith("json") and not answer.streaming:
         validator(path, method.lower(), status, media_type).validate(answer.json())

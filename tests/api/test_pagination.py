@@ -17,7 +17,14 @@ from memory.plugins.models import Compaction, SessionInfo
 from memory.work.approvals import request_approval
 from memory.work.services import create_work_item, log_progress
 from openvibe.chat.models import Channel, Message, Thread
-from openvibe.chat.services import add_reaction, create_reply, publish_dive, save_message, start_dive
+from openvibe.chat.services import (
+    add_reaction,
+    create_reply,
+    open_direct_messages,
+    publish_dive,
+    save_message,
+    start_dive,
+)
 from openvibe.llm.drafts import ResultDraft
 from openvibe.webhooks.models import Webhook
 from openvibe.webhooks.services import create_webhook, send_test
@@ -99,6 +106,7 @@ def row_of_each(ana: Member, thread: Thread, vibe: Agent, number: int) -> None:
     member = factories.make_member(f"Member {number}", ana.workspace)
     first = thread.messages.order_by("seq").first() or factories.say(thread, ana, "Roses")
     add_reaction(message=first, by=factories.access(member), emoji="🎉")
+    open_direct_messages(by=access, recipient=member.participant)
     other = factories.make_thread(thread.channel, ana, f"Thread {number}")
     other.allowed_agents.add(vibe.participant)
     asked = factories.say(thread, ana, f"@vibe question about roses {number}")
@@ -160,6 +168,7 @@ def know_more(ana: Member, thread: Thread, number: int) -> None:
 LISTS = [
     "channels/",
     "people/",
+    "direct-messages/",
     "threads/",
     "threads/{thread}/messages/",
     "messages/{message}/reactions/",

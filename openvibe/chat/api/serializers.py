@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from openvibe.api.fields import IdField, SeqField, TextField, utc_text
@@ -76,6 +77,27 @@ class ThreadOut(serializers.ModelSerializer[Thread]):
         return [agent.handle for agent in thread.following_agents.all()]
 
 
+class DirectMessagesOut(serializers.ModelSerializer[Thread]):
+    """`id` is that of the thread, in which messages are read and posted as in any."""
+
+    participants = serializers.SerializerMethodField(help_text="The two.")
+    last_read_seq = serializers.IntegerField(read_only=True, default=0, help_text="Unread below `last_seq`.")
+
+    class Meta:
+        model = Thread
+        fields = ("id", "participants", "created_at", "last_seq", "last_read_seq", "last_message_at")
+        read_only_fields = fields
+
+    @extend_schema_field(ParticipantOut(many=True))
+    def get_participants(self, thread: Thread) -> object:
+        two = (thread.channel.first_participant, thread.channel.second_participant)
+        return ParticipantOut([one for one in two if one is not None], many=True).data
+
+
+class DirectMessagesIn(serializers.Serializer[Any]):
+    to = TextField(help_text="The handle of a person or an agent.")
+
+
 HANDLES_HELP = "Handles of agents; for access agent_restricted."
 
 
@@ -108,6 +130,12 @@ class ThreadsParams(serializers.Serializer[Any]):
     )
     unread = serializers.BooleanField(
         required=False, default=False, help_text="The inbox: only threads with something new to the caller."
+    )
+
+
+class ThreadExportParams(serializers.Serializer[Any]):
+    form = serializers.ChoiceField(
+        choices=["jsonl", "md"], default="jsonl", help_text="jsonl can be imported again; md is for people."
     )
 
 

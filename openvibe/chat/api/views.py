@@ -7,8 +7,9 @@ from typing import cast
 
 from django.db.models import QuerySet
 from django.forms.models import model_to_dict
-from django.http import HttpResponseBase, QueryDict
+from django.http import HttpResponseBase, QueryDict, StreamingHttpResponse
 from django.shortcuts import get_object_or_404
+from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.parsers import MultiPartParser
@@ -21,7 +22,7 @@ from openvibe.api.pagination import KeysetPagination
 from openvibe.api.parsers import BoundedJSONParser
 from openvibe.api.views import ApiView
 from openvibe.base.params import MAX_ID
-from openvibe.base.problems import Missing, Problem
+from openvibe.base.problems import Missing, Problem, Refused
 from openvibe.base.streams import EVENT_STREAM_TYPE
 from openvibe.chat import queries, services
 from openvibe.chat.api.event_frames import ApiFrames
@@ -31,6 +32,8 @@ from openvibe.chat.api.serializers import (
     ChannelChange,
     ChannelIn,
     ChannelOut,
+    DirectMessagesIn,
+    DirectMessagesOut,
     EventsParams,
     FoundOut,
     MessageEdit,
@@ -46,6 +49,7 @@ from openvibe.chat.api.serializers import (
     ReadOut,
     SearchParams,
     ThreadChange,
+    ThreadExportParams,
     ThreadIn,
     ThreadOut,
     ThreadsParams,
@@ -53,7 +57,7 @@ from openvibe.chat.api.serializers import (
 from openvibe.chat.attachments import NewAttachment, read_uploads
 from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
-from openvibe.chat.models import Channel, Thread
+from openvibe.chat.models import Channel, Thread, fresh
 from openvibe.chat.search.thread import find_messages
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import request_access
@@ -107,6 +111,32 @@ class OneChannel(ApiView):
         channel, data = queries.access_channel(access, pk), self.validated_body(ChannelChange)
         services.set_instructions(scope=channel, by=access, text=data["instructions"])
         return Response(ChannelOut(channel).data)
+
+
+def visible_direct_messages(access: Access) -> QuerySet[Thread]:
+    """Threads of the asker's direct messages, with the two and `last_read_seq`."""
+    threads: QuerySet[Thread] = queries.with_last_read_seq(Thread.objects.visible_to(access), access)
+    threads = threads.filter(parent=None).exclude(channel__first_participant=None)
+    return threads.select_related("channel__first_participant", "channel__second_participant")
+
+
+class DirectMessages(ApiView):
+    @extend_schema(operation_id="direct_messages_list", responses=DirectMessagesOut(many=True))
+    def get(self, request: Request) -> Response:
+        """The caller's direct messages, newest first. Nobody else's: they are between two."""
+        return self.paginated_response(visible_direct_messages(request_access(request)), DirectMessagesOut)
+
+    @extend_schema(operation_id="direct_messages_open", request=DirectMessagesIn, responses={201: DirectMessagesOut})
+    @idempotent
+    def post(self, request: Request) -> Response:
+        """The direct messages with somebody, begun if there are none: the same two always have the same thread. Not for
+        agents, which answer there each message without being named."""
+        access = request_access(request)
+        handle = self.validated_body(DirectMessagesIn)["to"].strip().lstrip("@").lower()
+        recipient = get_object_or_404(queries.participants_known_to(access), handle=handle)
+        thread, _ = services.open_direct_messages(by=access, recipient=recipient)
+        shown = visible_direct_messages(fresh(access)).get(pk=thread.pk)
+        return Response(DirectMessagesOut(shown).data, status=201)
 
 
 class Threads(ApiView):
@@ -187,6 +217,28 @@ class Search(ApiView):
         """Messages the caller may read that hold these words, newest first."""
         messages = queries.search_messages(request_access(request), self.validated_query(SearchParams)["q"])
         return self.paginated_response(queries.with_authors_and_mentions(messages), FoundOut)
+
+
+class ThreadExport(ApiView):
+    @extend_schema(
+        operation_id="threads_export",
+        parameters=[ThreadExportParams],
+        responses={
+            (200, "application/x-ndjson"): OpenApiResponse(OpenApiTypes.STR),
+            (200, "text/markdown"): OpenApiResponse(OpenApiTypes.STR),
+        },
+    )
+    def get(self, request: Request, pk: int) -> HttpResponseBase:
+        """The thread as a file: who said what and when, deleted messages as deleted, files by name. People only."""
+        access, form = request_access(request), self.validated_query(ThreadExportParams)["form"]
+        thread = queries.access_thread(access, pk)
+        if access.is_agent:
+            raise Refused("Only people take a thread out as a file. Read its messages instead.", code="people_only")
+        lines = queries.export_thread(access, thread, form)
+        response = StreamingHttpResponse(lines, content_type=queries.EXPORT_TYPES[form])
+        name = queries.export_filename(thread, form)
+        response.headers["Content-Disposition"] = content_disposition_header(True, name) or ""
+        return response
 
 
 class Messages(ApiView):

@@ -16,7 +16,7 @@ from django.utils import timezone
 from openvibe.base.markdown import last_block_start, plain_text
 from openvibe.base.models import Event
 from openvibe.chat.models import Mention, Message, NotificationPreference, Thread
-from openvibe.chat.queries import read_channel_unread, with_authors_and_mentions
+from openvibe.chat.queries import message_preview, read_channel_unread, with_authors_and_mentions
 
 BATCH_SIZE = 200
 """Events."""
@@ -39,14 +39,17 @@ class ThreadFacts(NamedTuple):
 
 
 class MessageFacts(NamedTuple):
-    """A message as it is now. `named`: the participants it names; `is_complete`: nothing of it is still to come."""
+    """A message as it is now. `named`: whom it names; `author` and `preview` as lists of threads show it.
+
+    `is_complete`: nothing of it is still to come; `is_changed`: edited or deleted."""
 
     author_id: int
     kind: str
     named: frozenset[int]
+    author: str
+    preview: str
     is_complete: bool = True
     is_changed: bool = False
-    """Edited or deleted."""
 
 
 class EventRow(NamedTuple):
@@ -256,9 +259,17 @@ def _message_facts(ids: set[int]) -> dict[int, MessageFacts]:
     if not ids:
         return {}
     named = Mention.objects.filter(message=OuterRef("pk")).order_by().values("participant_id")
-    rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named))
-    values = rows.values_list("pk", "author_id", "kind", "named", "state", "edited_at", "deleted_at")
+    rows = Message.objects.filter(pk__in=ids).annotate(named=ArraySubquery(named), words=Left("body", 400))
+    columns = ("pk", "author_id", "kind", "named", "author__name", "words", "state", "edited_at", "deleted_at")
     return {
-        pk: MessageFacts(author, kind, frozenset(names), state == Message.State.COMPLETE, bool(edited or deleted))
-        for pk, author, kind, names, state, edited, deleted in values
+        pk: MessageFacts(
+            author_id,
+            kind,
+            frozenset(names),
+            author,
+            message_preview(words, kind, state, is_deleted=deleted_at is not None),
+            is_complete=state == Message.State.COMPLETE,
+            is_changed=bool(edited_at or deleted_at),
+        )
+        for pk, author_id, kind, names, author, words, state, edited_at, deleted_at in rows.values_list(*columns)
     }

@@ -1,11 +1,14 @@
-"""Channels: public (every member reads them) or private (only who was added)."""
+"""Channels: public (every member reads them) or private (only who was added); and direct messages, which are a private
+channel of two with one thread."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
+import pgtrigger
 from django.core.validators import RegexValidator
 from django.db import models
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from openvibe.base.models import Timestamped
@@ -20,8 +23,10 @@ validate_channel_name = RegexValidator(
 
 class ChannelQuerySet(models.QuerySet["Channel"]):
     def visible_to(self, access: Access) -> ChannelQuerySet:
-        """Channels the asker was added to, and her workspace's public ones where her role or level reads them."""
-        return self.filter(workspace_id=access.workspace_id, pk__any_of=reach_of(access).channels)
+        """Channels the asker was added to, and her workspace's public ones where her role or level reads them. Direct
+        messages are in no list of channels and have no settings: their threads are visible as all are."""
+        rooms = self.filter(first_participant=None)
+        return rooms.filter(workspace_id=access.workspace_id, pk__any_of=reach_of(access).channels)
 
     def open(self) -> ChannelQuerySet:
         return self.filter(archived_at=None)
@@ -38,6 +43,17 @@ class Channel(Timestamped):
     archived_at = models.DateTimeField(null=True, blank=True)
     created_by = models.ForeignKey(Participant, null=True, on_delete=models.SET_NULL, related_name="+")
     participants = models.ManyToManyField(Participant, through="ChannelMembership", related_name="channels")
+    first_participant = models.ForeignKey(
+        Participant,
+        null=True,
+        editable=False,
+        on_delete=models.CASCADE,
+        related_name="+",
+        help_text="Of direct messages: the two, in the order of their ids.",
+    )
+    second_participant = models.ForeignKey(
+        Participant, null=True, editable=False, on_delete=models.CASCADE, related_name="+"
+    )
 
     objects: ClassVar[models.Manager[Channel]] = ChannelQuerySet.as_manager()
 
@@ -46,13 +62,32 @@ class Channel(Timestamped):
         constraints = [
             models.UniqueConstraint(
                 fields=["workspace", "name"],
+                condition=Q(first_participant=None),
                 name="channel_name_unique",
                 violation_error_message="There is a channel of this name already.",
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["first_participant", "second_participant"], name="direct_messages_once_for_two"
+            ),
+            models.CheckConstraint(
+                condition=Q(first_participant=None, second_participant=None)
+                | Q(first_participant__lt=F("second_participant"), is_private=True),
+                name="direct_messages_of_two",
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"#{self.name}"
+        return "Direct message" if self.is_direct else f"#{self.name}"
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether these are the direct messages of two participants."""
+        return self.first_participant_id is not None
+
+    @property
+    def direct_ids(self) -> list[int]:
+        """The two whose direct messages these are; empty for a channel."""
+        return [pk for pk in (self.first_participant_id, self.second_participant_id) if pk is not None]
 
 
 class ChannelMembership(models.Model):
@@ -64,6 +99,19 @@ class ChannelMembership(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["participant", "channel"], name="channel_membership_once")]
+        triggers = [
+            pgtrigger.Trigger(
+                name="direct_messages_have_two_members",
+                operation=pgtrigger.Insert | pgtrigger.Update,
+                when=pgtrigger.Before,
+                func=(
+                    "IF EXISTS (SELECT FROM chat_channel c WHERE c.id = NEW.channel_id AND c.first_participant_id"
+                    " IS NOT NULL AND NEW.participant_id NOT IN (c.first_participant_id, c.second_participant_id))"
+                    " THEN RAISE EXCEPTION 'Direct messages are between two.' USING ERRCODE = 'check_violation';"
+                    " END IF; RETURN NEW;"
+                ),
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.participant} in {self.channel}"

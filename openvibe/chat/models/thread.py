@@ -29,6 +29,11 @@ class ThreadQuerySet(models.QuerySet["Thread"]):
         """Threads of their own: what lists of threads show."""
         return self.filter(parent=None)
 
+    def direct_between(self, one_id: int, other_id: int) -> ThreadQuerySet:
+        """The one thread of two participants' direct messages, if there is any."""
+        first, second = sorted((one_id, other_id))
+        return self.filter(channel__first_participant=first, channel__second_participant=second, parent=None)
+
 
 class Thread(Timestamped):
     class Access(models.TextChoices):

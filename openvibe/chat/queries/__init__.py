@@ -27,34 +27,51 @@ from openvibe.chat.queries.conversations import (
     with_authors_and_mentions,
     with_last_read_seq,
 )
+from openvibe.chat.queries.direct_messages import access_recipient, find_direct_thread, list_recipients
+from openvibe.chat.queries.export import EXPORT_TYPES, export_filename, export_thread
 from openvibe.chat.queries.instructions import ScopedInstructions, including_instructions, scoped_instructions
+from openvibe.chat.queries.link_previews import read_link_previews
 from openvibe.chat.queries.notifications import chosen_notification_level, notification_level, notification_preferences
 from openvibe.chat.queries.places import find_places, parse_recent
 from openvibe.chat.queries.quotes import MessageQuotes, QuoteView, access_quotes, quote_notes
 from openvibe.chat.queries.sidebar import (
     Sidebar,
     SidebarChannel,
+    SidebarDirect,
     SidebarParticipant,
     SidebarWorkspace,
     read_channel_unread,
     read_sidebar,
 )
-from openvibe.chat.queries.thread_lists import ThreadItem, ThreadList, list_channel_threads, list_unread_threads
+from openvibe.chat.queries.thread_lists import (
+    ImportNote,
+    Show,
+    ThreadItem,
+    ThreadList,
+    list_channel_threads,
+    list_inbox_threads,
+    list_unread_threads,
+    message_preview,
+)
 from openvibe.chat.queries.thread_page import NamedAgent, ThreadSurroundings, read_surroundings
 from openvibe.chat.search.thread import MessageHit, find_messages
 
 __all__ = [
     "ATTACHMENT_FIELDS",
+    "EXPORT_TYPES",
     "HIT_END",
     "HIT_START",
     "AgentDraft",
+    "ImportNote",
     "MessageHit",
     "MessageQuotes",
     "NamedAgent",
     "QuoteView",
     "ScopedInstructions",
+    "Show",
     "Sidebar",
     "SidebarChannel",
+    "SidebarDirect",
     "SidebarParticipant",
     "SidebarWorkspace",
     "ThreadItem",
@@ -65,20 +82,27 @@ __all__ = [
     "access_dive",
     "access_message",
     "access_quotes",
+    "access_recipient",
     "access_thread",
     "agents_with_access",
     "attachments_of_thread",
     "channels_for_admin",
     "chosen_notification_level",
+    "export_filename",
+    "export_thread",
     "filter_unread",
+    "find_direct_thread",
     "find_messages",
     "find_places",
     "including_instructions",
     "list_channel_threads",
+    "list_inbox_threads",
     "list_messages",
+    "list_recipients",
     "list_unread_threads",
     "members_with_access",
     "message_page",
+    "message_preview",
     "messages_mentioning",
     "newest_agent_draft",
     "notification_level",
@@ -88,6 +112,7 @@ __all__ = [
     "quote_notes",
     "read_attachment",
     "read_channel_unread",
+    "read_link_previews",
     "read_sidebar",
     "read_surroundings",
     "saved_messages",

@@ -313,7 +313,8 @@ def _thread_by_id(access: Access, thread_id: int) -> QuerySet[Thread]:
     markers = ReadMarker.objects.filter(thread=OuterRef("pk"), participant_id=access.participant_id)
     threads = Thread.objects.visible_to(access).filter(pk=thread_id)
     read_seq = Coalesce(Subquery(markers.values("last_read_seq")[:1]), 0)
-    return threads.annotate(read_seq=read_seq).select_related("channel", "created_by")
+    people = ("channel__first_participant", "channel__second_participant", "created_by")
+    return threads.annotate(read_seq=read_seq).select_related("channel", *people)
 
 
 def access_message(access: Access, message_id: int) -> Message:
@@ -409,8 +410,10 @@ def newest_agent_draft(dive: Dive) -> AgentDraft:
 
 
 def channels_for_admin(request: HttpRequest, channels: models.QuerySet[Channel]) -> models.QuerySet[Channel]:
-    """Public ones, and private ones the asker was added to: running a workspace opens no private room."""
+    """Public ones, and private ones the asker was added to: running a workspace opens no private room. Direct messages
+    are nobody's but the two's, superusers included."""
     user: Any = request.user
+    channels = channels.filter(first_participant=None)
     if user.is_superuser:
         return channels
     added = ChannelMembership.objects.filter(participant__member__user_id=user.pk, participant__is_active=True)

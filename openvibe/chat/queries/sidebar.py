@@ -15,6 +15,8 @@ from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import PRESENCE_SECONDS
 
 MAX_PEOPLE = 40
+MAX_DIRECT = 20
+"""Direct messages: those of the newest. Others are found by *New message*, in the inbox and by search."""
 _IS_NEW = """(r.id IS NOT NULL OR t.last_message_at >=
     (SELECT joined_at FROM workspaces_member WHERE participant_id = {asker}))
     AND coalesce(
@@ -54,7 +56,17 @@ WITH unseen AS (
 SELECT to_json(ARRAY(
     SELECT json_build_array(c.id, c.name, c.is_private, coalesce(u.is_new, false), coalesce(m.number, 0))
     FROM chat_channel c LEFT JOIN unread u ON u.channel_id = c.id LEFT JOIN mentions m ON m.channel_id = c.id
-    WHERE c.id = ANY(%(channels)s::bigint[]) AND c.archived_at IS NULL ORDER BY c.name
+    WHERE c.id = ANY(%(channels)s::bigint[]) AND c.archived_at IS NULL AND c.first_participant_id IS NULL
+    ORDER BY c.name
+)), to_json(ARRAY(
+    SELECT json_build_array(
+        t.id, c.id, p.id, p.handle, p.name, p.kind = 'agent', coalesce(u.is_new, false), coalesce(m.number, 0)
+    )
+    FROM chat_channel c JOIN chat_thread t ON t.channel_id = c.id AND t.parent_id IS NULL
+    JOIN workspaces_participant p ON p.id IN (c.first_participant_id, c.second_participant_id) AND p.id <> %(asker)s
+    LEFT JOIN unread u ON u.channel_id = c.id LEFT JOIN mentions m ON m.channel_id = c.id
+    WHERE c.id = ANY(%(channels)s::bigint[]) AND c.first_participant_id IS NOT NULL AND t.last_seq > 0
+    ORDER BY t.last_message_at DESC, t.id DESC LIMIT %(max_direct)s
 )), to_json(ARRAY(
     SELECT json_build_array(k.id, k.handle, k.name, a.level)
     FROM known k JOIN agents_agent a ON a.participant_id = k.id WHERE k.kind = 'agent' ORDER BY k.name, k.id
@@ -100,6 +112,20 @@ class SidebarChannel:
 
 
 @dataclass(frozen=True)
+class SidebarDirect:
+    """Direct messages of the asker in which something was said. `pk`, `handle` and `name` are the other's."""
+
+    thread_id: int
+    channel_id: int
+    pk: int
+    handle: str
+    name: str
+    is_agent: bool
+    unread: bool
+    mention_count: int
+
+
+@dataclass(frozen=True)
 class SidebarParticipant:
     """Somebody active whom the asker knows: a guest knows only those of her channels. `level` is an agent's;
     `is_here`: a page of theirs is open."""
@@ -125,9 +151,10 @@ class SidebarWorkspace:
 
 @dataclass(frozen=True)
 class Sidebar:
-    """In the order they are shown; at most MAX_PEOPLE people."""
+    """In the order they are shown; at most MAX_PEOPLE people, and MAX_DIRECT direct messages."""
 
     channels: tuple[SidebarChannel, ...]
+    direct: tuple[SidebarDirect, ...]
     agents: tuple[SidebarParticipant, ...]
     people: tuple[SidebarParticipant, ...]
     workspaces: tuple[SidebarWorkspace, ...]
@@ -143,11 +170,13 @@ def read_sidebar(access: Access, user_id: int) -> Sidebar:
         "is_guest": access.is_guest,
         "channels": reach_of(access).channels,
         "max_people": MAX_PEOPLE,
+        "max_direct": MAX_DIRECT,
         "presence": PRESENCE_SECONDS,
     }
-    ((channels, agents, people, workspaces),) = fetch_prepared(_sidebar_statement(), values)
+    ((channels, direct, agents, people, workspaces),) = fetch_prepared(_sidebar_statement(), values)
     return Sidebar(
         tuple(SidebarChannel(*row) for row in channels),
+        tuple(SidebarDirect(*row) for row in direct),
         tuple(SidebarParticipant(*row) for row in agents),
         tuple(SidebarParticipant(*row) for row in people),
         tuple(SidebarWorkspace(*row) for row in workspaces),

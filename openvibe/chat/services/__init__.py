@@ -8,6 +8,7 @@ from openvibe.chat.services.channels import (
     remove_from_channel,
     update_channel,
 )
+from openvibe.chat.services.direct_messages import open_direct_messages
 from openvibe.chat.services.dives import discard_dive, publish_dive, request_draft, start_dive
 from openvibe.chat.services.erasure import ERASED_TEXT, erase_quote, erase_texts, keep_quote
 from openvibe.chat.services.importing import clean_speaker_name, get_or_create_speaker, import_thread
@@ -72,6 +73,7 @@ __all__ = [
     "mark_all_read",
     "mark_read",
     "mark_unread_from",
+    "open_direct_messages",
     "pin_thread",
     "post_message",
     "publish_dive",

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import cache, partial
 from itertools import islice
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Greatest
 
 from openvibe.base.events import emit
@@ -160,10 +160,31 @@ def _insert_batch(
         if rows:
             Message.objects.bulk_create(rows)
             latest = max(row.created_at for row in rows)
+            _mark_read_by_all(current, rows[-1].seq)
             Thread.objects.filter(pk=current.pk).update(
                 last_seq=rows[-1].seq, last_message_at=Greatest("last_message_at", latest), imported_count=batch[-1][0]
             )
     return len(rows)
+
+
+_MARK_READ = """
+INSERT INTO chat_readmarker (thread_id, participant_id, last_read_seq)
+SELECT %(thread)s, p.id, %(seq)s FROM workspaces_participant p
+WHERE p.workspace_id = %(workspace)s AND p.is_active AND p.kind IN ('member', 'agent')
+AND (%(before)s = 0 OR EXISTS (
+    SELECT FROM chat_readmarker r WHERE r.thread_id = %(thread)s AND r.participant_id = p.id
+))
+ON CONFLICT (participant_id, thread_id) DO UPDATE SET last_read_seq = EXCLUDED.last_read_seq
+WHERE chat_readmarker.last_read_seq >= %(before)s
+"""
+
+
+def _mark_read_by_all(thread: Thread, seq: int) -> None:
+    """Nobody has what was imported up to `seq` as unread. What people said in the thread before stays unread to whoever
+    has not read it, and with it what is behind it. `thread` is as it was before, and locked."""
+    values = {"thread": thread.pk, "workspace": thread.workspace_id, "seq": seq, "before": thread.last_seq}
+    with connection.cursor() as cursor:
+        cursor.execute(_MARK_READ, values)
 
 
 def _newest_import(thread: Thread) -> datetime:

@@ -38,6 +38,8 @@ WITH said AS (
     SELECT id, kind, array_position(%(handles)s::text[], handle::text) AS place FROM workspaces_participant
     WHERE workspace_id = %(workspace)s::bigint AND handle = ANY(%(handles)s::text[]) AND is_active
     AND kind IN ('member', 'agent')
+    UNION SELECT id, kind, NULL FROM workspaces_participant
+    WHERE id = ANY(%(direct)s::bigint[]) AND kind = 'agent' AND handle <> ALL(%(handles)s::text[])
 ), noted AS (
     INSERT INTO chat_mention (message_id, participant_id, note)
     SELECT said.id, named.id, '' FROM said, named ORDER BY place
@@ -160,6 +162,7 @@ def _insert_message(
         "tokens": message.token_count,
         "handles": list(mentioned_handles(message.body)),
         "by_person": not by.is_agent,
+        "direct": [] if by.is_agent else message.thread.channel.direct_ids,  # an agent is meant without being named
     }
     rows = fetch_prepared(INSERT_MESSAGE, values)
     if not rows:
@@ -240,7 +243,8 @@ def update_message(*, message: Message, by: Access, body: str, based_on: str | N
     former = current.body
     current.body, current.token_count, current.edited_at = text, count_tokens(text), timezone.now()
     current.save(update_fields=["body", "token_count", "edited_at"])
-    Mention.objects.filter(message=current).exclude(participant__handle__in=mentioned_handles(text)).delete()
+    mentions = Mention.objects.filter(message=current).exclude(participant__handle__in=mentioned_handles(text))
+    mentions.exclude(participant__in=current.thread.channel.direct_ids, participant__kind="agent").delete()
     create_mentions(current)
     begin_erasure(current, texts=[former], by=by)
     message_revised.send(sender=Message, message=current)

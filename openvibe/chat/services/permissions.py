@@ -22,9 +22,27 @@ def may_manage_thread(thread: Thread, by: Access) -> bool:
 
 
 def check_not_archived(thread: Thread) -> None:
-    """Raises Refused. Costs a query in dives only."""
+    """Raises Refused, also where nobody is there to read: direct messages with somebody who left. Costs a query in
+    dives, and in direct messages that were read without the two."""
     if is_archived(thread):
         raise Refused(ARCHIVED_MESSAGE, code="archived")
+    if text := departure(thread.channel):
+        raise Refused(text, code="recipient_left")
+
+
+def departure(channel: Channel) -> str:
+    """Of direct messages why nothing more can be said in them, as a sentence; else empty."""
+    for one in (channel.first_participant, channel.second_participant):
+        if one is not None and not one.is_active:
+            what = "is deactivated" if one.is_agent else "has left the workspace"
+            return f"{one.name} {what}. What was said can be read; nothing new can be written."
+    return ""
+
+
+def check_not_direct(thread: Thread) -> None:
+    """Raises Refused for direct messages: they are always between the same two, under their names."""
+    if thread.channel.is_direct:
+        raise Refused("Direct messages have no settings: they stay between the two of you.", code="is_direct")
 
 
 def check_dive_party(thread: Thread, by: Access) -> None:

@@ -11,7 +11,7 @@ from openvibe.base.events import emit
 from openvibe.base.problems import Problem, Refused
 from openvibe.base.text import MAX_BODY_CHARACTERS, TextRefused, clean_title
 from openvibe.chat.models import MAX_PINNED_THREADS, Channel, Draft, ReadMarker, Thread, reach_of
-from openvibe.chat.services.permissions import check_not_dive, may_manage_thread
+from openvibe.chat.services.permissions import check_not_direct, check_not_dive, may_manage_thread
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Participant
 
@@ -55,6 +55,7 @@ def create_thread(
 def update_thread(*, thread: Thread, by: Access, title: str | None = None, archived: bool | None = None) -> Thread:
     """Rename or archive, which unpins it: the person who began it, or an admin."""
     check_not_dive(thread)
+    check_not_direct(thread)
     if not may_manage_thread(thread, by):
         raise Refused("Only admins and the person who began a thread may change it.")
     if title is not None:
@@ -100,6 +101,7 @@ def _free_pin_slot(thread: Thread) -> int:
 def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents: Iterable[Participant] = ()) -> Thread:
     """Say which agents may know of the thread. Holds from the very next prompt on."""
     check_not_dive(thread)
+    check_not_direct(thread)
     if not may_manage_thread(thread, by):
         raise Refused("Only admins and the person who began a thread may change who reads it.")
     if access not in Thread.Access.values:
@@ -117,6 +119,7 @@ def set_thread_access(*, thread: Thread, by: Access, access: str, allowed_agents
 def set_thread_followers(*, thread: Thread, by: Access, agents: Iterable[Participant]) -> Thread:
     """Which agents answer every message of the thread (L2 and above), not only mentions."""
     check_not_dive(thread)
+    check_not_direct(thread)
     if not may_manage_thread(thread, by):
         raise Refused("Only admins and the person who began a thread may let agents follow it.")
     thread.following_agents.set([a for a in agents if a.is_agent and a.workspace_id == thread.workspace_id])

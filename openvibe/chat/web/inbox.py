@@ -12,7 +12,7 @@ from openvibe.base.problems import Missing, Problem
 from openvibe.chat import services
 from openvibe.chat.live.stream import event_response, parse_position
 from openvibe.chat.live.viewers import Viewer
-from openvibe.chat.queries import list_unread_threads, messages_mentioning
+from openvibe.chat.queries import Show, list_inbox_threads, list_unread_threads, message_preview, messages_mentioning
 from openvibe.chat.web.live import PageFrames
 from openvibe.chat.web.thread_lists import thread_list_context
 from openvibe.chat.wiring import INBOX_NOTES
@@ -29,12 +29,21 @@ from openvibe.workspaces.queries import access_member
 PAGE_SIZE = 50
 
 
+SHOWS: dict[Show, str] = {"all": "All", "unread": "Unread", "mentions": "Mentions"}
+
+
 @workspace_view
 @require_safe
 def inbox(request: WorkspaceRequest) -> HttpResponse:
-    """Threads with something new, newest first, below what needs the reader for another reason."""
-    context = thread_list_context(request, partial(list_unread_threads, request.access), show_channel=True)
+    """Threads, those with something new first, beside what waits for the reader.
+
+    `?show=unread` or `mentions` and `?channel=` choose which; what is none of them shows all."""
+    show: Show = next((name for name in SHOWS if name == request.GET.get("show")), "all")
+    channel_id = int_param(request.GET, "channel")
+    listed = partial(list_inbox_threads, request.access, show=show, channel_id=channel_id)
+    context = thread_list_context(request, listed, show_channel=channel_id is None)
     context["notes"] = [note for source in INBOX_NOTES for note in source(request.access)]
+    context |= {"shows": SHOWS, "show": show, "channel_id": channel_id}
     return render(request, "chat/_inbox.html" if request.htmx else "chat/inbox.html", context)
 
 
@@ -61,7 +70,8 @@ def read_all(request: WorkspaceRequest) -> HttpResponse:
 def mentions(request: WorkspaceRequest) -> HttpResponse:
     """Messages that name the reader, newest first."""
     page = Paginator(messages_mentioning(request.access), PAGE_SIZE).get_page(request.GET.get("page"))
-    return render(request, "chat/mentions.html", {"page": page})
+    mentions = [(one, message_preview(one.body, one.kind, one.state, is_deleted=False)) for one in page]
+    return render(request, "chat/mentions.html", {"page": page, "mentions": mentions})
 
 
 @workspace_view

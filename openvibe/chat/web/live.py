@@ -55,6 +55,8 @@ class PageFrames:
         if event.is_superseded:
             return b""
         facts, personal = _sidebar_facts(event, viewer, batch), 0
+        if not self.thread_ids and event.kind == "message_posted" and event.message is not None:
+            facts |= {"author": event.message.author, "preview": event.message.preview}
         message = batch.messages.get(event.message_id or 0) if self.shows(event) and event.is_first else None
         if message is not None and not batch.ids_only:
             personal = viewer.participant_id if _is_personal(message, viewer, event, batch) else 0

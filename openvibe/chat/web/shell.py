@@ -13,7 +13,14 @@ from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from openvibe.base.fragments import render_fragments
-from openvibe.chat.queries import Sidebar, SidebarChannel, SidebarParticipant, SidebarWorkspace, read_sidebar
+from openvibe.chat.queries import (
+    Sidebar,
+    SidebarChannel,
+    SidebarDirect,
+    SidebarParticipant,
+    SidebarWorkspace,
+    read_sidebar,
+)
 from openvibe.chat.wiring import SIDEBAR_EXTRAS
 from openvibe.workspaces.decorators import WorkspaceRequest
 
@@ -87,6 +94,7 @@ class Shell:
     def top(self) -> SidebarTop:
         request, channels, notices = self.request, self.channels, int(str(self.extras.get("notices") or 0))
         now, quiet = timezone.now(), request.user.do_not_disturb
+        conversations: list[SidebarChannel | SidebarDirect] = [*channels, *self.direct]
         return SidebarTop(
             slug=request.workspace.slug,
             name=request.workspace.name,
@@ -95,9 +103,9 @@ class Shell:
             is_superuser=request.user.is_superuser,
             theme=request.user.theme,
             here=self.here,
-            has_news=any(channel.unread for channel in channels) or notices > 0,
+            has_news=any(each.unread for each in conversations) or notices > 0,
             notices=notices,
-            mention_count=sum(channel.mention_count for channel in channels),
+            mention_count=sum(each.mention_count for each in conversations),
             to_review=self.extras.get("to_review"),
             quiet_until=_time_in_words(quiet.ends_at(now)),
             is_paused=quiet.until is not None and quiet.until > now,
@@ -107,6 +115,10 @@ class Shell:
         slug, here = self.request.workspace.slug, self.here
         rows = ({"slug": slug, "agent": agent, "here": here} for agent in self.agents)
         return render_fragments("chat/_sidebar_agent.html", rows)
+
+    @property
+    def direct(self) -> tuple[SidebarDirect, ...]:
+        return self.sidebar.direct
 
     def people_links(self) -> SafeString:
         slug, asker = self.request.workspace.slug, self.request.access.participant_id
@@ -129,6 +141,15 @@ def channel_links(context: Mapping[str, Any]) -> SafeString:
     current = getattr(context.get("channel"), "pk", None)
     rows = ({"slug": slug, "channel": one, "is_current": one.pk == current} for one in context["shell"].channels)
     return render_fragments("chat/_sidebar_channel.html", rows)
+
+
+@register.simple_tag(takes_context=True)
+def direct_links(context: Mapping[str, Any]) -> SafeString:
+    """`{% direct_links %}`: the direct messages of the sidebar; those of the page are marked."""
+    slug = context["request"].workspace.slug
+    current = getattr(context.get("channel"), "pk", None)
+    rows = ({"slug": slug, "direct": one, "is_current": one.channel_id == current} for one in context["shell"].direct)
+    return render_fragments("chat/_sidebar_direct.html", rows)
 
 
 def shell_of(request: WorkspaceRequest) -> Shell:

@@ -18,7 +18,8 @@ MAX_OFFSET = 2**31
 def thread_list_context(
     request: WorkspaceRequest, list_threads: Callable[..., ThreadList], *, show_channel: bool = False
 ) -> dict[str, Any]:
-    """`threads`, the page that `?page=` names (the first or the last for a number that is none), and `items`, its HTML.
+    """`threads`, the page that `?page=` names (the first or the last for a number that is none), `items`, its HTML,
+    `imports`, and `query`, the rest of the address, for links to other pages.
 
     One statement, three for a page beyond the last. `list_threads` takes an offset and a limit.
     """
@@ -31,4 +32,7 @@ def thread_list_context(
     today = timezone.localdate()
     shared = {"slug": request.workspace.slug, "show_channel": show_channel}
     rows = ({**shared, "thread": item, "is_today": timezone.localdate(item.at) == today} for item in listed.items)
-    return {"threads": page, "items": render_fragments("chat/_thread_item.html", rows)}
+    others = request.GET.copy()
+    others.pop("page", None)
+    items = render_fragments("chat/_thread_item.html", rows)
+    return {"threads": page, "items": items, "imports": listed.imports, "query": others.urlencode()}

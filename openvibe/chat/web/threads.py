@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from django.db import transaction
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import content_disposition_header
@@ -18,6 +18,7 @@ from openvibe.chat import services
 from openvibe.chat.attachments import read_uploads
 from openvibe.chat.models import Message, Thread
 from openvibe.chat.queries import (
+    EXPORT_TYPES,
     NamedAgent,
     ScopedInstructions,
     SidebarParticipant,
@@ -26,15 +27,18 @@ from openvibe.chat.queries import (
     access_message,
     access_thread,
     agents_with_access,
+    export_filename,
+    export_thread,
     members_with_access,
     read_surroundings,
     scoped_instructions,
 )
-from openvibe.chat.services.permissions import may_manage_thread
+from openvibe.chat.services.permissions import departure, may_manage_thread
 from openvibe.chat.web.notifications import NotifyMenu, thread_notify_menu
 from openvibe.chat.web.presenters import message_page_context, message_rows
 from openvibe.chat.web.shell import shell_of
 from openvibe.chat.wiring import PENDING_DECISIONS
+from openvibe.workspaces.access import Access
 from openvibe.workspaces.decorators import WorkspaceRequest, wants_json, workspace_view
 from openvibe.workspaces.models import Participant
 
@@ -57,11 +61,17 @@ def thread(request: WorkspaceRequest, thread_id: int) -> HttpResponse:
     return _render_thread_page(request, thread)
 
 
+ARCHIVED_NOTE = "This conversation is archived: it can be read, not written to."
+
+
 def _render_thread_page(
     request: WorkspaceRequest, thread: Thread, *, problem: Problem | None = None, text: str | None = None
 ) -> HttpResponse:
-    surroundings = read_surroundings(thread, request.access)
-    is_closed = thread.archived_at is not None or thread.channel.archived_at is not None
+    surroundings, channel = read_surroundings(thread, request.access), thread.channel
+    is_closed = thread.archived_at is not None or channel.archived_at is not None
+    other = other_participant(thread, request.access)
+    closed_reason = ARCHIVED_NOTE if is_closed else departure(channel)
+    answering = (NamedAgent(other.pk, other.handle),) if other and other.is_agent else surroundings.followers
     me = request.member.participant
     context = {
         "thread": thread,
@@ -71,11 +81,11 @@ def _render_thread_page(
         "head": _thread_head(request, thread, surroundings, is_closed),
         "composer": Composer(
             thread_id=thread.pk,
-            title=thread.title,
-            is_closed=is_closed,
+            title=other.name if other else thread.title,
+            closed_reason=closed_reason,
             text=text if text is not None else surroundings.draft,
             problem=problem.message if problem else "",
-            followers=surroundings.followers,
+            followers=answering,
             enter_sends=request.member.enter_sends,
             author=SidebarParticipant(me.pk, me.handle, me.name, level=None),
         ),
@@ -85,11 +95,13 @@ def _render_thread_page(
 
 @dataclass(frozen=True)
 class Composer:
-    """What `chat/_composer.html` shows to `author`. `problem`: why the text could not be posted, if it was."""
+    """What `chat/_composer.html` shows to `author`. `closed_reason`: why nothing can be written here, empty where it can.
+
+    `problem`: why the text could not be posted, if it was; `followers` answer every message."""
 
     thread_id: int
     title: str
-    is_closed: bool
+    closed_reason: str
     text: str
     problem: str
     followers: tuple[NamedAgent, ...]
@@ -101,7 +113,7 @@ class Composer:
 @dataclass(frozen=True)
 class ThreadHead:
     """What `chat/_thread_head.html` shows of a thread to somebody. `agents`: those the asker knows; `readers`: handle
-    and level of those that may read it."""
+    and level of those that may read it; `other`: with whom these direct messages are, if they are such."""
 
     thread_id: int
     title: str
@@ -122,6 +134,8 @@ class ThreadHead:
     readers: tuple[SidebarParticipant, ...]
     pending_decisions: int
     notify: NotifyMenu
+    other: str = ""
+    is_other_agent: bool = False
     accesses: tuple[tuple[str, str], ...] = tuple(Thread.Access.choices)
 
     @property
@@ -137,9 +151,10 @@ def _thread_head(
     request: WorkspaceRequest, thread: Thread, surroundings: ThreadSurroundings, is_closed: bool
 ) -> ThreadHead:
     channel, readers = thread.channel, agents_with_access(thread)
+    other = other_participant(thread, request.access)
     return ThreadHead(
         thread_id=thread.pk,
-        title=thread.title,
+        title=other.name if other else thread.title,
         access=thread.access,
         is_archived=thread.archived_at is not None,
         is_closed=is_closed,
@@ -148,8 +163,8 @@ def _thread_head(
         channel_id=channel.pk,
         channel_name=channel.name,
         is_private=channel.is_private,
-        administers=request.access.administers,
-        may_change=may_manage_thread(thread, request.access),
+        administers=other is None and request.access.administers,
+        may_change=other is None and may_manage_thread(thread, request.access),
         own_instructions=thread.instructions,
         instructions=tuple(scoped_instructions(request.access, request.workspace, channel, thread)),
         surroundings=replace(surroundings, draft=""),
@@ -157,7 +172,15 @@ def _thread_head(
         readers=tuple(SidebarParticipant(one.pk, one.handle, one.name, one.agent.level) for one in readers),
         pending_decisions=sum(count(thread) for count in PENDING_DECISIONS),
         notify=thread_notify_menu(request, thread, surroundings.notify_level, surroundings.channel_notify_level),
+        other=other.name if other else "",
+        is_other_agent=other is not None and other.is_agent,
     )
+
+
+def other_participant(thread: Thread, access: Access) -> Participant | None:
+    """With whom the reader has these direct messages; None in a channel."""
+    two = (thread.channel.first_participant, thread.channel.second_participant)
+    return next((one for one in two if one is not None and one.pk != access.participant_id), None)
 
 
 def post_from_composer(
@@ -181,6 +204,21 @@ def post_from_composer(
     if wants_json(request):
         return JsonResponse({"id": message.pk, "seq": message.seq}, status=201)
     return redirect(f"{request.path}#{anchor}-{message.seq}")
+
+
+@workspace_view
+@require_safe
+def thread_export(request: WorkspaceRequest, thread_id: int) -> HttpResponseBase:
+    """The thread as a file, as `?format=` md (or anything else) or jsonl."""
+    thread = access_thread(request.access, thread_id)
+    form = "jsonl" if request.GET.get("format") == "jsonl" else "md"
+    return export_response(request.access, thread, form)
+
+
+def export_response(access: Access, thread: Thread, form: str) -> HttpResponseBase:
+    response = StreamingHttpResponse(export_thread(access, thread, form), content_type=EXPORT_TYPES[form])
+    response.headers["Content-Disposition"] = content_disposition_header(True, export_filename(thread, form)) or ""
+    return response
 
 
 @workspace_view
@@ -301,11 +339,15 @@ def attachment(request: WorkspaceRequest, attachment_id: int) -> HttpResponse:
 @workspace_view
 @require_safe
 def message_history(request: WorkspaceRequest, message_id: int) -> HttpResponse:
-    """What an edited message said before, oldest first."""
+    """What an edited message says and said before, newest first, each with the time it was written."""
     message = access_message(request.access, message_id)
     if message.is_deleted:
         raise Missing("This message was deleted, and its history with it.")
-    context = {"message": message, "revisions": message.revisions.all(), "thread": message.thread}
+    revisions = list(message.revisions.order_by("replaced_at", "pk"))
+    written = [message.created_at, *(revision.replaced_at for revision in revisions)]
+    bodies = [*(revision.body for revision in revisions), message.body]
+    versions = [{"body": body, "at": at} for body, at in zip(bodies, written, strict=True)]
+    context = {"message": message, "versions": versions[::-1], "thread": message.thread}
     return render(request, "chat/_history.html" if request.htmx else "chat/history.html", context)
 
 

@@ -2,7 +2,20 @@
 
 from django.urls import path
 
-from openvibe.chat.web import channels, dives, inbox, notifications, quotes, reactions, saved, search, threads, tokens
+from openvibe.chat.web import (
+    channels,
+    direct_messages,
+    dives,
+    inbox,
+    link_previews,
+    notifications,
+    quotes,
+    reactions,
+    saved,
+    search,
+    threads,
+    tokens,
+)
 
 urlpatterns = [
     path("", inbox.inbox, name="inbox"),
@@ -10,6 +23,9 @@ urlpatterns = [
     path("saved/", saved.saved, name="saved"),
     path("next/", inbox.next_unread, name="next-unread"),
     path("sidebar/", inbox.sidebar, name="sidebar"),
+    path("direct/", direct_messages.direct_message, name="direct-message"),
+    path("search/", search.search, name="search"),
+    path("previews/", link_previews.link_previews, name="link-previews"),
     path("read/", inbox.read_all, name="read-all"),
     path("notifications/", notifications.notifications, name="notifications"),
     path("do-not-disturb/", notifications.do_not_disturb, name="do-not-disturb"),
@@ -26,6 +42,7 @@ urlpatterns = [
     path("c/<int:channel_id>/notify/", notifications.channel_notify, name="channel-notify"),
     path("c/<int:channel_id>/threads/", channels.thread_create, name="thread-create"),
     path("t/<int:thread_id>/", threads.thread, name="thread"),
+    path("t/<int:thread_id>/export/", threads.thread_export, name="thread-export"),
     path("t/<int:thread_id>/edit/", threads.thread_edit, name="thread-edit"),
     path("t/<int:thread_id>/agents/", threads.thread_agents, name="thread-agents"),
     path("t/<int:thread_id>/read/", threads.thread_read, name="thread-read"),

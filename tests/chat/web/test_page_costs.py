@@ -66,7 +66,7 @@ def test_the_sidebar_counts_what_was_not_read_outside_dives_and_archives(
     mark_read(thread=Thread.objects.get(title="Read"), by=access(dora), seq=1)
 
     sidebar = re.sub(r"<[^>]+>|\s+", " ", signed_in(dora).get(f"{home}sidebar/").content.decode())
-    channels = re.sub(" +", " ", sidebar[sidebar.index("Channels") : sidebar.index("People")])
+    channels = re.sub(" +", " ", sidebar[sidebar.index("Channels") : sidebar.index("Direct")])
     assert channels == "Channels general , something new 2 mentions other "
 
 
@@ -82,7 +82,7 @@ def test_equal_values_are_rendered_once_and_tokens_stay_everybodys_own(
 
 def test_a_fragment_shows_its_values_in_the_readers_time_and_escapes_them() -> None:
     at = datetime(2026, 5, 1, 23, 30, tzinfo=UTC)
-    item = ThreadItem(1, "<b>Roses", "general", None, 1, "open", at, unread=False)
+    item = ThreadItem(1, "<b>Roses", "general", 1, "open", at, unread=False)
     shown = []
     for zone in ("UTC", "Asia/Tokyo"):
         with timezone.override(zone):

@@ -115,7 +115,7 @@ def test_reading_and_unreading(ana: Member, dora: Member, thread: Thread, addres
     browser, home = signed_in(ana), address.partition("t/")[0]
     assert b"Pruning" in browser.get(home).content
     browser.post(f"{address}read/", {"seq": "3"}, headers=JSON)
-    assert b"You have read everything." in browser.get(home).content
+    assert b"You have read everything." in browser.get(f"{home}?show=unread").content
     browser.post(f"{address}read/", {"seq": "2", "unread": "1"})
     assert ReadMarker.objects.get(participant=ana.participant).last_read_seq == 1
     assert browser.get(f"{home}next/")["Location"] == address

@@ -41,12 +41,12 @@ def told(frame: Frame) -> tuple[str, int | None]:
     return data["kind"], data["message"]
 
 
-def test_what_is_said_elsewhere_is_told_as_ids_and_facts_for_the_sidebar(
+def test_what_is_said_is_told_to_a_page_of_lists_as_ids_facts_and_first_words(
     ana: Member, dora: Member, thread: Thread, path: str, signed_in: SignedIn
 ) -> None:
     with Reader(signed_in(dora), path, query=f"after={last_position()}") as reader:
         assert (reader.status, reader.content_type) == (200, "text/event-stream")
-        message = say(thread, ana, "secret words for @dora")
+        message = say(thread, ana, "words for @dora")
         assert json.loads(reader.next().data) == {
             "kind": "message_posted",
             "channel": thread.channel_id,
@@ -57,6 +57,8 @@ def test_what_is_said_elsewhere_is_told_as_ids_and_facts_for_the_sidebar(
             "dive": False,
             "seq": message.seq,
             "notify": {"title": "Ana · Pruning", "body": "secret words for @dora"},
+            "author": "Ana",
+            "preview": "words for @dora",
         }
         update_message(message=message, by=access(ana), body="other words")
         assert told(reader.next()) == ("message_changed", message.pk)

@@ -113,7 +113,8 @@ def guess_format(file: Path) -> str:
 def get_or_create_channel(workspace: Workspace, name: str, *, create: bool) -> Channel:
     """The channel of that name, made by the workspace's first owner when it is missing and may be made."""
     cleaned = name.strip().lstrip("#").lower()
-    channel = Channel.objects.select_related("workspace").filter(workspace=workspace, name=cleaned).first()
+    rooms = Channel.objects.select_related("workspace").filter(workspace=workspace, first_participant=None)
+    channel = rooms.filter(name=cleaned).first()
     if channel is not None:
         return channel
     owners = Member.objects.filter(workspace=workspace, role=Member.Role.OWNER, removed_at=None)

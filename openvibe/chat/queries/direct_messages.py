@@ -1,0 +1,26 @@
+"""Reads of direct messages: with whom somebody may have them, and the conversation of two."""
+
+from openvibe.base.problems import Missing
+from openvibe.chat.models import Thread
+from openvibe.chat.queries.conversations import participants_known_to
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+
+def list_recipients(access: Access) -> list[Participant]:
+    """Whom the asker may write to: people and agents she knows, without herself, by name."""
+    return list(participants_known_to(access).exclude(pk=access.participant_id))
+
+
+def access_recipient(by: Access, participant_id: int) -> Participant:
+    """An active person or agent that the asker knows, other than herself. Raises Missing."""
+    recipient = participants_known_to(by).exclude(pk=by.participant_id).filter(pk=participant_id).first()
+    if recipient is None:
+        raise Missing
+    return recipient
+
+
+def find_direct_thread(*, by: Access, participant_id: int) -> Thread | None:
+    """The conversation of the asker with somebody, whether they are still there or not; None when there is none yet."""
+    found: Thread | None = Thread.objects.direct_between(by.participant_id, participant_id).first()
+    return found

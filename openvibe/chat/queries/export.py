@@ -1,0 +1,91 @@
+"""A thread as a file: Markdown for people, JSONL that `conversation import` reads again. Read in pages, so that ten
+thousand messages are never in memory at once."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC
+from typing import Literal
+
+from django.template.defaultfilters import filesizeformat
+from django.utils.text import slugify
+
+from openvibe.chat.models import DiveResult, Message, Thread
+from openvibe.chat.queries.conversations import list_messages
+from openvibe.workspaces.access import Access
+from openvibe.workspaces.models import Participant
+
+ExportForm = Literal["md", "jsonl"]
+EXPORT_TYPES: dict[str, str] = {"md": "text/markdown; charset=utf-8", "jsonl": "application/x-ndjson"}
+PAGE_SIZE = 200
+"""Messages."""
+DELETED_TEXT = "This message was deleted."
+
+
+def export_filename(thread: Thread, form: str) -> str:
+    return f"{slugify(thread.title)[:60] or 'thread'}-{thread.pk}.{form}"
+
+
+def export_thread(access: Access, thread: Thread, form: str) -> Iterator[str]:
+    """The file in pieces, a message each. `thread` was read with its channel, for the asker.
+
+    It holds what everybody who reads the thread sees: no draft, no verdict, nothing of the reader's own. Deleted
+    messages keep their places; files are named; a reply that is being written is left out. Two queries a page."""
+    write: Callable[[Message, str], str] = _markdown if form == "md" else _jsonl_writer(thread.title)
+    if form == "md":
+        yield f"# {_one_line(thread.title)}\n\n{thread.channel}\n"
+    seq = 0
+    while page := list_messages(access, thread.pk, after_seq=seq, limit=PAGE_SIZE):
+        seq = page[-1].seq
+        results = [message.pk for message in page if message.kind == Message.Kind.DIVE_RESULT]
+        full = dict(DiveResult.objects.filter(message__in=results).values_list("message_id", "full")) if results else {}
+        for message in page:
+            if message.state != Message.State.WRITING:
+                yield write(message, _text(message, full.get(message.pk, "")))
+
+
+def _text(message: Message, full: str) -> str:
+    """All that the message says; of a result its full text, too."""
+    if message.is_deleted:
+        return DELETED_TEXT
+    return f"{message.body}\n\n{full}" if full else message.body
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _markdown(message: Message, text: str) -> str:
+    author, at = message.author, message.created_at.astimezone(UTC)
+    if message.is_deleted:
+        text = f"*{text}*"
+    elif message.kind in (Message.Kind.TOOL_CALL, Message.Kind.TOOL_RESULT):
+        text = "\n".join(f"    {line}" for line in text.splitlines())
+    files = "".join(f"\n- Attached: {file['name']} ({filesizeformat(file['size'])})" for file in message.attached)
+    edited = ", edited" if message.edited_at and not message.is_deleted else ""
+    heading = f"{_one_line(author.name)} (@{author.handle}) · {at:%Y-%m-%d %H:%M} UTC{edited}"
+    return f"\n## {heading}\n\n{text}\n{files}" + ("\n" if files else "")
+
+
+def _jsonl_writer(title: str) -> Callable[[Message, str], str]:
+    def write(message: Message, text: str) -> str:
+        author = message.author
+        is_agent = author.is_agent or author.kind == Participant.Kind.ASSISTANT
+        line = {
+            "thread": title,
+            "seq": message.seq,
+            "author": author.name,
+            "handle": author.handle,
+            "role": "assistant" if is_agent else "user",
+            "kind": message.kind,
+            "time": message.created_at.astimezone(UTC).isoformat(),
+            "text": text,
+        }
+        if message.is_deleted:
+            line["deleted"] = True
+        elif message.edited_at:
+            line["edited"] = message.edited_at.astimezone(UTC).isoformat()
+        if message.attached:
+            line["files"] = [file["name"] for file in message.attached]
+        return json.dumps(line, ensure_ascii=False) + "\n"
+
+    return write

@@ -1,0 +1,98 @@
+"""A thread as a file, and the same conversation read back from it."""
+
+import io
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from agents.models import Agent
+from openvibe.chat.models import Message, Thread
+from openvibe.chat.queries import access_thread, export_thread
+from openvibe.chat.services import create_reply, delete_message, publish_dive, save_draft, start_dive
+from openvibe.llm.drafts import ResultDraft
+from openvibe.workspaces.models import Member
+from tests.factories import access, attach, say, say_all
+
+
+def lines(member: Member, thread: Thread, form: str) -> Iterator[str]:
+    return export_thread(access(member), access_thread(access(member), thread.pk), form)
+
+
+def spoken(thread: Thread) -> list[tuple[str, str, str, object]]:
+    rows = thread.messages.order_by("seq").select_related("author")
+    return [
+        (row.author.name, "ai" if row.author.kind in ("agent", "assistant") else "", row.body, row.created_at)
+        for row in rows
+    ]
+
+
+def test_jsonl_is_the_same_conversation_when_it_is_imported_again(
+    ana: Member, dora: Member, vibe: Agent, thread: Thread, tmp_path: Path
+) -> None:
+    say(thread, ana, 'Über "roses":\n\n- now\n- or in March 🌹?')
+    reply = create_reply(thread=thread, author=vibe.participant, client_id="1")
+    Message.objects.filter(pk=reply.pk).update(body="In March.", state="complete")
+    attach(thread, dora, "My notes.", notes_md="# Notes")
+    delete_message(message=say(thread, dora, "A secret"), by=access(dora))
+    file = tmp_path / "talk.jsonl"
+    file.write_text("".join(lines(ana, thread, "jsonl")), "utf-8")
+    assert '"deleted": true' in file.read_text("utf-8")
+    assert '"files": ["notes.md"]' in file.read_text("utf-8")
+
+    call_command("conversation", "import", str(file), "--channel", "again", stdout=io.StringIO())
+    again = Thread.objects.get(channel__name="again")
+    assert again.title == thread.title
+    expected = [(*row[:2], row[2] or "This message was deleted.", row[3]) for row in spoken(thread)]
+    assert spoken(again) == expected
+
+
+def test_markdown_says_who_said_what_and_nothing_private(
+    ana: Member, dora: Member, vibe: Agent, thread: Thread
+) -> None:
+    source = attach(thread, ana, "When **do** I prune?", notes_md="# Notes")
+    dive = start_dive(source=source, by=access(ana), agent=vibe.participant)
+    publish_dive(dive=dive, by=access(ana), result=ResultDraft("In March", ("One", "Two", "Three"), full="At length."))
+    delete_message(message=say(thread, dora, "A secret"), by=access(dora))
+    save_draft(thread=thread, by=access(ana), body="half a thought")
+    create_reply(thread=thread, author=vibe.participant, client_id="2")
+    text = "".join(lines(dora, thread, "md"))
+    assert text.startswith("# Pruning\n\n#general\n\n## Ana (@ana) · 20")
+    for words in (
+        "When **do** I prune?",
+        "- Attached: notes.md (7\xa0bytes)",
+        "At length.",
+        "*This message was deleted.*",
+    ):
+        assert words in text
+    for words in ("A secret", "half a thought", "## Vibe"):
+        assert words not in text
+
+
+def test_it_is_read_page_by_page(ana: Member, thread: Thread) -> None:
+    say_all(thread, ana, [f"Row {n}" for n in range(450)])
+    pieces = lines(ana, thread, "jsonl")
+    with CaptureQueriesContext(connection) as first:
+        list(islice(pieces, 200))
+    with CaptureQueriesContext(connection) as rest:
+        assert sum(1 for _ in pieces) == 250
+    assert (len(first), len(rest)) == (2, 3)
+
+
+def test_only_who_reads_the_thread_gets_the_file(ana: Member, ben: Member, thread: Thread) -> None:
+    say(thread, ana, "Roses.")
+    address = f"/w/{ana.workspace.slug}/t/{thread.pk}/export/"
+    answer = signed_in(ana).get(f"{address}?format=jsonl")
+    assert answer["Content-Disposition"] == f'attachment; filename="pruning-{thread.pk}.jsonl"'
+    assert b"Roses." in answer.getvalue()
+    assert signed_in(ben).get(address).status_code == 404
+
+
+def signed_in(member: Member) -> Client:
+    client = Client()
+    client.force_login(member.user)
+    return client

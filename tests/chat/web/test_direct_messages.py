@@ -1,0 +1,64 @@
+"""Direct messages in the browser: begun from a person or an agent, shown by the other's name, nobody else's."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from openvibe.chat.models import Channel, Message, Thread
+from openvibe.workspaces.models import Member
+from openvibe.workspaces.services import remove_member
+from tests.chat.test_direct_messages import begin
+from tests.factories import access, make_agent, make_member, say
+
+SignedIn = Callable[[Member], Client]
+
+
+def test_a_first_message_begins_them_and_the_link_leads_back(
+    ana: Member, dora: Member, home: str, signed_in: SignedIn
+) -> None:
+    browser, to = signed_in(dora), ana.participant_id
+    assert b'value="%d" selected' % to in browser.get(f"{home}direct/?to={to}").content
+    sent = browser.post(f"{home}direct/", {"to": to, "body": "Hello!"})
+    thread = Thread.objects.get()
+    assert sent["Location"] == browser.get(f"{home}direct/?to={to}")["Location"] == f"{home}t/{thread.pk}/"
+    page = browser.get(sent["Location"]).content.decode()
+    assert "<h1>Ana</h1>" in page
+    assert "Message to Ana" in page
+    assert f"/c/{thread.channel_id}/" not in page
+    for settings in ("", "edit/", "members/"):
+        assert browser.get(f"{home}c/{thread.channel_id}/{settings}").status_code == 404
+
+
+@pytest.mark.parametrize(("to", "body", "status"), [("", "Hello!", 400), ("{ben}", "Hello!", 404), ("{ana}", " ", 400)])
+def test_what_cannot_be_sent_is_kept_and_nothing_is_begun(
+    ana: Member, cleo: Member, dora: Member, home: str, signed_in: SignedIn, to: str, body: str, status: int
+) -> None:
+    values = {"to": to.format(ana=ana.participant_id, ben=cleo.participant_id), "body": body}
+    answer = signed_in(dora).post(f"{home}direct/", values)
+    assert answer.status_code == status
+    assert body.encode() in answer.content
+    assert not Channel.objects.exists()
+
+
+def test_to_another_admin_there_is_nothing(ana: Member, dora: Member, home: str, signed_in: SignedIn) -> None:
+    thread = begin(dora, make_agent(ana).participant)
+    message = say(thread, dora, "The roses are ill.")
+    admin = signed_in(make_member("Eve", ana.workspace, role="admin"))
+    for address in (f"t/{thread.pk}/", f"m/{message.pk}/", f"t/{thread.pk}/names/", f"m/{message.pk}/history/"):
+        assert admin.get(home + address).status_code == 404, address
+    for address in ("", "search/?q=roses", "sidebar/", "mentions/"):
+        assert b"roses are ill" not in admin.get(home + address).content
+
+
+def test_who_left_leaves_a_page_to_read(ana: Member, dora: Member, home: str, signed_in: SignedIn) -> None:
+    thread = begin(ana, dora.participant)
+    say(thread, dora, "Goodbye!")
+    remove_member(member=dora, by=access(ana))
+    browser, address = signed_in(ana), f"{home}t/{thread.pk}/"
+    page = browser.get(address).content.decode()
+    assert "Goodbye!" in page
+    assert "Dora has left the workspace." in page
+    assert 'id="composer"' not in page
+    assert browser.post(address, {"body": "Wait!"}).status_code == 403
+    assert Message.objects.count() == 1

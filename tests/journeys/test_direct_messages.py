@@ -1,0 +1,51 @@
+"""Two people write to one another, and what they link to shows itself to whoever may see it."""
+
+from playwright.sync_api import Page, expect
+
+from tests.journeys.conftest import People
+from tests.journeys.installation import Installation
+from tests.journeys.test_conversation import invited, say, start_thread
+
+
+def make_private_channel(page: Page, name: str) -> None:
+    page.goto("/w/willow/channels/new/")
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Private").check()
+    page.get_by_role("button", name="Make channel").click()
+
+
+def test_two_write_to_one_another_and_links_show_what_each_may_see(people: People, installation: Installation) -> None:
+    ana = people.ana()
+    finn = invited(people, ana, "Finn")
+    start_thread(ana, "Where the tools are", "In the shed by the gate.")
+    shed = ana.url
+    ana.goto("/w/willow/?show=unread")
+    expect(ana.locator('body[data-live="on"]')).to_be_attached()
+
+    finn.goto("/w/willow/members/")
+    finn.locator("main").get_by_role("link", name="Message Ana").click()
+    finn.get_by_label("Message", exact=True).fill("Where are the tools?")
+    finn.get_by_role("button", name="Send").click()
+    expect(finn.get_by_role("heading", name="Ana", level=1)).to_be_visible()
+
+    sidebar = ana.get_by_role("navigation", name="Workspace")
+    expect(sidebar.locator('a[data-channel].is-unread[href*="/t/"]')).to_contain_text("Finn")
+    line = ana.locator("#inbox .thread-item", has_text="Finn")
+    expect(line).to_contain_text("Where are the tools?")
+    say(finn, "And the ladder?")
+    expect(line.locator("[data-preview]")).to_have_text("And the ladder?")
+    line.get_by_role("link").click()
+    expect(ana.locator("#messages")).to_contain_text("Where are the tools?")
+
+    say(ana, f"See {shed} for that.")
+    shown = finn.locator(".link-preview")
+    expect(shown).to_contain_text("Where the tools are")
+    make_private_channel(ana, "finns-birthday")
+    start_thread(ana, "A surprise", "Cake.", channel="finns-birthday")
+    secret = ana.url
+    ana.goto(finn.url)
+    say(ana, f"Never mind {secret} here.")
+    expect(ana.locator(".link-preview").last).to_contain_text("A surprise")
+    expect(finn.locator("#messages")).to_contain_text("Never mind")
+    expect(finn.locator('a[data-preview^="thread-"]')).to_have_count(2)  # it was asked for, and nothing came
+    expect(shown).to_have_count(1)
