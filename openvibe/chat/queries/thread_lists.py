@@ -152,7 +152,7 @@ def _list_threads(access: Access, values: dict[str, object]) -> ThreadList:
             pk,
             title,
             channel,
-            last_seq,
+            seq,
             kind_of_access,
             datetime.fromisoformat(at),
             unread,
@@ -160,7 +160,7 @@ def _list_threads(access: Access, values: dict[str, object]) -> ThreadList:
             author or "",
             message_preview(body, kind, state, is_deleted=is_deleted) if author else "",
         )
-        for pk, title, channel, last_seq, kind_of_access, at, unread, pinned, author, body, kind, state, is_deleted in rows
+        for pk, title, channel, seq, kind_of_access, at, unread, pinned, author, body, kind, state, is_deleted in rows
     ]
     notes = (ImportNote(pk, name, count, datetime.fromisoformat(at)) for pk, name, count, at in imports)
     return ThreadList(items, total, tuple(notes))
