@@ -68,6 +68,10 @@ class ReplyFrames:
     def shows(self, event: LiveEvent) -> bool:
         return event.thread_id == self.thread_id
 
+    def presence_frame(self, here: frozenset[int], viewer: Viewer) -> bytes:
+        """A chat client does not show who is here."""
+        return b""
+
     def frame(self, event: LiveEvent, viewer: Viewer, batch: EventBatch) -> bytes:
         if event.thread_id != self.thread_id or batch.ids_only:
             return b""

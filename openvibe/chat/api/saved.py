@@ -22,7 +22,7 @@ class SavedOut(FoundOut):
         read_only_fields = fields
 
     def to_representation(self, instance: Message) -> dict[str, object]:
-        return {**super().to_representation(instance), "saved_at": utc_text(instance.saved_at)}
+        return {**super().to_representation(instance), "saved_at": utc_text(vars(instance)["saved_at"])}
 
 
 class Saved(ApiView):

@@ -74,10 +74,10 @@ def messages_mentioning(access: Access) -> QuerySet[Message]:
 
 
 def saved_messages(access: Access) -> QuerySet[Message]:
-    """Messages the asker saved and may still see, with `saved_id`, which orders them, and `saved_at`."""
+    """Messages the asker saved and may still see, the last saved first, with `saved_id` and `saved_at`."""
     own = FilteredRelation("saved", condition=Q(saved__participant_id=access.participant_id))
     messages = Message.objects.visible_to(access).annotate(own=own).filter(own__isnull=False)
-    return messages.annotate(saved_id=F("own__id"), saved_at=F("own__created_at"))
+    return messages.annotate(saved_id=F("own__id"), saved_at=F("own__created_at")).order_by("-saved_id")
 
 
 def participants_known_to(access: Access) -> QuerySet[Participant]:

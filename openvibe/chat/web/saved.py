@@ -5,20 +5,24 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
+from openvibe.base.markdown import plain_text
 from openvibe.chat import services
 from openvibe.chat.queries import access_message, saved_messages
 from openvibe.workspaces.decorators import WorkspaceRequest, workspace_view
 
 PAGE_SIZE = 50
+MAX_EXCERPT_SOURCE = 2000
+"""Characters of a message that its excerpt is made of."""
 
 
 @workspace_view
 @require_safe
 def saved(request: WorkspaceRequest) -> HttpResponse:
     """Those the reader may still see, the last saved first."""
-    messages = saved_messages(request.access).select_related("thread__channel", "author__agent").order_by("-saved_id")
+    messages = saved_messages(request.access).select_related("thread__channel", "author__agent")
     page = Paginator(messages, PAGE_SIZE).get_page(request.GET.get("page"))
-    return render(request, "chat/saved.html", {"page": page})
+    rows = [(message, plain_text(message.body[:MAX_EXCERPT_SOURCE])) for message in page]
+    return render(request, "chat/saved.html", {"page": page, "rows": rows})
 
 
 @workspace_view
