@@ -111,9 +111,9 @@ class NotificationForm(ServiceForm):
         label="Notify me of", choices=NotificationLevel.choices, widget=forms.RadioSelect, required=False
     )
     dnd_start = forms.TimeField(
-        label="Do not disturb every day from", widget=forms.TimeInput(TIME_ATTRIBUTES, "%H:%M"), required=False
+        label="Do not disturb, every day from", widget=forms.TimeInput(TIME_ATTRIBUTES, "%H:%M"), required=False
     )
-    dnd_end = forms.TimeField(label="to", widget=forms.TimeInput(TIME_ATTRIBUTES, "%H:%M"), required=False)
+    dnd_end = forms.TimeField(label="Until", widget=forms.TimeInput(TIME_ATTRIBUTES, "%H:%M"), required=False)
     digest = forms.ChoiceField(
         label="E-mail mentions that I missed", choices=DigestFrequency.choices, widget=forms.RadioSelect, required=False
     )
