@@ -32,7 +32,8 @@ def come_back(browser: Client) -> HttpResponse:
     leaving = browser.get(LOGIN)
     assert leaving.status_code == 302
     state = parse_qs(urlsplit(leaving["Location"]).query)["state"][0]
-    answer: HttpResponse = browser.get(f"{LOGIN}callback/", {"code": "a-code", "state": state})
+    answer = browser.get(f"{LOGIN}callback/", {"code": "a-code", "state": state})
+    assert isinstance(answer, HttpResponse)
     return answer
 
 

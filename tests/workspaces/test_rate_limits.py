@@ -16,7 +16,8 @@ LOGIN = "/accounts/login/"
 
 
 def guess(browser: Client, address: str, password: str = "wrong", email: str = "ana@example.org") -> HttpResponse:
-    answer: HttpResponse = browser.post(LOGIN, {"login": email, "password": password}, REMOTE_ADDR=address)
+    answer = browser.post(LOGIN, {"login": email, "password": password}, REMOTE_ADDR=address)
+    assert isinstance(answer, HttpResponse)
     return answer
 
 
