@@ -97,7 +97,8 @@ def _render_thread_page(
 class Composer:
     """What `chat/_composer.html` shows to `author`.
 
-    `closed_reason`: why nothing can be written here, empty where it can; `problem`: why the text could not be posted, if it was; `followers` answer every message."""
+    `closed_reason`: why nothing can be written here, empty where it can; `problem`: why the text could
+    not be posted, if it was; `followers` answer every message."""
 
     thread_id: int
     title: str
