@@ -20,7 +20,7 @@ from memory.episodes.services import delete_episode, mark_applied
 from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.plugins.registry import PluginStatus, capability_diff, installed_plugins, plugin_statuses
 from memory.plugins.services import configure_plugin, enable_plugin
-from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin
+from openvibe.base.admin import CHANNEL_READERS, ReadOnlyAdmin, WorkspaceScopedAdmin
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import channels_for_admin
@@ -134,6 +134,7 @@ def _settings_form(status: PluginStatus) -> forms.Form:
 
 @admin.register(Feedback)
 class FeedbackAdmin(ReadOnlyAdmin):
+    who_sees = CHANNEL_READERS
     workspace_path = "participant__workspace"
     list_display = ("verdict", "participant", "answered_by", "text", "fate", "created_at")
     list_filter = ("verdict",)
@@ -171,6 +172,7 @@ class SettledFilter(admin.SimpleListFilter):
 
 @admin.register(Episode)
 class EpisodeAdmin(WorkspaceScopedAdmin):
+    who_sees = CHANNEL_READERS
     workspace_path = "agent__workspace"
     list_display = ("summary_start", "agent", "kind", "fate", "prompt_count", "created_at", "expires_at")
     list_filter = ("kind", SettledFilter)

@@ -14,7 +14,8 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminI
 
 from openvibe.api.models import SCOPES, IdempotencyKey, Token
 from openvibe.api.services import MAX_TOKEN_DAYS, issue_token
-from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin, administered_workspace_ids
+from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin
+from openvibe.base.admin_site import administered_workspace_ids
 from openvibe.base.problems import Problem
 
 
