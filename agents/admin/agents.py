@@ -33,7 +33,8 @@ from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_sou
 from agents.soul_parser import soul_from_dict
 from agents.statistics import agent_acceptance
 from agents.trust import TRUST_LEVELS, trust_level
-from openvibe.base.admin import WorkspaceScopedAdmin
+from openvibe.base.admin import AuditedAdmin
+from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.services import add_to_channel, remove_from_channel
@@ -62,9 +63,10 @@ def agent_page(description: str, url_path: str) -> Callable[[AgentPage], object]
 
 
 @admin.register(Agent)
-class AgentAdmin(WorkspaceScopedAdmin):
+class AgentAdmin(AuditedAdmin):
     """Level, SOUL and activity change on their own pages, each with a record; agents are never deleted."""
 
+    audit_action = AuditAction.AGENT
     may_add = may_change = True
     form = AgentForm
     list_display = ("name", "handle", "workspace", "level", "soul", "endpoint", "active")
@@ -130,6 +132,10 @@ class AgentAdmin(WorkspaceScopedAdmin):
                 self.message_user(request, message, messages.SUCCESS)
                 return redirect("admin:agents_agent_channels_page", agent.pk)
         return self._render_page(request, None, "new", "New agent", form=form, problems=problems)
+
+    def audit_action_of(self, field: str) -> AuditAction:
+        actions = {"daily_token_budget": AuditAction.BUDGET, "endpoint": AuditAction.ENDPOINT}
+        return actions.get(field, AuditAction.AGENT)
 
     @agent_page("SOUL", "soul")
     def soul_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:

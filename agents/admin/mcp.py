@@ -13,7 +13,8 @@ from unfold.decorators import action
 
 from agents.mcp.tools import FetchResult, refresh_tools
 from agents.models import McpServer, McpTool
-from openvibe.base.admin import StoredSecretForm, WorkspaceScopedAdmin, secret_input
+from openvibe.base.admin import AuditedAdmin, StoredSecretForm, secret_input
+from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem
 
 
@@ -84,7 +85,8 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
 
 
 @admin.register(McpServer)
-class McpServerAdmin(WorkspaceScopedAdmin):
+class McpServerAdmin(AuditedAdmin):
+    audit_action = AuditAction.MCP_SERVER
     may_add = may_change = may_delete = True
     form = McpServerForm
     inlines = (McpToolInline,)

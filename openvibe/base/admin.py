@@ -17,7 +17,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, models
+from django.db import DatabaseError, models, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -36,8 +36,9 @@ from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminPasswordWidget
 
 from openvibe.base.admin_site import administered_workspace_ids, may_use_admin
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.fields import UnreadableSecret, secret_hint
-from openvibe.base.models import Event
+from openvibe.base.models import AuditRecord, Event
 from openvibe.base.problems import Problem
 from openvibe.base.scheduler import DELIVERED, synchronise_schedule
 
@@ -258,6 +259,79 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
         return TemplateResponse(request, template, {**self.admin_site.each_context(request), **context})
 
 
+def admin_actor(request: HttpRequest) -> str:
+    """Who acts in the admin, as the audit log names who may be no participant of the workspace."""
+    user: Any = request.user
+    return f"{user} ({user.email}), in the admin"
+
+
+def _initial_value(form: Any, name: str) -> object:
+    """What the field held: a row where it is one's id."""
+    value, field = form.initial.get(name), form.fields[name]
+    is_id = isinstance(field, forms.ModelChoiceField) and isinstance(value, int)
+    return field.queryset.filter(pk=value).first() if is_id else value
+
+
+def _in_words(value: object) -> str:
+    """A form's value: numbers with separators, rows by their name."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value or "nothing")
+
+
+class AuditedAdmin(WorkspaceScopedAdmin):
+    """Rows that forms of the admin save, each change of which stands in the audit log as `audit_action`."""
+
+    audit_action: AuditAction
+    secret_fields = frozenset(("api_key", "token", "new_password"))
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if not change:
+            self.audit(request, obj, after="made")
+            return
+        names = [name for name in form.changed_data if name in form.fields]
+        for name in names:
+            is_secret = name in self.secret_fields or name == "forget"
+            before = "" if is_secret else _in_words(_initial_value(form, name))
+            after = "another one" if is_secret else _in_words(form.cleaned_data.get(name))
+            label = str(form.fields[name].label or name).lower()
+            if before != after:
+                self.audit(request, obj, before=before, after=after, what=label, action=self.audit_action_of(name))
+
+    def audit_action_of(self, field: str) -> AuditAction:
+        return self.audit_action
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self.audit(request, obj, after="deleted")
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
+        with transaction.atomic():
+            for row in queryset:
+                self.audit(request, row, after="deleted")
+            super().delete_queryset(request, queryset)
+
+    def audit(
+        self,
+        request: HttpRequest,
+        row: Any,
+        *,
+        before: str = "",
+        after: str,
+        what: str = "",
+        action: AuditAction | None = None,
+    ) -> None:
+        record_audit(
+            action or self.audit_action,
+            workspace_id=row.pk if self.workspace_path == "pk" else getattr(row, "workspace_id", None),
+            by=admin_actor(request),
+            subject=f"{what} of {row}" if what else str(row),
+            before=before,
+            after=after,
+        )
+
+
 class ReadOnlyAdmin(WorkspaceScopedAdmin):
     """Looked at, never touched."""
 
@@ -278,6 +352,17 @@ class EventAdmin(ReadOnlyAdmin):
     workspace_path = "workspace_id"
     list_display = ("position", "kind", "workspace_id", "channel_id", "thread_id", "message_id", "created_at")
     list_filter = ("kind",)
+    ordering = ("-id",)
+
+
+@admin.register(AuditRecord)
+class AuditRecordAdmin(ReadOnlyAdmin):
+    """The audit log. Rows without a workspace are about accounts: for superusers."""
+
+    workspace_path = "workspace_id"
+    list_display = ("created_at", "actor", "action", "subject", "before", "after", "note", "workspace_name")
+    list_filter = ("action", "created_at")
+    search_fields = ("actor", "subject", "note")
     ordering = ("-id",)
 
 

@@ -60,6 +60,7 @@ LIST_GROUPS: dict[str, tuple[ListPage, ...]] = {
         ListPage("Search embedder", "manage_search", "search.vectorspace", "What makes texts findable by meaning."),
     ),
     "What happened": (
+        ListPage("Audit log", "gavel", "base.auditrecord", "Who changed what, before and after. Nothing is deleted."),
         ListPage("Runs", "play_circle", "agents.run", "Every answer of an agent: its state, tokens and errors."),
         ListPage("Prompts", "visibility", "agents.snapshot", "How large each prompt was. No texts."),
         ListPage("Background calls", "schedule", "workspaces.spending", "Models asked while nobody waited."),

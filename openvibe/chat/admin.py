@@ -10,10 +10,18 @@ from django.http import HttpRequest
 from django.urls import reverse
 from unfold.admin import TabularInline
 
-from openvibe.base.admin import CHANNEL_READERS, ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin, as_form_error
+from openvibe.base.admin import (
+    CHANNEL_READERS,
+    ReadOnlyAdmin,
+    SameWorkspaceForm,
+    WorkspaceScopedAdmin,
+    admin_actor,
+    as_form_error,
+)
 from openvibe.base.events import emit
 from openvibe.chat.models import Channel, ChannelMembership, Dive
 from openvibe.chat.queries import channels_for_admin
+from openvibe.chat.services import audit_membership
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.services import clean_instructions
 
@@ -88,6 +96,8 @@ class ChannelAdmin(WorkspaceScopedAdmin):
         formset.save()
         for membership in [*formset.new_objects, *formset.deleted_objects]:
             emit("access_changed", workspace_id=form.instance.workspace_id, participant_id=membership.participant_id)
+            change = "added" if membership in formset.new_objects else "taken out"
+            audit_membership(form.instance, membership.participant, admin_actor(request), change)
 
 
 @admin.register(Dive)

@@ -292,6 +292,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "COMPONENT_SPLIT_PATCH": False,
     "ENUM_NAME_OVERRIDES": {
         "MessageKind": "openvibe.chat.models.Message.Kind",
+        "AuditAction": "openvibe.base.models.AuditRecord.Action",
         "WebhookState": "openvibe.webhooks.models.Webhook.State",
         "DeliveryState": "openvibe.webhooks.models.Delivery.State",
         "EpisodeKind": "memory.models.Episode.Kind",

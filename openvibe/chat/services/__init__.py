@@ -4,6 +4,7 @@ from openvibe.chat.importing.readers import ImportedLine, ImportedThread
 from openvibe.chat.services.channels import (
     add_to_channel,
     archive_channel,
+    audit_membership,
     create_channel,
     remove_from_channel,
     update_channel,
@@ -38,6 +39,7 @@ __all__ = [
     "ImportedThread",
     "add_to_channel",
     "archive_channel",
+    "audit_membership",
     "check_dive_active",
     "check_not_archived",
     "clean_message_body",

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from openvibe.workspaces.web import views
+from openvibe.workspaces.web import audit, views
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -11,6 +11,7 @@ urlpatterns = [
     path("theme/", views.save_theme, name="theme"),
     path("w/<slug:slug>/profile/", views.profile, name="profile"),
     path("w/<slug:slug>/settings/", views.workspace_settings, name="workspace-settings"),
+    path("w/<slug:slug>/audit/", audit.audit_log, name="audit"),
     path("w/<slug:slug>/snippets/", views.snippets, name="snippets"),
     path("w/<slug:slug>/snippets/<int:snippet_id>/", views.snippet_change, name="snippet-change"),
     path("w/<slug:slug>/members/", views.members, name="members"),
