@@ -160,6 +160,7 @@ class StaleSoul(Conflict):
     """Somebody saved a newer version since this one was opened."""
 
     code = "stale"
+    words = "was saved meanwhile"
 
 
 def check_soul(text: str) -> tuple[Soul, int]:
@@ -186,7 +187,7 @@ def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) 
     newest = current.soul.number if current.soul else 0
     if newest != based_on:
         raise StaleSoul(
-            f"Version {newest} was saved meanwhile; you began from version {based_on}. "
+            f"Version {newest} {StaleSoul.words}; you began from version {based_on}. "
             "Your text is kept in the form: compare it with the newest version, then save again."
         )
     if current.soul and text.strip() == current.soul.source.strip():
@@ -305,7 +306,8 @@ def update_daily_budgets(*, workspace: Workspace, by: Access, tokens: int, agent
     home = Workspace.objects.select_for_update().get(pk=workspace.pk)
     rows = Agent.objects.select_for_update(of=("self",)).filter(workspace=home, pk__in=list(agent_tokens))
     agents = rows.select_related("participant").order_by("pk")
-    budgets = [(home, str(home), tokens), *((agent, f"@{agent.handle}", agent_tokens[agent.pk]) for agent in agents)]
+    budgets: list[tuple[Workspace | Agent, str, int]] = [(home, str(home), tokens)]
+    budgets += [(agent, f"@{agent.handle}", agent_tokens[agent.pk]) for agent in agents]
     for row, subject, number in budgets:
         if (before := row.daily_token_budget) == number:
             continue

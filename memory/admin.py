@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from memory.episodes.models import Episode, Feedback
 from memory.episodes.queries import status_label
@@ -119,16 +119,21 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
 
 
 def _settings_form(status: PluginStatus) -> forms.Form:
-    """The settings of a plugin as fields of text: what they take is the plugin's to say."""
+    """The settings of a plugin: a choice where it takes a few words, else text, which is the plugin's to check."""
     form = forms.Form(auto_id=f"{status.name.replace('/', '-')}-%s")
     for setting in status.settings:
-        form.fields[f"set-{setting.name}"] = forms.CharField(
-            label=setting.name.replace("_", " ").capitalize(),
-            required=False,
-            initial=status.config.get(setting.name, ""),
-            help_text=f"{setting.description} Left empty: {setting.default}.",
-            widget=UnfoldAdminTextInputWidget,
-        )
+        options: dict[str, Any] = {
+            "label": setting.name.replace("_", " ").capitalize(),
+            "required": False,
+            "initial": status.config.get(setting.name, ""),
+        }
+        if setting.choices:
+            choices = [("", f"As delivered: {setting.default}"), *((word, word) for word in setting.choices)]
+            options |= {"choices": choices, "help_text": setting.description, "widget": UnfoldAdminSelectWidget}
+            form.fields[f"set-{setting.name}"] = forms.ChoiceField(**options)
+        else:
+            options["help_text"] = f"{setting.description} Left empty: {setting.default}."
+            form.fields[f"set-{setting.name}"] = forms.CharField(**options, widget=UnfoldAdminTextInputWidget)
     return form
 
 

@@ -20,6 +20,7 @@ from agents.admin.forms import AgentForm, ChannelsForm, NewAgentForm, SoulForm, 
 from agents.mcp.tools import allow_tools
 from agents.models import Agent, McpTool
 from agents.services import (
+    StaleSoul,
     check_soul,
     create_agent,
     deactivate_agent,
@@ -150,10 +151,17 @@ class AgentAdmin(AuditedAdmin):
         if "check" in request.POST:
             problems = problems or _check_text(text)[1]
         elif not problems:
+            is_same = agent.soul is not None and text.strip() == agent.soul.source.strip()
             write = partial(save_soul, agent=agent, text=text, note=note, based_on=form.cleaned_data["based_on"])
-            problems = self._try_write(request, agent, write, f"The SOUL is saved: {note.strip()}")
+            message = f"The SOUL is saved: {note.strip()}"
+            if is_same:
+                message = "Nothing was changed, so there is no new version."
+            problems = self._try_write(request, agent, write, message)
             if not problems:
                 return redirect("admin:agents_agent_soul_page", agent.pk)
+            if StaleSoul.words in problems[0]:  # the next save is on the newest version, knowingly
+                agent = self.get_object(request, str(agent.pk))
+                form = SoulForm({**request.POST.dict(), "based_on": agent.soul.number})
         return self._render_soul_page(request, agent, form, problems)
 
     def _restore_soul(self, request: HttpRequest, agent: Agent) -> HttpResponse:
@@ -181,7 +189,7 @@ class AgentAdmin(AuditedAdmin):
             "SOUL",
             form=form or SoulForm(initial={"soul": source, "based_on": number}),
             problems=problems,
-            tokens=None if problems else _check_text(checked or source)[0],
+            tokens=_check_text(checked or source)[0],
             checked=bool(checked) and not problems,
             limit=SOUL_TOKEN_LIMIT,
             advice=SOUL_TOKEN_ADVICE,

@@ -1,8 +1,9 @@
 """The budgets page, for owners and admins: what was spent against the caps, and the caps."""
 
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -41,7 +42,8 @@ class BudgetForm(ServiceForm):
         return {int(name.removeprefix("agent-")): tokens for name, tokens in values if name != "workspace"}
 
 
-class Spend(NamedTuple):
+@dataclass(frozen=True)
+class Spend:
     """Tokens of a workspace or an agent (None: the whole workspace), and the field of its cap."""
 
     agent: Agent | None

@@ -7,6 +7,7 @@ Lists, choices, permissions and pages all ask `rows_of`, so that they cannot dif
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from celery import current_app
@@ -22,6 +23,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.html import format_html
 from django_celery_beat.models import (
     ClockedSchedule,
@@ -419,18 +421,29 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
 
     superusers_only = True
     may_change = True
-    list_display = ("name", "enabled", "schedule", "last_run_at", "total_run_count", "description")
+    list_display = ("name", "enabled", "schedule", "last_run_at", "next_run", "total_run_count", "description")
     list_filter = ("enabled",)
     list_select_related = ("interval", "crontab")
     search_fields = ("name", "task")
     ordering = ("name",)
-    readonly_fields = ("name", "task", "last_run_at", "total_run_count", "description")
+    readonly_fields = ("name", "task", "last_run_at", "next_run", "total_run_count", "description")
     fields = ("name", "task", "enabled", "interval", "crontab", *readonly_fields[2:])
     actions = ("run_now", "restore_schedule")
 
     @admin.display(description="Schedule")
     def schedule(self, job: PeriodicTask) -> str:
         return str(job.scheduler)
+
+    @admin.display(description="Next run")
+    def next_run(self, job: PeriodicTask) -> str:
+        """After the last one, as the scheduler reckons; what is overdue comes with its next look."""
+        if not job.enabled:
+            return "Switched off"
+        now = timezone.now()
+        if job.last_run_at is None:
+            return "Soon"
+        seconds = job.schedule.remaining_estimate(job.last_run_at).total_seconds()
+        return date_format(now + timedelta(seconds=seconds), "DATETIME_FORMAT") if seconds > 0 else "Now"
 
     def save_model(self, request: HttpRequest, job: PeriodicTask, form: Any, change: bool) -> None:
         if form.changed_data:

@@ -96,8 +96,8 @@ class ChannelAdmin(WorkspaceScopedAdmin):
         formset.save()
         for membership in [*formset.new_objects, *formset.deleted_objects]:
             emit("access_changed", workspace_id=form.instance.workspace_id, participant_id=membership.participant_id)
-            change = "added" if membership in formset.new_objects else "taken out"
-            audit_membership(form.instance, membership.participant, admin_actor(request), change)
+            verb = "added" if membership in formset.new_objects else "taken out"
+            audit_membership(form.instance, membership.participant, admin_actor(request), verb)
 
 
 @admin.register(Dive)

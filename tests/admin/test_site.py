@@ -1,6 +1,7 @@
 """The admin as a whole: one look, an order by what people come to do, and no dead ends."""
 
 import re
+from datetime import timedelta
 from html import unescape
 
 import pytest
@@ -8,6 +9,8 @@ from django.contrib import admin
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import date_format
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from agents.models import McpServer
 from knowledge.models import Contradiction, Entry
@@ -97,3 +100,18 @@ def test_limits_of_an_mcp_server_have_names_for_people(ana: Member) -> None:
     assert "Time limit of a call, in seconds" in page
     assert "Timeout seconds" not in page
     assert "Max bytes" not in page
+
+
+def test_jobs_say_when_they_run_next(ana: Member) -> None:
+    daily = IntervalSchedule.objects.create(every=1, period="days")
+    now = timezone.now()
+    rows = (("water", now, True), ("late", now - timedelta(days=3), True), ("idle", now, False), ("new", None, True))
+    for name, last, enabled in rows:
+        PeriodicTask.objects.create(name=name, task=name, interval=daily, last_run_at=last, enabled=enabled)
+    page = superuser(ana).get(reverse("admin:django_celery_beat_periodictask_changelist"))
+    view = admin.site._registry[PeriodicTask]
+    said = {job.name: view.next_run(job) for job in page.context["cl"].result_list}  # type: ignore[attr-defined]
+    assert said["late"] == "Now"
+    assert said["idle"] == "Switched off"
+    assert said["new"] == "Soon"
+    assert said["water"] == date_format(now + timedelta(days=1), "DATETIME_FORMAT")

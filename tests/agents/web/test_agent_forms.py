@@ -10,6 +10,7 @@ from agents.models import Agent, SoulVersion
 from agents.plain_soul import PlainSoul, soul_to_yaml
 from agents.soul_parser import parse_soul
 from openvibe.api.models import IdempotencyKey
+from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Thread
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
@@ -126,8 +127,9 @@ def test_two_people_who_change_a_soul_do_not_overwrite_each_other(ana: Member, v
     address = f"/w/{ana.workspace.slug}/agents/vibe/soul/"
     browser = signed_in(ana)
     form = {**FERN, "name": "Vibe", "note": "For the garden", "based_on": "1"}
-    assert browser.post(address, {**form, "try": "1", "question": "Hello?"}).status_code == 200
-    assert SoulVersion.objects.count() == 1
+    tried = browser.post(address, {**form, "try": "1", "question": "Hello?"})
+    assert [trial.title for trial in tried.context["answers"]] == ["As you have written it", "As it is now, version 1"]
+    assert AuditRecord.objects.filter(action="soul").count() == SoulVersion.objects.count() == 1
     assert browser.post(address, form).status_code == 302
     response = browser.post(address, {**form, "never": "Guess"})
     page = response.content.decode()
