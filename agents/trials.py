@@ -29,7 +29,8 @@ MAX_QUESTION_CHARACTERS = 2_000
 
 @dataclass(frozen=True)
 class TrialAnswer:
-    """What the agent would say, and what it took; `cost` by the prices of its model, in their unit."""
+    """What the agent would say, and what it took; `cost` by the prices of its model, 0 where they are
+    not known."""
 
     text: str
     model: str
@@ -85,7 +86,8 @@ def _ask(prompt: Prompt, endpoint: Endpoint | None, workspace_id: int) -> TrialA
     text = completion.text.strip()[:MAX_ANSWER_CHARACTERS]
     seconds = perf_counter() - started
     usage = completion.usage
-    prices = (endpoint.price_in, endpoint.price_out) if endpoint else (Decimal(), Decimal())
-    tokens = (usage.input_tokens or prompt.tokens, usage.output_tokens)
-    cost = sum((count * price / 1_000_000 for count, price in zip(tokens, prices, strict=True)), Decimal())
-    return TrialAnswer(text, client.model, prompt.tokens, usage.output_tokens, seconds, cost)
+    price_in, price_out = (endpoint.price_in, endpoint.price_out) if endpoint else (None, None)
+    spent = (usage.input_tokens or prompt.tokens) * (price_in or Decimal()) + usage.output_tokens * (
+        price_out or Decimal()
+    )
+    return TrialAnswer(text, client.model, prompt.tokens, usage.output_tokens, seconds, spent / 1_000_000)

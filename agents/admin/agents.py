@@ -161,7 +161,7 @@ class AgentAdmin(AuditedAdmin):
                 return redirect("admin:agents_agent_soul_page", agent.pk)
             if StaleSoul.words in problems[0]:  # the next save is on the newest version, knowingly
                 agent = self.get_object(request, str(agent.pk))
-                form = SoulForm({**request.POST.dict(), "based_on": agent.soul.number})
+                form = SoulForm({**request.POST.dict(), "based_on": agent.soul.number if agent.soul else 0})
         return self._render_soul_page(request, agent, form, problems)
 
     def _restore_soul(self, request: HttpRequest, agent: Agent) -> HttpResponse:

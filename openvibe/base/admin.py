@@ -441,7 +441,7 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
             return "Switched off"
         now = timezone.now()
         if job.last_run_at is None:
-            return "Soon"
+            return "Not known before its first run"
         seconds = job.schedule.remaining_estimate(job.last_run_at).total_seconds()
         return date_format(now + timedelta(seconds=seconds), "DATETIME_FORMAT") if seconds > 0 else "Now"
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.db import ProgrammingError, connection, transaction
@@ -55,7 +56,8 @@ def of_agents(ana: Member, by: Access) -> Writes:
     server = McpServer.objects.create(workspace=ana.workspace, name="tools", url="https://tools.example/mcp")
     tool = McpTool.objects.create(server=server, name="weigh", effect="reads", fetched_at=timezone.now())
     assert agent.soul is not None
-    first, settings = agent.soul, {"endpoint": None, "answers_itself": agent.answers_itself, "channels": ()}
+    first = agent.soul
+    settings: dict[str, Any] = {"endpoint": None, "answers_itself": agent.answers_itself, "channels": ()}
     return [
         ("trust", lambda: set_trust_level(agent=agent, by=by, level=3, note="It did well.")),
         ("soul", lambda: save_soul(agent=agent, by=by, text=FERN, note="Warmer.", based_on=1)),
@@ -182,9 +184,9 @@ def test_the_page_filters_and_exports_for_who_administers(client: Client, ana: M
     assert "tone" not in client.get(address, {"what": "trust", "who": "ana"}).content.decode()
     assert "Nothing fits" in client.get(address, {"until": "2001-01-01"}).content.decode()
     assert client.get(address, {"since": "yesterday"}).status_code == 400
-    lines = b"".join(client.get(address, {"what": "trust", "format": "csv"}).streaming_content).decode()
+    lines = client.get(address, {"what": "trust", "format": "csv"}).getvalue().decode()
     assert [row["note"] for row in csv.DictReader(io.StringIO(lines))] == ["'=1+1"]
-    lines = b"".join(client.get(address, {"what": "export", "format": "jsonl"}).streaming_content).decode()
+    lines = client.get(address, {"what": "export", "format": "jsonl"}).getvalue().decode()
     assert [json.loads(line)["subject"] for line in lines.splitlines()] == ["the audit log", "the audit log"]
     ben = factories.make_member("Ben", ana.workspace)
     client.force_login(ben.user)

@@ -24,7 +24,7 @@ COLUMNS = ("when", "who", "what", "subject", "before", "after", "note")
 
 
 class AuditFilter(forms.Form):
-    who = forms.CharField(required=False, max_length=80, label="Who", help_text="Part of a name or handle.")
+    who = forms.CharField(required=False, max_length=80, label="Who (name or handle)")
     what = forms.ChoiceField(required=False, label="What", choices=[("", "Everything"), *AuditAction.choices])
     since = forms.DateField(required=False, label="From", widget=forms.DateInput({"type": "date"}, format="%Y-%m-%d"))
     until = forms.DateField(required=False, label="To", widget=forms.DateInput({"type": "date"}, format="%Y-%m-%d"))

@@ -96,6 +96,16 @@ def test_a_model_that_fails_on_trial_is_named_and_nothing_is_lost(ana: Member, t
     assert not Agent.objects.exists()
 
 
+def test_a_trial_says_what_it_cost_where_one_price_is_known(ana: Member, thread: Thread) -> None:
+    endpoint = Endpoint.objects.create(
+        workspace=ana.workspace, name="Built in", kind=Endpoint.Kind.OFFLINE, model="offline", price_in=1_000
+    )
+    status, page = new(ana, endpoint=endpoint.pk, **{"try": "1"})
+    assert status == 200
+    assert "cost 0." in page
+    assert not Agent.objects.exists()
+
+
 def test_only_admins_make_agents_and_know_their_models(ana: Member, dora: Member, cleo: Member, vibe: Agent) -> None:
     home = f"/w/{ana.workspace.slug}"
     foreign = Endpoint.objects.create(workspace=cleo.workspace, name="X", base_url="https://m.example/v1", model="m")
