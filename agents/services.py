@@ -1,6 +1,6 @@
 """Services of agents: create, update, deactivate and reactivate; save and restore a SOUL; set a trust level."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -10,6 +10,7 @@ from agents.soul import SOUL_TOKEN_LIMIT, Soul, SoulError, SoulProblem, soul_to_
 from agents.soul_parser import parse_soul
 from memory.models import Episode
 from memory.services import record_trust_check
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.registers import Register
@@ -54,6 +55,7 @@ def create_agent(
         raise Conflict(f"@{handle} is taken in this workspace. Choose another handle.", field="handle") from None
     _check_endpoint(endpoint, workspace.pk)
     agent = Agent.objects.create(participant=participant, workspace=workspace, endpoint=endpoint)
+    record_audit(AuditAction.AGENT, workspace_id=workspace.pk, by=by, subject=f"@{handle}", after="made, at L1")
     _create_soul_version(agent, by, soul, check_soul(soul), "First version", 1)
     for channel in channels:
         add_to_channel(channel=channel, participant=participant, by=by)
@@ -81,6 +83,7 @@ def update_agent(
     _check_endpoint(endpoint, agent.workspace_id)
     rows = Agent.objects.select_for_update(of=("self",)).select_related("participant", "workspace", "soul")
     current = rows.get(pk=agent.pk)
+    _audit_settings(current, by, endpoint, daily_token_budget, answers_itself)
     has_other_endpoint = current.endpoint_id != (endpoint.pk if endpoint else None)
     current.endpoint, current.daily_token_budget, current.answers_itself = endpoint, daily_token_budget, answers_itself
     current.save(update_fields=["endpoint", "daily_token_budget", "answers_itself", "updated_at"])
@@ -97,6 +100,20 @@ def update_agent(
     return current
 
 
+def _audit_settings(
+    agent: Agent, by: Access, endpoint: Endpoint | None, daily_token_budget: int, answers_itself: bool
+) -> None:
+    """Record what of them is about to change."""
+    models = [f"model {one.name}" if one else "the workspace's model" for one in (agent.endpoint, endpoint)]
+    writers = ["answered elsewhere" if itself else "answered here" for itself in (agent.answers_itself, answers_itself)]
+    caps = [f"{cap:,} tokens a day" for cap in (agent.daily_token_budget, daily_token_budget)]
+    rows = ((AuditAction.ENDPOINT, models), (AuditAction.AGENT, writers), (AuditAction.BUDGET, caps))
+    for action, (before, after) in rows:
+        if before != after:
+            subject = f"@{agent.handle}"
+            record_audit(action, workspace_id=agent.workspace_id, by=by, subject=subject, before=before, after=after)
+
+
 def _set_channels(participant: Participant, channels: set[Channel], by: Access) -> None:
     before = set(Channel.objects.visible_to(by).filter(archived_at=None, memberships__participant=participant))
     for channel in channels - before:
@@ -109,6 +126,8 @@ def _set_channels(participant: Participant, channels: set[Channel], by: Access) 
 def deactivate_agent(*, agent: Agent, by: Access) -> Agent:
     """It answers no more and its episodes are archived; what it said stays."""
     _check_administers(by, agent.workspace_id, "deactivate agents or bring them back")
+    if agent.is_active:
+        _audit_activity(agent, by, "active", "deactivated")
     agent.deactivated_at = agent.deactivated_at or timezone.now()
     agent.save(update_fields=["deactivated_at", "updated_at"])
     Participant.objects.filter(pk=agent.participant_id).update(is_active=False)
@@ -123,6 +142,8 @@ def reactivate_agent(*, agent: Agent, by: Access) -> Agent:
     """It answers again, with the episodes that were archived when it was deactivated."""
     _check_administers(by, agent.workspace_id, "deactivate agents or bring them back")
     Episode.objects.filter(agent_id=agent.participant_id, archived_at=agent.deactivated_at).update(archived_at=None)
+    if not agent.is_active:
+        _audit_activity(agent, by, "deactivated", "active")
     agent.deactivated_at = None
     agent.save(update_fields=["deactivated_at", "updated_at"])
     Participant.objects.filter(pk=agent.participant_id).update(is_active=True)
@@ -130,10 +151,16 @@ def reactivate_agent(*, agent: Agent, by: Access) -> Agent:
     return agent
 
 
+def _audit_activity(agent: Agent, by: Access, before: str, after: str) -> None:
+    subject, workspace_id = f"@{agent.handle}", agent.workspace_id
+    record_audit(AuditAction.AGENT, workspace_id=workspace_id, by=by, subject=subject, before=before, after=after)
+
+
 class StaleSoul(Conflict):
     """Somebody saved a newer version since this one was opened."""
 
     code = "stale"
+    words = "was saved meanwhile"
 
 
 def check_soul(text: str) -> tuple[Soul, int]:
@@ -160,7 +187,7 @@ def save_soul(*, agent: Agent, by: Access, text: str, note: str, based_on: int) 
     newest = current.soul.number if current.soul else 0
     if newest != based_on:
         raise StaleSoul(
-            f"Version {newest} was saved meanwhile; you began from version {based_on}. "
+            f"Version {newest} {StaleSoul.words}; you began from version {based_on}. "
             "Your text is kept in the form: compare it with the newest version, then save again."
         )
     if current.soul and text.strip() == current.soul.source.strip():
@@ -184,6 +211,15 @@ def _create_soul_version(
     )
     agent.soul = version
     agent.save(update_fields=["soul", "updated_at"])
+    record_audit(
+        AuditAction.SOUL,
+        workspace_id=agent.workspace_id,
+        by=by,
+        subject=f"@{agent.handle}",
+        before=f"version {number - 1}" if number > 1 else "",
+        after=f"version {number}",
+        note=note,
+    )
     PROMPT_CHECK.only()(agent)
     emit("agent_changed", workspace_id=agent.workspace_id)
     return version
@@ -216,7 +252,16 @@ def set_trust_level(*, agent: Agent, by: Access, level: int, note: str) -> Trust
     change = TrustChange.objects.create(
         agent=current, level_before=before, level_after=level, note=note, by=who, by_name=who.name
     )
-    levels = (Agent.Level(number).label for number in (before, level))
+    levels = [Agent.Level(number).label for number in (before, level)]
+    record_audit(
+        AuditAction.TRUST,
+        workspace_id=agent.workspace_id,
+        by=by,
+        subject=f"@{agent.handle}",
+        before=levels[0],
+        after=levels[1],
+        note=note,
+    )
     record_trust_check(
         agent_id=agent.participant_id,
         thread=None,
@@ -243,3 +288,30 @@ def _clean_note(note: str, question: str) -> str:
     if not cleaned or len(cleaned) > 300:
         raise Problem(f"Say in a few words (at most 300 characters) {question}.", code="no_note", field="note")
     return cleaned
+
+
+MAX_DAILY_TOKENS = 1_000_000_000
+"""A larger daily budget is a slip of the keyboard, and does not fit the column."""
+
+
+@transaction.atomic
+def update_daily_budgets(*, workspace: Workspace, by: Access, tokens: int, agent_tokens: Mapping[int, int]) -> None:
+    """How many tokens the whole workspace, and agents by id, may use in one UTC day; 0 lets them ask no model.
+
+    Agents of other workspaces are left alone. Raises Problem for a number out of range, and Refused for non-admins.
+    """
+    _check_administers(by, workspace.pk, "change budgets")
+    if not all(0 <= number <= MAX_DAILY_TOKENS for number in (tokens, *agent_tokens.values())):
+        raise Problem(f"A budget is 0 to {MAX_DAILY_TOKENS:,} tokens a day.", code="bad_budget")
+    home = Workspace.objects.select_for_update().get(pk=workspace.pk)
+    rows = Agent.objects.select_for_update(of=("self",)).filter(workspace=home, pk__in=list(agent_tokens))
+    agents = rows.select_related("participant").order_by("pk")
+    budgets: list[tuple[Workspace | Agent, str, int]] = [(home, str(home), tokens)]
+    budgets += [(agent, f"@{agent.handle}", agent_tokens[agent.pk]) for agent in agents]
+    for row, subject, number in budgets:
+        if (before := row.daily_token_budget) == number:
+            continue
+        row.daily_token_budget = number
+        row.save(update_fields=["daily_token_budget", "updated_at"])
+        words = {"before": f"{before:,} tokens a day", "after": f"{number:,} tokens a day"}
+        record_audit(AuditAction.BUDGET, workspace_id=home.pk, by=by, subject=subject, **words)

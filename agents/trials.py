@@ -3,6 +3,7 @@ message or memory; only its tokens count, against the workspace's budget."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from time import perf_counter
 from uuid import uuid4
 
@@ -28,13 +29,15 @@ MAX_QUESTION_CHARACTERS = 2_000
 
 @dataclass(frozen=True)
 class TrialAnswer:
-    """What the agent would say, and what it took."""
+    """What the agent would say, and what it took; `cost` by the prices of its model, 0 where they are
+    not known."""
 
     text: str
     model: str
     prompt_tokens: int
     output_tokens: int
     seconds: float
+    cost: Decimal
 
 
 def ask_on_trial(
@@ -82,4 +85,9 @@ def _ask(prompt: Prompt, endpoint: Endpoint | None, workspace_id: int) -> TrialA
         raise Problem(f"The model did not answer. {error} {error.advice}", code=error.code, field="endpoint") from None
     text = completion.text.strip()[:MAX_ANSWER_CHARACTERS]
     seconds = perf_counter() - started
-    return TrialAnswer(text, client.model, prompt.tokens, completion.usage.output_tokens, seconds)
+    usage = completion.usage
+    price_in, price_out = (endpoint.price_in, endpoint.price_out) if endpoint else (None, None)
+    spent = (usage.input_tokens or prompt.tokens) * (price_in or Decimal()) + usage.output_tokens * (
+        price_out or Decimal()
+    )
+    return TrialAnswer(text, client.model, prompt.tokens, usage.output_tokens, seconds, spent / 1_000_000)

@@ -41,7 +41,7 @@ from memory.wiring import (
     ApprovalCall,
     HandoffLine,
 )
-from openvibe.base.admin import DASHBOARD
+from openvibe.base.admin_site import DASHBOARD
 from openvibe.chat.models import Thread
 from openvibe.chat.wiring import MESSAGE_DECORATORS, REPLY_DENIED_REASONS, TEXT_ERASERS, TextEraser
 from openvibe.llm.endpoints import ENDPOINT_CHECK, client_for

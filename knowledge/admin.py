@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
 from knowledge.expiry import compute_freshness
 from knowledge.models import Contradiction, Entry, Revision
@@ -53,9 +51,9 @@ class EntryAdmin(ReadOnlyAdmin):
         return compute_freshness(entry).words
 
     @admin.display(description="Its page")
-    def its_page(self, entry: Entry) -> SafeString:
+    def its_page(self, entry: Entry) -> str:
         address = reverse("knowledge-entry", args=[entry.workspace.slug, entry.pk])
-        return format_html('<a class="ov-link" href="{}">Open it to change it</a>', address)
+        return self.app_link(entry, entry.workspace, address, "Open it to change it")
 
 
 @admin.register(Revision)

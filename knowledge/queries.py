@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -150,11 +150,21 @@ Status, Reason = Entry.Status, Entry.Reason
 UNUSED_LISTED_FOR = timedelta(days=7)
 
 
-def entries_to_review(access: Access, now: datetime) -> EntryQuerySet:
+def review_condition(now: datetime) -> Q:
     """Entries that need a decision: suggestions, those under review, those whose time is over."""
-    is_expired = Q(status=Status.ACTIVE, expires_at__lte=now)
-    is_waiting = Q(status__in=[Status.PROPOSED, Status.NEEDS_REVIEW])
-    return Entry.objects.visible_to(access).filter(is_waiting | is_expired)
+    return Q(status__in=[Status.PROPOSED, Status.NEEDS_REVIEW]) | Q(status=Status.ACTIVE, expires_at__lte=now)
+
+
+def entries_to_review(access: Access, now: datetime) -> EntryQuerySet:
+    """Those that need a decision, among what the asker may read."""
+    return Entry.objects.visible_to(access).filter(review_condition(now))
+
+
+def count_to_review(workspace_ids: Iterable[int], now: datetime) -> int:
+    """Decisions that wait in these workspaces for who runs them: entries, and pairs that seem to disagree."""
+    ids = list(workspace_ids)
+    pairs = Contradiction.objects.filter(workspace__in=ids, settled_at=None)
+    return Entry.objects.filter(review_condition(now), workspace__in=ids).count() + pairs.count()
 
 
 def ordered_review_queue(access: Access, now: datetime) -> EntryQuerySet:

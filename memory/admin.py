@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from memory.episodes.models import Episode, Feedback
 from memory.episodes.queries import status_label
@@ -20,7 +20,7 @@ from memory.episodes.services import delete_episode, mark_applied
 from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.plugins.registry import PluginStatus, capability_diff, installed_plugins, plugin_statuses
 from memory.plugins.services import configure_plugin, enable_plugin
-from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin
+from openvibe.base.admin import CHANNEL_READERS, ReadOnlyAdmin, WorkspaceScopedAdmin
 from openvibe.base.problems import Missing, Problem
 from openvibe.chat.models import Channel, Thread
 from openvibe.chat.queries import channels_for_admin
@@ -119,21 +119,27 @@ class MemoryPluginAdmin(ReadOnlyAdmin):
 
 
 def _settings_form(status: PluginStatus) -> forms.Form:
-    """The settings of a plugin as fields of text: what they take is the plugin's to say."""
+    """The settings of a plugin: a choice where it takes a few words, else text, which is the plugin's to check."""
     form = forms.Form(auto_id=f"{status.name.replace('/', '-')}-%s")
     for setting in status.settings:
-        form.fields[f"set-{setting.name}"] = forms.CharField(
-            label=setting.name.replace("_", " ").capitalize(),
-            required=False,
-            initial=status.config.get(setting.name, ""),
-            help_text=f"{setting.description} Left empty: {setting.default}.",
-            widget=UnfoldAdminTextInputWidget,
-        )
+        options: dict[str, Any] = {
+            "label": setting.name.replace("_", " ").capitalize(),
+            "required": False,
+            "initial": status.config.get(setting.name, ""),
+        }
+        if setting.choices:
+            choices = [("", f"As delivered: {setting.default}"), *((word, word) for word in setting.choices)]
+            options |= {"choices": choices, "help_text": setting.description, "widget": UnfoldAdminSelectWidget}
+            form.fields[f"set-{setting.name}"] = forms.ChoiceField(**options)
+        else:
+            options["help_text"] = f"{setting.description} Left empty: {setting.default}."
+            form.fields[f"set-{setting.name}"] = forms.CharField(**options, widget=UnfoldAdminTextInputWidget)
     return form
 
 
 @admin.register(Feedback)
 class FeedbackAdmin(ReadOnlyAdmin):
+    who_sees = CHANNEL_READERS
     workspace_path = "participant__workspace"
     list_display = ("verdict", "participant", "answered_by", "text", "fate", "created_at")
     list_filter = ("verdict",)
@@ -171,6 +177,7 @@ class SettledFilter(admin.SimpleListFilter):
 
 @admin.register(Episode)
 class EpisodeAdmin(WorkspaceScopedAdmin):
+    who_sees = CHANNEL_READERS
     workspace_path = "agent__workspace"
     list_display = ("summary_start", "agent", "kind", "fate", "prompt_count", "created_at", "expires_at")
     list_filter = ("kind", SettledFilter)

@@ -20,6 +20,7 @@ from agents.admin.forms import AgentForm, ChannelsForm, NewAgentForm, SoulForm, 
 from agents.mcp.tools import allow_tools
 from agents.models import Agent, McpTool
 from agents.services import (
+    StaleSoul,
     check_soul,
     create_agent,
     deactivate_agent,
@@ -33,7 +34,8 @@ from agents.soul import SOUL_TOKEN_ADVICE, SOUL_TOKEN_LIMIT, SoulError, diff_sou
 from agents.soul_parser import soul_from_dict
 from agents.statistics import agent_acceptance
 from agents.trust import TRUST_LEVELS, trust_level
-from openvibe.base.admin import WorkspaceScopedAdmin
+from openvibe.base.admin import AuditedAdmin
+from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Channel, ChannelMembership
 from openvibe.chat.services import add_to_channel, remove_from_channel
@@ -62,9 +64,10 @@ def agent_page(description: str, url_path: str) -> Callable[[AgentPage], object]
 
 
 @admin.register(Agent)
-class AgentAdmin(WorkspaceScopedAdmin):
+class AgentAdmin(AuditedAdmin):
     """Level, SOUL and activity change on their own pages, each with a record; agents are never deleted."""
 
+    audit_action = AuditAction.AGENT
     may_add = may_change = True
     form = AgentForm
     list_display = ("name", "handle", "workspace", "level", "soul", "endpoint", "active")
@@ -131,6 +134,10 @@ class AgentAdmin(WorkspaceScopedAdmin):
                 return redirect("admin:agents_agent_channels_page", agent.pk)
         return self._render_page(request, None, "new", "New agent", form=form, problems=problems)
 
+    def audit_action_of(self, field: str) -> AuditAction:
+        actions = {"daily_token_budget": AuditAction.BUDGET, "endpoint": AuditAction.ENDPOINT}
+        return actions.get(field, AuditAction.AGENT)
+
     @agent_page("SOUL", "soul")
     def soul_page(self, request: HttpRequest, agent: Agent) -> HttpResponse:
         """Edit as YAML, check, save as a new version; compare versions; bring an old one back."""
@@ -144,10 +151,17 @@ class AgentAdmin(WorkspaceScopedAdmin):
         if "check" in request.POST:
             problems = problems or _check_text(text)[1]
         elif not problems:
+            is_same = agent.soul is not None and text.strip() == agent.soul.source.strip()
             write = partial(save_soul, agent=agent, text=text, note=note, based_on=form.cleaned_data["based_on"])
-            problems = self._try_write(request, agent, write, f"The SOUL is saved: {note.strip()}")
+            message = f"The SOUL is saved: {note.strip()}"
+            if is_same:
+                message = "Nothing was changed, so there is no new version."
+            problems = self._try_write(request, agent, write, message)
             if not problems:
                 return redirect("admin:agents_agent_soul_page", agent.pk)
+            if StaleSoul.words in problems[0]:  # the next save is on the newest version, knowingly
+                agent = self.get_object(request, str(agent.pk))
+                form = SoulForm({**request.POST.dict(), "based_on": agent.soul.number if agent.soul else 0})
         return self._render_soul_page(request, agent, form, problems)
 
     def _restore_soul(self, request: HttpRequest, agent: Agent) -> HttpResponse:
@@ -175,7 +189,7 @@ class AgentAdmin(WorkspaceScopedAdmin):
             "SOUL",
             form=form or SoulForm(initial={"soul": source, "based_on": number}),
             problems=problems,
-            tokens=None if problems else _check_text(checked or source)[0],
+            tokens=_check_text(checked or source)[0],
             checked=bool(checked) and not problems,
             limit=SOUL_TOKEN_LIMIT,
             advice=SOUL_TOKEN_ADVICE,

@@ -15,9 +15,9 @@ from agents.access import token_rows
 from agents.models import Run, Snapshot
 from agents.statistics import sum_tokens, tokens_per_day
 from knowledge.models import Entry
-from knowledge.queries import freshness_condition
+from knowledge.queries import count_to_review, freshness_condition
 from memory.models import Episode
-from openvibe.base.admin import administered_workspace_ids
+from openvibe.base.admin_site import administered_workspace_ids
 from openvibe.workspaces.models import Workspace
 
 
@@ -28,10 +28,10 @@ def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if not user.is_superuser:
         workspaces = workspaces.filter(pk__in=administered_workspace_ids(request))
     ids = list(workspaces.order_by("name").values_list("pk", flat=True)[:200])
-    return context | {"cards": _cards(ids), "spend": _token_spend(ids), "bars": tokens_per_day(workspace_ids=ids)}
+    return context | {"cards": _cards(ids, user), "spend": _token_spend(ids), "bars": tokens_per_day(workspace_ids=ids)}
 
 
-def _cards(ids: list[int]) -> list[dict[str, str]]:
+def _cards(ids: list[int], user: Any) -> list[dict[str, str]]:
     now = timezone.now()
     day_ago = now - timedelta(days=1)
     runs = Run.objects.filter(workspace__in=ids).aggregate(
@@ -46,7 +46,6 @@ def _cards(ids: list[int]) -> list[dict[str, str]]:
     prefix = week.aggregate(share=Avg(share))["share"]
     entries = Entry.objects.filter(workspace__in=ids)
     expiring = entries.filter(freshness_condition("expiring", now))
-    waiting = Q(status__in=[Entry.Status.PROPOSED, Entry.Status.NEEDS_REVIEW]) | freshness_condition("expired", now)
     run_list, entry_list = reverse("admin:agents_run_changelist"), reverse("admin:knowledge_entry_changelist")
     episode_list = reverse("admin:memory_episode_changelist")
     shared = "–" if prefix is None else f"{100 * prefix:.0f} %"
@@ -56,9 +55,18 @@ def _cards(ids: list[int]) -> list[dict[str, str]]:
         ("Open thumbs down", f"{thumbs_down.count():,}", f"{episode_list}?settled=no"),
         ("Shared prefix, 7 days", shared, reverse("admin:agents_snapshot_changelist")),
         ("Knowledge expiring, 14 days", f"{expiring.count():,}", f"{entry_list}?o=4"),
-        ("Knowledge to review", f"{entries.filter(waiting).count():,}", f"{entry_list}?status__exact=needs_review"),
+        ("Knowledge to review", f"{count_to_review(ids, now):,}", _review_address(ids, user)),
     )
     return [{"title": title, "number": number, "link": link} for title, number, link in cards]
+
+
+def _review_address(ids: list[int], user: Any) -> str:
+    """The review page in the app for a member of the only workspace, else the admin's list."""
+    own = Workspace.objects.filter(pk__in=ids, members__user=user, members__removed_at=None)
+    workspace = own.first() if len(ids) == 1 else None
+    if workspace is None:
+        return f"{reverse('admin:knowledge_entry_changelist')}?status__exact=needs_review"
+    return reverse("knowledge-review", args=[workspace.slug])
 
 
 def _token_spend(ids: list[int]) -> list[dict[str, Any]]:

@@ -3,8 +3,9 @@ comes out."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from unfold.admin import TabularInline
@@ -12,7 +13,8 @@ from unfold.decorators import action
 
 from agents.mcp.tools import FetchResult, refresh_tools
 from agents.models import McpServer, McpTool
-from openvibe.base.admin import StoredSecretForm, WorkspaceScopedAdmin, secret_input
+from openvibe.base.admin import AuditedAdmin, StoredSecretForm, secret_input
+from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem
 
 
@@ -20,16 +22,31 @@ class McpServerForm(StoredSecretForm):
     token = secret_input("Token")
     secret_name, address_names = "token", frozenset(("url", "header"))
 
+    class Meta:
+        labels: ClassVar = {
+            "is_active": "In use",
+            "url": "Address",
+            "header": "Header that carries the token",
+            "timeout_seconds": "Time limit of a call, in seconds",
+            "max_bytes": "Size limit of an answer, in bytes",
+        }
+
+
+class McpToolForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        labels: ClassVar = {"effect": "What it does", "asks_first": "Asks a person first"}
+
 
 class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
     """What the tools may do. They come and go by fetching alone."""
 
     model = McpTool
+    form = McpToolForm
     extra = 0
     hide_title = True
     can_delete = False
-    fields = ("name", "description", "arguments", "effect", "asks_first", "is_listed", "who")
-    readonly_fields = ("name", "description", "arguments", "is_listed", "who")
+    fields = ("name", "description", "arguments", "effect", "asks_first", "offered", "who")
+    readonly_fields = ("name", "description", "arguments", "offered", "who")
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).prefetch_related("agents__participant")
@@ -58,13 +75,18 @@ class McpToolInline(TabularInline):  # type: ignore[misc]  # unfold has no types
         rows = properties.items() if isinstance(properties, dict) else ()
         return "; ".join(f"{name}: {_description(schema)}".rstrip(": ") for name, schema in rows) or "–"
 
+    @admin.display(description="Offered by the server", boolean=True)
+    def offered(self, tool: McpTool) -> bool:
+        return tool.is_listed
+
     @admin.display(description="Allowed to")
     def who(self, tool: McpTool) -> str:
         return ", ".join(f"@{agent.handle}" for agent in tool.agents.all()) or "–"
 
 
 @admin.register(McpServer)
-class McpServerAdmin(WorkspaceScopedAdmin):
+class McpServerAdmin(AuditedAdmin):
+    audit_action = AuditAction.MCP_SERVER
     may_add = may_change = may_delete = True
     form = McpServerForm
     inlines = (McpToolInline,)

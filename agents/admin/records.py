@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
 from agents.models import Run, Snapshot, SoulVersion, TrustChange
 from openvibe.base.admin import ReadOnlyAdmin
@@ -80,9 +78,9 @@ class RunAdmin(ReadOnlyAdmin):
         return f"{(run.finished_at - run.started_at).total_seconds():.1f} s"
 
     @admin.display(description="What it saw")
-    def what_it_saw(self, run: Run) -> SafeString:
+    def what_it_saw(self, run: Run) -> str:
         address = reverse("run-context", args=[run.workspace.slug, run.pk])
-        return format_html('<a class="ov-link" href="{}">Open the context viewer</a>', address)
+        return self.app_link(run, run.workspace, address, "Open the context viewer")
 
 
 @admin.register(Snapshot)

@@ -17,6 +17,7 @@ from agents.models import Agent, McpServer, McpTool
 from agents.tools.toolbox import UNKNOWN_OUTCOME
 from agents.tools.values import Tool, ToolContext, ToolOutcome, ToolRegistration, thread_source
 from agents.trust import Effect
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.breaker import CircuitBreaker
 from openvibe.base.problems import Problem, Refused, Unavailable
 from openvibe.chat.models import Thread
@@ -91,7 +92,20 @@ def allow_tools(*, agent: Agent, tools: Iterable[McpTool], by: Access) -> None:
     """These tools, of servers of its workspace, and no others. Owners and admins."""
     if not by.administers or by.workspace_id != agent.workspace_id:
         raise Refused("Only owners and admins choose what an agent may use.")
-    agent.mcp_tools.set(tool for tool in tools if tool.server.workspace_id == agent.workspace_id)
+    before = sorted(map(offered_name, agent.mcp_tools.select_related("server")))
+    chosen = [tool for tool in tools if tool.server.workspace_id == agent.workspace_id]
+    after = sorted(map(offered_name, chosen))
+    with transaction.atomic():
+        agent.mcp_tools.set(chosen)
+        if before != after:
+            record_audit(
+                AuditAction.TOOLS,
+                workspace_id=agent.workspace_id,
+                by=by,
+                subject=f"@{agent.handle}",
+                before=", ".join(before) or "none",
+                after=", ".join(after) or "none",
+            )
 
 
 def allowed_tools(agent: Agent, thread: Thread) -> Iterable[ToolRegistration]:

@@ -5,7 +5,7 @@ What was typed stays in the form whatever goes wrong. A trial question is answer
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import messages
@@ -143,16 +143,16 @@ class NewAgentForm(PlainSoulForm, TrialForm, PlaceForm):
 def agent_create(request: WorkspaceRequest) -> HttpResponse:
     """The form of a new agent: try a question, then make it."""
     _check_may(request, "make agents")
-    form, answer = NewAgentForm(request), None
+    form, answers = NewAgentForm(request), []
     if request.method == "POST" and form.is_valid():
         draft = partial(form.create, request)
         try:
             if "try" not in request.POST:
                 return _redirect_to_new(request, draft())
-            answer = _ask(request, draft, form.cleaned_data["channels"].first(), form.cleaned_data["question"])
+            answers = [_ask(request, draft, form.cleaned_data["channels"].first(), form.cleaned_data["question"])]
         except (Problem, SoulError) as error:
             form.add_problem(error)
-    return _render_form(request, "agents/new.html", form, answer=answer)
+    return _render_form(request, "agents/new.html", form, answers=answers)
 
 
 def _redirect_to_new(request: WorkspaceRequest, agent: Agent) -> HttpResponse:
@@ -161,15 +161,26 @@ def _redirect_to_new(request: WorkspaceRequest, agent: Agent) -> HttpResponse:
     return redirect("agent", request.workspace.slug, agent.handle)
 
 
+class Trial(NamedTuple):
+    """Whose answer it is, the answer, and its text as HTML."""
+
+    title: str
+    answer: TrialAnswer
+    html: str
+
+
 def _ask(
-    request: WorkspaceRequest, draft: Callable[[], Agent], channel: Channel | None, question: str
-) -> tuple[TrialAnswer, str]:
-    """The answer, and its text as HTML."""
+    request: WorkspaceRequest,
+    draft: Callable[[], Agent],
+    channel: Channel | None,
+    question: str,
+    title: str = "The answer",
+) -> Trial:
     asked_by = request.member.participant
     answer = ask_on_trial(
         draft=draft, channel=channel, question=question or FIRST_QUESTION, by=request.access, asked_by=asked_by
     )
-    return answer, render_markdown(answer.text)
+    return Trial(title, answer, render_markdown(answer.text))
 
 
 class SettingsForm(PlaceForm):
@@ -267,11 +278,11 @@ def agent_soul(request: WorkspaceRequest, handle: str) -> HttpResponse:
     _check_may(request, "change a SOUL")
     agent = access_agent(request, handle)
     is_yaml = request.GET.get("as") == "yaml"
-    form, answer = _soul_form(request, agent, is_yaml), None
+    form, answers = _soul_form(request, agent, is_yaml), []
     if request.method == "POST" and form.is_valid():
         try:
             if "try" in request.POST:
-                answer = _try_soul(request, agent, form)
+                answers = _try_soul(request, agent, form)
             else:
                 is_new = _save_soul(request, agent, form, form.cleaned_data["note"])
                 said = f"Saved. {agent.participant.name} answers with it from the next question on."
@@ -283,7 +294,7 @@ def agent_soul(request: WorkspaceRequest, handle: str) -> HttpResponse:
             form.add_problem(conflict)
         except (Problem, SoulError) as error:
             form.add_problem(error)
-    context = {"agent": agent, "is_yaml": is_yaml, "answer": answer, "advice": SOUL_TOKEN_ADVICE}
+    context = {"agent": agent, "is_yaml": is_yaml, "answers": answers, "advice": SOUL_TOKEN_ADVICE}
     return _render_form(request, "agents/soul.html", form, **context)
 
 
@@ -311,8 +322,9 @@ def _save_soul(request: WorkspaceRequest, agent: Agent, form: SoulForm | SoulTex
     return version.number > based_on
 
 
-def _try_soul(request: WorkspaceRequest, agent: Agent, form: SoulForm | SoulTextForm) -> tuple[TrialAnswer, str]:
-    """With what the form says, as if it were saved."""
+def _try_soul(request: WorkspaceRequest, agent: Agent, form: SoulForm | SoulTextForm) -> list[Trial]:
+    """With what the form says, as if it were saved; and, where that says something else, with the current version."""
+    is_other = form.text(agent).strip() != (agent.soul.source.strip() if agent.soul else "")
 
     def draft() -> Agent:
         _save_soul(request, agent, form, "Trial")
@@ -320,7 +332,13 @@ def _try_soul(request: WorkspaceRequest, agent: Agent, form: SoulForm | SoulText
 
     channels = Channel.objects.visible_to(request.access).filter(archived_at=None)
     channel = channels.filter(memberships__participant=agent.participant).order_by("pk").first()
-    return _ask(request, draft, channel, form.cleaned_data["question"])
+    question = form.cleaned_data["question"]
+    if not (is_other and agent.soul):
+        return [_ask(request, draft, channel, question, "As it is now")]
+    title = f"As it is now, version {agent.soul.number}"
+    with_form = _ask(request, draft, channel, question, "As you have written it")
+    current = access_agent(request, agent.handle)
+    return [with_form, _ask(request, lambda: current, channel, question, title)]
 
 
 class LevelForm(ServiceForm):

@@ -2,9 +2,10 @@
 
 from django.urls import path
 
-from agents.web import agent_forms, agent_page, context_viewer, runs, schedules
+from agents.web import agent_forms, agent_page, budgets, context_viewer, runs, schedules
 
 urlpatterns = [
+    path("budgets/", budgets.budgets, name="budgets"),
     path("new-agent/", agent_forms.agent_create, name="agent-new"),
     path("agents/<slug:handle>/settings/", agent_forms.agent_settings, name="agent-settings"),
     path("agents/<slug:handle>/soul/", agent_forms.agent_soul, name="agent-soul"),

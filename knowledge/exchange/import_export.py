@@ -33,6 +33,7 @@ from knowledge.services.validation import (
     clean_visibility,
     possible_owners,
 )
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Problem
 from openvibe.chat.models import Message, Thread
 from openvibe.workspaces.access import Access
@@ -319,6 +320,8 @@ def export_entries(access: Access, form: str = "csv", *, statuses: Sequence[str]
     if not set(statuses) <= set(Entry.Status.values):
         raise Problem(f"A status is one of {', '.join(Entry.Status.values)}.", code="bad_status", field="status")
     entries = Entry.objects.visible_to(access).select_related("owner", "author", "decided_by").defer("search")
+    after = f"{', '.join(statuses) if statuses else 'all'} entries that they may read, as {form}"
+    record_audit(AuditAction.EXPORT, workspace_id=access.workspace_id, by=access, subject="knowledge", after=after)
     if statuses:
         entries = entries.filter(status__in=statuses)
     rows = (_export_row(entry, access) for entry in entries.order_by("pk").iterator(chunk_size=500))

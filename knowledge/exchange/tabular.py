@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from openvibe.base.problems import Problem
+from openvibe.base.text import escape_formula
 
 MAX_BYTES = 10 * 1024 * 1024
 MAX_ROWS = 5_000
@@ -26,7 +27,6 @@ COLUMNS = tuple(_HEADER.split(","))
 
 IMPORTED_COLUMNS = COLUMNS[:11]
 csv.field_size_limit(MAX_BYTES)  # of the whole process: set and reset, two files at once would meet each other's
-_FORMULA_STARTS = frozenset("=+-@\t\r＝＋－＠'")
 
 Cells = Mapping[str, object]
 
@@ -67,11 +67,6 @@ def csv_lines(rows: Iterable[Cells]) -> Iterator[str]:
 def jsonl_lines(rows: Iterable[Cells]) -> Iterator[str]:
     for row in rows:
         yield json.dumps({name: row.get(name) for name in COLUMNS}, ensure_ascii=False) + "\n"
-
-
-def escape_formula(cell: str) -> str:
-    """The cell with an apostrophe before it where a spreadsheet would calculate it."""
-    return f"'{cell}" if cell[:1] in _FORMULA_STARTS or cell.lstrip()[:1] in _FORMULA_STARTS else cell
 
 
 def unescape_formula(cell: str) -> str:

@@ -354,12 +354,14 @@ SettingParser = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class PluginSetting:
-    """One setting of a plugin. `default` says in words what holds when it is not set."""
+    """One setting of a plugin. `default` says in words what holds when it is not set; `choices` are all it takes,
+    where it takes a few words alone."""
 
     name: str
     description: str
     default: str
     parse: SettingParser
+    choices: tuple[str, ...] = ()
 
 
 def integer_parser(minimum: int, maximum: int, *, keyword: str = "") -> SettingParser:

@@ -102,6 +102,7 @@ BUILT_IN_PLUGINS: tuple[Plugin, ...] = (
                 "Who writes summaries: a model, or a plain cut of the text.",
                 "model",
                 choice_parser("model", "deterministic"),
+                choices=("model", "deterministic"),
             ),
         ),
         is_built_in=True,

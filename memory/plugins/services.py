@@ -7,6 +7,7 @@ from django.db import transaction
 
 from memory.plugins.models import DEFAULT_PLUGIN, MemoryPlugin
 from memory.plugins.registry import PluginLoadError, installed_plugins, load_problem, plugin_settings
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.problems import Problem, Refused
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.models import Workspace
@@ -79,9 +80,23 @@ def configure_plugin(
         problem = load_problem(name, merged)
         if problem:
             raise Problem(f"{problem} The settings stay as they were.", code="bad_config", field="config")
+        config_before = row.config
         row.config, row.changed_by_id = merged, by.participant_id if by else None
+        if merged != config_before:
+            record_audit(
+                AuditAction.PLUGIN,
+                workspace_id=workspace.pk,
+                by=by,
+                subject=f"settings of {name}",
+                before=_config_words(config_before),
+                after=_config_words(merged),
+            )
         row.save()
     return merged
+
+
+def _config_words(config: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in sorted(config.items())) or "the defaults"
 
 
 def _check_admin(workspace: Workspace, by: Access | None) -> None:
@@ -110,6 +125,7 @@ def _enabled_plugin(rows: Mapping[str, MemoryPlugin]) -> str:
 
 def _store_enabled(workspace: Workspace, name: str, previous: str, by: Access | None) -> None:
     """One row enabled. The caller holds the workspace's lock."""
+    record_audit(AuditAction.PLUGIN, workspace_id=workspace.pk, by=by, subject="memory", before=previous, after=name)
     by_id = by.participant_id if by else None
     for plugin, enabled in ((previous, False), (name, True)):
         MemoryPlugin.objects.update_or_create(

@@ -1,6 +1,6 @@
 """Tokens in the admin: made here, shown once, taken back here. Idempotency keys to look at."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.apps import apps
@@ -9,16 +9,19 @@ from django.db import models
 from django.db.models import Q
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
-from django.utils import timezone
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminIntegerFieldWidget
 
 from openvibe.api.models import SCOPES, IdempotencyKey, Token
-from openvibe.api.services import MAX_TOKEN_DAYS, issue_token
-from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin, administered_workspace_ids
+from openvibe.api.services import MAX_TOKEN_DAYS, issue_token, revoke_token
+from openvibe.base.admin import ReadOnlyAdmin, WorkspaceScopedAdmin, admin_actor
+from openvibe.base.admin_site import administered_workspace_ids
 from openvibe.base.problems import Problem
 
 
 class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
+    """`request` is set by the admin, for each request a class of its own."""
+
+    request: ClassVar[HttpRequest]
     scopes = forms.MultipleChoiceField(
         choices=[(scope, scope) for scope in SCOPES], widget=UnfoldAdminCheckboxSelectMultipleWidget
     )
@@ -43,7 +46,11 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
             values = self.cleaned_data
             try:
                 self.made = issue_token(
-                    participant=values["participant"], name=values["name"], scopes=values["scopes"], days=values["days"]
+                    participant=values["participant"],
+                    name=values["name"],
+                    scopes=values["scopes"],
+                    days=values["days"],
+                    by=admin_actor(self.request),
                 )
             except Problem as problem:
                 self.add_error(problem.field if problem.field in self.fields else None, problem.message)
@@ -80,6 +87,10 @@ class TokenAdmin(WorkspaceScopedAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return () if obj is None else tuple(self.get_fields(request, obj))
 
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, change, **kwargs)
+        return type(form.__name__, (form,), {"request": request})
+
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         participants = db_field.remote_field.model._default_manager.filter(is_active=True)
         user: Any = request.user
@@ -106,7 +117,8 @@ class TokenAdmin(WorkspaceScopedAdmin):
     def revoke(self, request: HttpRequest, rows: models.QuerySet[Token]) -> TemplateResponse | None:
         confirmation = self.confirmation_page(request, rows, action="revoke", question="Revoke these tokens?")
         if confirmation is None:
-            revoked = rows.filter(revoked_at=None).update(revoked_at=timezone.now())
+            still_valid = rows.filter(revoked_at=None).select_related("participant")
+            revoked = len([revoke_token(token=token, by=admin_actor(request)) for token in still_valid])
             self.message_user(request, f"{revoked} revoked. They open nothing any more.", messages.SUCCESS)
         return confirmation
 

@@ -28,6 +28,7 @@ class CallerParticipant(Protocol):
 
     pk: int
     handle: str
+    workspace_id: int
 
 
 class CallerAccess(Protocol):

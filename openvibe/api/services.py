@@ -4,22 +4,30 @@ import secrets
 from collections.abc import Collection
 from datetime import timedelta
 
+from django.db import transaction
 from django.utils import timezone
 
 from openvibe.api.auth import PARTICIPANT_ACCESS, CallerParticipant
 from openvibe.api.models import SCOPES, TOKEN_PREFIX, Token
+from openvibe.base.audit import Actor, AuditAction, record_audit
 from openvibe.base.problems import Problem, Refused
 
 MAX_TOKEN_DAYS = 366
 
 
+@transaction.atomic
 def issue_token(
-    *, participant: CallerParticipant, name: str, scopes: Collection[str], days: int | None = None
+    *,
+    participant: CallerParticipant,
+    name: str,
+    scopes: Collection[str],
+    days: int | None = None,
+    by: Actor | str | None = None,
 ) -> tuple[Token, str]:
     """A new token of a member or agent, and its secret, which is not kept: show it once.
 
-    `days` is 1 to 366, None for a token that does not expire. Raises Problem, and Refused when the participant
-    has no access any more.
+    `days` is 1 to 366, None for a token that does not expire; `by` is who made it, None the command line.
+    Raises Problem, and Refused when the participant has no access any more.
     """
     name = name.strip()
     if not name or len(name) > 80 or not name.isprintable():
@@ -40,12 +48,21 @@ def issue_token(
         scopes=known_scopes,
         expires_at=timezone.now() + timedelta(days=days) if days else None,
     )
+    after = f"made, for {', '.join(known_scopes)}" + (f", for {days} days" if days else "")
+    _audit_token(token, participant, by, after)
     return token, secret
 
 
-def revoke_token(*, token: Token) -> Token:
+def _audit_token(token: Token, participant: CallerParticipant, by: Actor | str | None, after: str) -> None:
+    subject = f"“{token.name}” …{token.hint} of @{participant.handle}"
+    record_audit(AuditAction.TOKEN, workspace_id=participant.workspace_id, by=by, subject=subject, after=after)
+
+
+@transaction.atomic
+def revoke_token(*, token: Token, by: Actor | str | None = None) -> Token:
     """The token lets nobody in from the next call on. Revoking twice changes nothing."""
     now = timezone.now()
     if Token.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=now):
         token.revoked_at = now
+        _audit_token(token, token.participant, by, "revoked")
     return token

@@ -5,27 +5,26 @@ Lists, choices, permissions and pages all ask `rows_of`, so that they cannot dif
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from celery import current_app
 from django import forms
-from django.apps import apps
 from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, models
+from django.db import DatabaseError, models, transaction
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseRedirect
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import urlencode
+from django.utils.formats import date_format
+from django.utils.html import format_html
 from django_celery_beat.models import (
     ClockedSchedule,
     CrontabSchedule,
@@ -38,30 +37,17 @@ from kombu.exceptions import OperationalError
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminPasswordWidget
 
+from openvibe.base.admin_site import administered_workspace_ids, may_use_admin
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.fields import UnreadableSecret, secret_hint
-from openvibe.base.models import Event
+from openvibe.base.models import AuditRecord, Event
 from openvibe.base.problems import Problem
-from openvibe.base.registers import Register
 from openvibe.base.scheduler import DELIVERED, synchronise_schedule
 
-
-def administered_workspace_ids(request: HttpRequest) -> list[int]:
-    """Ids of the workspaces the signed-in person runs, asked once per request."""
-    workspace_ids: list[int] | None = getattr(request, "_administered", None)
-    if workspace_ids is None:
-        user: Any = request.user
-        workspace_ids = []
-        if user.is_authenticated:
-            memberships = user.memberships.filter(role__in=("owner", "admin"), removed_at=None)
-            workspace_ids = list(memberships.values_list("workspace_id", flat=True))
-        request._administered = workspace_ids  # type: ignore[attr-defined]
-    return workspace_ids
-
-
-def may_use_admin(request: HttpRequest) -> bool:
-    """Superusers, and whoever runs a workspace; each sees only what `rows_of` gives."""
-    user: Any = request.user
-    return bool(user.is_active and (user.is_superuser or administered_workspace_ids(request)))
+CHANNEL_READERS = (
+    "Owners and admins see those of their workspace, in private channels only where they were added; superusers all."
+)
+"""Who sees what belongs to a channel."""
 
 
 @contextmanager
@@ -128,11 +114,23 @@ class StoredSecretForm(SameWorkspaceForm):
         return cleaned
 
 
+def number_column(field: "models.Field[Any, Any]") -> Callable[[models.Model], str | None]:
+    """Shows whole numbers of a field with separators: 20,177."""
+
+    @admin.display(description=field.verbose_name, ordering=field.name)
+    def column(row: models.Model) -> str | None:
+        number = getattr(row, field.name)
+        return None if number is None else f"{number:,}"
+
+    return column
+
+
 class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
     """Rows of the workspaces the asker administers. Set `workspace_path`, and what may be done."""
 
     workspace_path = "workspace"
     superusers_only = False
+    who_sees = "Owners and admins see those of their workspace, superusers all."
     may_add = False
     may_change = False
     may_delete = False
@@ -141,6 +139,36 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
     compressed_fields = True
     show_full_result_count = False
     list_per_page = 50
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.superusers_only:
+            cls.who_sees = "Only superusers see it."
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        return self._with_number_columns(super().get_list_display(request))
+
+    def _with_number_columns(self, names: Iterable[Any]) -> list[Any]:
+        """The same columns, those of whole numbers with separators. Ids stay as they are."""
+        counts = {
+            field.name: number_column(field)
+            for field in self.opts.concrete_fields
+            if isinstance(field, models.IntegerField) and not field.primary_key and not field.name.endswith("_id")
+        }
+        return [counts.get(name, name) if isinstance(name, str) else name for name in names]
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        row = super().get_object(request, object_id, from_field)
+        if row is not None:
+            row._reader = request.user
+        return row
+
+    def app_link(self, row: models.Model, workspace: Any, address: str, words: str) -> str:
+        """A link to the row's page in the app for who is in its workspace; for others what they would find there."""
+        reader: Any = getattr(row, "_reader", None)
+        if reader is None or not reader.memberships.filter(workspace=workspace, removed_at=None).exists():
+            return f"It is read in the app, by members of {workspace}. Its owners can invite you."
+        return format_html('<a class="ov-link" href="{}">{}</a>', address, words)
 
     def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
         """What the asker may see of this model, without order."""
@@ -233,93 +261,89 @@ class WorkspaceScopedAdmin(ModelAdmin):  # type: ignore[misc]
         return TemplateResponse(request, template, {**self.admin_site.each_context(request), **context})
 
 
+def admin_actor(request: HttpRequest) -> str:
+    """Who acts in the admin, as the audit log names who may be no participant of the workspace."""
+    user: Any = request.user
+    return f"{user} ({user.email}), in the admin"
+
+
+def _initial_value(form: Any, name: str) -> object:
+    """What the field held: a row where it is one's id."""
+    value, field = form.initial.get(name), form.fields[name]
+    is_id = isinstance(field, forms.ModelChoiceField) and isinstance(value, int)
+    return field.queryset.filter(pk=value).first() if is_id else value
+
+
+def _in_words(value: object) -> str:
+    """A form's value: numbers with separators, rows by their name."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value or "nothing")
+
+
+class AuditedAdmin(WorkspaceScopedAdmin):
+    """Rows that forms of the admin save, each change of which stands in the audit log as `audit_action`."""
+
+    audit_action: AuditAction
+    secret_fields = frozenset(("api_key", "token", "new_password"))
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if not change:
+            self.audit(request, obj, after="made")
+            return
+        names = [name for name in form.changed_data if name in form.fields]
+        for name in names:
+            is_secret = name in self.secret_fields or name == "forget"
+            before = "" if is_secret else _in_words(_initial_value(form, name))
+            after = "another one" if is_secret else _in_words(form.cleaned_data.get(name))
+            label = str(form.fields[name].label or name).lower()
+            if before != after:
+                self.audit(request, obj, before=before, after=after, what=label, action=self.audit_action_of(name))
+
+    def audit_action_of(self, field: str) -> AuditAction:
+        return self.audit_action
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self.audit(request, obj, after="deleted")
+        super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
+        with transaction.atomic():
+            for row in queryset:
+                self.audit(request, row, after="deleted")
+            super().delete_queryset(request, queryset)
+
+    def audit(
+        self,
+        request: HttpRequest,
+        row: Any,
+        *,
+        before: str = "",
+        after: str,
+        what: str = "",
+        action: AuditAction | None = None,
+    ) -> None:
+        record_audit(
+            action or self.audit_action,
+            workspace_id=row.pk if self.workspace_path == "pk" else getattr(row, "workspace_id", None),
+            by=admin_actor(request),
+            subject=f"{what} of {row}" if what else str(row),
+            before=before,
+            after=after,
+        )
+
+
 class ReadOnlyAdmin(WorkspaceScopedAdmin):
     """Looked at, never touched."""
 
     actions = None
 
-
-SIDEBAR_GROUPS: dict[str, list[tuple[str, str, str]]] = {
-    "Agents": [
-        ("Agents", "smart_toy", "agents.agent"),
-        ("Model endpoints", "hub", "llm.endpoint"),
-        ("MCP servers", "handyman", "agents.mcpserver"),
-        ("Runs", "play_circle", "agents.run"),
-        ("What runs saw", "visibility", "agents.snapshot"),
-        ("Background calls", "schedule", "workspaces.spending"),
-        ("SOUL versions", "history_edu", "agents.soulversion"),
-        ("Changes of trust", "verified_user", "agents.trustchange"),
-    ],
-    "Memory": [
-        ("Memory plugins", "extension", "memory.memoryplugin"),
-        ("Feedback", "thumbs_up_down", "memory.feedback"),
-        ("Episodes", "psychology", "memory.episode"),
-    ],
-    "Knowledge": [
-        ("Entries", "menu_book", "knowledge.entry"),
-        ("Revisions", "history", "knowledge.revision"),
-        ("Contradictions", "compare_arrows", "knowledge.contradiction"),
-    ],
-    "Workspace": [
-        ("Workspaces", "domain", "workspaces.workspace"),
-        ("Snippets", "integration_instructions", "workspaces.snippet"),
-        ("Search embedder", "manage_search", "search.vectorspace"),
-        ("Channels", "tag", "chat.channel"),
-        ("Dives", "scuba_diving", "chat.dive"),
-        ("Members", "group", "workspaces.member"),
-        ("People and agents", "badge", "workspaces.participant"),
-        ("Invitations", "mail", "workspaces.invitation"),
-    ],
-    "Server": [
-        ("Accounts", "person", "workspaces.user"),
-        ("Tokens", "key", "api.token"),
-        ("Audit log", "receipt_long", "admin.logentry"),
-        ("Recurring jobs", "event_repeat", "django_celery_beat.periodictask"),
-        ("Events", "bolt", "base.event"),
-        ("Idempotency keys", "repeat", "api.idempotencykey"),
-    ],
-}
-"""What the sidebar lists below the overview: a title, an icon and a model."""
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        fields = super().get_fields(request, obj)
+        return self._with_number_columns(fields) if self.fields else fields
 
 
-def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
-    """The sidebar as the theme wants it, with what the asker may open."""
-    overview = [
-        {"title": "Overview", "icon": "home", "link": reverse("admin:index")},
-        {"title": "Back to the conversations", "icon": "arrow_back", "link": "/"},
-    ]
-    groups: list[dict[str, Any]] = [{"title": "", "separator": False, "items": overview}]
-    for title, entries in SIDEBAR_GROUPS.items():
-        items = []
-        for name, icon, label in entries:
-            registered = admin.site._registry.get(apps.get_model(label))
-            if registered is not None and registered.has_module_permission(request):
-                link = reverse(f"admin:{label.replace('.', '_')}_changelist")
-                items.append({"title": name, "icon": icon, "link": link})
-        if items:
-            groups.append({"title": title, "separator": True, "items": items})
-    return groups
-
-
-DASHBOARD: Register[Callable[[HttpRequest, dict[str, Any]], dict[str, Any]]] = Register("openvibe.base.admin.DASHBOARD")
-"""Adds to the context of the index page what it shows."""
-
-
-def dashboard(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    return DASHBOARD.only()(request, context)
-
-
-def redirect_to_login(request: HttpRequest, extra_context: object = None) -> HttpResponse:
-    """The admin has no sign-in of its own. Somebody signed in without the right to enter is sent home."""
-    if request.user.is_authenticated:
-        return redirect("/")
-    target = request.GET.get("next") or reverse("admin:index")
-    return HttpResponseRedirect(f"{reverse('account_login')}?{urlencode({'next': target})}")
-
-
-admin.site.login = redirect_to_login  # type: ignore[method-assign]
-admin.site.has_permission = may_use_admin  # type: ignore[method-assign]
-admin.site.index_title = "Overview"
 for model in (Group, PeriodicTask, IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule):
     if admin.site.is_registered(model):
         admin.site.unregister(model)
@@ -333,9 +357,22 @@ class EventAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
 
 
+@admin.register(AuditRecord)
+class AuditRecordAdmin(ReadOnlyAdmin):
+    """The audit log. Rows without a workspace are about accounts: for superusers."""
+
+    workspace_path = "workspace_id"
+    list_display = ("created_at", "actor", "action", "subject", "before", "after", "note", "workspace_name")
+    list_filter = ("action", "created_at")
+    search_fields = ("actor", "subject", "note")
+    ordering = ("-id",)
+
+
 @admin.register(LogEntry)
 class LogEntryAdmin(ReadOnlyAdmin):
-    """Who changed what in the admin. Everything for superusers; others see what they did themselves."""
+    """Who saved what on pages of the admin. Everything for superusers; others see what they did themselves."""
+
+    who_sees = "You see your own edits, superusers all."
 
     list_display = ("action_time", "user", "content_type", "object_repr", "what_happened")
     list_filter = ("action_flag",)
@@ -384,18 +421,29 @@ class RecurringJobAdmin(WorkspaceScopedAdmin):
 
     superusers_only = True
     may_change = True
-    list_display = ("name", "enabled", "schedule", "last_run_at", "total_run_count", "description")
+    list_display = ("name", "enabled", "schedule", "last_run_at", "next_run", "total_run_count", "description")
     list_filter = ("enabled",)
     list_select_related = ("interval", "crontab")
     search_fields = ("name", "task")
     ordering = ("name",)
-    readonly_fields = ("name", "task", "last_run_at", "total_run_count", "description")
+    readonly_fields = ("name", "task", "last_run_at", "next_run", "total_run_count", "description")
     fields = ("name", "task", "enabled", "interval", "crontab", *readonly_fields[2:])
     actions = ("run_now", "restore_schedule")
 
     @admin.display(description="Schedule")
     def schedule(self, job: PeriodicTask) -> str:
         return str(job.scheduler)
+
+    @admin.display(description="Next run")
+    def next_run(self, job: PeriodicTask) -> str:
+        """After the last one, as the scheduler reckons; what is overdue comes with its next look."""
+        if not job.enabled:
+            return "Switched off"
+        now = timezone.now()
+        if job.last_run_at is None:
+            return "Not known before its first run"
+        seconds = job.schedule.remaining_estimate(job.last_run_at).total_seconds()
+        return date_format(now + timedelta(seconds=seconds), "DATETIME_FORMAT") if seconds > 0 else "Now"
 
     def save_model(self, request: HttpRequest, job: PeriodicTask, form: Any, change: bool) -> None:
         if form.changed_data:

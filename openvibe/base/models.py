@@ -69,3 +69,63 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.position}"
+
+
+class AuditRecord(models.Model):
+    """One change of who may do what: ids without foreign keys, so that it outlives all that it names.
+
+    The database writes the names of workspace and actor as they are at this moment, and lets nobody change or delete a
+    row. `record_audit` is the only writer.
+    """
+
+    class Action(models.TextChoices):
+        TRUST = "trust", "Trust level"
+        SOUL = "soul", "SOUL"
+        AGENT = "agent", "Agent"
+        TOOLS = "tools", "Tools of an agent"
+        MEMBER = "member", "Membership"
+        ROLE = "role", "Role"
+        INVITATION = "invitation", "Invitation"
+        CHANNEL = "channel", "Who is in a channel"
+        ENDPOINT = "endpoint", "Model endpoint"
+        MCP_SERVER = "mcp_server", "MCP server"
+        BUDGET = "budget", "Budget"
+        PLUGIN = "plugin", "Memory plugin"
+        TOKEN = "token", "API token"
+        WEBHOOK = "webhook", "Webhook"
+        EXPORT = "export", "Export"
+        SETTINGS = "settings", "Workspace settings"
+        ACCOUNT = "account", "Account"
+
+    created_at = models.DateTimeField("when", db_default=Now(), editable=False)
+    action = models.CharField("what", max_length=12, choices=Action.choices)
+    workspace_id = models.BigIntegerField(null=True)
+    workspace_name = models.CharField("workspace", max_length=80, default="")
+    actor_id = models.BigIntegerField(null=True)
+    actor = models.CharField("who", max_length=120)
+    subject = models.CharField(max_length=200)
+    before = models.CharField(max_length=1000, blank=True, default="")
+    after = models.CharField(max_length=1000, blank=True, default="")
+    note = models.CharField(max_length=300, blank=True, default="")
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["workspace_id", "-id"], name="audit_of_workspace")]
+        triggers = [
+            pgtrigger.Protect(name="audit_is_append_only", operation=pgtrigger.Update | pgtrigger.Delete),
+            pgtrigger.Trigger(
+                name="audit_names",
+                operation=pgtrigger.Insert,
+                when=pgtrigger.Before,
+                func=(
+                    "NEW.actor := COALESCE((SELECT name || ' (@' || handle || ')' FROM workspaces_participant"
+                    " WHERE id = NEW.actor_id), NEW.actor);"
+                    " NEW.workspace_name := COALESCE((SELECT name FROM workspaces_workspace"
+                    " WHERE id = NEW.workspace_id), '');"
+                    " RETURN NEW;"
+                ),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_action_display()}: {self.subject}"

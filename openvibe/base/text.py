@@ -116,3 +116,11 @@ def has_visible_character(text: str) -> bool:
 def is_visible(character: str) -> bool:
     """Whether a font draws it."""
     return unicodedata.category(character) not in {"Zs", "Zl", "Zp", "Cc", "Cf"} and character not in _FILLERS
+
+
+_FORMULA_STARTS = frozenset("=+-@\t\r＝＋－＠'")
+
+
+def escape_formula(cell: str) -> str:
+    """The cell with an apostrophe before it where a spreadsheet would calculate it."""
+    return f"'{cell}" if cell[:1] in _FORMULA_STARTS or cell.lstrip()[:1] in _FORMULA_STARTS else cell

@@ -8,14 +8,20 @@ from django.contrib import admin
 from django.db import models
 from django.http import HttpRequest
 from django.urls import reverse
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
 from unfold.admin import TabularInline
 
-from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin, as_form_error
+from openvibe.base.admin import (
+    CHANNEL_READERS,
+    ReadOnlyAdmin,
+    SameWorkspaceForm,
+    WorkspaceScopedAdmin,
+    admin_actor,
+    as_form_error,
+)
 from openvibe.base.events import emit
 from openvibe.chat.models import Channel, ChannelMembership, Dive
 from openvibe.chat.queries import channels_for_admin
+from openvibe.chat.services import audit_membership
 from openvibe.workspaces.models import IMPORTED_KINDS, Participant
 from openvibe.workspaces.services import clean_instructions
 
@@ -73,6 +79,7 @@ class ChannelAdmin(WorkspaceScopedAdmin):
     search_fields = ("name", "description")
     ordering = ("workspace", "name")
     inlines = (MembershipInline,)
+    who_sees = CHANNEL_READERS
 
     def visible_rows(self, request: HttpRequest) -> models.QuerySet[Any]:
         return channels_for_admin(request, super().visible_rows(request))
@@ -89,6 +96,8 @@ class ChannelAdmin(WorkspaceScopedAdmin):
         formset.save()
         for membership in [*formset.new_objects, *formset.deleted_objects]:
             emit("access_changed", workspace_id=form.instance.workspace_id, participant_id=membership.participant_id)
+            verb = "added" if membership in formset.new_objects else "taken out"
+            audit_membership(form.instance, membership.participant, admin_actor(request), verb)
 
 
 @admin.register(Dive)
@@ -96,6 +105,7 @@ class DiveAdmin(ReadOnlyAdmin):
     """Whose dives there are and how they stand. What was said in one is read in the app."""
 
     workspace_path = "parent__workspace"
+    who_sees = CHANNEL_READERS
     list_display = ("created_at", "from_thread", "started_by", "agent", "state", "ended_at", "ended_by")
     list_filter = ("state",)
     list_select_related = ("parent", "started_by", "agent", "ended_by")
@@ -113,6 +123,6 @@ class DiveAdmin(ReadOnlyAdmin):
         return str(dive.parent)
 
     @admin.display(description="Its page")
-    def its_page(self, dive: Dive) -> SafeString:
+    def its_page(self, dive: Dive) -> str:
         address = reverse("dive", args=[dive.parent.workspace.slug, dive.pk])
-        return format_html('<a class="ov-link" href="{}">Read it</a>', address)
+        return self.app_link(dive, dive.parent.workspace, address, "Read it")

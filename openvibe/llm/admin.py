@@ -10,7 +10,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonRes
 from django.urls import URLPattern, path
 from unfold.decorators import action
 
-from openvibe.base.admin import StoredSecretForm, WorkspaceScopedAdmin, secret_input
+from openvibe.base.admin import AuditedAdmin, StoredSecretForm, secret_input
+from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem
 from openvibe.llm.endpoints import ENDPOINT_CHECK, fetch_models, try_endpoint
 from openvibe.llm.models import Endpoint
@@ -53,7 +54,8 @@ class EndpointForm(StoredSecretForm):
 
 
 @admin.register(Endpoint)
-class EndpointAdmin(WorkspaceScopedAdmin):
+class EndpointAdmin(AuditedAdmin):
+    audit_action = AuditAction.ENDPOINT
     may_add = may_change = may_delete = True
     form = EndpointForm
     list_display = ("name", "workspace", "kind", "model", "key", "is_default", "is_for_summaries")

@@ -324,24 +324,9 @@ UNFOLD: dict[str, Any] = {
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("img/mark.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
-    "STYLES": [lambda request: static("css/admin.css")],
-    "DASHBOARD_CALLBACK": "openvibe.base.admin.dashboard",
-    "COLORS": {
-        "primary": {  # indigo-violet, the platform's accent
-            "50": "oklch(96.5% .016 285)",
-            "100": "oklch(93.5% .03 285)",
-            "200": "oklch(88% .06 285)",
-            "300": "oklch(79% .11 285)",
-            "400": "oklch(71% .15 285)",
-            "500": "oklch(60% .2 284)",
-            "600": "oklch(53% .22 283)",
-            "700": "oklch(46% .2 282)",
-            "800": "oklch(40% .17 282)",
-            "900": "oklch(34% .14 283)",
-            "950": "oklch(25% .1 283)",
-        }
-    },
-    "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": "openvibe.base.admin.sidebar"},
+    "STYLES": [lambda request: static("css/palette.css"), lambda request: static("css/admin.css")],
+    "DASHBOARD_CALLBACK": "openvibe.base.admin_site.dashboard",
+    "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": "openvibe.base.admin_site.sidebar"},
 }
 
 API_CALLS_PER_MINUTE = 600  # of one token, or of one member's browser pages together
@@ -373,6 +358,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "COMPONENT_SPLIT_PATCH": False,
     "ENUM_NAME_OVERRIDES": {
         "MessageKind": "openvibe.chat.models.Message.Kind",
+        "AuditAction": "openvibe.base.models.AuditRecord.Action",
         "WebhookState": "openvibe.webhooks.models.Webhook.State",
         "DeliveryState": "openvibe.webhooks.models.Delivery.State",
         "EpisodeKind": "memory.models.Episode.Kind",

@@ -2,12 +2,14 @@
 
 from collections.abc import Collection
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import EVENT_RETENTION_HOURS
 from openvibe.base.models import Event
 from openvibe.base.problems import Conflict, Problem, Refused
@@ -40,6 +42,7 @@ def create_webhook(*, by: Access, participant: Participant, url: str, kinds: Col
     webhook = Webhook.objects.create(
         workspace_id=by.workspace_id, participant=participant, url=url, kinds=chosen, secret=secret, position=newest
     )
+    _audit(webhook, by, after=f"made, told of {', '.join(chosen)}")
     return webhook, secret
 
 
@@ -55,6 +58,7 @@ def update_webhook(
     """Another address, other kinds, or a pause. What waits is sent to the new address. Raises Refused; of another
     member's it may only be paused."""
     current = _lock(webhook, by)
+    before = _words(current)
     if url is not None or kinds is not None:
         _check_directs(current, by)
     if url is not None:
@@ -66,6 +70,8 @@ def update_webhook(
     elif paused is not None and current.state == Webhook.State.PAUSED:
         _resume(current)
     current.save()
+    if before != (after := _words(current)):
+        _audit(current, by, before=before, after=after)
     return current
 
 
@@ -91,12 +97,15 @@ def rotate_secret(*, webhook: Webhook, by: Access) -> str:
     current.previous_secret, current.rotated_at = current.secret, timezone.now()
     current.secret = make_secret()
     current.save()
+    _audit(current, by, after="a new secret")
     return current.secret
 
 
+@transaction.atomic
 def delete_webhook(*, webhook: Webhook, by: Access) -> None:
     """With its deliveries: what waits is not sent any more."""
     _check_manages(webhook, by)
+    _audit(webhook, by, before=_words(webhook), after="deleted")
     webhook.delete()
 
 
@@ -128,6 +137,20 @@ def events_missed(webhook: Webhook) -> bool:
     """Whether it has been still for longer than events are kept, so that some will not be told."""
     oldest = timezone.now() - timedelta(hours=EVENT_RETENTION_HOURS)
     return webhook.state != Webhook.State.ACTIVE and webhook.updated_at < oldest
+
+
+def _words(webhook: Webhook) -> str:
+    """Where it goes, what it is told and whether it is paused. Addresses hold secrets: the host alone."""
+    host = urlsplit(webhook.url).hostname or ""
+    state = ", paused" if webhook.state == Webhook.State.PAUSED else ""
+    return f"to {host}, told of {', '.join(webhook.kinds)}{state}"
+
+
+def _audit(webhook: Webhook, by: Access, *, before: str = "", after: str) -> None:
+    subject = f"of @{webhook.participant.handle}, to {urlsplit(webhook.url).hostname}"
+    record_audit(
+        AuditAction.WEBHOOK, workspace_id=webhook.workspace_id, by=by, subject=subject, before=before, after=after
+    )
 
 
 def _check_manages(webhook: Webhook, by: Access) -> None:

@@ -16,7 +16,8 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from unfold.widgets import UnfoldAdminPasswordWidget
 
-from openvibe.base.admin import ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin, as_form_error
+from openvibe.base.admin import AuditedAdmin, ReadOnlyAdmin, SameWorkspaceForm, WorkspaceScopedAdmin, as_form_error
+from openvibe.base.audit import AuditAction
 from openvibe.base.problems import Problem
 from openvibe.workspaces.models import Invitation, Member, Participant, Snippet, Spending, User, Workspace
 from openvibe.workspaces.queries import admin_access
@@ -67,7 +68,8 @@ class WorkspaceForm(SameWorkspaceForm):
 
 
 @admin.register(Workspace)
-class WorkspaceAdmin(WorkspaceScopedAdmin):
+class WorkspaceAdmin(AuditedAdmin):
+    audit_action = AuditAction.SETTINGS
     workspace_path = "pk"
     may_change = True
     form = WorkspaceForm
@@ -75,6 +77,10 @@ class WorkspaceAdmin(WorkspaceScopedAdmin):
     search_fields = ("name", "slug")
     ordering = ("name",)
     readonly_fields = ("slug", "created_at")
+
+    def audit_action_of(self, field: str) -> AuditAction:
+        return AuditAction.BUDGET if "budget" in field else AuditAction.SETTINGS
+
     fieldsets = (
         (None, {"fields": ("name", "slug", "description", "created_at")}),
         (
@@ -193,9 +199,10 @@ class MemberAdmin(WorkspaceScopedAdmin):
 
 
 @admin.register(Invitation)
-class InvitationAdmin(WorkspaceScopedAdmin):
+class InvitationAdmin(AuditedAdmin):
     """Links are made in the app, where they are shown once; here they are looked at and taken back."""
 
+    audit_action = AuditAction.INVITATION
     list_display = ("role", "workspace", "created_by", "created_at", "expires_at", "uses_left", "revoked_at")
     list_filter = ("role",)
     list_select_related = ("workspace", "created_by")
@@ -209,9 +216,17 @@ class InvitationAdmin(WorkspaceScopedAdmin):
         question = "Take these invitations back?"
         confirmation = self.confirmation_page(request, rows, action="take_back", question=question)
         if confirmation is None:
-            revoked = rows.filter(revoked_at=None).update(revoked_at=timezone.now())
+            revoked = self._revoke(request, rows)
             self.message_user(request, f"{revoked} taken back. Their links open nothing any more.", messages.SUCCESS)
         return confirmation
+
+    @transaction.atomic
+    def _revoke(self, request: HttpRequest, rows: models.QuerySet[Invitation]) -> int:
+        """How many were open still."""
+        still_open = list(rows.select_for_update(of=("self",)).filter(revoked_at=None))
+        for invitation in still_open:
+            self.audit(request, invitation, after="taken back")
+        return rows.filter(pk__in=[one.pk for one in still_open]).update(revoked_at=timezone.now())
 
 
 class UserForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -257,10 +272,11 @@ class SpendingAdmin(ReadOnlyAdmin):
 
 
 @admin.register(User)
-class UserAdmin(WorkspaceScopedAdmin):
+class UserAdmin(AuditedAdmin):
     """Accounts belong to the server, not to a workspace: only superusers see them."""
 
     superusers_only = True
+    audit_action = AuditAction.ACCOUNT
     may_add = may_change = True
     form = UserForm
     list_display = ("email", "name", "is_active", "is_staff", "is_superuser", "date_joined")
@@ -280,6 +296,6 @@ class UserAdmin(WorkspaceScopedAdmin):
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         if form.cleaned_data["new_password"]:
             obj.set_password(form.cleaned_data["new_password"])
-        obj.save()
+        super().save_model(request, obj, form, change)
         # An address of before must not sign in or reset the password any more.
         EmailAddress.objects.filter(user=obj).exclude(email=obj.email).delete()

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -10,9 +10,10 @@ from django.core.management.base import CommandError
 from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Now
 from django.http import HttpRequest
+from django.utils import timezone
 
 from openvibe.base.includes import CutInclude, expand_includes
-from openvibe.base.models import Event
+from openvibe.base.models import AuditRecord, Event
 from openvibe.base.problems import Missing, Refused
 from openvibe.base.query_cache import CompiledQuery
 from openvibe.base.registers import Register
@@ -170,3 +171,30 @@ def expand_instructions(text: str, snippets: tuple[SnippetText, ...]) -> Expande
 def text_version(text: str) -> str:
     """A short fingerprint: the version of a text that is kept without its history."""
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def audit_records(
+    access: Access, *, who: str = "", what: str = "", since: date | None = None, until: date | None = None
+) -> QuerySet[AuditRecord]:
+    """The workspace's audit log, newest first, none for who does not administer it.
+
+    `who` is part of a name or handle, `what` an action; `since` and `until` are days in the time zone at work, both
+    among those shown.
+    """
+    if not access.administers:
+        return AuditRecord.objects.none()
+    rows = AuditRecord.objects.filter(workspace_id=access.workspace_id)
+    if who:
+        rows = rows.filter(actor__icontains=who)
+    if what:
+        rows = rows.filter(action=what)
+    if since:
+        rows = rows.filter(created_at__gte=_day_start(since))
+    if until and until < date.max:
+        rows = rows.filter(created_at__lt=_day_start(until + timedelta(days=1)))
+    return rows.order_by("-id")
+
+
+def _day_start(day: date) -> datetime:
+    in_range = min(max(day, date(1970, 1, 1)), date(9000, 1, 1))  # what every time zone has
+    return datetime.combine(in_range, time.min, timezone.get_current_timezone())

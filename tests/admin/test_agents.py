@@ -67,9 +67,21 @@ def test_a_stale_save_is_refused_and_keeps_the_text(ana: Member, vibe: Agent) ->
     later = GOOD.replace("Guess", "Assume")
     response = client.post(page(vibe, "soul"), {"soul": later, "note": "Second", "based_on": "1"})
     assert response.status_code == 422
-    assert "Version 2 was saved meanwhile" in response.content.decode()
-    assert "Assume" in response.content.decode()
-    assert SoulVersion.objects.count() == 2
+    shown = response.content.decode()
+    assert "Version 2 was saved meanwhile" in shown
+    assert "cannot be counted" not in shown
+    assert 'name="based_on" value="2"' in shown
+    assert "Assume" in shown
+    again = client.post(page(vibe, "soul"), {"soul": later, "note": "Second", "based_on": "2"}, follow=True)
+    assert "The SOUL is saved: Second" in again.content.decode()
+
+
+def test_an_unchanged_soul_makes_no_version(ana: Member, vibe: Agent) -> None:
+    assert vibe.soul is not None
+    same = {"soul": vibe.soul.source, "note": "Nothing", "based_on": "1"}
+    said = staff(ana).post(page(vibe, "soul"), same, follow=True).content.decode()
+    assert "Nothing was changed, so there is no new version." in said
+    assert SoulVersion.objects.count() == 1
 
 
 def test_a_save_needs_a_note(ana: Member, vibe: Agent) -> None:

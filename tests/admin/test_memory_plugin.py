@@ -89,3 +89,9 @@ def test_a_superuser_who_is_no_member_is_told_why_not(ana: Member, root: Client,
 
 def test_an_unknown_plugin_is_refused(ana: Member, browser: Client) -> None:
     assert "There is no such memory plugin." in ask(browser, ana, plugin="memory/best")
+
+
+def test_a_setting_of_two_words_is_a_choice(ana: Member) -> None:
+    page = staff(ana).get("/admin/memory/memoryplugin/").content.decode()
+    select = page[page.index("<select", page.index('for="memory-lcm-set-summaries"')) :]
+    assert '<option value="deterministic">' in select[: select.index("</select>")]

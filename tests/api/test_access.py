@@ -62,6 +62,7 @@ ROWS = {
     "GET api-me": Row("me/"),
     "GET api-workspace": Row("workspace/"),
     "PATCH api-workspace": Row("workspace/", but=OTHERS | {"ben": 403}, body={"description": "A garden."}),
+    "GET api-audit": Row("audit/"),
     "GET api-snippets": Row("snippets/"),
     "POST api-snippets": Row(
         "snippets/", status=201, but=OTHERS | {"ben": 403}, body={"name": "tone", "content": "Be brief."}

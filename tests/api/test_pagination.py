@@ -190,6 +190,7 @@ LISTS = [
     "approvals/",
     "knowledge/",
     "snippets/",
+    "audit/",
     "knowledge/contradictions/",
     "knowledge/{entry}/revisions/",
     "knowledge/{entry}/uses/",

@@ -4,6 +4,7 @@ from openvibe.chat.importing.readers import ImportedLine, ImportedThread
 from openvibe.chat.services.channels import (
     add_to_channel,
     archive_channel,
+    audit_membership,
     create_channel,
     remove_from_channel,
     update_channel,
@@ -51,6 +52,7 @@ __all__ = [
     "add_reaction",
     "add_to_channel",
     "archive_channel",
+    "audit_membership",
     "check_dive_active",
     "check_is_person",
     "check_not_archived",

@@ -4,6 +4,7 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Problem, Refused
 from openvibe.base.text import TextRefused, clean_body
@@ -92,7 +93,9 @@ def add_to_channel(*, channel: Channel, participant: Participant, by: Access) ->
         raise Problem("There is nobody of that handle in this workspace.", code="unknown_participant", field="handle")
     if participant.is_agent and not by.administers and channel.created_by_id != by.participant_id:
         raise Refused("Only admins and the person who made the channel may add an agent.")
-    membership, _ = ChannelMembership.objects.get_or_create(channel=channel, participant=participant)
+    membership, is_new = ChannelMembership.objects.get_or_create(channel=channel, participant=participant)
+    if is_new:
+        audit_membership(channel, participant, by, "added")
     _emit_changed(channel)
     emit("access_changed", workspace_id=channel.workspace_id, participant_id=participant.pk)
     return membership
@@ -103,6 +106,19 @@ def remove_from_channel(*, channel: Channel, participant: Participant, by: Acces
     """Take somebody out; anybody may take themselves out."""
     if by.participant_id != participant.pk and not may_manage_channel(channel, by):
         raise Refused("Only admins and the person who made the channel may remove others.")
-    ChannelMembership.objects.filter(channel=channel, participant=participant).delete()
+    if ChannelMembership.objects.filter(channel=channel, participant=participant).delete()[0]:
+        audit_membership(channel, participant, by, "taken out")
     _emit_changed(channel)
     emit("access_changed", workspace_id=channel.workspace_id, participant_id=participant.pk)
+
+
+def audit_membership(channel: Channel, participant: Participant, by: Access | str, change: str) -> None:
+    """Record who was added or taken out. A private channel's name is for those in it."""
+    place = "a private channel" if channel.is_private else f"#{channel.name}"
+    record_audit(
+        AuditAction.CHANNEL,
+        workspace_id=channel.workspace_id,
+        by=by,
+        subject=f"@{participant.handle} in {place}",
+        after=change,
+    )

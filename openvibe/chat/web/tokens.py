@@ -76,7 +76,7 @@ def tokens(request: WorkspaceRequest) -> HttpResponse:
     if form.is_valid():
         owner = form.cleaned_data.pop("owner")
         try:
-            token, secret = issue_token(participant=owner, **form.cleaned_data)
+            token, secret = issue_token(participant=owner, by=request.access, **form.cleaned_data)
             form, made = TokenForm(request.access), {"token": token, "secret": secret, "owner": owner}
         except Problem as problem:
             form.add_problem(problem)
@@ -91,7 +91,7 @@ def token_revoke(request: WorkspaceRequest, token_id: int) -> HttpResponse:
     """It opens nothing any more."""
     _check_administers(request.access)
     rows = Token.objects.filter(participant__in=token_owners(request.access))
-    revoke_token(token=get_object_or_404(rows, pk=min(token_id, MAX_ID)))
+    revoke_token(token=get_object_or_404(rows, pk=min(token_id, MAX_ID)), by=request.access)
     return redirect("tokens", request.workspace.slug)
 
 

@@ -6,6 +6,7 @@ from rest_framework import serializers
 
 from openvibe.api.fields import TextField
 from openvibe.api.models import SCOPES, Token
+from openvibe.base.models import AuditRecord
 from openvibe.workspaces.models import Participant, Snippet, Workspace
 
 
@@ -24,6 +25,20 @@ class WorkspaceOut(serializers.ModelSerializer[Workspace]):
     class Meta:
         model = Workspace
         fields = ("id", "slug", "name", "description")
+        read_only_fields = fields
+
+
+class AuditQuery(serializers.Serializer[Any]):
+    who = serializers.CharField(required=False, max_length=80, help_text="Part of a name or handle.")
+    what = serializers.ChoiceField(required=False, choices=AuditRecord.Action.choices)
+    since = serializers.DateField(required=False, help_text="The first day shown, in UTC.")
+    until = serializers.DateField(required=False, help_text="The last day shown, in UTC.")
+
+
+class AuditOut(serializers.ModelSerializer[AuditRecord]):
+    class Meta:
+        model = AuditRecord
+        fields = ("id", "created_at", "action", "actor_id", "actor", "subject", "before", "after", "note")
         read_only_fields = fields
 
 

@@ -20,6 +20,8 @@ from openvibe.api.views import ApiView
 from openvibe.base.problems import Refused
 from openvibe.workspaces.access import Access
 from openvibe.workspaces.api.serializers import (
+    AuditOut,
+    AuditQuery,
     MeOut,
     NewTokenOut,
     SnippetChange,
@@ -32,6 +34,7 @@ from openvibe.workspaces.api.serializers import (
 )
 from openvibe.workspaces.decorators import request_access
 from openvibe.workspaces.models import Participant, Snippet, Workspace
+from openvibe.workspaces.queries import audit_records
 from openvibe.workspaces.services import create_snippet, delete_snippet, update_snippet, update_workspace
 
 
@@ -56,6 +59,17 @@ class Me(ApiView):
         )
 
 
+class Audit(ApiView):
+    scopes = {"GET": "admin"}
+
+    @extend_schema(operation_id="audit_list", parameters=[AuditQuery], responses=AuditOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Who changed what in the workspace, newest first. Owners and admins; others get none."""
+        return self.paginated_response(
+            audit_records(request_access(request), **self.validated_query(AuditQuery)), AuditOut
+        )
+
+
 class Tokens(ApiView):
     scopes = {"GET": "admin", "POST": "admin"}
 
@@ -74,7 +88,11 @@ class Tokens(ApiView):
         if not caller.scopes.issuperset(values["scopes"]) and caller.token is not None:
             raise Refused("A token cannot make one that may do more than itself.", code="more_scopes")
         token, secret = issue_token(
-            participant=caller.participant, name=values["name"], scopes=values["scopes"], days=values.get("days")
+            participant=caller.participant,
+            name=values["name"],
+            scopes=values["scopes"],
+            days=values.get("days"),
+            by=request_access(request),
         )
         data: dict[str, Any] = {**TokenOut(token).data, "secret": secret}
         return Response(data, status=201)
@@ -87,7 +105,7 @@ class OneToken(ApiView):
     def delete(self, request: Request, pk: int) -> Response:
         """Revoke one of the caller's own tokens, at once."""
         own = Token.objects.filter(participant_id=request_access(request).participant_id)
-        revoke_token(token=get_object_or_404(own, pk=pk))
+        revoke_token(token=get_object_or_404(own, pk=pk), by=request_access(request))
         return Response(status=204)
 
 

@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import F
 
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.includes import CutInclude, expand_includes
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
@@ -83,6 +84,7 @@ def create_snippet(*, workspace: Workspace, by: Access, name: str, text: str) ->
     text = _clean_snippet(text, workspace, name)
     if Snippet.objects.filter(workspace=workspace, name=name).exists():
         raise Conflict(f"There is a snippet “{name}” already. Change that one.", field="name")
+    _audit_snippet(by, name, "", text)
     return Snippet.objects.create(workspace=workspace, name=name, text=text, changed_by_id=by.participant_id)
 
 
@@ -106,6 +108,7 @@ def update_snippet(*, snippet: Snippet, by: Access, text: str, version: int) -> 
     changes = {"text": text, "version": F("version") + 1, "changed_by": by.participant_id}
     Snippet.objects.filter(pk=snippet.pk).update(**changes)
     _check_includes(by, before)
+    _audit_snippet(by, snippet.name, current.text, text)
     if "@include" in snippet.workspace.instructions:
         WORKSPACE_CHECK.only()(snippet.workspace)
     emit("workspace_changed", workspace_id=snippet.workspace_id)
@@ -117,8 +120,14 @@ def delete_snippet(*, snippet: Snippet, by: Access) -> None:
     """Raises Problem while anything includes it."""
     _lock_snippets(snippet.workspace, by)
     before = _broken_includes(by)
+    _audit_snippet(by, snippet.name, snippet.text, "deleted")
     _access_snippet(snippet).delete()
     _check_includes(by, before)
+
+
+def _audit_snippet(by: Access, name: str, before: str, after: str) -> None:
+    subject = f"the snippet “{name}”"
+    record_audit(AuditAction.SETTINGS, workspace_id=by.workspace_id, by=by, subject=subject, before=before, after=after)
 
 
 def _lock_snippets(workspace: Workspace, by: Access) -> None:

@@ -17,6 +17,7 @@ from django.utils.formats import date_format
 from django.utils.text import slugify
 
 from openvibe.api.models import Token
+from openvibe.base.audit import AuditAction, record_audit
 from openvibe.base.events import emit
 from openvibe.base.problems import Conflict, Missing, Problem, Refused
 from openvibe.base.registers import Register
@@ -45,6 +46,8 @@ def create_workspace(*, name: str, owner: User, slug: str = "", handle: str = ""
         free_slug = f"{base}-{number}"
     workspace = Workspace.objects.create(name=name, slug=free_slug)
     member = _create_member(workspace, owner, Member.Role.OWNER, handle or _free_handle(_display_name(owner), set()))
+    subject = f"@{member.participant.handle}"
+    record_audit(AuditAction.MEMBER, workspace_id=workspace.pk, by=member, subject=subject, after="made it, as owner")
     emit("members_changed", workspace_id=workspace.pk)
     return member
 
@@ -62,7 +65,12 @@ def update_workspace(*, workspace: Workspace, by: Access, name: str, description
     if instructions.strip() != workspace.instructions.strip():
         instructions = clean_instructions(instructions, workspace_id=workspace.pk)
         _check_prompts(workspace, instructions)
-    workspace.name, workspace.description, workspace.instructions = name, description.strip(), instructions.strip()
+    values = {"name": name, "description": description.strip(), "instructions": instructions.strip()}
+    for field, after in values.items():
+        if (before := getattr(workspace, field)) != after:
+            changed = {"subject": field, "before": before, "after": after}
+            record_audit(AuditAction.SETTINGS, workspace_id=workspace.pk, by=by, **changed)
+            setattr(workspace, field, after)
     workspace.save(update_fields=["name", "description", "instructions", "updated_at"])
     emit("workspace_changed", workspace_id=workspace.pk)
     return workspace
@@ -126,6 +134,8 @@ def add_member(*, workspace: Workspace, user: User, role: str = Member.Role.MEMB
         member.save(update_fields=["removed_at", "role"])
         Participant.objects.filter(pk=member.participant_id).update(is_active=True)
         member.participant.channel_memberships.all().delete()  # the rooms of before are not given by coming back
+    subject, after = f"@{member.participant.handle}", f"joined, as {member.role}"
+    record_audit(AuditAction.MEMBER, workspace_id=workspace.pk, by=member, subject=subject, after=after)
     emit("members_changed", workspace_id=workspace.pk)
     return member
 
@@ -171,6 +181,14 @@ def remove_member(*, member: Member, by: Access) -> Member:
     if by.participant_id != member.participant_id:
         _check_may_change(by, member)
     _check_not_last_owner(member)
+    record_audit(
+        AuditAction.MEMBER,
+        workspace_id=member.workspace_id,
+        by=by,
+        subject=f"@{member.participant.handle}",
+        before=member.role,
+        after="left" if by.participant_id == member.participant_id else "removed",
+    )
     member.removed_at = timezone.now()
     member.save(update_fields=["removed_at"])
     Participant.objects.filter(pk=member.participant_id).update(is_active=False)
@@ -196,6 +214,11 @@ def update_member_role(*, member: Member, role: str, by: Access) -> Member:
         raise Refused("Only an owner may make an owner.")
     if role != Member.Role.OWNER:
         _check_not_last_owner(member)
+    if member.role != role:
+        subject, before = f"@{member.participant.handle}", member.role
+        record_audit(
+            AuditAction.ROLE, workspace_id=member.workspace_id, by=by, subject=subject, before=before, after=role
+        )
     member.role = role
     member.save(update_fields=["role"])
     if role not in (Member.Role.OWNER, Member.Role.ADMIN):
@@ -281,6 +304,8 @@ def create_invitation(
     )
     channels = invitation.channels.model._default_manager.visible_to(by)
     invitation.channels.set(channels.filter(pk__in=list(channel_ids)))
+    after = f"for {uses} as {role}, for {days} days"
+    record_audit(AuditAction.INVITATION, workspace_id=workspace.pk, by=by, subject="a link", after=after)
     return invitation, token
 
 
@@ -329,9 +354,14 @@ def accept_invitation(*, token: str, user: User) -> Member:
 
 @transaction.atomic
 def revoke_invitation(*, invitation: Invitation, by: Access) -> None:
+    """Its link lets nobody in any more. Taking it back twice changes nothing."""
     if not by.administers or by.workspace_id != invitation.workspace_id:
         raise Refused("Only owners and admins may take an invitation back.")
-    Invitation.objects.filter(pk=invitation.pk, revoked_at=None).update(revoked_at=timezone.now())
+    if Invitation.objects.filter(pk=invitation.pk, revoked_at=None).update(revoked_at=timezone.now()):
+        subject = f"a link as {invitation.role}"
+        record_audit(
+            AuditAction.INVITATION, workspace_id=invitation.workspace_id, by=by, subject=subject, after="taken back"
+        )
 
 
 TOKENS_LEFT: Register[Callable[[int, int | None], int]] = Register("openvibe.workspaces.services.workspace.TOKENS_LEFT")

@@ -3,7 +3,7 @@
 from django.urls import include, path
 
 from openvibe.workspaces import oidc
-from openvibe.workspaces.web import views
+from openvibe.workspaces.web import audit, views
 from openvibe.workspaces.web.sessions import sessions
 
 account_urlpatterns = [
@@ -19,6 +19,7 @@ urlpatterns = [
     path("theme/", views.save_theme, name="theme"),
     path("w/<slug:slug>/profile/", views.profile, name="profile"),
     path("w/<slug:slug>/settings/", views.workspace_settings, name="workspace-settings"),
+    path("w/<slug:slug>/audit/", audit.audit_log, name="audit"),
     path("w/<slug:slug>/snippets/", views.snippets, name="snippets"),
     path("w/<slug:slug>/snippets/<int:snippet_id>/", views.snippet_change, name="snippet-change"),
     path("w/<slug:slug>/members/", views.members, name="members"),

@@ -10,6 +10,7 @@ from agents.models import Agent, SoulVersion
 from agents.plain_soul import PlainSoul, soul_to_yaml
 from agents.soul_parser import parse_soul
 from openvibe.api.models import IdempotencyKey
+from openvibe.base.models import AuditRecord
 from openvibe.chat.models import Thread
 from openvibe.llm.models import Endpoint
 from openvibe.workspaces.models import Member
@@ -95,6 +96,16 @@ def test_a_model_that_fails_on_trial_is_named_and_nothing_is_lost(ana: Member, t
     assert not Agent.objects.exists()
 
 
+def test_a_trial_says_what_it_cost_where_one_price_is_known(ana: Member, thread: Thread) -> None:
+    endpoint = Endpoint.objects.create(
+        workspace=ana.workspace, name="Built in", kind=Endpoint.Kind.OFFLINE, model="offline", price_in=1_000
+    )
+    status, page = new(ana, endpoint=endpoint.pk, **{"try": "1"})
+    assert status == 200
+    assert "cost 0." in page
+    assert not Agent.objects.exists()
+
+
 def test_only_admins_make_agents_and_know_their_models(ana: Member, dora: Member, cleo: Member, vibe: Agent) -> None:
     home = f"/w/{ana.workspace.slug}"
     foreign = Endpoint.objects.create(workspace=cleo.workspace, name="X", base_url="https://m.example/v1", model="m")
@@ -126,8 +137,9 @@ def test_two_people_who_change_a_soul_do_not_overwrite_each_other(ana: Member, v
     address = f"/w/{ana.workspace.slug}/agents/vibe/soul/"
     browser = signed_in(ana)
     form = {**FERN, "name": "Vibe", "note": "For the garden", "based_on": "1"}
-    assert browser.post(address, {**form, "try": "1", "question": "Hello?"}).status_code == 200
-    assert SoulVersion.objects.count() == 1
+    tried = browser.post(address, {**form, "try": "1", "question": "Hello?"})
+    assert [trial.title for trial in tried.context["answers"]] == ["As you have written it", "As it is now, version 1"]
+    assert AuditRecord.objects.filter(action="soul").count() == SoulVersion.objects.count() == 1
     assert browser.post(address, form).status_code == 302
     response = browser.post(address, {**form, "never": "Guess"})
     page = response.content.decode()

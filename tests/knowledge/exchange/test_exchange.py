@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from agents.access import visible_to
 from agents.models import Agent
 from knowledge.exchange.import_export import ImportReport, export_entries, import_entries
-from knowledge.exchange.tabular import COLUMNS, MAX_BYTES, escape_formula, read_rows, unescape_formula
+from knowledge.exchange.tabular import COLUMNS, MAX_BYTES, read_rows, unescape_formula
 from knowledge.models import Entry, Notice, Revision
 from knowledge.services import archive_entry, pin_result
 from knowledge.services.create import MAX_PENDING_SUGGESTIONS
 from openvibe.base.problems import Problem, Refused
+from openvibe.base.text import escape_formula
 from openvibe.workspaces.models import Member
 from tests.factories import access, make_channel, make_entry, make_thread, say
 
