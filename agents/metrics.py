@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from django.conf import settings
 from django.db import Error, connection
@@ -102,10 +102,10 @@ def _queue_metrics() -> Iterator[Metric]:
     yield from (depth, age)
 
 
-def _fetch(statement: LiteralString) -> list[tuple[object, ...]]:
+def _fetch(statement: LiteralString) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement)
-        rows: list[tuple[object, ...]] = cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows
 
 

@@ -32,7 +32,7 @@ def delete_workspace(*, workspace: Workspace) -> int:
 def _delete_rows(table: Table, workspace_id: int) -> int:
     meta, deleted = table.model._meta, 0
     statement = sql.SQL("DELETE FROM {} WHERE {} = ANY(%s)").format(
-        sql.Identifier(meta.db_table), sql.Identifier(meta.pk.column if meta.pk else "")
+        sql.Identifier(meta.db_table), sql.Identifier(table.key_column)
     )
     with connection.cursor() as cursor:
         while ids := list(table.rows(workspace_id).values_list("pk", flat=True)[:BATCH_ROWS]):

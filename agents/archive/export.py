@@ -33,7 +33,7 @@ FORMAT_VERSION = 1
 CHUNK_ROWS = 100  # read from the database at a time
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # of every entry: the same content gives the same bytes
 
-Progress = Callable[[int], None]
+Progress = Callable[[int], object]
 
 
 @dataclass

@@ -55,7 +55,7 @@ class Manifest:
 
 
 def import_workspace(
-    *, path: Path, slug: str = "", max_bytes: int = MAX_BYTES, progress: Callable[[int], None] = lambda rows: None
+    *, path: Path, slug: str = "", max_bytes: int = MAX_BYTES, progress: Callable[[int], object] = lambda rows: None
 ) -> Workspace:
     """The workspace of an archive, under `slug` where that is given. All or nothing.
 
@@ -117,7 +117,7 @@ def _check_version(manifest: Mapping[str, Any]) -> None:
 class _Import:
     """One archive on its way in. Everything happens in the caller's transaction."""
 
-    def __init__(self, file: zipfile.ZipFile, manifest: Manifest, slug: str, progress: Callable[[int], None]) -> None:
+    def __init__(self, file: zipfile.ZipFile, manifest: Manifest, slug: str, progress: Callable[[int], object]) -> None:
         self._file, self._manifest, self._slug, self._progress = file, manifest, slug, progress
         self._ids: dict[type[Model], Sequence[int]] = {}
         self._users: list[int] = []
@@ -194,8 +194,8 @@ class _Import:
 
     def _copy(self, table: Table) -> None:
         columns = self._columns(table)
-        numbered = [table.model._meta.pk.column] if table.has_number and table.model._meta.pk else []
-        names = [sql.Identifier(name) for name in (*numbered, *(each.column for each in columns))]
+        numbered = [table.key_column] if table.has_number else []
+        names = [sql.Identifier(name) for name in (*numbered, *(str(each.column) for each in columns))]
         statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
             sql.Identifier(table.model._meta.db_table), sql.SQL(", ").join(names)
         )
@@ -210,9 +210,9 @@ class _Import:
         known = {each.name for each in table.fields()}
         if present - known:
             raise BadArchive(f"{table.name} has no {sorted(present - known)[0][:80]!r} in this version.")
-        is_file = FILE_FIELDS.get(table.model)
-        fields = [*table.stored_fields(), *([table.model._meta.get_field(is_file)] if is_file else [])]
-        return [each for each in fields if each.name in present or each.name == is_file or not each.has_db_default()]
+        fields = [each for each in table.stored_fields() if each.name in present or not each.has_db_default()]
+        file = table.file_field()
+        return [*fields, file] if file else fields
 
     def _value(self, table: Table, field: Field[Any, Any], row: dict[str, Any], number: int) -> Any:
         if field.name == FILE_FIELDS.get(table.model):
@@ -266,9 +266,7 @@ def _reserve_ids(table: Table, count: int) -> Sequence[int]:
     """So many ids that no other row will have, ascending."""
     meta = table.model._meta
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_get_serial_sequence(%s, %s)", [f'"{meta.db_table}"', meta.pk.column if meta.pk else ""]
-        )
+        cursor.execute("SELECT pg_get_serial_sequence(%s, %s)", [f'"{meta.db_table}"', table.key_column])
         sequence = cursor.fetchone()[0]
         cursor.execute("SELECT array_agg(nextval(%s)) FROM generate_series(1, %s)", [sequence, count])
         return array("q", cursor.fetchone()[0] or ())

@@ -161,6 +161,11 @@ class Table:
         return str(self.model._meta.label)
 
     @property
+    def key_column(self) -> str:
+        """Column of the primary key."""
+        return str(self.model._meta.pk and self.model._meta.pk.column)
+
+    @property
     def has_number(self) -> bool:
         """Whether its rows are known by a number that the database gave them; other keys are values like any."""
         return isinstance(self.model._meta.pk, AutoField | BigAutoField)
@@ -172,6 +177,11 @@ class Table:
     def fields(self) -> list[Field[Any, Any]]:
         """What stands in a row of the archive: no number, nothing that the database computes, no secrets, no files."""
         return [field for field in self.stored_fields() if not isinstance(field, EncryptedTextField)]
+
+    def file_field(self) -> Field[Any, Any] | None:
+        """What of a row is a file of its own in the archive."""
+        fields = self.model._meta.concrete_fields
+        return next((field for field in fields if field.name == FILE_FIELDS.get(self.model)), None)
 
     def stored_fields(self) -> list[Field[Any, Any]]:
         return [
@@ -220,7 +230,10 @@ def _next_tables(models: Iterable[type[Model]], tables: Mapping[type[Model], Tab
 
 def _relations(model: type[Model], tables: Mapping[type[Model], Table], *, null: bool) -> list[tuple[str, Table]]:
     fields = [field for field in model._meta.concrete_fields if field.is_relation and field.null == null]
-    return [(field.name, tables[field.related_model]) for field in fields if field.related_model in tables]
+    targets = [
+        (field.name, tables.get(field.related_model)) for field in fields if isinstance(field.related_model, type)
+    ]
+    return [(name, target) for name, target in targets if target]
 
 
 def _table_by_required(model: type[Model], tables: Mapping[type[Model], Table]) -> Table | None:

@@ -130,7 +130,8 @@ def serve_lock(var: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         with suppress(PermissionError):  # made by an earlier version; what served from it before is OpenVibe's own
-            path.parent.chmod(path.parent.stat().st_mode & 0o701)
+            passable = 0o701 if os.geteuid() == 0 else 0o700  # root's PostgreSQL runs as somebody else
+            path.parent.chmod(path.parent.stat().st_mode & passable)
     except OSError as error:
         raise CommandError(
             f"OpenVibe keeps its data in {var}, which cannot be written ({error.strerror}). "
