@@ -1,6 +1,11 @@
 """Structured logs: one JSON object a line, with request, run and task ids, secrets masked."""
 
+import json
 import logging
+import sys
+import threading
+from datetime import UTC, datetime
+from types import TracebackType
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
@@ -31,6 +36,31 @@ def json_formatter() -> structlog.stdlib.ProcessorFormatter:
             structlog.processors.JSONRenderer(),
         ],
     )
+
+
+def json_line(text: str, *, service: str) -> str:
+    """A line that a service wrote, as JSON with the service's name: what is an object already keeps its fields."""
+    try:
+        event = json.loads(text)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict):
+        event = {"event": mask_secrets(text), "level": "info", "timestamp": datetime.now(UTC).isoformat()}
+    return json.dumps({"service": service, **event}, ensure_ascii=False)
+
+
+def log_uncaught_exceptions() -> None:
+    """From now on what nobody catches, in any thread, is one line of the log; so are Python's warnings."""
+    logging.captureWarnings(True)
+    sys.excepthook = _log_uncaught
+    threading.excepthook = lambda thread: _log_uncaught(thread.exc_type, thread.exc_value, thread.exc_traceback)
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException | None, traceback: TracebackType | None, /) -> None:
+    if issubclass(kind, KeyboardInterrupt | SystemExit):
+        return
+    log = logging.getLogger("openvibe.uncaught")
+    log.critical("uncaught_exception", exc_info=(kind, error or kind(), traceback))
 
 
 def is_not_routine(record: logging.LogRecord) -> bool:

@@ -12,9 +12,10 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.dispatch import Signal
 
+from openvibe.base.fields import UnreadableSecret
 from openvibe.base.registers import Register
 from openvibe.llm.breaker import BreakerClient, EndpointBreaker
-from openvibe.llm.errors import ModelError
+from openvibe.llm.errors import BadAnswer, ModelError
 from openvibe.llm.fences import fence
 from openvibe.llm.http_client import Connection
 from openvibe.llm.models import Endpoint
@@ -147,6 +148,21 @@ class ModelList:
 
     models: list[str]
     message: str
+
+
+def find_endpoint_problem(*, endpoint: Endpoint, seconds: int) -> str:
+    """Why the endpoint cannot be asked now, in sentences; empty when it answers. Costs no tokens, and never raises."""
+    if isinstance(endpoint.api_key, UnreadableSecret):
+        return "Its key cannot be read with today's OPENVIBE_SECRET_KEY. Enter it again."
+    endpoint.timeout_seconds = seconds
+    client = CLIENT_FACTORIES[endpoint.kind](endpoint)
+    try:
+        getattr(client, "list_models", list)()
+    except BadAnswer:  # it answered: many offer no list of models
+        return ""
+    except ModelError as error:
+        return f"{error} {error.advice}"
+    return ""
 
 
 def fetch_models(*, endpoint: Endpoint) -> ModelList:

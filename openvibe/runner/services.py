@@ -2,6 +2,7 @@
 all other jobs, with the scheduler in it. Each is a function that runs until its process is told to stop."""
 
 import gc
+import json
 import os
 import socket
 import threading
@@ -10,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -27,6 +29,7 @@ SERVICE_MODULES = (  # each service would import them for itself
     *("granian.server", "kombu.mixins"),
 )
 MAX_OPEN_REQUESTS = 4096  # of a web process: each open page is a request that lasts
+WEB_SERVER_LOGS = Path(__file__).with_name("granian_logs.json")  # containers name it, too: `granian --log-config`
 BACKGROUND_NICENESS = 10  # background jobs get the processor time that people do not need
 
 
@@ -64,6 +67,7 @@ def run_web(host: str, port: int) -> None:
         interface=Interfaces.ASGI,
         workers=settings.ENV.web_processes or count_cores(),
         log_level=LogLevels.warning,
+        log_dictconfig=json.loads(WEB_SERVER_LOGS.read_text()),
         backlog=MAX_OPEN_REQUESTS,
         backpressure=MAX_OPEN_REQUESTS,
         respawn_failed_workers=True,

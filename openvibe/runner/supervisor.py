@@ -21,6 +21,7 @@ from pathlib import Path
 import psutil
 from django.conf import settings
 
+from openvibe.base.logs import json_line
 from openvibe.runner.postgres.server import release_server
 
 MIN_BACKOFF_SECONDS = 0.5  # before a service that ended is started again; doubles each time
@@ -127,10 +128,14 @@ class Supervisor:
             *lines, output.rest = (output.rest + written).split(b"\n")
             for line in lines if written else [output.rest]:
                 if text := line.decode(errors="replace").rstrip():
-                    self._write_line(f"{output.name:<{self._name_width}} | {text}")
+                    self._write_line(self._log_line(output.name, text))
             if not written:
                 self._outputs.unregister(key.fd)
                 os.close(key.fd)
+
+    def _log_line(self, name: str, text: str) -> str:
+        """For collectors of logs in production; for people otherwise."""
+        return json_line(text, service=name) if settings.ENV.production else f"{name:<{self._name_width}} | {text}"
 
 
 def _run_service(name: str, run: Service, output: int) -> None:

@@ -4,6 +4,7 @@ Upper floors (memory, knowledge, agents) are named only where Django, Celery and
 tasks and enums. What they plug into lower floors stands in each app's `wiring.py`."""
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from csp.constants import NONE, SELF
@@ -11,9 +12,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
 from kombu import Queue
 
+from openvibe.base.logs import log_uncaught_exceptions
 from openvibe.settings.environment import (
     ROOT,
     Environment,
+    create_private_folder,
     database_settings,
     mail_settings,
     public_url,
@@ -23,7 +26,8 @@ from openvibe.settings.environment import (
 ENV = Environment()
 BASE_DIR = ROOT
 VAR = ENV.var.resolve()
-HOME = ENV.home.resolve()
+HOME = Path(ENV.home).resolve() if ENV.home else VAR / "home"
+create_private_folder(VAR)
 
 DEBUG = ENV.debug
 if ENV.secret_key:
@@ -63,6 +67,7 @@ WEBHOOK_DELIVERY_DAYS = ENV.webhook_delivery_days
 MODEL_FIRST_ANSWER_SECONDS = ENV.model_first_answer_seconds
 MODEL_TOTAL_SECONDS = ENV.model_total_seconds
 AGENT_SILENCE_SECONDS = ENV.agent_silence_seconds
+METRICS_TOKEN = ENV.metrics_token
 CONTENT_SECURITY_POLICY: dict[str, Any] = {
     "EXCLUDE_URL_PREFIXES": [],
     "DIRECTIVES": {
@@ -117,6 +122,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "openvibe.base.health.HealthMiddleware",
+    "agents.metrics.MetricsMiddleware",
     "openvibe.base.middleware.RequestIdMiddleware",
     "openvibe.base.middleware.MultipartCharsetMiddleware",
     "django.middleware.security.SecurityMiddleware",
@@ -387,6 +393,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     ],
 }
 
+if ENV.production:
+    log_uncaught_exceptions()
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,

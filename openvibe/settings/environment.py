@@ -21,7 +21,9 @@ class Environment(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="OPENVIBE_", extra="ignore", populate_by_name=True)
 
     var: Path = Field(ROOT / "var", description="Folder for the embedded database, keys and process files.")
-    home: Path = Field(ROOT / "var" / "home", description="Folder for files of agents: workspaces/<handle>/skills, …")
+    home: str = Field(
+        "", description="Folder for files of agents, workspaces/<handle>/skills, …; empty: `home` in OPENVIBE_VAR."
+    )
     debug: bool = Field(False, description="Developer error pages. Never on a server others can reach.")
     secret_key: str = Field("", description="Signs sessions and encrypts keys. Made and kept in var/ when empty.")
     secret_key_fallbacks: str = Field(
@@ -85,6 +87,9 @@ class Environment(BaseSettings):
     two_factor_required: Literal["", "admins", "everyone"] = Field(
         "", description="Who must sign in with a second factor, a passkey or the provider: admins, everyone, or nobody."
     )
+    metrics_token: str = Field(
+        "", description="What Prometheus sends to read /metrics, as a bearer token; empty: there is no /metrics."
+    )
     log_level: str = Field("INFO", description="DEBUG, INFO, WARNING or ERROR.")
 
 
@@ -143,6 +148,14 @@ def mail_settings(url: str) -> dict[str, Any]:
         "EMAIL_USE_TLS": not tls_from_start and bool(parts.username),
         "EMAIL_TIMEOUT": 20,
     }
+
+
+def create_private_folder(path: Path) -> None:
+    """The folder of the database, keys and backups, for this system user alone. One that is there stays as it is; one
+    that cannot be made is told of by whoever needs it."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
 
 
 def read_or_create_secret_key(path: Path) -> str:

@@ -39,10 +39,14 @@ def test_the_printed_sign_in_opens_the_admin_too(db: None, var: Path) -> None:
     assert stat.S_IMODE((var / "sign-in.txt").stat().st_mode) == 0o600
 
 
-def test_a_second_time_changes_nothing_and_says_the_same(db: None) -> None:
-    first = demo()
+def test_a_second_time_changes_nothing_and_prints_no_password(db: None, var: Path) -> None:
+    password = demo().rpartition(" ")[2]
     counted = Message.objects.count(), Thread.objects.count()
-    assert demo() == first == demo(if_empty=True)
+    again = demo()
+    assert again == demo(if_empty=True)
+    assert again.endswith(f"the first password stands in {var}/sign-in.txt.")
+    assert password not in again
+    assert password in (var / "sign-in.txt").read_text()
     assert (Message.objects.count(), Thread.objects.count()) == counted
     assert Workspace.objects.get().slug == "willow"
 

@@ -2,7 +2,9 @@
 
 import gzip
 import os
+import shutil
 import subprocess
+import tarfile
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -13,6 +15,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from pytest_django import DjangoDbBlocker
+from pytest_django.fixtures import Settings
 
 from openvibe.runner.bootstrap import BEFORE, FRESH, count_unapplied_migrations, prepare_database
 from openvibe.runner.postgres.server import program_path
@@ -152,6 +155,44 @@ def test_serving_adopts_by_itself(old_database: str) -> None:
     prepare_database()
     assert record() >= FRESH
     assert count_unapplied_migrations() == 0
+
+
+def test_a_backup_is_restored_and_brought_up_to_this_version(
+    old_database: str, tmp_path: Path, settings: Settings
+) -> None:
+    settings.VAR, settings.HOME = tmp_path, tmp_path / "home"
+    file, skill = tmp_path / "all.tar", tmp_path / "home/workspaces/vibe/SOUL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("Calm.")
+    rows = row_counts()
+    call_command("backup", str(file), stdout=StringIO())
+    assert file.stat().st_mode & 0o777 == 0o600
+    skill.unlink()
+    for said, damaged in damaged_backups(file):
+        with pytest.raises(CommandError, match=said):
+            call_command("restore", str(damaged), replace=True)
+    with pytest.raises(CommandError, match="--replace"):
+        call_command("restore", str(file))
+    assert row_counts() == rows
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE chat_message CASCADE")
+    call_command("restore", str(file), replace=True, stdout=StringIO())
+    assert {table: count for table, count in row_counts().items() if table in rows} == rows
+    assert count_unapplied_migrations() == 0
+    assert skill.read_text() == "Calm."
+
+
+def damaged_backups(whole: Path) -> Iterator[tuple[str, Path]]:
+    """What may be taken for a backup, and what is said of each."""
+    damaged = whole.with_name("damaged.tar")
+    for content in (b"", b"<html>", whole.read_bytes()[:20_000]):
+        damaged.write_bytes(content)
+        yield "Nothing was changed", damaged
+    for name, said in (("home/../../elsewhere", "outside|no backup|damaged"), ("/etc/elsewhere", "no backup")):
+        shutil.copy(whole, damaged)
+        with tarfile.open(damaged, "a") as tar:
+            tar.addfile(tarfile.TarInfo(name))
+        yield said, damaged
 
 
 def test_a_database_that_is_older_still_is_left_alone(old_database: str) -> None:

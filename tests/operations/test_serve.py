@@ -173,6 +173,16 @@ def test_doctor_says_what_is_missing(var: Path) -> None:
     assert "ok      database: PostgreSQL 18" in done.stdout
 
 
+def test_doctor_ends_with_sentences_when_the_database_is_gone(var: Path) -> None:
+    url = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+    done = manage("doctor", var=var, DATABASE_URL=url)
+    assert done.returncode == 1
+    assert "PROBLEM database: the database says: " in done.stdout
+    assert "PROBLEM workers: not known without the database." in done.stdout
+    assert "disk: " in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 def test_an_outside_database_that_is_not_there_says_so(var: Path) -> None:
     url = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
     done = manage("serve", "--port", str(free_port()), var=var, DATABASE_URL=url)

@@ -206,7 +206,10 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"{credentials_path()} cannot be written: {error.strerror}. Nothing was made.") from None
         analyze_changed_tables()
-        self.stdout.write(sign_in_line(url))
+        is_given_out = user.check_password(password)
+        self.stdout.write(
+            f"Sign in: {url} as {OWNER_EMAIL} with password {password}" if is_given_out else sign_in_line(url)
+        )
 
 
 @transaction.atomic
@@ -275,13 +278,13 @@ def credentials_path() -> Path:
 
 
 def sign_in_line(url: str) -> str:
-    """The line that tells how to sign in, with the password as long as it is the one that was given out."""
+    """The line that tells how to sign in again. A log keeps no password: the first stands in a file of its own."""
     user = User.objects.filter(email=OWNER_EMAIL).first()
     if user is None:
         return f"Sign in: {url} with the account you made."
     password = read_password(credentials_path())
     if password and user.check_password(password):
-        return f"Sign in: {url} as {OWNER_EMAIL} with password {password}"
+        return f"Sign in: {url} as {OWNER_EMAIL}; the first password stands in {credentials_path()}."
     reset = f"`manage.py changepassword {OWNER_EMAIL}` sets another"
     return f"Sign in: {url} as {OWNER_EMAIL} with the password you have set ({reset})."
 

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from openvibe.base.planner_statistics import analyze_changed_tables
 from openvibe.base.problems import Problem
+from openvibe.chat.importing.mattermost import read_mattermost
 from openvibe.chat.importing.readers import ImportedThread, ImportFailed, open_file, read_jsonl, read_qmsum
 from openvibe.chat.importing.slack import read_slack
 from openvibe.chat.models import Channel
@@ -27,12 +28,13 @@ READERS: dict[str, Callable[[Path], Iterator[ImportedThread]]] = {
     "qmsum": read_qmsum,
     "jsonl": read_jsonl,
     "slack": read_slack,
+    "mattermost": read_mattermost,
 }
 SNIFF_BYTES = 4096  # bytes of the file that decide what it is
 
 
 class Command(BaseCommand):
-    help = "Imports conversations: QMSum, JSONL (author, text, time, thread, role), Slack export zip. Safe to repeat."
+    help = "Imports conversations: QMSum, JSONL (author, text, time, thread, role), Slack, Mattermost. Safe to repeat."
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -107,7 +109,10 @@ def guess_format(file: Path) -> str:
         value = json.loads(line.decode("utf-8-sig").splitlines()[0])
     except (ValueError, IndexError, RecursionError):
         return "jsonl"
-    return "qmsum" if isinstance(value, dict) and "meeting_transcripts" in value else "jsonl"
+    if not isinstance(value, dict):
+        return "jsonl"
+    is_mattermost = value.get("type") == "version" and "version" in value
+    return "mattermost" if is_mattermost else "qmsum" if "meeting_transcripts" in value else "jsonl"
 
 
 def get_or_create_channel(workspace: Workspace, name: str, *, create: bool) -> Channel:

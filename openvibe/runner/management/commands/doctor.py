@@ -4,26 +4,37 @@ import secrets
 import shutil
 import time
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import psycopg
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connection
 from django.db.models import Max
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from kombu.exceptions import OperationalError as BrokerUnavailable
 
+from openvibe.base.fields import UnreadableSecret
 from openvibe.base.queue import queue_is_in_database, queue_is_installed
 from openvibe.base.tasks import DOCTOR_CHANNEL, answer_doctor
+from openvibe.llm.endpoints import find_endpoint_problem
+from openvibe.llm.models import Endpoint
 from openvibe.runner.bootstrap import count_unapplied_migrations, needs_adoption
+from openvibe.runner.management.commands.secrets import encrypted_fields
 from openvibe.search.space_lifecycle import diagnose_search
 
 MIN_POSTGRESQL_VERSION = 150_000
 MIN_FREE_BYTES = 1024**3
 MAX_BEAT_SILENCE_SECONDS = 90  # it asks for a job every ten, and writes it down every thirty
+
+
+MODEL_SECONDS = 5
+"""How long a model endpoint has to say that it is there; all are asked at once."""
+NEED_NO_DATABASE = ("database", "disk")
 
 
 class CheckResult(NamedTuple):
@@ -40,9 +51,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--wait", type=float, default=5.0, help="seconds a worker has to answer (%(default)s)")
+        parser.add_argument("--only", action="append", metavar="CHECK", help="check this alone, such as workers")
 
-    def handle(self, *_arguments: Any, wait: float, **_options: Any) -> None:
-        failures = 0
+    def handle(self, *_arguments: Any, wait: float, only: list[str] | None, **_options: Any) -> None:
         checks: dict[str, Callable[[], CheckResult]] = {
             "database": database,
             "extensions": extensions,
@@ -53,17 +64,32 @@ class Command(BaseCommand):
             "disk": disk,
             "secret key": secret_key,
             "search": search,
+            "models": models,
         }
-        for subject, check in checks.items():
-            try:
-                result = check()
-            except Error as error:
-                result = CheckResult(subject, f"the database says: {error}".strip(), "Repair the database first.")
-            failures += bool(result.advice)
+        if unknown := set(only or ()) - set(checks):
+            raise CommandError(f"There is no check {min(unknown)!r}. There are: {', '.join(checks)}.")
+        results = list(run_checks({name: check for name, check in checks.items() if not only or name in only}))
+        for result in results:
             mark = self.style.ERROR("PROBLEM") if result.advice else self.style.SUCCESS("ok     ")
-            self.stdout.write(f"{mark} {result.subject}: {result.state} {result.advice}".rstrip())
-        if failures:
+            self.stdout.write(f"{mark} {result.subject}: {' '.join(f'{result.state} {result.advice}'.split())}")
+        if any(result.advice for result in results):
             raise SystemExit(1)
+
+
+def run_checks(checks: Mapping[str, Callable[[], CheckResult]]) -> Iterator[CheckResult]:
+    """What each check finds. One that fails in whatever way is a result too; without a database most are not begun."""
+    has_database = True
+    for subject, check in checks.items():
+        if not has_database and subject not in NEED_NO_DATABASE:
+            yield CheckResult(subject, "not known without the database.", "Repair the database first.")
+            continue
+        try:
+            yield check()
+        except (Error, psycopg.Error) as error:
+            has_database = False
+            yield CheckResult(subject, f"the database says: {error}.", "Repair the database first.")
+        except Exception as error:
+            yield CheckResult(subject, f"could not be checked: {type(error).__name__}: {error}.", "Repair that first.")
 
 
 def database() -> CheckResult:
@@ -144,7 +170,10 @@ def beat() -> CheckResult:
 
 def disk() -> CheckResult:
     """There is room to write."""
-    free = shutil.disk_usage(settings.VAR).free
+    try:
+        free = shutil.disk_usage(settings.VAR).free
+    except OSError as error:
+        return CheckResult("disk", f"{settings.VAR}: {error.strerror}.", "Set OPENVIBE_VAR to a folder that is there.")
     state = f"{free / 1024**3:.1f} GiB free in {settings.VAR}."
     return CheckResult("disk", state, "Free at least 1 GiB." if free < MIN_FREE_BYTES else "")
 
@@ -154,9 +183,35 @@ def search() -> CheckResult:
     return CheckResult(*diagnose_search())
 
 
+def models() -> CheckResult:
+    """Every model endpoint answers; asked for its list of models, which costs nothing."""
+    endpoints = list(Endpoint.objects.exclude(kind=Endpoint.Kind.OFFLINE).select_related("workspace").order_by("pk"))
+    if not endpoints:
+        return CheckResult("models", "no endpoint but the offline model.")
+    with ThreadPoolExecutor(max_workers=min(len(endpoints), 16)) as pool:
+        ask = partial(find_endpoint_problem, seconds=MODEL_SECONDS)
+        problems = list(pool.map(lambda endpoint: ask(endpoint=endpoint), endpoints))
+    silent = [
+        f"“{endpoint.name}” of {endpoint.workspace.slug}: {problem}"
+        for endpoint, problem in zip(endpoints, problems, strict=True)
+        if problem
+    ]
+    if silent:
+        return CheckResult("models", f"{len(silent)} of {len(endpoints)} endpoints do not answer.", " ".join(silent))
+    return CheckResult("models", f"{len(endpoints)} endpoints answer.")
+
+
 def secret_key() -> CheckResult:
     """The key that signs sessions is long enough, and is the operator's own in production."""
     if len(settings.SECRET_KEY) < 50:
         return CheckResult("secret key", "too short.", "Set OPENVIBE_SECRET_KEY to 50 or more random characters.")
+    unreadable = sum(
+        isinstance(value, UnreadableSecret)
+        for model, field in encrypted_fields()
+        for value in model._default_manager.exclude(**{field: ""}).values_list(field, flat=True)
+    )
+    if unreadable:
+        advice = "Set OPENVIBE_SECRET_KEY_FALLBACKS to the earlier key, or enter them again."
+        return CheckResult("secret key", f"does not open {unreadable} stored keys.", advice)
     origin = "set by you." if settings.ENV.secret_key else "made on first use and kept in var/."
     return CheckResult("secret key", origin)

@@ -21,6 +21,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connection, connections
 
+from openvibe.base.logs import json_line
 from openvibe.runner.bootstrap import collect_static_files, prepare_database
 from openvibe.runner.services import build_services, preload
 from openvibe.runner.supervisor import ServiceCrashLoop, Supervisor, stop_orphans
@@ -95,6 +96,8 @@ class Command(BaseCommand):
 
     def write_line(self, text: str) -> None:
         with suppress(BrokenPipeError):  # when nobody reads any more, keep serving
+            if settings.ENV.production:
+                text = text if text.startswith("{") else json_line(text.strip(), service="supervisor")
             self.stdout.write(text)
             self.stdout.flush()
 
@@ -126,6 +129,9 @@ def serve_lock(var: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        with suppress(PermissionError):  # made by an earlier version; what served from it before is OpenVibe's own
+            passable = 0o701 if os.geteuid() == 0 else 0o700  # root's PostgreSQL runs as somebody else
+            path.parent.chmod(path.parent.stat().st_mode & passable)
     except OSError as error:
         raise CommandError(
             f"OpenVibe keeps its data in {var}, which cannot be written ({error.strerror}). "

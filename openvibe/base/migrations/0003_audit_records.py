@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("base", "0001_initial")]
+    dependencies = [("base", "0002_cache_entry")]
 
     operations = [
         migrations.CreateModel(

@@ -1,0 +1,41 @@
+"""Deletes a workspace with everything in it."""
+
+import pgtrigger
+from django.db import IntegrityError, connection, transaction
+from psycopg import sql
+
+from agents.archive.tables import Table, workspace_tables
+from openvibe.base.problems import Conflict
+from openvibe.workspaces.models import Workspace
+
+BATCH_ROWS = 5_000
+
+
+def delete_workspace(*, workspace: Workspace) -> int:
+    """Delete the workspace and every row that belongs to it, all or nothing; how many rows. Accounts stay.
+
+    What is never deleted otherwise (versions of a SOUL, revisions, changes of trust) goes, too. Raises Conflict when
+    somebody wrote into it meanwhile.
+    """
+    try:
+        with transaction.atomic(), pgtrigger.ignore(), transaction.atomic():
+            Workspace.objects.select_for_update().get(pk=workspace.pk)
+            deleted = sum(_delete_rows(table, workspace.pk) for table in reversed(workspace_tables()))
+            with connection.cursor() as cursor:
+                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+                cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+    except IntegrityError:
+        raise Conflict("Somebody wrote in the workspace meanwhile. Nothing was deleted; try again.") from None
+    return deleted
+
+
+def _delete_rows(table: Table, workspace_id: int) -> int:
+    meta, deleted = table.model._meta, 0
+    statement = sql.SQL("DELETE FROM {} WHERE {} = ANY(%s)").format(
+        sql.Identifier(meta.db_table), sql.Identifier(table.key_column)
+    )
+    with connection.cursor() as cursor:
+        while ids := list(table.rows(workspace_id).values_list("pk", flat=True)[:BATCH_ROWS]):
+            cursor.execute(statement, [ids])
+            deleted += cursor.rowcount
+    return deleted

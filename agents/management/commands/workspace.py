@@ -1,0 +1,125 @@
+"""`manage.py workspace create|export|import|delete`."""
+
+import hashlib
+import secrets
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.core.validators import validate_email
+from django.db import transaction
+from tqdm import tqdm
+
+from agents.archive.delete import delete_workspace
+from agents.archive.export import export_workspace
+from agents.archive.restore import MAX_BYTES, import_workspace
+from openvibe.base.planner_statistics import analyze_changed_tables
+from openvibe.base.problems import Problem
+from openvibe.workspaces.models import User
+from openvibe.workspaces.queries import resolve_workspace
+from openvibe.workspaces.services import create_workspace
+
+
+class Command(BaseCommand):
+    help = "Makes a workspace and the account that owns it, writes one to an archive, brings one in, deletes one."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        create = verbs.add_parser("create", help="make a workspace, and the account of its owner if need be")
+        create.add_argument("name", help="what people call it")
+        create.add_argument("--owner", required=True, metavar="EMAIL", help="an account, or the one to be made")
+        create.add_argument("--owner-name", default="", help="of a new account; what stands before the @ otherwise")
+        create.add_argument(
+            "--password-stdin", action="store_true", help="read a new account's password; else one is made"
+        )
+        create.add_argument("--slug", default="", help="in addresses; made of the name when left out")
+        export = verbs.add_parser("export", help="write a workspace to a zip of JSONL and attached files")
+        export.add_argument("file", type=Path)
+        export.add_argument("--workspace", metavar="SLUG", default="", help="needed when there is more than one")
+        bring = verbs.add_parser("import", help="bring in the workspace of an archive, whole or not at all")
+        bring.add_argument("file", type=Path)
+        bring.add_argument("--slug", default="", help="another name in addresses than the archive's")
+        gib = MAX_BYTES // 1024**3
+        bring.add_argument("--max-gib", type=float, default=gib, help="refuse what is larger unpacked (%(default)s)")
+        delete = verbs.add_parser("delete", help="delete a workspace and everything in it, for good")
+        delete.add_argument("slug")
+        delete.add_argument("--confirm", metavar="NAME", help="the workspace's name; asked for when left out")
+
+    def handle(self, *_arguments: Any, verb: str, **options: Any) -> None:
+        verbs = {"create": self.create, "export": self.export, "import": self.bring_in, "delete": self.delete}
+        try:
+            verbs[verb](options)
+        except Problem as error:
+            raise CommandError(error.message) from None
+        except OSError as error:
+            name = options.get("file", error.filename)
+            raise CommandError(f"{name}: {error.strerror or error}. Nothing was changed.") from None
+
+    @transaction.atomic
+    def create(self, options: dict[str, Any]) -> None:
+        owner = User.objects.filter(email__iexact=options["owner"]).first()
+        password = ""
+        if owner is None:
+            password = sys.stdin.readline().rstrip("\n") if options["password_stdin"] else secrets.token_urlsafe(12)
+            owner = create_account(options["owner"], options["owner_name"], password)
+        member = create_workspace(name=options["name"], slug=options["slug"], owner=owner)
+        self.stdout.write(f"{member.workspace.name} is made, at /w/{member.workspace.slug}/. {owner.email} owns it.")
+        if owner.is_superuser and password:
+            self.stdout.write("The account is this installation's first, so it may open the admin.")
+        if password and not options["password_stdin"]:
+            self.stdout.write(f"Sign in as {owner.email} with password {password} (shown this once).")
+
+    def export(self, options: dict[str, Any]) -> None:
+        workspace = resolve_workspace(options["workspace"])
+        with tqdm(unit=" rows", disable=not sys.stderr.isatty(), desc="Exporting") as bar:
+            manifest = export_workspace(workspace=workspace, path=options["file"], progress=bar.update)
+        rows = sum(table["rows"] for table in manifest["tables"])
+        with options["file"].open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        self.stdout.write(f"{workspace.name}: {rows:,} rows in {options['file']}, SHA-256 {digest}.")
+        self.stdout.write("Keys, tokens, passwords, invitations, webhooks and agents' folders are not in it.")
+
+    def bring_in(self, options: dict[str, Any]) -> None:
+        max_bytes = int(options["max_gib"] * 1024**3)
+        with tqdm(unit=" rows", disable=not sys.stderr.isatty(), desc="Importing") as bar:
+            workspace = import_workspace(
+                path=options["file"], slug=options["slug"], max_bytes=max_bytes, progress=bar.update
+            )
+        analyze_changed_tables()
+        self.stdout.write(f"{workspace.name} is here, at /w/{workspace.slug}/.")
+        self.stdout.write(
+            "Who had no account has one now and sets a password by “Forgot your password?”; enter model keys anew."
+        )
+
+    def delete(self, options: dict[str, Any]) -> None:
+        workspace = resolve_workspace(options["slug"])
+        name = options["confirm"]
+        if name is None:
+            if not sys.stdin.isatty():
+                raise CommandError("Say its name with --confirm. Nothing was deleted.")
+            name = input(f"Everything in {workspace.name} goes for good. Type its name to delete it: ")
+        if name.strip() != workspace.name:
+            raise CommandError(f"That is not its name ({workspace.name}). Nothing was deleted.")
+        self.stdout.write(
+            f"{workspace.name} is deleted, {delete_workspace(workspace=workspace):,} rows. Accounts stay."
+        )
+
+
+def create_account(email: str, name: str, password: str) -> User:
+    """A new account; the installation's first is a superuser. Raises CommandError."""
+    email = email.strip().lower()
+    try:
+        validate_email(email)
+        user = User(email=email, name=(name.strip() or email.split("@")[0])[:80])
+        validate_password(password, user)
+    except ValidationError as error:
+        raise CommandError(f"{' '.join(error.messages)} Nothing was made.") from None
+    make = (
+        User.objects.create_user if User.objects.filter(is_superuser=True).exists() else User.objects.create_superuser
+    )
+    return make(email, password, name=user.name)

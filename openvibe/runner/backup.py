@@ -1,0 +1,177 @@
+"""Everything of an installation in one file, and back: database, agents' files, and the secret key kept in `var`.
+
+The file is a tar of `about.json`, `database.dump` (pg_dump's custom format), `home/` and, where it is not the
+operator's own, `secret_key`. It holds all that anybody ever wrote and what opens stored keys, so only this system user
+can read it."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+from openvibe.runner.bootstrap import BEFORE
+from openvibe.runner.postgres.server import DatabaseUnavailable, program_path
+
+ABOUT, DUMP, HOME, KEY = "about.json", "database.dump", "home", "secret_key"
+FORMAT = "openvibe-backup"
+SCHEMAS = ("public", "pgmq")
+MAX_ABOUT_BYTES = 1024 * 1024
+
+
+def write_backup(path: Path) -> int:
+    """Write everything to a new file, mode 0600; its size in bytes. Raises CommandError, OSError.
+
+    What is written is the state of one moment; nobody has to stop working. A file of that name stays as it is until the
+    new one is whole.
+    """
+    with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.absolute().parent) as folder:
+        dump, new = Path(folder, DUMP), Path(folder, "new")
+        run_program("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={dump}", database_name())
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            _write_tar(stream, dump)
+        size = new.stat().st_size
+        new.replace(path)
+    return size
+
+
+def _write_tar(stream: IO[bytes], dump: Path) -> None:
+    applied = sorted(".".join(key) for key in MigrationRecorder(connection).applied_migrations())
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        _add_text(tar, ABOUT, json.dumps({"format": FORMAT, "migrations": applied}))
+        tar.add(dump, DUMP)
+        if settings.HOME.is_dir():
+            tar.add(settings.HOME, HOME, filter=lambda member: member if member.isreg() or member.isdir() else None)
+        if not settings.ENV.secret_key:
+            _add_text(tar, KEY, settings.SECRET_KEY)
+
+
+def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(text.encode()), 0o600
+    tar.addfile(member, io.BytesIO(text.encode()))
+
+
+def restore_backup(path: Path, *, replace: bool) -> None:
+    """Bring everything of a backup back. The database is as it was before when that fails half-way.
+
+    Raises CommandError: for a database that holds something, unless `replace`, and for what is no backup.
+    """
+    if not replace and not is_empty():
+        raise CommandError(
+            "The database holds something. --replace puts the backup in its place; what it holds now is gone then. "
+            "Nothing was changed."
+        )
+    with tempfile.TemporaryDirectory(prefix=".restore-", dir=settings.VAR) as name:
+        folder = Path(name)
+        _unpack(path, folder)
+        _check_version(folder / ABOUT)
+        connection.close()
+        _restore_database(folder)
+        _restore_home(folder / HOME)
+        _restore_key(folder / KEY)
+
+
+def is_empty() -> bool:
+    """Whether nobody ever used the database: it has no accounts."""
+    with connection.cursor() as cursor:
+        if "workspaces_user" not in connection.introspection.table_names(cursor):
+            return True
+        cursor.execute("SELECT EXISTS (SELECT FROM workspaces_user)")
+        return not cursor.fetchone()[0]
+
+
+def _unpack(path: Path, folder: Path) -> None:
+    try:
+        with tarfile.open(path) as tar:
+            parts = {name.split("/")[0] for name in tar.getnames()}
+            if not {ABOUT, DUMP} <= parts <= {ABOUT, DUMP, HOME, KEY}:
+                raise CommandError(f"{path} is no backup of OpenVibe. Nothing was changed.")
+            tar.extractall(folder, filter="data")  # nothing leads out of the folder, no devices, no links outside
+    except (tarfile.TarError, EOFError) as error:
+        raise CommandError(f"{path} is no backup, or a damaged one ({error}). Nothing was changed.") from None
+
+
+def _check_version(about: Path) -> None:
+    try:
+        with about.open("rb") as stream:
+            described = json.loads(stream.read(MAX_ABOUT_BYTES))
+        migrations = {tuple(name.split(".", 1)) for name in described["migrations"]}
+        if described["format"] != FORMAT:
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise CommandError("This is no backup of OpenVibe. Nothing was changed.") from None
+    newer = sorted(".".join(key) for key in migrations - set(MigrationLoader(None).disk_migrations) - BEFORE)
+    if newer:
+        raise CommandError(f"The backup was written by a newer OpenVibe (it has {newer[0]}). Nothing was changed.")
+
+
+def _restore_database(folder: Path) -> None:
+    """In one transaction: what was there goes only when all of it is back."""
+    dump, script, first = folder / DUMP, folder / "restore.sql", folder / "first.sql"
+    run_program("pg_restore", "--no-owner", "--no-privileges", f"--file={script}", str(dump))
+    contents = run_program("pg_restore", "--list", str(dump))
+    drop = "".join(f"DROP SCHEMA IF EXISTS {name} CASCADE;\n" for name in SCHEMAS)
+    make = "" if " SCHEMA - public " in contents else "CREATE SCHEMA public;\n"
+    first.write_text(f"SET client_min_messages = warning;\n{drop}{make}")
+    options = ("--quiet", "--no-psqlrc", "--single-transaction", "--set=ON_ERROR_STOP=1", "--output=/dev/null")
+    run_program("psql", *options, f"--file={first}", f"--file={script}", f"--dbname={database_name()}")
+
+
+def _restore_home(restored: Path) -> None:
+    if restored.is_dir():
+        shutil.copytree(restored, settings.HOME, dirs_exist_ok=True)
+
+
+def _restore_key(restored: Path) -> None:
+    """The key that what is stored is encrypted with, unless the operator has set one."""
+    if restored.is_file() and not settings.ENV.secret_key:
+        path = settings.VAR / KEY
+        new = path.with_suffix(".restored")
+        new.touch(mode=0o600)
+        new.write_text(restored.read_text())
+        new.replace(path)
+
+
+def database_name() -> str:
+    return str(connection.settings_dict["NAME"])
+
+
+def run_program(name: str, *arguments: str) -> str:
+    """What one of PostgreSQL's programs prints, run on the database Django uses. Raises CommandError with what it
+    says."""
+    parameters = connection.get_connection_params()
+    environment = {**os.environ, **_connection_variables(parameters), "LC_ALL": "C"}
+    done = subprocess.run([find_program(name), *arguments], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        raise CommandError(f"{name} failed: {' / '.join(lines[:3]) or done.returncode}. Nothing was changed.")
+    return done.stdout
+
+
+def _connection_variables(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """As libpq's programs read them: a password in an argument could be seen by every user of the machine."""
+    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "sslmode": "PGSSLMODE"}
+    return {variable: str(parameters[name]) for name, variable in names.items() if parameters.get(name)}
+
+
+def find_program(name: str) -> str:
+    """The embedded server's own; else, for an outside database, the system's."""
+    try:
+        return str(program_path(name))
+    except DatabaseUnavailable:
+        found = shutil.which(name)
+    if found is None:
+        raise CommandError(f"{name} is not installed. Install PostgreSQL's client programs. Nothing was changed.")
+    return found

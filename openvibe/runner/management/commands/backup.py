@@ -1,0 +1,24 @@
+"""`manage.py backup FILE`: everything of the installation in one file, while people work."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from openvibe.runner.backup import write_backup
+
+
+class Command(BaseCommand):
+    help = "Writes database, agents' files and the secret key kept in var/ to one file that only you can read."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path)
+
+    def handle(self, *_arguments: Any, file: Path, **_options: Any) -> None:
+        try:
+            size = write_backup(file)
+        except OSError as error:
+            raise CommandError(f"{file} cannot be written: {error.strerror or error}.") from None
+        self.stdout.write(f"{file}: {size / 1024**2:,.1f} MB. Keep it where only you can read it: it holds everything.")

@@ -1,0 +1,30 @@
+"""`manage.py restore FILE`: a backup in the place of an empty database, or of everything there is."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from openvibe.runner.backup import restore_backup
+from openvibe.runner.bootstrap import prepare_database
+from openvibe.runner.management.commands.serve import serve_lock
+
+
+class Command(BaseCommand):
+    help = "Brings a backup back, of this version or an earlier one. Stop OpenVibe first."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--replace", action="store_true", help="though the database holds something, which goes")
+
+    def handle(self, *_arguments: Any, file: Path, replace: bool, **_options: Any) -> None:
+        try:
+            with serve_lock(settings.VAR):
+                restore_backup(file, replace=replace)
+                prepare_database()
+        except OSError as error:
+            raise CommandError(f"{file} cannot be restored: {error.strerror or error}.") from None
+        self.stdout.write("Everything is back as the backup has it. Start OpenVibe again.")

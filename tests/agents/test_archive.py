@@ -1,0 +1,249 @@
+"""A workspace leaves as one file and comes back as it was; what is no archive, or a hostile one, changes nothing."""
+
+import hashlib
+import json
+import re
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.core.management import CommandError, call_command
+
+from agents.archive import restore
+from agents.archive.delete import delete_workspace
+from agents.archive.export import export_workspace
+from agents.archive.restore import BadArchive, import_workspace
+from agents.archive.tables import LEFT_OUT, REFERENCES, archived_tables, workspace_tables
+from agents.assembler.snapshots.store import load_content
+from agents.management.commands.demo import create_demo_workspace
+from agents.models import Run, Snapshot
+from agents.runs.executor import execute_run
+from memory.episodes.services import give_feedback
+from openvibe.api.services import issue_token
+from openvibe.base.fields import EncryptedTextField
+from openvibe.chat.models import Attachment, Message, MessageRevision, MessageToEmbed, Quote, Thread
+from openvibe.llm.models import Endpoint
+from openvibe.workspaces.models import Member, User, Workspace
+from tests.factories import access, attach, say
+
+CANARY = "sk-canary-0123456789abcdef"
+
+
+@pytest.fixture
+def willow(db: None) -> Member:
+    """The demo workspace with a file, an answered question, a verdict, a key, a token, and a reference to what is
+    gone."""
+    owner = create_demo_workspace(password="x" * 12)
+    Endpoint.objects.create(
+        workspace=owner.workspace, name="Paid", model="m", base_url="https://models.example/v1", api_key=CANARY
+    )
+    issue_token(participant=owner.participant, name="script", scopes=["read"])
+    thread = Thread.objects.get(title="Spring planting")
+    attach(thread, owner, "The plan.", plan_md="# Plan\nRoses in March.\n")
+    question = say(thread, owner, "@vibe when do we prune the roses?")
+    execute_run(Run.objects.get(trigger=question).pk)
+    reply = Message.objects.get(run__trigger=question)
+    give_feedback(message=reply, by=access(owner), verdict="down", text="Say who said it.")
+    Quote.objects.create(message=question, kind="work", ref=987_654_321)
+    return owner
+
+
+def export(workspace: Workspace, path: Path) -> str:
+    export_workspace(workspace=workspace, path=path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_an_archive_comes_back_as_it_was(willow: Member, tmp_path: Path) -> None:
+    first = export(willow.workspace, tmp_path / "first.zip")
+    assert (tmp_path / "first.zip").stat().st_mode & 0o777 == 0o600
+    old_trigger, old_messages = Snapshot.objects.get().run.trigger_id, Message.objects.count()
+    password = willow.user.password
+    delete_workspace(workspace=willow.workspace)
+    assert not any(table.model._base_manager.exists() for table in workspace_tables())
+    back = import_workspace(path=tmp_path / "first.zip")
+    assert export(back, tmp_path / "second.zip") == first
+    assert back.pk != willow.workspace_id
+    assert Quote.objects.get().ref > restore.GONE
+    snapshot = Snapshot.objects.get()
+    keys = {item["key"] for item in load_content(snapshot)["items"]}
+    assert f"message:{snapshot.run.trigger_id}" in keys
+    assert f"message:{old_trigger}" not in keys
+    assert Attachment.objects.get().content == "# Plan\nRoses in March.\n"
+    assert Message.objects.count() == old_messages
+    assert MessageToEmbed.objects.exists()
+    assert Member.objects.get(workspace=back, user__email=willow.user.email).user.password == password
+    assert (
+        Thread.objects.get(title="Spring planting").last_seq
+        == Message.objects.filter(thread__title="Spring planting").latest("seq").seq
+    )
+    say(Thread.objects.get(title="Spring planting"), Member.objects.get(workspace=back), "Life goes on.")
+
+
+def test_no_secret_is_in_an_archive(willow: Member, tmp_path: Path) -> None:
+    export(willow.workspace, tmp_path / "willow.zip")
+    with zipfile.ZipFile(tmp_path / "willow.zip") as file:
+        everything = b"\n".join(file.read(name) for name in file.namelist())
+    for secret in (CANARY, "enc1:", willow.user.password, "token_hash", "pbkdf2", "ovk_"):
+        assert secret.encode() not in everything
+    assert b"Roses in March" in everything
+
+
+def test_people_without_an_account_get_one_that_opens_nothing(willow: Member, tmp_path: Path) -> None:
+    export(willow.workspace, tmp_path / "willow.zip")
+    delete_workspace(workspace=willow.workspace)
+    User.objects.all().delete()
+    back = import_workspace(path=tmp_path / "willow.zip", slug="elm")
+    ana = Member.objects.get(workspace=back).user
+    assert not ana.has_usable_password()
+    assert not ana.is_superuser
+    assert back.slug == "elm"
+
+
+def test_every_table_of_ours_is_in_the_archive_or_left_out_with_a_reason() -> None:
+    """When this fails for a new model, its rows would be lost or their ids would lead astray: see tables.py."""
+    tables = workspace_tables()
+    of_people = {"workspaces.User", "workspaces.User_groups", "workspaces.User_user_permissions", "api.CallCount"}
+    ours = {"base", "search", "llm", "api", "workspaces", "chat", "webhooks", "memory", "lcm", "knowledge", "agents"}
+    models = [m for m in apps.get_models(include_auto_created=True) if m._meta.app_label in ours]
+    assert {m._meta.label for m in models} - {table.name for table in tables} == of_people
+    assert set(LEFT_OUT) <= {table.model for table in tables if table.reason}
+    for table in archived_tables():
+        for field in table.fields():
+            label = f"{table.name}.{field.name}"
+            assert not re.search("secret|password|hash$|api_key|^token$", field.name), f"{label} is a secret"
+            looks_like_ids = re.search("(^|_)(ids?|refs?)$", field.name) and field.name not in NO_IDS
+            assert field.is_relation or not looks_like_ids or (table.model, field.name) in REFERENCES, label
+        for field in table.stored_fields():
+            assert isinstance(field, EncryptedTextField) <= (field not in table.fields())
+
+
+NO_IDS = {"call_id", "client_id", "external_id"}  # what callers name things
+
+
+def test_texts_are_not_all_in_memory_at_once(willow: Member, tmp_path: Path) -> None:
+    """Revisions, since nothing indexes them: every table goes the same way."""
+    message = Message.objects.filter(thread__workspace=willow.workspace).latest("pk")
+    MessageRevision.objects.bulk_create(MessageRevision(message=message, body="Roses. " * 3_000) for _ in range(400))
+    path = tmp_path / "long.zip"
+    assert peak_megabytes(lambda: export(willow.workspace, path)) < 5
+    assert peak_megabytes(lambda: import_workspace(path=path, slug="other")) < 5
+    assert MessageRevision.objects.count() == 800
+
+
+def peak_megabytes(work: Callable[[], object]) -> float:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1] / 1024**2
+    finally:
+        tracemalloc.stop()
+
+
+def forged(source: Path, **changes: Callable[[bytes], bytes] | None) -> Path:
+    """A copy of an archive with entries (named by the end of their names) changed, or added where there is none."""
+    path = source.with_name("forged.zip")
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            change = changes.pop(name, None)
+            new.writestr(name, change(old.read(name)) if change else old.read(name))
+        for name, make in changes.items():
+            new.writestr(name, make(b"") if make else b"")
+    return path
+
+
+MESSAGES = "tables/chat.Message.jsonl"
+
+
+def with_digest(table: str, change: Callable[[bytes], bytes]) -> dict[str, Callable[[bytes], bytes]]:
+    """Changes to a table that its manifest agrees with: what somebody who means harm would send."""
+    kept: dict[str, bytes] = {}
+
+    def change_rows(rows: bytes) -> bytes:
+        kept["rows"] = change(rows)
+        return kept["rows"]
+
+    def change_manifest(raw: bytes) -> bytes:
+        manifest = json.loads(raw)
+        for each in manifest["tables"]:
+            if each["name"] == table:
+                each["sha256"] = hashlib.sha256(kept["rows"]).hexdigest()
+        return json.dumps(manifest).encode()
+
+    return {f"tables/{table}.jsonl": change_rows, "manifest.json": change_manifest}
+
+
+def manifest_says(**values: object) -> Callable[[bytes], bytes]:
+    return lambda raw: json.dumps({**json.loads(raw), **values}).encode()
+
+
+HOSTILE: dict[str, tuple[dict[str, Callable[[bytes], bytes]], str]] = {
+    "traversal": ({"files/../../etc/passwd": lambda _: b"x"}, "leads out"),
+    "absolute": ({"/etc/passwd": lambda _: b"x"}, "belongs to none"),
+    "newer format": ({"manifest.json": manifest_says(version=2)}, "newer OpenVibe"),
+    "newer tables": ({"manifest.json": manifest_says(migrations={"chat": "0999_later"})}, "newer OpenVibe"),
+    "foreign": ({"manifest.json": lambda _: b"[1, 2]"}, "no archive of a workspace"),
+    "deep": ({"manifest.json": lambda _: b"[" * 100_000}, "no archive of a workspace"),
+    "changed": ({MESSAGES: lambda rows: rows.replace(b"roses", b"tulips")}, "was changed after"),
+    "rows missing": ({MESSAGES: lambda rows: rows[: rows.index(b"\n") + 1]}, "was changed after"),
+    "reference": (
+        with_digest("chat.Mention", lambda rows: re.sub(rb'"message":\d+', b'"message":99999', rows)),
+        "refers",
+    ),
+    "kind": (with_digest("chat.Mention", lambda rows: re.sub(rb'"message":\d+', b'"message":[1]', rows)), "refers"),
+    "NUL": (with_digest("chat.Message", lambda rows: rows.replace(b"roses", b"ro\\u0000es")), "no workspace has"),
+    "no number": (
+        with_digest("chat.Message", lambda rows: re.sub(rb'"seq":\d+', b'"seq":1', rows)),
+        "no workspace has",
+    ),
+    "handle": (
+        with_digest("workspaces.Participant", lambda rows: rows.replace(b'"vibe"', b'"<b>"')),
+        "no workspace has",
+    ),
+}
+
+
+def test_a_hostile_archive_is_refused_with_a_sentence(willow: Member, tmp_path: Path) -> None:
+    export(willow.workspace, tmp_path / "willow.zip")
+    for changes, sentence in HOSTILE.values():
+        with pytest.raises(BadArchive, match=sentence):
+            import_workspace(path=forged(tmp_path / "willow.zip", **changes), slug="other")
+    assert Workspace.objects.count() == 1
+
+
+def test_what_is_cut_off_too_large_or_no_zip_is_refused(
+    willow: Member, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    export(willow.workspace, tmp_path / "willow.zip")
+    whole = (tmp_path / "willow.zip").read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"", b"<html>", whole[:200] + b"\xff" * 50 + whole[250:]):
+        (tmp_path / "damaged.zip").write_bytes(damaged)
+        with pytest.raises(CommandError, match="Nothing was changed"):
+            call_command("workspace", "import", str(tmp_path / "damaged.zip"), "--slug=other")
+    with pytest.raises(BadArchive, match="larger than"):
+        import_workspace(path=tmp_path / "willow.zip", slug="other", max_bytes=10_000)
+    monkeypatch.setattr(restore, "MAX_LINE_BYTES", 500)
+    with pytest.raises(BadArchive, match="longer than"):
+        import_workspace(path=tmp_path / "willow.zip", slug="other")
+    assert Workspace.objects.count() == 1
+
+
+def test_the_commands_create_and_delete(db: None) -> None:
+    out = StringIO()
+    call_command("workspace", "create", "Elm & Co", owner="Mia@Example.org", stdout=out)
+    mia = User.objects.get(email="mia@example.org")
+    assert mia.is_superuser  # of an installation that had nobody
+    password = re.search(r"with password (\S+) ", out.getvalue())
+    assert password
+    assert mia.check_password(password[1])
+    call_command("workspace", "create", "Oak", owner="jo@example.org", stdout=out)
+    assert not User.objects.get(email="jo@example.org").is_superuser
+    with pytest.raises(CommandError, match="not its name"):
+        call_command("workspace", "delete", "elm-co", confirm="Elm")
+    call_command("workspace", "delete", "elm-co", confirm="Elm & Co", stdout=out)
+    assert [each.name for each in Workspace.objects.all()] == ["Oak"]
+    with pytest.raises(CommandError, match="Enter a valid email address"):
+        call_command("workspace", "create", "Ash", owner="nobody")

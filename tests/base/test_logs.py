@@ -1,0 +1,52 @@
+"""Logs: one JSON object a line, whoever writes it."""
+
+import io
+import json
+import logging
+import logging.config
+from pathlib import Path
+
+import pytest
+
+from openvibe.base.logs import json_formatter, json_line, log_uncaught_exceptions
+from openvibe.runner.services import WEB_SERVER_LOGS
+
+
+def test_any_line_of_a_service_becomes_an_object() -> None:
+    structured = json.loads(json_line('{"event": "started", "level": "warning"}', service="web"))
+    assert structured == {"service": "web", "event": "started", "level": "warning"}
+    for text in ("Segmentation fault", "[1, 2]", "[" * 100_000, "password=hunter22!"):
+        line = json.loads(json_line(text, service="worker"))
+        assert (line["service"], line["level"]) == ("worker", "info")
+        assert "hunter22" not in line["event"]
+
+
+def test_what_nobody_catches_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in (("sys", "excepthook"), ("threading", "excepthook")):
+        monkeypatch.setattr(f"{module}.{name}", lambda *_: None)  # put back afterwards
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(json_formatter())
+    logging.getLogger("openvibe.uncaught").addHandler(handler)
+    try:
+        log_uncaught_exceptions()
+        import sys
+
+        sys.excepthook(ValueError, ValueError("sk-canary-0123456789abcdef"), None)
+    finally:
+        logging.captureWarnings(False)
+        logging.getLogger("openvibe.uncaught").removeHandler(handler)
+    (line,) = stream.getvalue().splitlines()
+    assert json.loads(line)["level"] == "critical"
+    assert "ValueError" in line
+    assert "canary" not in line
+
+
+def test_the_web_servers_own_lines_are_json_too() -> None:
+    config = json.loads(Path(WEB_SERVER_LOGS).read_text())
+    handler = {**config["handlers"]["stderr"]}
+    formatter = logging.config.DictConfigurator({"version": 1}).configure_formatter(config["formatters"]["json"])
+    assert isinstance(formatter, logging.Formatter)
+    assert handler["formatter"] == "json"
+    record = logging.LogRecord("granian.access", logging.INFO, "", 0, "GET /healthz", None, None)
+    assert json.loads(formatter.format(record))["event"] == "GET /healthz"

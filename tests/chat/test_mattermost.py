@@ -1,0 +1,99 @@
+"""Mattermost's bulk export becomes threads: public channels, with replies and without, and nothing else."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from openvibe.chat.importing.mattermost import read_mattermost
+from openvibe.chat.importing.readers import ImportFailed
+from openvibe.chat.models import Message, Thread
+from openvibe.workspaces.models import Member, Participant
+
+NOON = 1_700_000_000_000
+
+
+def post(user: str, message: str, at: int, channel: str = "garden", **more: Any) -> dict[str, Any]:
+    content = {"team": "willow", "channel": channel, "user": user, "message": message, "create_at": NOON + at, **more}
+    return {"type": "post", "post": content}
+
+
+def reply(user: str, message: str, at: int, **more: Any) -> dict[str, Any]:
+    return {"user": user, "message": message, "create_at": NOON + at, **more}
+
+
+LINES: list[dict[str, Any]] = [
+    {"type": "version", "version": 1},
+    {"type": "team", "team": {"name": "willow"}},
+    {"type": "channel", "channel": {"team": "willow", "name": "garden", "display_name": "Garden", "type": "O"}},
+    {"type": "channel", "channel": {"team": "willow", "name": "board", "display_name": "Board", "type": "P"}},
+    {"type": "user", "user": {"username": "mara.w", "first_name": "Mara", "last_name": "Weber"}},
+    {"type": "user", "user": {"username": "jonas", "nickname": "Jonas"}},
+    {"type": "bot", "bot": {"username": "weather", "display_name": "Weather"}},
+    post("jonas", "Later.", 9_000),
+    post("mara.w", "Earlier. Ask @jonas.", 1_000),
+    post("jonas", "joined", 2_000, type="system_join_channel"),
+    post("mara.w", "The salaries.", 3_000, channel="board"),
+    post(
+        "mara.w",
+        "When do we prune?",
+        4_000,
+        replies=[reply("jonas", "In March, @mara.w.", 6_000), reply("weather", "Frost.", 5_000)],
+        attachments=[{"path": "20260101/plan.pdf"}],
+    ),
+    {"type": "direct_post", "direct_post": {"user": "jonas", "message": "psst", "create_at": NOON}},
+]
+
+
+def write(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
+    return path
+
+
+def test_public_channels_become_threads_in_the_order_things_were_said(tmp_path: Path) -> None:
+    answered, single = [
+        (thread.title, [(line.author, line.text, line.is_assistant) for line in thread.lines])
+        for thread in read_mattermost(write(tmp_path / "all.jsonl", LINES))
+    ]
+    assert answered == (
+        "#Garden: When do we prune? [file: plan.pdf]",
+        [
+            ("Mara Weber", "When do we prune?\n[file: plan.pdf]", False),
+            ("Weather", "Frost.", True),
+            ("Jonas", "In March, @mara-weber.", False),
+        ],
+    )
+    assert single == ("#Garden", [("Mara Weber", "Earlier. Ask @jonas.", False), ("Jonas", "Later.", False)])
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ({"type": "post", "post": "text"}, 'has no "post"'),
+        (post("jonas", "x", 0, create_at="noon"), 'no readable "create_at"'),
+        (post("jonas", "x", 0, create_at=10**30), 'no readable "create_at"'),
+        ({"type": "post", "post": {"message": "x", "create_at": NOON}}, 'has no "user"'),
+        ({"type": "user", "user": {"username": 7}}, "not a text"),
+    ],
+)
+def test_a_line_that_is_wrong_is_named_before_anything_is_given(
+    tmp_path: Path, line: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ImportFailed, match=f"Line {len(LINES) + 1} .*{sentence}"):
+        next(read_mattermost(write(tmp_path / "all.jsonl", [*LINES, line])))
+
+
+def test_the_command_knows_the_format_and_a_second_time_adds_nothing(ana: Member, tmp_path: Path) -> None:
+    file = write(tmp_path / "all.jsonl", LINES)
+    for added in ("2 threads, 5 messages", "0 messages (5 there already)"):
+        call_command("conversation", "import", str(file), "--channel=garden", stdout=(said := StringIO()))
+        assert added in said.getvalue()
+    assert Thread.objects.filter(channel__name="garden").count() == 2
+    assert not Message.objects.filter(body__contains="salaries").exists()
+    assert Participant.objects.get(name="Weather").kind == "assistant"
+    write(file, LINES[:1])
+    with pytest.raises(CommandError, match="no conversation"):
+        call_command("conversation", "import", str(file), "--channel=garden")

@@ -1,0 +1,48 @@
+"""compose.yaml and Dockerfile, read as text: no container is started here."""
+
+import json
+import re
+from typing import Any
+
+import yaml
+
+from openvibe.settings import CELERY_TASK_QUEUES
+from openvibe.settings.environment import ROOT, Environment
+
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+SERVICES = ("web", "worker", "jobs", "beat", "migrate")
+
+
+def test_whoever_needs_agents_files_has_them_on_a_volume() -> None:
+    for name in SERVICES:
+        service = COMPOSE["services"][name]
+        home = service["environment"]["OPENVIBE_HOME"]
+        assert f"home:{home}" in service["volumes"]
+        assert f"-o openvibe -g openvibe /var/lib/openvibe {home}" in DOCKERFILE  # a new volume belongs to whom it did
+    assert set(COMPOSE["volumes"]) == {"home", "postgres"}
+
+
+def test_every_service_says_how_it_is_or_why_not() -> None:
+    assert "HEALTHCHECK" in DOCKERFILE
+    for name in ("postgres", "worker", "beat"):
+        assert COMPOSE["services"][name]["healthcheck"]["test"][0].startswith("CMD")
+    assert "OPENVIBE_ALLOWED_HOSTS" not in re.search(r"HEALTHCHECK.*\n.*", DOCKERFILE)[0]  # type: ignore[index]
+
+
+def test_each_queue_has_a_worker_and_settings_are_known() -> None:
+    served = {command[command.index("--queues") + 1] for command in _commands() if "--queues" in command}
+    assert served == {queue.name for queue in CELERY_TASK_QUEUES}
+    known = {field.alias or f"OPENVIBE_{name.upper()}" for name, field in Environment.model_fields.items()}
+    for name in SERVICES:
+        assert set(COMPOSE["services"][name]["environment"]) <= known
+
+
+def test_commands_of_the_image_name_what_is_there() -> None:
+    commands = re.findall(r"^ *CMD (\[.*?\])$", DOCKERFILE.replace("\\\n", ""), re.MULTILINE | re.DOTALL)
+    *_, server = (json.loads(command) for command in commands)
+    assert (ROOT / server[server.index("--log-config") + 1]).is_file()
+
+
+def _commands() -> list[list[str]]:
+    return [service["command"] for service in COMPOSE["services"].values() if "command" in service]

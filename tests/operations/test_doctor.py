@@ -1,0 +1,65 @@
+"""`manage.py doctor` says in sentences what is wrong, whatever it is."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db.utils import OperationalError
+from pytest_django.fixtures import Settings
+
+from openvibe.llm.models import Endpoint
+from openvibe.runner.management.commands.doctor import CheckResult, run_checks
+from openvibe.workspaces.models import Member
+from tests.operations.processes import free_port
+
+
+def doctor(*checks: str) -> str:
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("doctor", *(f"--only={name}" for name in checks), stdout=out, no_color=True)
+    return out.getvalue()
+
+
+def test_every_model_endpoint_is_asked_and_named_when_it_is_silent(ana: Member, settings: Settings) -> None:
+    settings.ALLOW_PRIVATE_ENDPOINTS = True
+    address = f"http://127.0.0.1:{free_port()}/v1"
+    for name in ("Near", "Far"):
+        Endpoint.objects.create(workspace=ana.workspace, name=name, model="m", base_url=address, kind="openai")
+    said = doctor("models")
+    assert said.startswith("PROBLEM models: 2 of 2 endpoints do not answer. ")
+    assert f"“Near” of {ana.workspace.slug}: " in said
+    assert said.count("\n") == 1
+
+
+def test_a_key_of_before_and_a_folder_that_is_gone_are_named(ana: Member, settings: Settings, tmp_path: Path) -> None:
+    address = "https://models.example/v1"
+    Endpoint.objects.create(workspace=ana.workspace, name="Paid", model="m", base_url=address, api_key="sk-1234567890")
+    settings.SECRET_KEY, settings.VAR = "another key, of fifty characters or more than that", tmp_path / "gone"
+    said = doctor("secret key", "disk", "models")
+    assert "PROBLEM secret key: does not open 1 stored keys." in said
+    assert "PROBLEM disk: " in said
+    assert "Enter it again." in said
+
+
+def test_whatever_a_check_meets_the_next_one_is_carried_out() -> None:
+    def fails() -> CheckResult:
+        raise RuntimeError("a bug")
+
+    def finds_no_database() -> CheckResult:
+        raise OperationalError("gone")
+
+    fine = CheckResult("disk", "fine.")
+    checks = {"queue": fails, "database": finds_no_database, "tables": lambda: fine, "disk": lambda: fine}
+    states = [result.state for result in run_checks(checks)]
+    assert states == [
+        "could not be checked: RuntimeError: a bug.",
+        "the database says: gone.",
+        "not known without the database.",
+        "fine.",
+    ]
+
+
+def test_a_check_that_is_none_says_which_there_are() -> None:
+    with pytest.raises(CommandError, match="There are: database, extensions, tables"):
+        call_command("doctor", only=["weather"])
