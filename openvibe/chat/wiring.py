@@ -133,6 +133,7 @@ PLACE_SOURCES: Register[Callable[[Access, PlaceQuery], Sequence[Place]]] = Regis
 of the query's recent places that the asker may see."""
 
 
+@dataclass(frozen=True)
 class LinkPreview:
     """What a link to something says of it: its title, who wrote it, and its first words as plain text."""
 
