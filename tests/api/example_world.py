@@ -98,7 +98,7 @@ def make_example_world() -> ExampleWorld:
         **{"thread": thread.pk, "channel": channel.pk, "message": place.message.pk, "ref": quote.pk},
         **{"feedback_create message": place.reply.pk, "profile_update If-Match": '"0"'},
         **{"blocks_update If-Match": place.block, "runs_begin message": asked[0].pk},
-        **{"schedules_create agent": "dawn", "webhooks_create url": HOOK_URL},
+        **{"schedules_create agent": "dawn", "webhooks_create url": HOOK_URL, "direct_messages_open to": "vibe"},
         "number": send_test(webhook=webhooks[0], by=access).pk,
         **dict.fromkeys(("memory_get_summary thread", "memory_correct_summary thread"), long.pk),
     }

@@ -56,7 +56,7 @@ def test_what_is_said_is_told_to_a_page_of_lists_as_ids_facts_and_first_words(
             "named": True,
             "dive": False,
             "seq": message.seq,
-            "notify": {"title": "Ana · Pruning", "body": "secret words for @dora"},
+            "notify": {"title": "Ana · Pruning", "body": "words for @dora"},
             "author": "Ana",
             "preview": "words for @dora",
         }
