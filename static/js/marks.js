@@ -11,7 +11,7 @@ document.addEventListener("openvibe:presence", ({ detail }) => {
 const choices = () => all(".reactions[data-editing]");
 const close = (choice) => one("[data-close-reactions]", choice)?.click();
 
-register("s", "Save the message, or no longer", () => one("[data-save]", currentRow() ?? document)?.click());
+register("l", "Save the message, or no longer", () => one("[data-save]", currentRow() ?? document)?.click());
 register("g s", "Go to saved messages", () => location.assign(`${workspace}saved/`));
 register(":", "Add a reaction to the message", () => one("[data-react]", currentRow() ?? document)?.click());
 

@@ -3,12 +3,15 @@
 from playwright.sync_api import expect
 
 from tests.journeys.conftest import People, sign_in
+from tests.journeys.test_conversation import invited
+
+PASSWORD = "a long enough password 7"
+"""Of everybody who was invited."""
 
 
 def test_nothing_stays_on_the_screen_when_the_session_ends(people: People) -> None:
-    first, phone = people.page(), people.page()
-    for page in (first, phone):
-        sign_in(page, people.installation.email, people.installation.password)
+    first, phone = invited(people, people.ana(), "Ruth"), people.page()
+    sign_in(phone, "ruth@example.org", PASSWORD)
     page = first.context.new_page()
     page.goto("/w/willow/")
     page.locator(".thread-item a").first.click()
@@ -30,6 +33,7 @@ def test_nothing_stays_on_the_screen_when_the_session_ends(people: People) -> No
 
 def test_a_passkey_signs_in_without_a_password(people: People) -> None:
     """With Chromium's own virtual authenticator; passkeys need a name, so the page is asked for as localhost."""
+    invited(people, people.ana(), "Piotr")
     page = people.page()
     home = people.installation.url.replace("127.0.0.1", "localhost")
     people.neighbours = (home,)
@@ -39,11 +43,11 @@ def test_a_passkey_signs_in_without_a_password(people: People) -> None:
     options |= {"isUserVerified": True, "automaticPresenceSimulation": True}
     devices.send("WebAuthn.addVirtualAuthenticator", {"options": options})
     page.goto(f"{home}/accounts/login/?next=/accounts/2fa/")
-    page.get_by_label("Email").fill(people.installation.email)
-    page.get_by_label("Password").fill(people.installation.password)
+    page.get_by_label("Email").fill("piotr@example.org")
+    page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_role("link", name="Add a passkey").click()
-    page.get_by_label("Password").fill(people.installation.password)
+    page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Confirm").click()
     page.get_by_label("Passwordless").check()
     page.get_by_role("button", name="Add").click()

@@ -74,7 +74,7 @@ def test_a_reply_streams_to_two_people_and_feedback_is_in_the_next_prompt(
 
     replies(ana).get_by_role("button", name="Not helpful").click()
     replies(ana).get_by_label("What should it do differently?").fill("Name the month first.")
-    replies(ana).get_by_role("button", name="Save").click()
+    replies(ana).get_by_role("button", name="Save", exact=True).click()
     expect(replies(ana)).to_contain_text("Recorded")
 
     model.says("March: prune the apples then.")
@@ -110,7 +110,7 @@ def test_a_form_that_is_asked_for_outlives_a_change_of_its_message(people: Peopl
     ana.unroute_all(behavior="wait")
 
     replies(ana).get_by_label("What should it do differently?").fill("Name the month first.")
-    replies(ana).get_by_role("button", name="Save").click()
+    replies(ana).get_by_role("button", name="Save", exact=True).click()
     expect(replies(ana)).to_contain_text("Recorded")
 
 
@@ -130,7 +130,7 @@ def test_the_keyboard_never_falls_back_to_the_page(people: People, installation:
     press("-")
     reason = reply.get_by_label("What should it do differently?")
     expect(reason).to_be_focused()
-    expect(reply.get_by_role("button", name="Save")).to_be_in_viewport(ratio=1)
+    expect(reply.get_by_role("button", name="Save", exact=True)).to_be_in_viewport(ratio=1)
     ana.keyboard.type("Be brief.")
     press("Control+Enter")
     expect(reply.get_by_text("Change what you said")).to_be_focused()

@@ -105,6 +105,7 @@ def forget_the_code(page: Page) -> None:
     expect(panel.locator(".map-words")).to_contain_text("They spoke about roses and 4711.")
     page.once("dialog", lambda dialog: dialog.accept())
     page.locator("#m-5").hover()
+    page.locator("#m-5 .message-more > summary").click()
     page.locator("#m-5").get_by_role("link", name="Delete").click()
     expect(page.locator("#m-5")).to_contain_text("This message was deleted.")
     expect(panel.locator(".map-words")).to_contain_text("They spoke about roses.")

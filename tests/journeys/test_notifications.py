@@ -23,7 +23,7 @@ def notes(*pages: Page) -> set[str]:
 
 def test_a_mention_is_shown_once_and_leads_to_the_message(people: People) -> None:
     ana = people.ana()
-    first = invited(people, ana, "Nora")
+    first = invited(people, ana, "Nadia")
     first.context.add_init_script(RECORD_NOTES)
     first.goto("/w/willow/notifications/")
     first.context.grant_permissions(["notifications"])
@@ -36,11 +36,11 @@ def test_a_mention_is_shown_once_and_leads_to_the_message(people: People) -> Non
     for page in (first, second):
         expect(page.locator('body[data-live="on"]')).to_be_attached()
 
-    say(ana, "@nora you see this one")
+    say(ana, "@nadia you see this one")
     expect(second.get_by_text("you see this one")).to_be_visible()
-    start_thread(ana, "Tulips", "@nora **when** do they bloom?")
+    start_thread(ana, "Tulips", "@nadia **when** do they bloom?")
     wait_until(lambda: bool(notes(first, second)), "a notification")
-    assert notes(first, second) == {"Ana · Tulips|@nora when do they bloom?"}
+    assert notes(first, second) == {"Ana · Tulips|@nadia when do they bloom?"}
 
     shows = first if notes(first) else second
     shows.evaluate("notes[0].dispatchEvent(new Event('click'))")
